@@ -27,8 +27,8 @@ from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.exllama.vocabulary import WindowDecoder
 from engines.serving.backend import Sampling, Work
 from engines.worker_adapter import WorkerAdapter
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import Engine, Worker
+from tests.patience import PATIENCE_S, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKES = ROOT / "tests" / "fake_exllama"
@@ -97,9 +97,8 @@ def test_a_chat_is_rendered_with_the_model_s_own_template(running: Worker) -> No
 
 
 def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Worker) -> None:
-    events = running.events()
-    assert Progress(stage="Reading weights", fraction=1.0) in events
-    assert ContextSet(tokens=512, slots=2) in events
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
+    assert Progress(stage="Reading weights", fraction=1.0) in running.events()
 
 
 @pytest.mark.parametrize(
@@ -123,7 +122,7 @@ def test_a_client_that_goes_away_frees_the_slot(running: Worker) -> None:
     import http.client  # noqa: PLC0415 -- only this test hangs up
 
     for _ in range(4):  # twice as many as there are slots: each would go on to the end of the context
-        connection = http.client.HTTPConnection(running.plan.base_url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(running.plan.base_url.removeprefix("http://"), timeout=PATIENCE_S)
         request = running.request("/v1/completions", {"prompt": "a", "ignore_eos": True, "stream": True})
         connection.request("POST", "/v1/completions", request.data, dict(request.header_items()))
         assert connection.getresponse().read(16)
@@ -164,7 +163,7 @@ def test_a_schema_nobody_understands_is_refused_with_its_reason(running: Worker)
 def test_a_context_need_not_be_whole_pages(name: str) -> None:
     with closing(started(ADAPTERS[name], context=1000)) as worker:
         assert worker.is_ready(), worker.lines
-        assert ContextSet(tokens=1000, slots=2) in worker.events()
+        wait_until(lambda: ContextSet(tokens=1000, slots=2) in worker.events())
         answer = said(worker, "a", ignore_eos=True)
     assert answer["usage"]["total_tokens"] == 1000, "the last token of the context too"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from engines.exllama import compiling as kernels
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 PLAN = """
@@ -120,7 +121,7 @@ def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: py
     with kernels.compiling("exllamav2", "8.6", here(tmp_path), tell):
         (tmp_path / "exllamav2_ext").mkdir()
         (tmp_path / "exllamav2_ext" / "build.ninja").write_text(PLAN, encoding="utf-8")
-        assert twice.wait(10)
+        assert twice.wait(PATIENCE_S)
     assert set(told) == {(kernels.STAGE, 0.0)}
 
 

@@ -15,6 +15,7 @@ import pytest
 from engines.api import Adapter, Installation, LaunchOptions, ModelFormat, ModelSource, Net
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
+from tests.patience import PATIENCE_S
 
 KEY = "launch-key"
 Running = Callable[[Behaviour], AbstractAsyncContextManager[aiohttp.ClientSession]]
@@ -58,7 +59,7 @@ def running(unused_tcp_port: int) -> Running:
 
 
 async def until_there(http: aiohttp.ClientSession, process: asyncio.subprocess.Process) -> None:
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE_S):
         while process.returncode is None:
             try:
                 async with http.get("/health"):
@@ -126,7 +127,9 @@ async def test_without_the_key_it_answers_nothing_but_health(running: Running) -
 
 def ended(behaviour: Behaviour) -> "subprocess.CompletedProcess[str]":
     argv, env = plan_for(FakeAdapter({"m": behaviour}), 1)
-    return subprocess.run(argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=20.0, check=False)
+    return subprocess.run(
+        argv, env={**os.environ, **env}, capture_output=True, text=True, timeout=PATIENCE_S, check=False
+    )
 
 
 def test_it_ends_with_the_code_and_the_words_it_is_told() -> None:

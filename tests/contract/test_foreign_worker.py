@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from engines.foreign_worker import guarded
+from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
 UVICORN = """
@@ -91,7 +92,7 @@ def run(environment: dict[str, str], *arguments: str) -> "subprocess.CompletedPr
         assert process.stdout is not None
         assert process.stderr is not None
         out, err = process.stdout.read(), process.stderr.read()
-        return subprocess.CompletedProcess(command, process.wait(20), out, err)
+        return subprocess.CompletedProcess(command, process.wait(PATIENCE_S), out, err)
 
 
 def test_a_module_runs_as_itself_behind_the_key(environment: dict[str, str]) -> None:
@@ -113,7 +114,7 @@ def test_it_ends_with_its_lifeline(environment: dict[str, str], tmp_path: Path) 
         assert process.stdout is not None
         assert process.stdout.readline().strip() == b"up"
         process.stdin.close()
-        assert process.wait(20) == 81
+        assert process.wait(PATIENCE_S) == 81
 
 
 LEAVES_A_CHILD = """
@@ -138,7 +139,7 @@ def test_what_a_server_started_ends_with_the_lifeline_too(
         assert process.stdout.readline().strip() == b"up"
         if is_killed:
             process.kill()
-            process.wait(20)
+            process.wait(PATIENCE_S)
         process.stdin.close()
         try:
             ended, _, _ = select.select([process.stdout], [], [], 20)

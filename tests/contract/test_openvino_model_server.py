@@ -12,6 +12,7 @@ import pytest
 from app.supervisor.readiness import Endpoint, is_ready
 from engines.api import Installation, LaunchOptions, LaunchPlan, ModelFormat, ModelSource, Net, Place
 from engines.openvino.launch import ADAPTER
+from tests.patience import PATIENCE_S
 
 KEY = "a-key-for-one-launch"
 STAND_IN = """#!{python}
@@ -105,7 +106,7 @@ async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, u
     try:
         endpoint = Endpoint(base_url=plan.base_url, key=KEY, served_name=plan.served_name)
         seen = [await is_ready(endpoint, plan.readiness)]
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while not seen[-1]:
                 await asyncio.sleep(0.02)
                 seen.append(await is_ready(endpoint, plan.readiness))

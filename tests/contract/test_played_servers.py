@@ -20,8 +20,8 @@ from engines.served import Served
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, Engine, Worker
+from tests.patience import wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
 LOGS = ROOT / "tests" / "fixtures" / "engine_logs"

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 
 from engines import probing
 from engines.probing import CalledOff, answer_of, flags_of, output_of, questions
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
 
@@ -39,13 +39,6 @@ def running(mark: str) -> list[int]:
     return [one.pid for one in psutil.process_iter(["cmdline"]) if (one.info["cmdline"] or [])[-1:] == [mark]]
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not is_so():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
 def test_both_streams_and_the_code_are_told(script: Callable[[str], Path]) -> None:
     answer = answer_of((str(script("echo here; echo there >&2; exit 3")),))
     assert (answer.text, answer.code, answer.is_late) == ("here\nthere\n", 3, False)
@@ -62,7 +55,7 @@ def test_it_is_told_no_secrets_of_ours(script: Callable[[str], Path], monkeypatc
 def test_one_that_hangs_is_ended_with_all_it_started(script: Callable[[str], Path], mark: str) -> None:
     answer = answer_of((str(script(f"echo so far; sleep {mark} & sleep {mark}")),), 0.3)
     assert (answer.text, answer.code, answer.is_late) == ("so far\n", None, True)
-    until(lambda: not running(mark))
+    wait_until(lambda: not running(mark))
     assert output_of((str(script(f"echo so far; sleep {mark}")),), 0.3) == ""
 
 
@@ -71,7 +64,7 @@ def test_what_it_leaves_in_the_background_is_ended_and_its_answer_counts(
 ) -> None:
     answer = answer_of((str(script(f"sleep {mark} & echo done")),), 0.3)
     assert (answer.text, answer.code, answer.is_late) == ("done\n", 0, False)
-    until(lambda: not running(mark))
+    wait_until(lambda: not running(mark))
 
 
 def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Callable[[str], Path], mark: str) -> None:
@@ -83,7 +76,7 @@ def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Call
         with pytest.raises(CalledOff):
             answer_of((str(script("echo once more")),))
         caller.join()
-    until(lambda: not running(mark))
+    wait_until(lambda: not running(mark))
     assert output_of((str(script("echo again")),)) == "again\n"
 
 
@@ -93,10 +86,10 @@ ASKS = "import sys; from engines.probing import answer_of; answer_of(sys.argv[1:
 def test_it_does_not_outlive_whoever_asks(script: Callable[[str], Path], mark: str) -> None:
     program = script(f"sleep {mark} & sleep {mark}")
     asker = subprocess.Popen([sys.executable, "-c", ASKS, str(program)])
-    until(lambda: len(running(mark)) == 2)
+    wait_until(lambda: len(running(mark)) == 2)
     asker.kill()
     asker.wait()
-    until(lambda: not running(mark))
+    wait_until(lambda: not running(mark))
 
 
 def test_flags_are_asked_for_once_and_again_when_the_program_is_another(

@@ -30,8 +30,8 @@ from engines.flags import WORDS
 from engines.tgi import launch
 from engines.tgi.descriptor import IMAGE
 from engines.tgi.launch import ADAPTER, TABLE
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, Engine, Worker
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="it runs under Linux only")
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,7 +162,7 @@ def start(tmp_path: Path) -> Iterator[Start]:
     for worker in workers:
         assert worker.process.stdin is not None
         worker.process.stdin.close()  # there is no container whose end would end all in it
-        worker.process.wait(20)
+        worker.process.wait(PATIENCE_S)
         worker.close()
 
 

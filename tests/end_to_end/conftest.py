@@ -13,9 +13,9 @@ from app.client.http import Client
 from app.config.paths import Paths, default_paths
 from app.config.programs import command
 from app.core.errors import GatewayGone
+from tests.patience import wait_until
 
 Roundhouse = Callable[..., "subprocess.CompletedProcess[str]"]
-STOP_WITHIN_S = 20
 
 
 @pytest.fixture(scope="module")
@@ -36,16 +36,6 @@ def stop(paths: Paths) -> None:
         with suppress(GatewayGone):
             Client(found).post("/shutdown", None, object)
         wait_until(lambda: has_ended(found))
-
-
-def wait_until(condition: Callable[[], bool], *, within_s: float = STOP_WITHIN_S) -> None:
-    """Wait for a condition; the pause only spares the processor."""
-    import time  # noqa: PLC0415 -- for its clock only
-
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline, "the condition did not come true in time"
-        time.sleep(0.02)
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,8 @@ from app.client.http import Client
 from app.core.advice import Advice, Calibration, Estimate, LoadTruth
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel, LoadOptions
-from tests.end_to_end.conftest import Roundhouse, wait_until
+from tests.end_to_end.conftest import Roundhouse
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.real_engine
 

@@ -12,7 +12,7 @@ from anthropic.types import MessageParam, ToolParam
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
-from tests.end_to_end.conftest import wait_until
+from tests.patience import wait_until
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = pytest.mark.real_engine

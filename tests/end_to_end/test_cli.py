@@ -9,7 +9,8 @@ import pytest
 
 from app.client.discovery import ensure_gateway, read_port_file, running_gateway
 from app.config.paths import Paths
-from tests.end_to_end.conftest import Roundhouse, wait_until
+from tests.end_to_end.conftest import Roundhouse
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.real_engine
 

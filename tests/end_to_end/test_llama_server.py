@@ -13,8 +13,8 @@ from app.config.paths import RESOURCES
 from engines.api import BufferAllocated, ContextSet, FailureKind, Installation, LaunchOptions, Place, Progress
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import ADAPTER
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import Engine, Worker
+from tests.patience import wait_until
 
 GUIDE = RESOURCES / "guide" / "guide-q8_0.gguf"
 OPTIONS = LaunchOptions(context=512, slots=2, kv_type="q8_0", threads=2)
@@ -54,10 +54,13 @@ def test_it_says_what_the_worker_says(running: Worker) -> None:
 
 
 def test_its_load_and_its_memory_are_told(running: Worker) -> None:
-    events = running.events()
-    assert Progress(stage="Reading weights", fraction=1.0) in events
-    assert ContextSet(tokens=512, slots=2) in events
-    assert {event.purpose for event in events if isinstance(event, BufferAllocated)} >= {"model", "kv", "compute"}
+    wait_until(lambda: allocated(running) >= {"model", "kv", "compute"})
+    wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
+    assert Progress(stage="Reading weights", fraction=1.0) in running.events()
+
+
+def allocated(running: Worker) -> set[str]:
+    return {event.purpose for event in running.events() if isinstance(event, BufferAllocated)}
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/metrics", "/slots", "/props"])

@@ -10,8 +10,8 @@ import pytest
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
-from tests.end_to_end.conftest import wait_until
 from tests.gguf_files import TinyLlama
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.real_engine
 

@@ -21,9 +21,9 @@ from engines.api import FailureKind, LaunchOptions, ModelFormat
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.mlx_lm.launch import ADAPTER as MLX_LM
 from engines.mlx_vlm.launch import ADAPTER as MLX_VLM
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.engine_environments import engine_environment
+from tests.patience import wait_until
 
 GUIDE = RESOURCES / "guide"
 HF = GUIDE / "hf"

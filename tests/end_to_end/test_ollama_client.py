@@ -11,8 +11,8 @@ import pytest
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineState, EngineStatus
-from tests.end_to_end.conftest import wait_until
 from tests.gguf_files import TEMPLATE, TinyLlama, Value
+from tests.patience import wait_until
 
 pytestmark = pytest.mark.real_engine
 

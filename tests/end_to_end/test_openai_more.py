@@ -17,6 +17,7 @@ from openai import OpenAI
 from app.client.http import Client
 from app.config.paths import Paths
 from tests.gguf_files import TinyLlama, vocabulary
+from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = pytest.mark.real_engine
@@ -233,7 +234,7 @@ def use_while_writing(api: OpenAI) -> float:
 
 def test_how_full_the_kv_cache_is_shows_in_the_metrics(api: OpenAI) -> None:
     assert 0 < max(use_while_writing(api) for _ in range(5)) < 1
-    until = time.monotonic() + 20
+    until = time.monotonic() + PATIENCE_S
     while kv_use(api, "coder"):
         assert time.monotonic() < until, "the request is over"
         time.sleep(0.05)

@@ -17,6 +17,7 @@ from app.config.paths import RESOURCES, Paths
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from tests.end_to_end.conftest import Roundhouse
+from tests.patience import PATIENCE_S
 
 GUIDE = RESOURCES / "guide"
 QUESTION = "What is VRAM?"
@@ -63,7 +64,7 @@ def figures(client: Client, case: Case) -> dict[str, float]:
     named = re.compile(
         rf'^roundhouse_engine_(\w+){{model="{case.folder}",engine="{case.engine}"}} (\S+)$', re.MULTILINE
     )
-    until = time.monotonic() + 30
+    until = time.monotonic() + PATIENCE_S
     while time.monotonic() < until:
         found = dict(named.findall(httpx.get(f"{client.gateway.url}/metrics", timeout=30).text))
         if "generated_tokens_total" in found:

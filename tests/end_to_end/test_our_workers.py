@@ -19,9 +19,9 @@ from engines.api import Adapter, ContextSet, FailureKind, LaunchOptions, Listeni
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, WITHIN_S, Engine, Worker
 from tests.engine_environments import installed
+from tests.patience import wait_until
 
 GUIDE = RESOURCES / "guide"
 OPTIONS = LaunchOptions(context=512, slots=4)
@@ -93,9 +93,9 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 
 
 def test_it_tells_how_it_loads_and_what_it_came_to(running: Worker) -> None:
+    wait_until(lambda: ContextSet(tokens=512, slots=4) in running.events())
     told = running.events()
     assert len([one for one in told if isinstance(one, Listening)]) == 1
-    assert ContextSet(tokens=512, slots=4) in told
     assert Progress(stage="Reading weights") in told
     assert running.ask("/health")["device"] == "CPU"
 

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from app.client.http import Client
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
-from tests.end_to_end.conftest import wait_until
+from tests.patience import wait_until
 from tests.scripted_gguf import ScriptedLlama
 
 pytestmark = pytest.mark.real_engine

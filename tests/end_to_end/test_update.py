@@ -17,7 +17,8 @@ from app.config.installation import previous_of
 from app.config.paths import Paths
 from app.core.api import PortFile
 from app.updates.exchange import next_of
-from tests.end_to_end.conftest import stop, wait_until
+from tests.end_to_end.conftest import stop
+from tests.patience import wait_until
 from tests.range_server import Hub, serving
 from tests.releases import Publisher, archive
 

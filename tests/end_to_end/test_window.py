@@ -15,7 +15,7 @@ from app.core.chats import Chat, MessageStatus, Role
 from app.gui.main import Program, opened
 from app.gui.net.link import LinkState
 from app.gui.screens.chat.view import ChatScreen
-from tests.end_to_end.conftest import wait_until
+from tests.patience import PATIENCE_S, wait_until
 
 pytestmark = pytest.mark.real_engine
 WITHIN_MS = 30_000
@@ -76,7 +76,7 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.stores.running.active()), timeout=WITHIN_MS)
     assert leave(program) == 0
     wait_until(lambda: running_gateway(home) is None)
-    _, alive = psutil.wait_procs(family, timeout=20)
+    _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
     assert alive == []
 
 
@@ -85,5 +85,5 @@ def test_a_window_closed_before_it_was_linked_leaves_nothing(program: Program, h
     child = program.link._child
     assert isinstance(child, Detached)
     assert leave(program) == 0
-    child.wait(timeout=20)
+    child.wait(timeout=PATIENCE_S)
     assert running_gateway(home) is None

@@ -15,11 +15,11 @@ import pytest
 
 from engines.api import BufferAllocated, ContextSet, FailureKind, LaunchOptions, Listening, Progress
 from engines.llama_cpp.launch import ask_devices
-from tests.end_to_end.conftest import wait_until
 from tests.end_to_end.worker import KEY, WITHIN_S, Worker, environment, installation
 from tests.gguf_files import TinyLlama
+from tests.patience import wait_until
 
-QUICKLY_S = 2
+QUICKLY_S = 20
 HELLO = [{"role": "user", "content": "hello"}]
 THREE = {"max_tokens": 3, "ignore_eos": True}
 

@@ -27,9 +27,10 @@ from engines.api import (
     Suspicion,
 )
 from engines.llama_cpp.launch import ADAPTER
+from tests.patience import PATIENCE_S
 
 KEY = "a-key-for-one-launch"
-WITHIN_S = 30
+WITHIN_S = PATIENCE_S
 PASSED_ON = ("PATH", "SYSTEMROOT", "TEMP", "TMP")
 
 

@@ -262,16 +262,6 @@ class Gateway:
             return reply.status, await reply.json(content_type=None)
 
 
-async def until(holds: Callable[[], bool] | Callable[[], Awaitable[bool]], *, within_s: float = 15.0) -> None:
-    """Wait until something is so that nobody announces; the pause only spares the processor."""
-    async with asyncio.timeout(within_s):
-        while True:
-            held = holds()
-            if held if isinstance(held, bool) else await held:
-                return
-            await asyncio.sleep(0.01)
-
-
 @asynccontextmanager
 async def served(services: Services, upstream: Upstream, port: int) -> AsyncIterator[Gateway]:
     """Have a gateway answer on a real socket while the block runs."""

@@ -3,6 +3,7 @@ import asyncio
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice
 from app.gateway.events import EventHub, Subscription
+from tests.patience import PATIENCE_S
 
 
 def engine(progress: float, model: str = "guide") -> EngineChanged:
@@ -76,7 +77,7 @@ async def test_a_waiting_reader_wakes_and_ends_with_the_hub() -> None:
         reading = asyncio.ensure_future(anext(aiter(subscription)))
         await asyncio.sleep(0)
         hub.publish(notice(1))
-        assert await asyncio.wait_for(reading, 1) == notice(1)
+        assert await asyncio.wait_for(reading, PATIENCE_S) == notice(1)
     rest = hub.subscribe()
     hub.close()
     assert [event async for event in rest] == []

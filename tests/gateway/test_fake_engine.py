@@ -25,8 +25,9 @@ from app.supervisor import run
 from app.supervisor.pool import Folders, Supervisor
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
-from tests.gateway.played import Upstream, played_services, until
+from tests.gateway.played import Upstream, played_services
 from tests.gguf_files import TinyLlama
+from tests.patience import until
 
 BEHAVIOURS = {
     "emoji": Behaviour(token="\U0001f682é", splits_emoji=True),

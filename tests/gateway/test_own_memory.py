@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from app.gateway.runtime import give_back
-from tests.gateway.played import until
+from tests.patience import until
 
 PIECE, PIECES = 100_000, 400
 

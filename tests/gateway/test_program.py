@@ -27,8 +27,7 @@ from app.core.settings import SettingInfo
 from app.gateway.instance import Endpoint, Instance
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main, report
 from tests.gateway.admin.real_gateway import RealGateway, running
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 def second_gateway(home: Path) -> "subprocess.CompletedProcess[str]":

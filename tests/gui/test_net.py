@@ -27,6 +27,7 @@ from app.gui.net.link import Finder, GatewayLink, LinkState
 from app.gui.net.sse import SseParser
 from tests.demo import data
 from tests.demo.api import DemoApi
+from tests.patience import PATIENCE_S
 
 STREAM = (
     'event: engine\r\ndata: {"type":"engine","name":"é"}\r\n\r\n'
@@ -106,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
         self.wfile.write(payload[cut:])
         self.wfile.flush()
-        self.may_end.wait(10)
+        self.may_end.wait(PATIENCE_S)
         self.close_connection = True
 
 

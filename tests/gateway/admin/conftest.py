@@ -15,9 +15,9 @@ from aiohttp import web
 from app.core.api import PREFIX
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Turn
 from tests.gateway.played import Gateway, Upstream
+from tests.patience import PATIENCE_S
 
 T = TypeVar("T")
-PATIENCE_S = 20.0
 
 
 def chunk(content: str = "", **fields: object) -> bytes:

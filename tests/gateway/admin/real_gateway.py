@@ -25,6 +25,7 @@ from app.gateway.main import main
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gguf_files import TinyLlama
+from tests.patience import PATIENCE_S
 
 SLOW_TOKENS_PER_S = 50.0
 BEHAVIOURS = {
@@ -35,7 +36,6 @@ BEHAVIOURS = {
 }
 MODELS = tuple(BEHAVIOURS)
 ROOT = Path(__file__).resolve().parents[3]
-PATIENCE_S = 20.0
 
 
 class RealGateway(msgspec.Struct, frozen=True):

@@ -21,8 +21,9 @@ from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
 from app.gateway.chats.live_answer import Writer
 from app.gateway.loading.launch import resolve as resolve_at_once
-from tests.gateway.admin.conftest import LAST, PATIENCE_S, Api, Pen, chunk, reasoning, text_and_end, text_until
+from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
+from tests.patience import PATIENCE_S
 
 
 async def test_a_question_is_answered(api: Api, pen: Pen) -> None:

@@ -19,6 +19,7 @@ from app.core.memory import MemoryState, Pause
 from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
 from app.core.settings import SettingInfo
 from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -99,7 +100,7 @@ def asked(gateway: RealGateway, path: str, *, streams: bool = False) -> Iterator
     """Ask a model that writes for minutes."""
     where = urlsplit(gateway.port_file.url)
     body = {"model": "slow", "max_tokens": 100_000, "stream": streams, "messages": [{"role": "user", "content": "Hi"}]}
-    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=20)) as connection:
+    with closing(http.client.HTTPConnection(where.hostname or "", where.port, timeout=PATIENCE_S)) as connection:
         connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
         with connection.getresponse() as reply:
             yield reply

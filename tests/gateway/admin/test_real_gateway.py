@@ -13,6 +13,7 @@ from app.core.events import EngineChanged, Event, LogLine
 from app.core.models import LoadModel, LoadOptions, UnloadModel
 from app.store.database import ChatStore
 from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.patience import PATIENCE_S
 
 
 def ask(client: Client, model: str) -> Turn:
@@ -23,7 +24,7 @@ def ask(client: Client, model: str) -> Turn:
 def read_for(client: Client, answer: Message, seconds: float) -> list[tuple[float, int]]:
     """Follow an answer for so long after its first text; return when there were how many characters."""
     seen: list[tuple[float, int]] = []
-    for event in client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=20):
+    for event in client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
         if isinstance(event, AnswerDelta):
             seen.append((time.monotonic(), event.offset + len(event.content)))
         if seen and time.monotonic() - seen[0][0] > seconds:
@@ -78,7 +79,7 @@ def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unuse
     with running(tmp_path, unused_port) as gateway:
         client = gateway.client
         quick = ask(client, "quick").answer
-        done = [*client.stream(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=20)][-1]
+        done = [*client.stream(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][-1]
         assert isinstance(done, AnswerDone)
         assert (done.message.status, done.message.content) == ("complete", "word " * 5)
         assert done.message.timings is not None
@@ -109,7 +110,7 @@ def load_and_unload(client: Client) -> None:
 def load_that_outlives_its_client(gateway: RealGateway) -> None:
     with pytest.raises(GatewayGone):
         gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus, timeout_s=0.2)
-    for event in gateway.client.stream("/events", Event, timeout_s=20):
+    for event in gateway.client.stream("/events", Event, timeout_s=PATIENCE_S):
         if isinstance(event, EngineChanged) and event.status.model == "heavy":
             assert event.status.state is not EngineState.STOPPING
             if event.status.state is EngineState.READY:
@@ -120,14 +121,14 @@ def broken_model(client: Client) -> None:
     with pytest.raises(EngineFailed, match="damaged"):
         client.post("/load", LoadModel(model="broken"), EngineStatus)
     broken = ask(client, "broken").answer
-    *_, done = client.stream(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=20)
+    *_, done = client.stream(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=PATIENCE_S)
     assert done.message.status is MessageStatus.FAILED
     assert "damaged" in done.message.error
 
 
 def end_while_following(gateway: RealGateway, answer: Message) -> Message:
     """Ask the gateway to end while somebody reads along; return what the reader is told last."""
-    for event in gateway.client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=20):
+    for event in gateway.client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
         if isinstance(event, AnswerDelta) and event.offset == 0:
             gateway.client.post("/shutdown", None, object)
         if isinstance(event, AnswerDone):

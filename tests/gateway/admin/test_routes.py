@@ -10,7 +10,8 @@ from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsCh
 from app.core.settings import SettingInfo
 from app.gateway.admin import calls
 from app.gateway.admin.routes import ENDPOINTS
-from tests.gateway.admin.conftest import PATIENCE_S, Api, Pen
+from tests.gateway.admin.conftest import Api, Pen
+from tests.patience import PATIENCE_S
 
 EVERY_ROUTE = [
     *((row.method, row.path.replace("{", "").replace("}", "")) for row in ENDPOINTS),

@@ -41,8 +41,9 @@ from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
-from tests.gateway.admin.real_gateway import PATIENCE_S, RealGateway, running
+from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
+from tests.patience import PATIENCE_S
 
 DOCUMENT: dict[str, Any] = json.loads(document(ENDPOINTS))
 CHECKS = [
@@ -83,7 +84,7 @@ def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row
     def check(case: Any, *, is_known: bool) -> None:  # noqa: ANN401 -- schemathesis does not export the type
         if is_known and case.path_parameters:
             case.path_parameters.update(existing(gateway.client))
-        case.call_and_validate(base_url=gateway.port_file.url, headers=headers, checks=CHECKS, timeout=20)
+        case.call_and_validate(base_url=gateway.port_file.url, headers=headers, checks=CHECKS, timeout=PATIENCE_S)
 
     check()
     gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
@@ -136,7 +137,7 @@ class Checked:
         return [valid(event, line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
 
     def _exchange(self, method: str, target: str, body: object) -> tuple[int, str, bytes]:
-        connection = http.client.HTTPConnection(urlsplit(self._port_file.url).netloc, timeout=20)
+        connection = http.client.HTTPConnection(urlsplit(self._port_file.url).netloc, timeout=PATIENCE_S)
         headers = {"Authorization": f"Bearer {self._port_file.token}"}
         try:
             connection.request(method, target, None if body is None else msgspec.json.encode(body), headers)
@@ -343,7 +344,7 @@ def keys_answer_as_they_say(call: Checked) -> None:
 
 
 def requests_answer_as_they_say(call: Checked, gateway: RealGateway) -> None:
-    connection = http.client.HTTPConnection(urlsplit(gateway.port_file.url).netloc, timeout=20)
+    connection = http.client.HTTPConnection(urlsplit(gateway.port_file.url).netloc, timeout=PATIENCE_S)
     with closing(connection):
         connection.request("POST", "/v1/chat/completions", b'{"model": "nobody"}', {"User-Agent": "tester/1"})
         assert connection.getresponse().status == 404

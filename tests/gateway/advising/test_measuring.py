@@ -23,6 +23,7 @@ from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -188,7 +189,7 @@ def quick_synthetic(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def ended(calibrator: Calibrator) -> CalibrationChanged:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while calibrator.job.last is None or not calibrator.job.last.done:  # noqa: ASYNC110 -- it publishes to a hub
             await asyncio.sleep(0.01)
     return calibrator.job.last
@@ -215,7 +216,7 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
     assert calibrator.job.last is None
     calibrator.start()
     calibrator.start()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not supervisor.waiting:  # noqa: ASYNC110 -- the stand-in tells nobody
             await asyncio.sleep(0.01)
     assert supervisor.waiting == 1

@@ -11,7 +11,8 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed, Unavailable
 from app.gateway.dialects.anthropic.answers import event
-from tests.gateway.played import KEY, Gateway, Play, until
+from tests.gateway.played import KEY, Gateway, Play
+from tests.patience import PATIENCE_S, until
 
 ASKED: dict[str, Any] = {"model": "guide", "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
 REPLY = {
@@ -143,7 +144,7 @@ async def test_a_client_that_goes_away_stops_the_engine(gateway: Gateway, sent: 
     asking = asyncio.create_task(post(gateway, {**ASKED, "stream": True}))
     await gateway.upstream.arrived.wait()
     asking.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.dropped.wait()
     await until(lambda: gateway.supervisor.in_flight == 0)
 

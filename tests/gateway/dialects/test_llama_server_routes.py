@@ -11,7 +11,8 @@ from aiohttp import web
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from tests.gateway.exchange.test_streaming import streams
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import until
 
 
 @pytest.fixture(autouse=True)

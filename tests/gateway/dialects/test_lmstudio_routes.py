@@ -13,10 +13,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.supervisor.policy import LoadRequest
 from tests.gateway.exchange.test_streaming import DONE, dies, event, streams, waits
-from tests.gateway.played import Gateway, Play, until
+from tests.gateway.played import Gateway, Play
 from tests.gguf_files import TinyLlama
+from tests.patience import PATIENCE_S, until
 
-SOON_S = 5.0
 TIMINGS = {"cache_n": 0, "prompt_n": 7, "prompt_ms": 50.0, "predicted_n": 3, "predicted_ms": 60.0}
 USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 WHOLE = {"id": "x", "choices": [{"finish_reason": "stop"}], "usage": USAGE, "timings": TIMINGS}
@@ -339,7 +339,7 @@ async def test_loading_is_told_of_before_the_answer(gateway: Gateway) -> None:
     gateway.supervisor.is_loaded = False
     gateway.supervisor.may_load.clear()
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json={**CHAT, "stream": True}) as reply:
-        first = await asyncio.wait_for(reply.content.readuntil(b"model_load.start"), SOON_S)
+        first = await asyncio.wait_for(reply.content.readuntil(b"model_load.start"), PATIENCE_S)
         assert b"chat.start" in first
         gateway.supervisor.may_load.set()
         rest = await reply.content.read()
@@ -352,7 +352,7 @@ async def test_how_far_loading_is_comes_from_the_engine(gateway: Gateway) -> Non
     loading = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.LOADING, progress=0.5)
     supervisor.statuses = lambda: [loading]
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json={**CHAT, "stream": True}) as reply:
-        assert await asyncio.wait_for(reply.content.readuntil(b'"progress":0.5'), SOON_S)
+        assert await asyncio.wait_for(reply.content.readuntil(b'"progress":0.5'), PATIENCE_S)
 
 
 async def test_a_load_that_fails_is_an_error_in_the_stream_and_a_status_without_one(gateway: Gateway) -> None:
@@ -389,10 +389,10 @@ async def test_an_engine_that_dies_is_told_of_in_each_form(gateway: Gateway) -> 
 async def test_a_client_that_leaves_stops_the_engine(gateway: Gateway, path: str, document: object) -> None:
     gateway.upstream.play = streams(event("Hel"), then=waits)
     request = asyncio.ensure_future(read_on(gateway, path, document))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     request.cancel()
     await asyncio.gather(request, return_exceptions=True)
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     assert gateway.supervisor.in_flight == 0
 
 

@@ -13,8 +13,9 @@ from aiohttp import web
 
 from app.core.keys import NewKey, Scope
 from app.hub.library.library import Library
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama
+from tests.patience import until
 
 ASKED = [{"role": "user", "content": "Why?"}]
 FIRST = {"model": "mario", "from": "base", "system": "Be a plumber.", "parameters": {"temperature": 0.1, "stop": "X"}}

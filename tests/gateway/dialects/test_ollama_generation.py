@@ -12,7 +12,8 @@ from aiohttp import web
 from app.core.errors import EngineFailed
 from app.gateway.exchange import client_stream
 from app.supervisor.policy import Terms
-from tests.gateway.played import Gateway, Play, until
+from tests.gateway.played import Gateway, Play
+from tests.patience import PATIENCE_S, until
 
 CHAT = {"model": "guide", "messages": [{"role": "user", "content": "Hi"}]}
 GENERATE = {"model": "guide", "prompt": "Hi"}
@@ -120,7 +121,7 @@ async def test_an_answer_at_once_is_the_same_folded(gateway: Gateway) -> None:
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("a"), then=waits)
     stream = lines(gateway, "/api/chat", CHAT)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await anext(stream))["message"]["content"] == "a"
 
 
@@ -136,7 +137,7 @@ async def test_a_client_that_leaves_stops_the_engines_work(
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
     path = "/api/chat" if "messages" in sent else "/api/generate"
     asking = asyncio.create_task(gateway.http.post(gateway.url + path, json=sent))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
         if has_begun and sent["stream"] is True:
             (await asking).close()
@@ -164,7 +165,7 @@ async def test_a_slow_load_sends_the_head_early_and_an_error_then_is_a_line(
     monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
-    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/{path}", json=sent) as reply:
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/api/{path}", json=sent) as reply:
         assert reply.status == 200, "the head came although nothing is loaded"
         gateway.supervisor.may_load.set()
         assert json.loads(await reply.read()) == {"error": "There is too little memory."}
@@ -175,7 +176,7 @@ async def test_a_slow_load_that_succeeds_goes_on_as_ever(gateway: Gateway, monke
     monkeypatch.setattr(client_stream, "QUIET_S", 0.05)
     gateway.supervisor.may_load.clear()
     gateway.upstream.play = streams(says("a"), END)
-    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/api/chat", json=CHAT) as reply:
         gateway.supervisor.may_load.set()
         assert len((await reply.read()).splitlines()) == 2
 

@@ -24,7 +24,8 @@ from tests.gateway.dialects.test_ollama_generation import (
     streams,
     waits,
 )
-from tests.gateway.played import Gateway, Play, until
+from tests.gateway.played import Gateway, Play
+from tests.patience import PATIENCE_S, until
 
 ASKED: dict[str, Any] = {"model": "guide", "input": "Hi"}
 TOO_LONG = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 900, "n_ctx": 400}
@@ -80,7 +81,7 @@ async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> N
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
     gateway.upstream.play = streams(says("a"), then=waits)
     stream = events(gateway)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         async for one in stream:
             if one["type"] == "response.output_text.delta":
                 break
@@ -181,7 +182,7 @@ async def test_a_client_that_leaves_stops_the_engines_work(
     gateway.upstream.play = streams(says("a"), then=waits) if has_begun else silent
     sent = {**ASKED, "stream": streams_it}
     asking = asyncio.create_task(gateway.http.post(f"{gateway.url}/v1/responses", json=sent))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.arrived.wait()
         if has_begun and streams_it:
             (await asking).close()
@@ -204,7 +205,7 @@ async def test_a_response_being_made_is_seen_and_cancelled_by_its_id(gateway: Ga
     *_, last = [one async for one in stream]
     assert (last["type"], last["response"]["status"]) == ("response.failed", "cancelled")
     assert "stopped in Roundhouse" in last["response"]["error"]["message"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await gateway.upstream.dropped.wait()
     assert (await call(gateway, "GET", f"/{name}"))[1]["status"] == "cancelled"
     await counted(gateway, "stopped")
@@ -231,7 +232,7 @@ async def test_a_slow_load_sends_the_head_and_signs_of_life_and_an_error_then_is
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
     sent = {**ASKED, "stream": True}
-    async with asyncio.timeout(10), gateway.http.post(f"{gateway.url}/v1/responses", json=sent) as reply:
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(f"{gateway.url}/v1/responses", json=sent) as reply:
         told = b""
         while b": still loading\n\n" not in told:
             told += await reply.content.readany()

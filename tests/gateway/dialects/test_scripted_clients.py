@@ -18,9 +18,9 @@ from openai import AsyncOpenAI
 from app.hub.gguf.listing import read_gguf
 from tests.gateway.played import Gateway
 from tests.gateway.scripted import ERROR, ODDS, TEXT, THOUGHT, Script
+from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
-SOON_S = 10.0
 IMPATIENT_S = 0.3
 ARGUMENTS = {"city": "Köln"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
@@ -49,7 +49,7 @@ class TestOpenAI:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[AsyncOpenAI]:
         del script
-        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=SOON_S) as made:
+        async with AsyncOpenAI(base_url=f"{gateway.url}/v1", api_key="any", max_retries=0, timeout=PATIENCE_S) as made:
             yield made
 
     async def streamed(self, api: AsyncOpenAI, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the SDK takes it
@@ -88,7 +88,7 @@ class TestOpenAI:
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: AsyncOpenAI, script: Script) -> None:
         stream = await api.chat.completions.create(model="guide", messages=says("slow"), stream=True)
         said = ""
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(PATIENCE_S):
             async for chunk in stream:
                 said += (chunk.choices[0].delta.content or "") if chunk.choices else ""
                 if said == TEXT[0]:
@@ -105,13 +105,13 @@ class TestOpenAI:
     async def test_a_client_that_gives_up_waiting_ends_the_engines_work(self, api: AsyncOpenAI, script: Script) -> None:
         with pytest.raises(openai.APITimeoutError):
             await self.whole(api, "hang", timeout=IMPATIENT_S)
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(self, api: AsyncOpenAI, script: Script) -> None:
         stream = await api.chat.completions.create(model="guide", messages=says("slow"), stream=True)
         await anext(aiter(stream))
         await stream.close()
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
 
 class TestAnthropic:
@@ -120,7 +120,7 @@ class TestAnthropic:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[AsyncAnthropic]:
         del script
-        async with AsyncAnthropic(base_url=gateway.url, api_key="any", max_retries=0, timeout=SOON_S) as made:
+        async with AsyncAnthropic(base_url=gateway.url, api_key="any", max_retries=0, timeout=PATIENCE_S) as made:
             yield made
 
     async def whole(self, api: AsyncAnthropic, kind: str, **wishes: Any) -> Any:  # noqa: ANN401 -- as the SDK takes it
@@ -146,7 +146,7 @@ class TestAnthropic:
 
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: AsyncAnthropic, script: Script) -> None:
         async with (
-            asyncio.timeout(SOON_S),
+            asyncio.timeout(PATIENCE_S),
             api.messages.stream(model="guide", max_tokens=99, messages=says("slow")) as stream,
         ):
             said = ""
@@ -168,14 +168,14 @@ class TestAnthropic:
     ) -> None:
         with pytest.raises(anthropic.APITimeoutError):
             await self.whole(api, "hang", timeout=IMPATIENT_S)
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(
         self, api: AsyncAnthropic, script: Script
     ) -> None:
         async with api.messages.stream(model="guide", max_tokens=99, messages=says("slow")) as stream:
             await anext(aiter(stream.text_stream))
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
 
 class TestOllama:
@@ -184,7 +184,7 @@ class TestOllama:
     @pytest.fixture
     async def api(self, gateway: Gateway, script: Script) -> AsyncIterator[ollama.AsyncClient]:
         del script
-        async with ollama.AsyncClient(host=gateway.url, timeout=SOON_S) as made:
+        async with ollama.AsyncClient(host=gateway.url, timeout=PATIENCE_S) as made:
             yield made
 
     async def streamed(self, api: ollama.AsyncClient, kind: str, **wishes: Any) -> list[Any]:  # noqa: ANN401 -- as the client takes it
@@ -219,7 +219,7 @@ class TestOllama:
 
     async def test_the_first_words_of_a_slow_answer_come_at_once(self, api: ollama.AsyncClient, script: Script) -> None:
         said = ""
-        async with asyncio.timeout(SOON_S):
+        async with asyncio.timeout(PATIENCE_S):
             async for part in await api.chat(model="guide", messages=says("slow"), stream=True):
                 said += part.message.content or ""
                 if said == TEXT[0]:
@@ -236,7 +236,7 @@ class TestOllama:
         async with ollama.AsyncClient(host=gateway.url, timeout=IMPATIENT_S) as hasty:
             with pytest.raises(httpx.ReadTimeout):
                 await self.whole(hasty, "hang")
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(
         self, api: ollama.AsyncClient, script: Script
@@ -244,4 +244,4 @@ class TestOllama:
         stream: Any = await api.chat(model="guide", messages=says("slow"), stream=True)
         await anext(stream)
         await stream.aclose()
-        await asyncio.wait_for(script.left.wait(), SOON_S)
+        await asyncio.wait_for(script.left.wait(), PATIENCE_S)

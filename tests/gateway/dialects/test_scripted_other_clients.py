@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.dialects.test_scripted_clients import ALL, ARGUMENTS, SOON_S, WEATHER, says, script
+from tests.gateway.dialects.test_scripted_clients import ALL, ARGUMENTS, WEATHER, says, script
 from tests.gateway.played import Gateway
 from tests.gateway.scripted import ERROR, TEXT, THOUGHT, Script
 from tests.other_clients import base_url, litellm, llm_settings, programs_folder, run
+from tests.patience import PATIENCE_S
 
 __all__ = ["script"]
 
@@ -42,7 +43,7 @@ async def test_litellm(programs: Path, gateway: Gateway, script: Script, provide
         assert ERROR in broken["message"], str(broken)
         assert broken["text"] in {"", TEXT[0]}
         assert hang["error"] == "Timeout", str(hang)
-    await asyncio.wait_for(script.left.wait(), SOON_S)
+    await asyncio.wait_for(script.left.wait(), PATIENCE_S)
 
 
 @pytest.mark.parametrize("model", ["guide-openai", "guide:latest"])

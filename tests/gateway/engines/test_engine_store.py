@@ -14,7 +14,7 @@ from app.engine_store.shelf import PROVEN_LOADS
 from app.gateway.engines import smoke_tests
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.engines.versions import BAD, BUNDLED_VERSION, LATER, VERSIONS, WELL, Store
-from tests.gateway.played import until
+from tests.patience import until
 
 
 async def test_a_version_is_installed_tested_and_used_from_the_next_load_on(store: Store) -> None:

@@ -19,7 +19,7 @@ from engines.api import (
 from engines.probing import output_of
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.engines.versions import BUNDLED_VERSION, VERSIONS, WELL, Store, Versioned
-from tests.gateway.played import until
+from tests.patience import until
 
 
 async def test_a_program_of_ones_own_is_used_once_it_has_passed(

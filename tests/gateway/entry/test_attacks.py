@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from app.core.api import PREFIX
 from app.core.errors import BadRequest
 from app.gateway.exchange.remote_media import refuse_remote_media
-from tests.gateway.played import Gateway, until
-
-PATIENCE_S = 10.0
+from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S, until
 
 
 @pytest.fixture(autouse=True)

@@ -20,10 +20,10 @@ from app.core.errors import GatewayGone
 from app.core.keys import KeyInfo, NewKey
 from app.gateway.entry.keys import Keys
 from tests.gateway.admin.real_gateway import running
+from tests.patience import PATIENCE_S
 from tests.written import contents_below
 
 ANYWHERE = "0.0.0.0"  # noqa: S104 -- what is tested
-PATIENCE_S = 20.0
 
 
 def started(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":

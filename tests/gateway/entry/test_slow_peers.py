@@ -9,7 +9,8 @@ import pytest
 from app.gateway.services import Limits
 from tests.gateway.played import Gateway
 
-SOON_S = 5.0
+SOON_S = 20.0
+"""Less than the limits that the gateway has by itself."""
 HEAD = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
 
 

@@ -16,7 +16,8 @@ from app.gateway.library.attached_endpoints import attach
 from app.network import door as door_module
 from app.supervisor import dialing
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S, until
 
 
 @DIALECTS
@@ -170,7 +171,7 @@ async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: G
         goes_on.set()
         assert await reply.content.readany() == chunk("two")
         reply.close()
-    await asyncio.wait_for(far.dropped.wait(), 10)
+    await asyncio.wait_for(far.dropped.wait(), PATIENCE_S)
     await until(lambda: not any(status.in_flight for status in near.services.supervisor.statuses()))
 
 

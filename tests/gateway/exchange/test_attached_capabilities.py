@@ -18,7 +18,8 @@ from app.gateway.library import attached_endpoints, endpoint_routes
 from app.gateway.library.attached_endpoints import attach, watch_endpoints
 from app.hub.library.attached import Knowledge
 from tests.gateway.far import ASKED, Far
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import until
 
 VECTOR = [0.6, 0.8]
 EMBEDDED = {

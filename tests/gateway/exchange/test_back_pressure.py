@@ -10,6 +10,7 @@ from aiohttp import web
 from app.gateway.exchange.client_stream import ClientStream
 from tests.gateway.exchange.test_streaming import event
 from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S
 
 MIB = 1 << 20
 LONG = event("word " * 2000)
@@ -46,7 +47,7 @@ class Flood:
 
     async def held_up(self) -> None:
         """Wait until nothing more is taken of it."""
-        async with asyncio.timeout(30.0):
+        async with asyncio.timeout(PATIENCE_S):
             before = -1
             while self.sent == 0 or self.sent != before:
                 before = self.sent

@@ -12,6 +12,7 @@ from app.core.errors import EngineFailed, Overloaded
 from app.gateway.exchange import client_stream
 from tests.gateway.exchange.test_streaming import ASKED, DONE, event, streams
 from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S
 
 MESSAGES = {"model": "guide", "max_tokens": 5, "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 REFUSED = EngineFailed("It did not fit.", code="out_of_memory")
@@ -99,7 +100,7 @@ async def test_a_client_that_leaves_while_it_is_kept_waiting_waits_no_more(gatew
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=ASKED) as reply:
         await reply.content.readany()
         assert gateway.supervisor.waiting == 1
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(PATIENCE_S):
         while gateway.supervisor.waiting:  # noqa: ASYNC110 -- nobody announces it
             await asyncio.sleep(0.01)
 

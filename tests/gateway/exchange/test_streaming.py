@@ -10,9 +10,9 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed
-from tests.gateway.played import Gateway, Play, until
+from tests.gateway.played import Gateway, Play
+from tests.patience import PATIENCE_S, until
 
-SOON_S = 5.0
 DONE = b"data: [DONE]\n\n"
 ASKED = {"model": "guide", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -78,7 +78,7 @@ async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Ga
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), then=waits)
     stream = streamed(gateway)
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         assert await anext(stream) == event("a")
     await stream.aclose()
 
@@ -171,7 +171,7 @@ async def test_the_client_leaving_a_stream_stops_the_engine(gateway: Gateway) ->
         await reply.content.readany()
         assert gateway.supervisor.in_flight == 1
         reply.close()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     await metric(gateway, 'roundhouse_requests_total{route="chat",model="guide",outcome="client_gone"} 1')
     assert gateway.supervisor.in_flight == 0
 
@@ -183,9 +183,9 @@ async def test_the_client_leaving_before_the_first_byte_stops_the_engine(gateway
 
     gateway.upstream.play = prefill
     asking = asyncio.create_task(gateway.chat(stream=True))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     asking.cancel()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
 
 
 async def test_the_client_leaving_while_the_model_loads_never_reaches_the_engine(gateway: Gateway) -> None:
@@ -262,7 +262,7 @@ async def test_connections_the_engine_closes_while_idle_cost_no_request(gateway:
 async def test_streams_do_not_wait_for_each_other(gateway: Gateway) -> None:
     gateway.upstream.play = streams(event("a"), then=waits)
     open_streams = [streamed(gateway) for _ in range(16)]
-    async with asyncio.timeout(SOON_S):
+    async with asyncio.timeout(PATIENCE_S):
         assert await asyncio.gather(*(anext(stream) for stream in open_streams)) == [event("a")] * 16
     for stream in open_streams:
         await stream.aclose()

@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator
 import pytest
 from aiohttp import web
 
-from tests.gateway.exchange.test_streaming import ASKED, DONE, SOON_S, event
+from tests.gateway.exchange.test_streaming import ASKED, DONE, event
 from tests.gateway.far import Far, begun, chunk
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S, until
 
 CHAT = "/v1/chat/completions"
 
@@ -53,9 +54,9 @@ async def cancel_one(gateway: Gateway, word: str = "hang") -> None:
     gateway.upstream.arrived.clear()
     gateway.upstream.dropped.clear()
     asking = asyncio.create_task(gateway.chat(**asked(word)))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     asking.cancel()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     await until(lambda: gateway.supervisor.probes > 0)
 
 
@@ -92,7 +93,7 @@ async def test_an_engine_that_cannot_be_asked_is_not_reported(gateway: Gateway) 
 @pytest.mark.usefixtures("engine")
 async def test_a_request_stopped_by_hand_begins_a_check(gateway: Gateway) -> None:
     asking = asyncio.create_task(gateway.chat(**asked("hang")))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     headers = {"Authorization": f"Bearer {gateway.services.identity.token}"}
     async with gateway.http.get(f"{gateway.url}/roundhouse/v1/requests", headers=headers) as reply:
         (request,) = await reply.json()
@@ -130,7 +131,7 @@ async def test_an_engine_that_answers_a_later_request_is_not_reported(gateway: G
 @pytest.mark.usefixtures("engine")
 async def test_a_stream_that_waits_for_its_first_byte_is_no_sign_of_life(gateway: Gateway) -> None:
     waiting = asyncio.create_task(gateway.chat(**asked("hang")))
-    await asyncio.wait_for(gateway.upstream.arrived.wait(), SOON_S)
+    await asyncio.wait_for(gateway.upstream.arrived.wait(), PATIENCE_S)
     await cancel_one(gateway)
     assert await probed(gateway) == [gateway.upstream.url]
     waiting.cancel()
@@ -173,8 +174,8 @@ async def test_an_attached_endpoint_is_not_asked(near: Gateway, far: Far) -> Non
     far.play = hang
     body = {"model": "distant", "stream": True, "messages": [{"role": "user", "content": "Why?"}]}
     async with near.http.post(near.url + CHAT, json=body) as reply:
-        await asyncio.wait_for(arrived.wait(), SOON_S)
+        await asyncio.wait_for(arrived.wait(), PATIENCE_S)
         looks = far.looks
         reply.close()
-    await asyncio.wait_for(far.dropped.wait(), SOON_S)
+    await asyncio.wait_for(far.dropped.wait(), PATIENCE_S)
     assert far.looks == looks

@@ -24,6 +24,7 @@ from app.supervisor.policy import Terms
 from engines.api import Descriptor, Feature, Route
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from tests.gateway.played import Gateway, Play
+from tests.patience import PATIENCE_S
 from tests.unit.dialects.outputs import OUTPUTS
 
 QWEN = next(output for output in OUTPUTS if output.family.startswith("qwen3, which"))
@@ -392,7 +393,7 @@ async def test_a_client_that_waits_for_a_load_is_kept_and_told_how_it_ends(
     gateway.supervisor.may_load.clear()
     gateway.supervisor.refuse_with = EngineFailed("There is too little memory.", code="out_of_memory")
     body = {"model": "guide", **CHAT, "max_tokens": 9, "stream": True}
-    async with asyncio.timeout(10), gateway.http.post(gateway.url + path, json=body) as reply:
+    async with asyncio.timeout(PATIENCE_S), gateway.http.post(gateway.url + path, json=body) as reply:
         while await reply.content.readuntil(b"\n\n") != b": waiting\n\n":
             pass
         gateway.supervisor.may_load.set()

@@ -23,8 +23,9 @@ from tests.fake_hub.faults import first
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.fake_hub.uploading import keep_in_xet
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
 from tests.gguf_files import TinyLlama, gguf_bytes
+from tests.patience import PATIENCE_S, until
 
 NAME = "org/Model-GGUF"
 API = "/roundhouse/v1"
@@ -366,7 +367,7 @@ async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths
     assert (await anext(states)).state is DownloadState.QUEUED
     following = asyncio.create_task(anext(states, None))
     await queue.remove(added.id)
-    assert await asyncio.wait_for(following, 10) is None
+    assert await asyncio.wait_for(following, PATIENCE_S) is None
     await queue.close()
 
 

@@ -14,8 +14,7 @@ from app.gateway.events import EventHub, Subscription
 from app.gateway.library.watch import watch_library
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
-
-PATIENCE_S = 20.0
+from tests.patience import PATIENCE_S
 
 
 @pytest.fixture

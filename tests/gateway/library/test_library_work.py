@@ -26,8 +26,8 @@ from app.hub.disk import duplicates, sharing
 from app.hub.disk.trash import Trash
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama, projector_for
+from tests.patience import PATIENCE_S
 
-PATIENCE_S = 20.0
 LINUX = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 
 

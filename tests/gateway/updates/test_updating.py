@@ -21,7 +21,8 @@ from app.gateway.own_updates import WEEK_S, Updates, is_due
 from app.gateway.services import Limits, Services
 from app.updates import exchange, ways
 from app.updates.manifest import UpdateRefused
-from tests.gateway.played import Upstream, played_services, until
+from tests.gateway.played import Upstream, played_services
+from tests.patience import until
 from tests.range_server import Hub, serving
 from tests.releases import DAY, NOW, Publisher, archive
 

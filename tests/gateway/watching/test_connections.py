@@ -16,7 +16,8 @@ from app.store.database import ChatStore
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gateway.hub.test_downloads import asked
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import until
 
 LOOK = Purpose(why=Why.MODEL, about="org/model")
 PATIENCE = aiohttp.ClientTimeout(total=60)

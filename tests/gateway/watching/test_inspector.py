@@ -16,7 +16,8 @@ from app.core.settings import SettingInfo
 from app.gateway.entry.callers import client_name
 from app.gateway.exchange.observer import BODY_BYTES
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
-from tests.gateway.played import Gateway, until
+from tests.gateway.played import Gateway
+from tests.patience import PATIENCE_S, until
 
 S = RequestState
 
@@ -108,7 +109,7 @@ async def test_stopping_a_stream_ends_it_with_the_dialects_error_and_the_engines
         running = await reaches(api, S.DECODING)
         await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
         rest = await reply.read()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     error = json.loads(rest.strip().split(b"data: ")[-1])["error"]
     assert error["code"] == "request_stopped"
     ended = await reaches(api, S.CANCELLED)
@@ -136,7 +137,7 @@ async def test_stopping_before_the_first_byte_answers_in_the_dialect(
     status, body = await asked
     assert (status, body["error"]["code"]) == (499, "request_stopped")
     if is_loaded:
-        await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+        await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     assert (gateway.supervisor.waiting, gateway.supervisor.in_flight) == (0, 0)
     assert (await reaches(api, S.CANCELLED)).status == 499
 
@@ -342,7 +343,7 @@ async def test_every_dialect_is_followed_and_says_in_its_own_words_that_it_was_s
         running = await reaches(api, S.DECODING)
         await api.call("POST", f"/requests/{running.id}/cancel", RequestInfo)
         rest = await reply.read()
-    await asyncio.wait_for(gateway.upstream.dropped.wait(), 10)
+    await asyncio.wait_for(gateway.upstream.dropped.wait(), PATIENCE_S)
     said = rest.replace(b"event: chat.end", b"").split(b'data: {"type":"chat.end"')[
         0
     ]  # LM Studio's streams end with it

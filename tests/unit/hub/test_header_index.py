@@ -11,6 +11,7 @@ from app.hub.gguf.listing import read_gguf
 from app.hub.library.header_index import HeaderIndex, Headers
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
+from tests.patience import PATIENCE_S
 
 
 def library(tmp_path: Path) -> Library:
@@ -62,7 +63,7 @@ def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path)
 
     def slow() -> tuple[()]:
         looked.set()
-        assert going_on.wait(20)
+        assert going_on.wait(PATIENCE_S)
         return ()
 
     TinyLlama().write(tmp_path / "guide.gguf")
@@ -70,10 +71,10 @@ def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path)
     found: list[str] = []
     thread = threading.Thread(target=lambda: found.extend(model.name for model in one.models()))
     thread.start()
-    assert looked.wait(20)
+    assert looked.wait(PATIENCE_S)
     asked = threading.Thread(target=lambda: found.append(one.find("guide").name))
     asked.start()
-    asked.join(20)
+    asked.join(PATIENCE_S)
     assert found == ["guide"]
     going_on.set()
-    thread.join(20)
+    thread.join(PATIENCE_S)

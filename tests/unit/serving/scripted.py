@@ -15,6 +15,7 @@ from engines.serving.backend import Ability, Decoder, Finish, Loaded, Outcome, T
 from engines.serving.refusals import invalid
 from engines.serving.server import _Server
 from engines.serving.text import BytesDecoder
+from tests.patience import PATIENCE_S
 
 KEY = "launch-key"
 TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
@@ -40,7 +41,7 @@ class Scripted:
 
     def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
         tell("Reading weights", 0.5)
-        self.may_load.wait(10)
+        self.may_load.wait(PATIENCE_S)
         if self.load_error:
             raise RuntimeError(self.load_error)
         return Loaded(
@@ -145,17 +146,11 @@ async def serving(
 
 
 async def until_ready(server: Running) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             async with server.http.get(server.url + "/health") as reply:
                 if reply.status == 200:
                     return
-            await asyncio.sleep(0.005)
-
-
-async def until(condition: Any) -> None:  # noqa: ANN401 -- a function or a coroutine function
-    async with asyncio.timeout(10):
-        while not (await found if asyncio.iscoroutine(found := condition()) else found):  # noqa: ASYNC110 -- no event says so
             await asyncio.sleep(0.005)
 
 

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import aiohttp
 import pytest
 
-from tests.unit.serving.scripted import KEY, Running, Scripted, events, serving, until, until_ready
+from tests.patience import PATIENCE_S, until
+from tests.unit.serving.scripted import KEY, Running, Scripted, events, serving, until_ready
 
 HELLO = {"messages": [{"role": "user", "content": "hello"}]}
 CHAT, BARE = "/v1/chat/completions", "/v1/completions"
@@ -127,7 +129,7 @@ async def test_requests_wait_for_a_slot_in_the_order_they_came(server: Running, 
     asked = []
     for count in range(1, 5):
         asked.append(asyncio.create_task(server.ask(BARE, {"prompt": [count]})))
-        await until(lambda count=count: _in_flight(server, count))
+        await until(partial(_in_flight, server, count))
     assert await server.metric("requests_waiting") == 2
     backend.may_step = True
     answers = await asyncio.gather(*asked)
@@ -213,7 +215,7 @@ async def test_asked_to_stop_it_finishes_what_it_began(server: Running, backend:
     assert await server.ask("/shutdown", {}, status=202) == {"status": "stopping"}
     backend.may_step = True
     assert (await asked)["choices"][0]["message"]["content"] == "héllo 🚂"
-    await asyncio.wait_for(server.task, 10)
+    await asyncio.wait_for(server.task, PATIENCE_S)
 
 
 @pytest.mark.parametrize("path", ["/v1/models", CHAT, "/metrics", "/tokenize", "/shutdown", "/nowhere"])

@@ -14,8 +14,9 @@ from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
 from app.supervisor.records import TOKEN_VARIABLE
 from engines.api import LaunchOptions, ModelFormat, ModelSource
 from tests.fake_engine.adapter import FakeAdapter
+from tests.patience import PATIENCE_S
 
-WAIT_S = 20.0
+WAIT_S = PATIENCE_S
 """Longer than anything here takes on a busy machine: reaching it means it never happens."""
 
 

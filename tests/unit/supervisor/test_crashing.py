@@ -19,6 +19,7 @@ from app.supervisor.readiness import Endpoint, Reply
 from engines.api import FailureKind
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
+from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder
 
 S = EngineState
@@ -81,7 +82,7 @@ async def test_a_crash_loop_is_given_up(
     adapter.behaviours["m"] = Behaviour(crashes=99, state_file=str(starts))
     monkeypatch.setattr(ending, "back_off", lambda restarts, _now: None if len(restarts) >= 3 else 0.05)
     failures = 0
-    async with asyncio.timeout(20.0):
+    async with asyncio.timeout(PATIENCE_S):
         while not (statuses := supervisor.statuses()) or statuses[0].state is not S.FAILED:
             with contextlib.suppress(EngineFailed):
                 await supervisor.ensure_ready(ask()) if not failures else await lease_once(supervisor, ask)

@@ -14,6 +14,7 @@ from app.core.errors import EngineFailed
 from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
 from engines.api import FailureKind, Installation, LaunchOptions, ModelFormat, ModelSource, Place
 from engines.dynamo.launch import Dynamo
+from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Recorder
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -69,7 +70,7 @@ async def test_it_is_ready_once_a_worker_has_registered_and_not_when_the_fronten
     both = processes()
     assert len(both) == 2
     await fleet.unload("m")
-    assert psutil.wait_procs(both, timeout=20)[1] == []
+    assert psutil.wait_procs(both, timeout=PATIENCE_S)[1] == []
 
 
 async def test_a_worker_that_ends_takes_the_frontend_with_it_and_its_cause_is_named(

@@ -68,14 +68,14 @@ async def start(
 async def test_last_words_count_however_slowly_they_are_read(start: Start, witness: Witness) -> None:
     witness.slowly = PATIENCE_S
     start("echo first; echo second; echo last >&2; exit 3")
-    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
     assert witness.noted[-1] == 3
     assert sorted(map(str, witness.noted[:-1])) == ["first", "last", "second"]
 
 
 async def test_a_pipe_that_somebody_else_holds_is_not_waited_for(start: Start, witness: Witness) -> None:
     start("sleep 60 & echo last; exit 4")
-    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
     assert witness.noted == ["last", 4]
 
 
@@ -84,5 +84,5 @@ async def test_nor_one_that_somebody_else_goes_on_writing_to(
 ) -> None:
     monkeypatch.setattr(child, "_MOST_WORDS_S", 3 * PATIENCE_S)
     start("while echo more; do sleep 0.05; done & echo last; exit 5")
-    await asyncio.wait_for(witness.has_ended.wait(), 20)
+    await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
     assert 5 in witness.noted

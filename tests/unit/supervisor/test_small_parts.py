@@ -25,6 +25,7 @@ from engines.api import (
     Suspicion,
 )
 from engines.environment import engine_environment
+from tests.patience import PATIENCE_S
 
 
 def test_a_reserved_port_is_free_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +132,7 @@ async def test_changes_are_told_ten_times_a_second_and_the_last_one_always() -> 
     announcer.announce(at_once=True)
     assert len(said) == 2
     announcer.announce(at_once=False)
-    await asyncio.wait_for(last, 5.0)
+    await asyncio.wait_for(last, PATIENCE_S)
     assert said[2] - said[1] >= INTERVAL_S * 0.9
     announcer.announce(at_once=False)
     announcer.close()

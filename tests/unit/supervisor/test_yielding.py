@@ -16,6 +16,7 @@ from app.supervisor.scheduling import Seat
 from app.supervisor.watching import Watching
 from app.supervisor.yielding import CALM_S, Yielding
 from engines.api import ModelFormat, ModelSource
+from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Ask, Recorder
 
 S = EngineState
@@ -91,7 +92,7 @@ async def test_a_real_engine_makes_way_and_comes_back(
         await watching.look()
         assert [status.model for status in supervisor.statuses() if status.state is S.READY] == ["busy", "pinned"]
         free["system"] = 200
-        await asyncio.wait_for(watching.look(), 20)
+        await asyncio.wait_for(watching.look(), PATIENCE_S)
     assert "idle" in [status.model for status in supervisor.statuses() if status.state is S.READY]
     said = [event.code for event in recorder.events if isinstance(event, Notice)]
     assert said == ["memory_yielded", "memory_returned"]

@@ -19,6 +19,7 @@ from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import read_repository
 from tests.fake_hub import faults
 from tests.fake_hub.hub import FakeHub
+from tests.patience import PATIENCE_S
 from tests.unit.hub.download.conftest import FILE, NAME, Arena, content_of
 
 Make = Callable[..., Arena]
@@ -54,7 +55,7 @@ def run(job: Job) -> list[Said]:
     with started(job) as child:
         assert child.stdout is not None
         said = [msgspec.json.decode(line, type=Said) for line in child.stdout]
-        child.wait(30)
+        child.wait(PATIENCE_S)
     return said
 
 
@@ -97,7 +98,7 @@ def test_it_ends_with_whoever_started_it(arena: Make) -> None:
     with started(job_for(there, bytes_per_s=1 << 20)) as child:
         assert child.stdin is not None
         child.stdin.close()
-        assert child.wait(20) == 81
+        assert child.wait(PATIENCE_S) == 81
 
 
 def test_the_token_is_shown_to_the_hub_only(hub: FakeHub, arena: Make) -> None:

@@ -14,6 +14,7 @@ from app.hub.download.transfer import FRUITLESS_TRIES
 from app.hub.download.wire import Stopped
 from tests.fake_hub import faults
 from tests.fake_hub.faults import Fault, first
+from tests.patience import PATIENCE_S
 from tests.unit.hub.download.conftest import CHUNK, FILE, Arena
 
 Make = Callable[..., Arena]
@@ -163,7 +164,7 @@ def test_a_stalled_server_can_be_left(arena: Make) -> None:
     thread.start()
     stop.set()
     stalled.set()
-    thread.join(20)
+    thread.join(PATIENCE_S)
     assert [type(error) for error in ended] == [Stopped]
 
 
