@@ -8,8 +8,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Event, Timer
 from typing import Any
@@ -69,21 +70,35 @@ class Refused(Exception):
 
 def load(path: Path, setting: Setting | None = None) -> Allocated:
     """Load `path` and return what was allocated. Raises Refused."""
-    argv = [sys.executable, "-m", "tests.oracle", "--child", str(path), json.dumps(asdict(setting or Setting()))]
+    (found,) = load_each(path, [setting or Setting()])
+    return found
+
+
+def load_each(path: Path, settings: Sequence[Setting]) -> list[Allocated]:
+    """Load `path` with one setting after another, in one process, and return what each allocated. Raises Refused."""
+    argv = [sys.executable, "-m", "tests.oracle", "--child", str(path), json.dumps([asdict(one) for one in settings])]
     environment = {**os.environ, "GGML_NO_BACKTRACE": "1"}  # an assertion would start a debugger, for seconds
-    with subprocess.Popen(argv, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment) as child:
+    with subprocess.Popen(
+        argv, stdin=subprocess.PIPE, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, cwd=ROOT, env=environment
+    ) as child:
         too_long = Timer(LIMIT_S, child.kill)
         too_long.start()
-        log = log_until_ready(child)
+        logs = [log_of_next_load(child) for _ in settings]
         too_long.cancel()
         child.kill()  # ending the server at once after its start can hang
-    if READY not in log:
-        raise Refused("\n".join([f"exit code {child.returncode}", *complaints(log)]))
-    return allocated(log)
+    for log in logs:
+        if READY not in log:
+            raise Refused("\n".join([f"exit code {child.returncode}", *complaints(log)]))
+    return [allocated(log) for log in logs]
 
 
-def log_until_ready(child: subprocess.Popen[bytes]) -> str:
+def log_of_next_load(child: subprocess.Popen[bytes]) -> str:
+    """Have the child begin a load, so that none writes into another's log; return what it says until it is ready."""
+    assert child.stdin is not None
     assert child.stderr is not None
+    with suppress(BrokenPipeError):  # an earlier load has ended it
+        child.stdin.write(b"\n")
+        child.stdin.flush()
     lines: list[str] = []
     for line in child.stderr:
         lines.append(line.decode(errors="replace"))
@@ -109,13 +124,16 @@ def events_of(lines: Iterable[str]) -> Iterable[LogEvent]:
         yield from read(line)
 
 
-def run_child(path: str, setting: Setting) -> None:
-    """Load, and wait to be ended."""
+def run_child(path: str, settings: Iterable[Setting]) -> None:
+    """Load with each setting when a line comes in, beside the loads before, and wait to be ended."""
     import xllamacpp  # noqa: PLC0415 -- only the child loads native code
 
-    server = xllamacpp.Server(parameters(xllamacpp, path, setting))
+    servers = []
+    for setting in settings:
+        sys.stdin.readline()
+        servers.append(xllamacpp.Server(parameters(xllamacpp, path, setting)))
     Event().wait()
-    del server
+    servers.clear()
 
 
 def parameters(xllamacpp: Any, path: str, setting: Setting) -> Any:  # noqa: ANN401 -- the wheel has no type information
@@ -155,12 +173,11 @@ def configuration(path: str, setting: Setting) -> dict[str, object]:
 
 
 def main(arguments: list[str]) -> None:
-    is_child = arguments[:1] == ["--child"]
-    path, *rest = arguments[1:] if is_child else arguments
-    setting = replace(Setting(), **json.loads(rest[0])) if rest else Setting()
-    if is_child:
-        run_child(path, setting)
+    if arguments[:1] == ["--child"]:
+        run_child(arguments[1], [Setting(**fields) for fields in json.loads(arguments[2])])
         return
+    path, *rest = arguments
+    setting = Setting(**json.loads(rest[0])) if rest else Setting()
     for buffer in load(Path(path), setting).buffers:
         sys.stdout.write(f"{buffer.purpose:10} {buffer.device:12} {buffer.size_bytes / 2**20:12.2f} MiB\n")
 

@@ -15,7 +15,7 @@ from app.advisor.memory.setting import Setting as Ours
 from app.core.model_facts import ModelFacts
 from app.hub.facts.gguf import facts_from
 from app.hub.shapes.shape import Shape
-from tests.oracle import Allocated, Setting, load
+from tests.oracle import Allocated, Setting, load, load_each
 from tests.oracle_models import QUANTIZATION, SETTINGS, models, write_model
 from tests.unit.advisor.engines import setting_for
 from tests.weightless import write_weightless
@@ -55,7 +55,8 @@ def test_the_oracle_is_asked_about_many_architectures() -> None:
 def test_components_are_what_llama_cpp_allocates(model: Shape, tmp_path: Path) -> None:
     path = write_model(tmp_path, model)
     facts = facts_from(model.metadata(), model.tensors(QUANTIZATION), name=model.name)
-    wrong = [line for setting in SETTINGS for line in differences(facts, setting, load(path, setting))]
+    loads = zip(SETTINGS, load_each(path, SETTINGS), strict=True)
+    wrong = [line for setting, found in loads for line in differences(facts, setting, found)]
     assert not wrong, "\n".join(wrong)
 
 

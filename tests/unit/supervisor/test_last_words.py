@@ -13,11 +13,12 @@ from app.supervisor import child
 from app.supervisor.child import Child, Heard, Ways
 from app.supervisor.logs import EngineLog, Redactor
 from engines.api import LogEvent, ProcessSpec
+from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Recorder
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
 
-PATIENCE_S = 0.3
+LAST_WORDS_S = 0.3
 Start = Callable[[str], Child]
 
 
@@ -50,7 +51,7 @@ def witness() -> Witness:
 async def start(
     witness: Witness, tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Start]:
-    monkeypatch.setattr(child, "_LAST_WORDS_S", PATIENCE_S)
+    monkeypatch.setattr(child, "_LAST_WORDS_S", LAST_WORDS_S)
     log, begun = EngineLog("m", tmp_path, recorder.publish), list[Child]()
 
     def started(script: str) -> Child:
@@ -66,7 +67,7 @@ async def start(
 
 
 async def test_last_words_count_however_slowly_they_are_read(start: Start, witness: Witness) -> None:
-    witness.slowly = PATIENCE_S
+    witness.slowly = LAST_WORDS_S
     start("echo first; echo second; echo last >&2; exit 3")
     await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
     assert witness.noted[-1] == 3
@@ -82,7 +83,7 @@ async def test_a_pipe_that_somebody_else_holds_is_not_waited_for(start: Start, w
 async def test_nor_one_that_somebody_else_goes_on_writing_to(
     start: Start, witness: Witness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(child, "_MOST_WORDS_S", 3 * PATIENCE_S)
+    monkeypatch.setattr(child, "_MOST_WORDS_S", 3 * LAST_WORDS_S)
     start("while echo more; do sleep 0.05; done & echo last; exit 5")
     await asyncio.wait_for(witness.has_ended.wait(), PATIENCE_S)
     assert 5 in witness.noted
