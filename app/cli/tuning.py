@@ -215,7 +215,7 @@ def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:
 
 def _code(shown: ModelChoices) -> str:
     if shown.settings.allows_code:
-        return "allowed: programs among its files run with your rights"
+        return "allowed: programs among its files run with your permissions"
     return "not allowed, though the model contains some" if shown.brings_code else "not allowed"
 
 
