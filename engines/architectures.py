@@ -19,20 +19,20 @@ _NAMES = (
 
 def architecture_in(line: str) -> str:
     """Return the kind of model that a log line says is unknown; empty where it names none."""
-    return next((found[1].rstrip(".") for pattern in _NAMES if (found := pattern.search(line))), "")
+    return next((match[1].rstrip(".") for pattern in _NAMES if (match := pattern.search(line))), "")
 
 
-def told(engine: str, line: str) -> str:
+def describe_unknown_architecture(engine: str, line: str) -> str:
     """Return sentences that name the kind of model and the version that knows it, to follow the first; or nothing."""
     name = architecture_in(line)
     if not name:
         return ""
-    version, knows = _known().get(engine, ("", frozenset()))
+    version, knows = _load_architectures().get(engine, ("", frozenset()))
     knowing = f" {engine} {version} knows it." if name in knows else ""
     return f" It is of the kind “{name}”.{knowing}"
 
 
 @cache
-def _known() -> dict[str, tuple[str, frozenset[str]]]:
+def _load_architectures() -> dict[str, tuple[str, frozenset[str]]]:
     tables = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text(encoding="utf-8"))
     return {engine: (row["version"], frozenset(row["knows"].split())) for engine, row in tables.items()}

@@ -14,12 +14,12 @@ _K = FailureKind
 Clue = tuple[FailureKind, re.Pattern[str]]
 
 
-def clues(*rows: tuple[FailureKind, Sequence[str]]) -> tuple[Clue, ...]:
+def compile_clues(*rows: tuple[FailureKind, Sequence[str]]) -> tuple[Clue, ...]:
     """Compile rows of a kind and what gives it away."""
     return tuple((kind, re.compile("|".join(texts), re.IGNORECASE)) for kind, texts in rows)
 
 
-GENERIC = clues(
+GENERIC = compile_clues(
     (
         _K.PORT_IN_USE,
         (

@@ -12,8 +12,8 @@ import msgspec
 from engines import architectures
 from engines.api import Exit, Failure, FailureKind, Suspicion
 from engines.clues import GENERIC, HARMLESS, Clue
-from engines.failure_words import SAID, Said, plainer
-from engines.remedies import Means, Shortage, remedies, shortage_of
+from engines.failure_words import FAILURE_TEXTS, FailureText, find_specific_text
+from engines.remedies import RemedyOptions, Shortage, list_remedies, shortage_of
 from engines.root_cause import root_cause
 from engines.worker_base import ExitCode
 
@@ -53,50 +53,50 @@ loaders end when a library is missing or does not start.
 """
 
 
-class Survived(msgspec.Struct, frozen=True):
+class SurvivableClue(msgspec.Struct, frozen=True):
     """A clue in a line after which an engine goes on, and how, as a sentence."""
 
     clue: Clue
     sentence: str
 
 
-class Reader(msgspec.Struct, frozen=True, kw_only=True):
+class FailureReader(msgspec.Struct, frozen=True, kw_only=True):
     """How one engine's ends are read: its name in sentences, own clues and words, and which options can mend."""
 
     name: str
-    means: Means
+    means: RemedyOptions
     clues: tuple[Clue, ...] = ()
-    survived: tuple[Survived, ...] = ()
-    said: Mapping[FailureKind, Said] = MappingProxyType({})
+    survived: tuple[SurvivableClue, ...] = ()
+    said: Mapping[FailureKind, FailureText] = MappingProxyType({})
 
     def suspect(self, line: str) -> Suspicion | None:
         """Return what a line gives away; most give nothing."""
         evidence = line.strip()[:EVIDENCE_CHARS]
-        for each in self.survived:
-            kind, pattern = each.clue
+        for survivable in self.survived:
+            kind, pattern = survivable.clue
             if pattern.search(line):
-                return Suspicion(kind=kind, line=evidence, survived=each.sentence)
-        found = None if HARMLESS.search(line) else _kind_in(line, (*self.clues, *GENERIC))
-        return None if found is None else Suspicion(kind=found, line=evidence)
+                return Suspicion(kind=kind, line=evidence, survived=survivable.sentence)
+        kind_in_line = None if HARMLESS.search(line) else _kind_in(line, (*self.clues, *GENERIC))
+        return None if kind_in_line is None else Suspicion(kind=kind_in_line, line=evidence)
 
     def explain(self, end: Exit) -> Failure:
         """Name the cause, show the line that gives it away, and say what may help."""
         kind, evidence = _cause(end)
-        said = plainer(kind, evidence) or self.said.get(kind) or SAID[kind]
-        shortage = shortage_of([evidence, *(each.line for each in end.suspicions), *end.tail])
+        text = find_specific_text(kind, evidence) or self.said.get(kind) or FAILURE_TEXTS[kind]
+        shortage = shortage_of([evidence, *(suspicion.line for suspicion in end.suspicions), *end.tail])
         return Failure(
             kind=kind,
-            sentence=said.sentence.format(engine=self.name) + self._more(kind, evidence, shortage),
-            hint=said.hint.format(engine=self.name),
+            sentence=text.sentence.format(engine=self.name) + self._detail_sentences(kind, evidence, shortage),
+            hint=text.hint.format(engine=self.name),
             evidence=evidence[:EVIDENCE_CHARS],
-            remedies=remedies(kind, end.options, shortage, self.means),
+            remedies=list_remedies(kind, end.options, shortage, self.means),
         )
 
-    def _more(self, kind: FailureKind, evidence: str, shortage: Shortage) -> str:
+    def _detail_sentences(self, kind: FailureKind, evidence: str, shortage: Shortage) -> str:
         """Return the figures or names that the log gave, as sentences to follow the first."""
         if kind in _MEMORY:
-            return shortage.told()
-        return architectures.told(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
+            return shortage.describe_figures()
+        return architectures.describe_unknown_architecture(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
 
 
 def _kind_in(line: str, known: Sequence[Clue]) -> FailureKind | None:
@@ -110,44 +110,44 @@ _MEMORY = _ALLOCATIONS | {_K.CONTEXT_TOO_LARGE}
 
 
 def _cause(end: Exit) -> tuple[FailureKind, str]:
-    code = _signed(end.code)
+    code = _normalize_code(end.code)
     certain = _CERTAIN.get(code)
     if certain:
         return certain, _line_of(certain, end.suspicions) or root_cause(end.tail)
-    standing = _standing(end.suspicions)
+    unsurvived = _drop_survived(end.suspicions)
     suggested = _SUGGESTED.get(code)
-    if suggested and not standing:
+    if suggested and not unsurvived:
         return suggested, root_cause(end.tail)
     if end.suspicions:
-        first = _first(standing or end.suspicions)
+        first = _pick_suspicion(unsurvived or end.suspicions)
         return first.kind, first.line
     return _K.UNKNOWN, root_cause(end.tail)
 
 
-def _standing(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
+def _drop_survived(suspicions: Sequence[Suspicion]) -> list[Suspicion]:
     """Return what the engine did not get past: memory it did without counts no more, nor what led there."""
-    standing: list[Suspicion] = []
-    for each in suspicions:
-        if not each.survived:
-            standing.append(each)
-        elif each.kind in _MEMORY:
-            standing = [before for before in standing if before.kind not in _MEMORY]
-    return standing
+    remaining: list[Suspicion] = []
+    for suspicion in suspicions:
+        if not suspicion.survived:
+            remaining.append(suspicion)
+        elif suspicion.kind in _MEMORY:
+            remaining = [before for before in remaining if before.kind not in _MEMORY]
+    return remaining
 
 
 def _line_of(kind: FailureKind, suspicions: Sequence[Suspicion]) -> str:
-    return next((each.line for each in suspicions if each.kind is kind), "")
+    return next((suspicion.line for suspicion in suspicions if suspicion.kind is kind), "")
 
 
-def _first(suspicions: Sequence[Suspicion]) -> Suspicion:
+def _pick_suspicion(suspicions: Sequence[Suspicion]) -> Suspicion:
     """Return the first plain suspicion, but the context where it is named after the allocation that failed."""
-    first = next((each for each in suspicions if each.kind not in _VAGUE), suspicions[0])
+    first = next((suspicion for suspicion in suspicions if suspicion.kind not in _VAGUE), suspicions[0])
     if first.kind in _ALLOCATIONS:
-        return next((each for each in suspicions if each.kind is _K.CONTEXT_TOO_LARGE), first)
+        return next((suspicion for suspicion in suspicions if suspicion.kind is _K.CONTEXT_TOO_LARGE), first)
     return first
 
 
-def _signed(code: int | None) -> int:
+def _normalize_code(code: int | None) -> int:
     """Return the code as tables have it: NTSTATUS positive, signals negative, also where a shell made 128+n of one."""
     if code is None:
         return 0

@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import msgspec
 
-from engines.api import Installation, LaunchOptions, LeftOut
+from engines.api import EngineInstallation, LaunchOptions, OmittedOption
 
 WORDS: Mapping[str, str] = MappingProxyType(
     {
@@ -65,7 +65,7 @@ class Flag(msgspec.Struct, frozen=True, kw_only=True):
     """Left out, with a word about it, where the installed version lacks it."""
 
 
-class Table(msgspec.Struct, frozen=True, kw_only=True):
+class FlagTable(msgspec.Struct, frozen=True, kw_only=True):
     """All rows of one engine, and what extra arguments and environment may not touch."""
 
     engine: str
@@ -82,18 +82,18 @@ class TakesFlags(Protocol):
     """An adapter whose engine is told its options on a command line."""
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FlagTable:
         """How options become its flags."""
 
 
-class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     """What came of the options."""
 
     args: tuple[str, ...]
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[OmittedOption, ...] = ()
 
 
-def value(option: str, flag: str, *, names: Mapping[Any, str] | None = None, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+def value_flag(option: str, flag: str, *, names: Mapping[Any, str] | None = None, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
     """Return a row that says `flag` and the value; `names` are the engine's words for values, and all it takes."""
 
     def say(options: LaunchOptions) -> Sequence[str]:
@@ -108,7 +108,7 @@ def value(option: str, flag: str, *, names: Mapping[Any, str] | None = None, **m
     return Flag(option=option, names=(flag,), say=say, **more)
 
 
-def switch(option: str, *, on: str = "", off: str = "", **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+def switch_flag(option: str, *, on: str = "", off: str = "", **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
     """Return a row that says one flag for true, another (or none) for false."""
 
     def say(options: LaunchOptions) -> Sequence[str]:
@@ -118,20 +118,20 @@ def switch(option: str, *, on: str = "", off: str = "", **more: Any) -> Flag:  #
     return Flag(option=option, names=tuple(filter(None, (on, off))), say=say, **more)
 
 
-def listed(option: str, flag: str, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
+def list_flag(option: str, flag: str, **more: Any) -> Flag:  # noqa: ANN401 -- fields of Flag
     """Return a row that says a flag and all values joined by commas."""
     return Flag(
         option=option,
         names=(flag,),
         say=lambda options: (
             flag,
-            ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in getattr(options, option)),
+            ",".join(f"{entry:g}" if isinstance(entry, float) else str(entry) for entry in getattr(options, option)),
         ),
         **more,
     )
 
 
-def loras(flag: str, *before: str) -> Flag:
+def lora_flag(flag: str, *before: str) -> Flag:
     """Return a row that says LoRA adapters as name=path, each named after its folder or file."""
     return Flag(
         option="lora",
@@ -140,41 +140,45 @@ def loras(flag: str, *before: str) -> Flag:
     )
 
 
-def tasks(said: Mapping[str, tuple[str, ...]]) -> Flag:
+def task_flag(words_by_task: Mapping[str, tuple[str, ...]]) -> Flag:
     """Return a row for tasks: what is said for each one it knows."""
 
     def say(options: LaunchOptions) -> Sequence[str]:
-        if options.task not in said:
-            raise ValueError(f"This engine knows the tasks {', '.join(said)}, not {options.task}.")
-        return said[options.task]
+        if options.task not in words_by_task:
+            raise ValueError(f"This engine knows the tasks {', '.join(words_by_task)}, not {options.task}.")
+        return words_by_task[options.task]
 
-    names = {word for words in said.values() for word in words if word.startswith("-")}
+    names = {word for words in words_by_task.values() for word in words if word.startswith("-")}
     return Flag(option="task", names=tuple(sorted(names)), say=say)
 
 
-def elsewhere(option: str, *names: str) -> Flag:
+def no_flag(option: str, *names: str) -> Flag:
     """Return a row for an option that is honoured by other means: the environment, a file, or the engine itself."""
     return Flag(option=option, names=names, say=lambda _options: ())
 
 
-def arguments(table: Table, options: LaunchOptions, found: Installation) -> Spoken:
+def build_arguments(table: FlagTable, options: LaunchOptions, installation: EngineInstallation) -> CommandLine:
     """Return the command line for options. Raises ValueError with a sentence for what cannot be honoured."""
     _check_sizes(options)
     _refuse_unknown(table, options)
     args: list[str] = []
-    left_out: list[LeftOut] = []
+    left_out: list[OmittedOption] = []
     for flag in table.flags:
         if getattr(options, flag.option) == getattr(_UNSET, flag.option):
             continue
-        said = tuple(flag.say(options))
-        lacking = _lacking(flag, said, found)
-        if not lacking:
-            args += said
+        words = tuple(flag.say(options))
+        missing_flag = _first_missing_flag(flag, words, installation)
+        if not missing_flag:
+            args += words
         elif flag.can_do_without:
-            left_out.append(LeftOut(option=flag.option, sentence=_sentence(table, flag.option, lacking, found)))
+            left_out.append(
+                OmittedOption(
+                    option=flag.option, sentence=_absent_flag_sentence(table, flag.option, missing_flag, installation)
+                )
+            )
         else:
-            raise ValueError(_sentence(table, flag.option, lacking, found))
-    return Spoken(args=(*args, *checked_extra(table, options, found)), left_out=tuple(left_out))
+            raise ValueError(_absent_flag_sentence(table, flag.option, missing_flag, installation))
+    return CommandLine(args=(*args, *check_extra_arguments(table, options, installation)), left_out=tuple(left_out))
 
 
 def flags_in(text: str) -> frozenset[str]:
@@ -183,7 +187,9 @@ def flags_in(text: str) -> frozenset[str]:
     return frozenset(flag for entry in entries if "has been removed" not in entry for flag in _FLAG.findall(entry))
 
 
-def checked_extra(table: Table, options: LaunchOptions, found: Installation) -> tuple[str, ...]:
+def check_extra_arguments(
+    table: FlagTable, options: LaunchOptions, installation: EngineInstallation
+) -> tuple[str, ...]:
     """Return the extra arguments. Raises ValueError for reserved ones and ones the installed version does not know."""
     for name in options.extra_env:
         if any(fnmatchcase(name.upper(), reserved) for reserved in table.reserved_env):
@@ -191,8 +197,10 @@ def checked_extra(table: Table, options: LaunchOptions, found: Installation) -> 
     for flag in _extra_flags(options.extra_args):
         if _is_reserved(flag, table):
             raise ValueError(f"The argument {flag} is Roundhouse's to set for {table.engine}.")
-        if found.flags and _known(flag) not in {_known(each) for each in found.flags}:
-            raise ValueError(f"{table.engine} {found.version} has no argument {flag}.")
+        if installation.flags and _canonical_flag(flag) not in {
+            _canonical_flag(known_flag) for known_flag in installation.flags
+        }:
+            raise ValueError(f"{table.engine} {installation.version} has no argument {flag}.")
     return options.extra_args
 
 
@@ -212,16 +220,16 @@ def _is_number(token: str) -> bool:
     return bool(re.fullmatch(r"-\d+(\.\d+)?", token))
 
 
-def _is_reserved(given: str, table: Table) -> bool:
-    name = _known(given)
-    for reserved in map(_known, (*table.reserved, *(name for flag in table.flags for name in flag.names))):
+def _is_reserved(argument: str, table: FlagTable) -> bool:
+    name = _canonical_flag(argument)
+    for reserved in map(_canonical_flag, (*table.reserved, *(name for flag in table.flags for name in flag.names))):
         is_joined = not name.startswith("--") and name.startswith(reserved)
         if name == reserved or (table.takes_abbreviations and (reserved.startswith(name) or is_joined)):
             return True
     return False
 
 
-def _known(flag: str) -> str:
+def _canonical_flag(flag: str) -> str:
     """Return a flag in one spelling: several engines take underscores for dashes, vLLM --a.b for a field of --a."""
     return flag.partition(".")[0].replace("_", "-") if flag.startswith("--") else flag
 
@@ -233,25 +241,25 @@ def _check_sizes(options: LaunchOptions) -> None:
         raise ValueError("A context needs at least one token.")
 
 
-def _refuse_unknown(table: Table, options: LaunchOptions) -> None:
+def _refuse_unknown(table: FlagTable, options: LaunchOptions) -> None:
     rows = {flag.option for flag in table.flags}
     for option, words in WORDS.items():
         if option not in rows and getattr(options, option) != getattr(_UNSET, option):
             raise ValueError(f"{table.engine} has no setting for {words}.")
 
 
-def _lacking(flag: Flag, said: Sequence[str], found: Installation) -> str:
+def _first_missing_flag(flag: Flag, words: Sequence[str], installation: EngineInstallation) -> str:
     """Return the first flag that the installed version lacks; empty when it has all."""
-    named = [token for token in said if re.match(r"--?[A-Za-z]", token)]
-    if found.flags:
-        return next((name for name in named if name not in found.flags), "")
-    is_too_old = flag.since and _version(found.version) < _version(flag.since)
-    is_too_new = flag.until and _version(found.version) > _version(flag.until)
-    return named[0] if named and (is_too_old or is_too_new) else ""
+    flag_words = [token for token in words if re.match(r"--?[A-Za-z]", token)]
+    if installation.flags:
+        return next((name for name in flag_words if name not in installation.flags), "")
+    is_too_old = flag.since and _version(installation.version) < _version(flag.since)
+    is_too_new = flag.until and _version(installation.version) > _version(flag.until)
+    return flag_words[0] if flag_words and (is_too_old or is_too_new) else ""
 
 
-def _sentence(table: Table, option: str, lacking: str, found: Installation) -> str:
-    return f"{table.engine} {found.version} has no {lacking}, so {WORDS[option]} cannot be set."
+def _absent_flag_sentence(table: FlagTable, option: str, missing_flag: str, installation: EngineInstallation) -> str:
+    return f"{table.engine} {installation.version} has no {missing_flag}, so {WORDS[option]} cannot be set."
 
 
 def _version(text: str) -> tuple[int, ...]:

@@ -68,8 +68,12 @@ def end_group_with_lifeline() -> None:
 def _kill_group_at_end(lifeline: int) -> None:
     if sys.platform == "win32":  # a group is POSIX's
         return
-    for asked in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):  # sent to the group, for the server to end in peace
-        signal.signal(asked, signal.SIG_IGN)
+    for signal_number in (
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+    ):  # sent to the group, for the server to end in peace
+        signal.signal(signal_number, signal.SIG_IGN)
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # whoever reads them waits for their end
         os.dup2(nowhere, stream)
@@ -83,21 +87,21 @@ def guard_uvicorn(key: str) -> None:
     config = importlib.import_module("uvicorn.config").Config
     load = config.load
 
-    def guarded_load(self: Any) -> None:  # noqa: ANN401 -- uvicorn's, which is not there to type-check against
+    def load_guarded(self: Any) -> None:  # noqa: ANN401 -- uvicorn's, which is not there to type-check against
         load(self)
-        self.loaded_app = guarded(self.loaded_app, key)
+        self.loaded_app = require_key(self.loaded_app, key)
 
-    config.load = guarded_load
+    config.load = load_guarded
 
 
-def guarded(app: App, key: str) -> App:
+def require_key(app: App, key: str) -> App:
     """Return the application behind the key. An empty key opens to nobody."""
-    wanted = f"Bearer {key}".encode()
+    authorization = f"Bearer {key}".encode()
 
     async def answer(
         scope: Scope, receive: Callable[[], Awaitable[Any]], send: Callable[[Any], Awaitable[None]]
     ) -> None:
-        if scope["type"] == "lifespan" or (key and _carries(scope, wanted)):
+        if scope["type"] == "lifespan" or (key and _carries(scope, authorization)):
             await app(scope, receive, send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
@@ -107,9 +111,9 @@ def guarded(app: App, key: str) -> App:
     return answer
 
 
-def _carries(scope: Scope, wanted: bytes) -> bool:
-    given = [text for name, text in scope["headers"] if name == b"authorization"]
-    return len(given) == 1 and hmac.compare_digest(given[0], wanted)
+def _carries(scope: Scope, authorization: bytes) -> bool:
+    sent_values = [text for name, text in scope["headers"] if name == b"authorization"]
+    return len(sent_values) == 1 and hmac.compare_digest(sent_values[0], authorization)
 
 
 async def _refuse(send: Callable[[Any], Awaitable[None]]) -> None:

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Callable, Sequence
 
-from engines.api import BufferAllocated, ContextSet, LogEvent, Progress
-from engines.failures import Reader
+from engines.api import BufferAllocated, ContextSet, LoadProgress, LogEvent
+from engines.failures import FailureReader
 
 GIB = 1 << 30
 _SCALE = {"gib": GIB, "gb": GIB, "mib": 1 << 20, "mb": 1 << 20}
@@ -16,43 +16,43 @@ SHARDS = r"[Ll]oading (?:safetensors |pt )?(?:checkpoint )?shards(?: \(eager\))?
 Row = Callable[[str], LogEvent | None]
 
 
-def stage(pattern: str, name: str) -> Row:
+def stage_row(pattern: str, name: str) -> Row:
     """Return a row that reads progress. Groups `percent`, or `done` and `total`, give the fraction."""
     compiled = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        found = compiled.search(line)
-        return Progress(stage=name, fraction=_fraction(found.groupdict())) if found else None
+        match = compiled.search(line)
+        return LoadProgress(stage=name, fraction=_fraction(match.groupdict())) if match else None
 
     return read
 
 
-def buffer(pattern: str, purpose: str) -> Row:
+def buffer_row(pattern: str, purpose: str) -> Row:
     """Return a row that reads an allocation from groups `size` and `unit`."""
     compiled = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        found = compiled.search(line)
-        if found is None:
+        match = compiled.search(line)
+        if match is None:
             return None
-        size = round(float(found["size"]) * _SCALE[found["unit"].lower()])
+        size = round(float(match["size"]) * _SCALE[match["unit"].lower()])
         return BufferAllocated(device="GPU", purpose=purpose, size_bytes=size)
 
     return read
 
 
-def context(pattern: str) -> Row:
+def context_row(pattern: str) -> Row:
     """Return a row that reads the context from group `tokens`."""
     compiled = re.compile(pattern)
 
     def read(line: str) -> LogEvent | None:
-        found = compiled.search(line)
-        return ContextSet(tokens=int(found["tokens"].replace(",", ""))) if found else None
+        match = compiled.search(line)
+        return ContextSet(tokens=int(match["tokens"].replace(",", ""))) if match else None
 
     return read
 
 
-def read_line(line: str, rows: Sequence[Row], reader: Reader) -> Sequence[LogEvent]:
+def read_line(line: str, rows: Sequence[Row], reader: FailureReader) -> Sequence[LogEvent]:
     """Return what a line means by the rows, and what it gives away."""
     return [event for event in (row(line) for row in (*rows, reader.suspect)) if event is not None]
 

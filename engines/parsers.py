@@ -16,7 +16,7 @@ NO_PARSER = "none"
 """Instead of a parser's name: none, whatever the template says."""
 
 
-class Calls(StrEnum):
+class ToolCallFormat(StrEnum):
     """How a model writes a call."""
 
     HERMES = "hermes"
@@ -41,42 +41,42 @@ class Calls(StrEnum):
     GPT_OSS = "gpt_oss"
 
 
-_HELD: tuple[tuple[Calls, tuple[str, ...]], ...] = (
-    (Calls.GPT_OSS, (r"<\|start\|>", r"<\|channel\|>")),
-    (Calls.MISTRAL, (r"\[TOOL_CALLS\]",)),
-    (Calls.DEEPSEEK_V32, ("<｜DSML｜function_calls>",)),
-    (Calls.DEEPSEEK_V3, ("<｜tool▁calls▁begin｜>", "```json")),
-    (Calls.DEEPSEEK_V31, ("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
-    (Calls.KIMI_K2, (r"<\|tool_calls_section_begin\|>",)),
-    (Calls.MINIMAX_M2, ("<minimax:tool_call>",)),
-    (Calls.SEED_OSS, ("<seed:tool_call>",)),
-    (Calls.LFM_2, (r"<\|tool_(call_start|list_start)\|>",)),
-    (Calls.GEMMA_4, (r"<\|tool_call>",)),
-    (Calls.FUNCTION_GEMMA, ("<start_function_call>",)),
-    (Calls.GLM_47, ("<arg_key>", r"""['"]<tool_call>['"]\s*[+~]\s*tc\.name""")),
-    (Calls.GLM_45, ("<arg_key>", "<tool_call>")),
-    (Calls.QWEN_CODER, ("<tool_call>", "<function=")),
-    (Calls.HERMES, ("<tool_call>",)),
-    (Calls.LLAMA_4, (r"<\|python_start\|>",)),
-    (Calls.LLAMA_3, (r"<\|python_tag\|>",)),
+_HELD: tuple[tuple[ToolCallFormat, tuple[str, ...]], ...] = (
+    (ToolCallFormat.GPT_OSS, (r"<\|start\|>", r"<\|channel\|>")),
+    (ToolCallFormat.MISTRAL, (r"\[TOOL_CALLS\]",)),
+    (ToolCallFormat.DEEPSEEK_V32, ("<｜DSML｜function_calls>",)),
+    (ToolCallFormat.DEEPSEEK_V3, ("<｜tool▁calls▁begin｜>", "```json")),
+    (ToolCallFormat.DEEPSEEK_V31, ("<｜tool▁calls▁begin｜>", "<｜tool▁sep｜>")),
+    (ToolCallFormat.KIMI_K2, (r"<\|tool_calls_section_begin\|>",)),
+    (ToolCallFormat.MINIMAX_M2, ("<minimax:tool_call>",)),
+    (ToolCallFormat.SEED_OSS, ("<seed:tool_call>",)),
+    (ToolCallFormat.LFM_2, (r"<\|tool_(call_start|list_start)\|>",)),
+    (ToolCallFormat.GEMMA_4, (r"<\|tool_call>",)),
+    (ToolCallFormat.FUNCTION_GEMMA, ("<start_function_call>",)),
+    (ToolCallFormat.GLM_47, ("<arg_key>", r"""['"]<tool_call>['"]\s*[+~]\s*tc\.name""")),
+    (ToolCallFormat.GLM_45, ("<arg_key>", "<tool_call>")),
+    (ToolCallFormat.QWEN_CODER, ("<tool_call>", "<function=")),
+    (ToolCallFormat.HERMES, ("<tool_call>",)),
+    (ToolCallFormat.LLAMA_4, (r"<\|python_start\|>",)),
+    (ToolCallFormat.LLAMA_3, (r"<\|python_tag\|>",)),
 )
 """All that a template holds whose model writes so; the first that fits counts."""
 _PATTERNS = tuple((calls, tuple(map(re.compile, held))) for calls, held in _HELD)
 
 
-def calls_of(template: str) -> Calls | None:
+def tool_call_format_of(template: str) -> ToolCallFormat | None:
     """Return how a model with this chat template writes its calls; None where that is not certain."""
-    fits = (calls for calls, held in _PATTERNS if all(pattern.search(template) for pattern in held))
+    fits = (calls for calls, patterns in _PATTERNS if all(pattern.search(template) for pattern in patterns))
     return next(fits, None)
 
 
 def parser_for(parsers: Mapping[str, str], template: str) -> str | None:
     """Return an engine's parser for a model with this chat template, if it has one."""
-    calls = calls_of(template)
+    calls = tool_call_format_of(template)
     return None if calls is None else parsers.get(calls)
 
 
-def able(descriptor: Descriptor, options: LaunchOptions) -> Descriptor:
+def with_parser_features(descriptor: Descriptor, options: LaunchOptions) -> Descriptor:
     """Return what an engine can do that was started with these options: what takes a parser, only with one."""
     features = descriptor.features
     if options.tool_parser:

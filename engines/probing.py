@@ -28,14 +28,14 @@ QUICK_S = 10.0
 _FILE = "flags.json"
 _LIFELINE = 'exec 3<&0; { cat <&3; kill -KILL 0; } >/dev/null 2>&1 & exec "$@" </dev/null 3<&-'
 """A shell turns into the program; beside it, in its group, a process waits until the pipe ends, and kills the group."""
-_remembered: dict[tuple[object, ...], frozenset[str]] = {}
+_flags_by_command: dict[tuple[object, ...], frozenset[str]] = {}
 
 
-class CalledOff(Exception):
+class ProbeCancelled(Exception):
     """Whoever asked no longer wants to know."""
 
 
-class Answer(NamedTuple):
+class ProgramOutput(NamedTuple):
     """What a program wrote, both streams, and its exit code; None where it was not started or did not end in time."""
 
     text: str = ""
@@ -43,50 +43,50 @@ class Answer(NamedTuple):
     is_late: bool = False
 
 
-class Questions:
+class ProbeSession:
     """The programs that are asked on somebody's behalf, in whatever thread."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._asked: set[subprocess.Popen[str]] = set()
+        self._processes: set[subprocess.Popen[str]] = set()
         self._is_over = False
 
     def call_off(self) -> None:
         """End what is being asked, and let nothing more be asked."""
         with self._lock:
             self._is_over = True
-            for process in self._asked:
+            for process in self._processes:
                 _end(process)
 
     @contextlib.contextmanager
-    def about(self, command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+    def run_program(self, command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
         """Have a program run; it and all it started are gone afterwards. Raises OSError or CalledOff."""
-        with _started(command) as process:
+        with _start_program(command) as process:
             with self._lock:
-                self._asked.add(process)
+                self._processes.add(process)
                 if self._is_over:
                     _end(process)
             try:
                 yield process
             finally:
                 with self._lock:
-                    self._asked.discard(process)
+                    self._processes.discard(process)
         if self._is_over:
-            raise CalledOff
+            raise ProbeCancelled
 
 
-_questions: ContextVar[Questions | None] = ContextVar("questions", default=None)
+_current_session: ContextVar[ProbeSession | None] = ContextVar("questions", default=None)
 
 
 @contextlib.contextmanager
-def questions() -> Iterator[Questions]:
+def open_probe_session() -> Iterator[ProbeSession]:
     """Have everything that is asked in here, and in threads that inherit this context, together."""
-    going_on = Questions()
-    token = _questions.set(going_on)
+    session = ProbeSession()
+    token = _current_session.set(session)
     try:
-        yield going_on
+        yield session
     finally:
-        _questions.reset(token)
+        _current_session.reset(token)
 
 
 def flags_of(command: Sequence[str], keep_in: Path | None = None, timeout_s: float = HELP_TIMEOUT_S) -> frozenset[str]:
@@ -94,13 +94,13 @@ def flags_of(command: Sequence[str], keep_in: Path | None = None, timeout_s: flo
 
     Remembered for as long as the program is the same file. Raises CalledOff.
     """
-    key = (*command, *identity(Path(command[0])))
-    if key not in _remembered:
-        found = _kept(keep_in, command) or _asked(keep_in, command, timeout_s)
-        if found is None:
+    key = (*command, *file_identity(Path(command[0])))
+    if key not in _flags_by_command:
+        flags = _read_cached_flags(keep_in, command) or _ask_flags(keep_in, command, timeout_s)
+        if flags is None:
             return frozenset()
-        _remembered[key] = found
-    return _remembered[key]
+        _flags_by_command[key] = flags
+    return _flags_by_command[key]
 
 
 def output_of(command: Sequence[str], timeout_s: float = QUICK_S) -> str:
@@ -109,60 +109,60 @@ def output_of(command: Sequence[str], timeout_s: float = QUICK_S) -> str:
     return "" if answer.is_late else answer.text
 
 
-def answer_of(command: Sequence[str], timeout_s: float = QUICK_S) -> Answer:
+def answer_of(command: Sequence[str], timeout_s: float = QUICK_S) -> ProgramOutput:
     """Run a command to its end, or for so long. Raises CalledOff."""
     if shutil.which(command[0]) is None:
-        return Answer()
+        return ProgramOutput()
     try:
-        with (_questions.get() or Questions()).about(command) as process:
+        with (_current_session.get() or ProbeSession()).run_program(command) as process:
             try:
                 out, err = process.communicate(timeout=timeout_s)
             except subprocess.TimeoutExpired:
                 code = process.poll()  # ended, though something it left holds its output
                 _end(process)
                 out, err = process.communicate()
-                return Answer(out + err, code, is_late=code is None)
+                return ProgramOutput(out + err, code, is_late=code is None)
     except OSError:
-        return Answer()
-    return Answer(out + err, process.returncode)
+        return ProgramOutput()
+    return ProgramOutput(out + err, process.returncode)
 
 
-def identity(program: Path) -> tuple[int, ...]:
+def file_identity(program: Path) -> tuple[int, ...]:
     """Return what changes when a program is replaced, links followed; empty where there is none."""
     try:
-        found = program.stat()
+        status = program.stat()
     except OSError:
         return ()
-    return (found.st_mtime_ns, found.st_size, found.st_ino)
+    return (status.st_mtime_ns, status.st_size, status.st_ino)
 
 
 def on_path(program: str) -> Path | None:
     """Return a program on PATH, links followed: environments are found by where their programs really lie."""
-    found = shutil.which(program)
-    return Path(found) if found else None
+    path = shutil.which(program)
+    return Path(path) if path else None
 
 
-def _environment() -> dict[str, str]:
+def _probe_environment() -> dict[str, str]:
     return {**engine_environment(), "HF_HUB_OFFLINE": "1", "COLUMNS": "200"}
 
 
 @contextlib.contextmanager
-def _started(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
+def _start_program(command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
     """Start a program with its lifeline; end it, and its group, at the end."""
-    waited_for, held = os.pipe()
+    read_end, write_end = os.pipe()
     try:
-        process = _popen(command, waited_for)
+        process = _popen(command, read_end)
         try:
             yield process
         finally:
             _end(process)
             process.communicate()
     finally:
-        os.close(waited_for)
-        os.close(held)
+        os.close(read_end)
+        os.close(write_end)
 
 
-def _asked(keep_in: Path | None, command: Sequence[str], timeout_s: float) -> frozenset[str] | None:
+def _ask_flags(keep_in: Path | None, command: Sequence[str], timeout_s: float) -> frozenset[str] | None:
     """Return what its help names, None where it did not get to the end of it."""
     answer = answer_of(command, timeout_s)
     if answer.is_late:
@@ -176,12 +176,12 @@ def _asked(keep_in: Path | None, command: Sequence[str], timeout_s: float) -> fr
     return flags
 
 
-def _kept(keep_in: Path | None, command: Sequence[str]) -> frozenset[str]:
+def _read_cached_flags(keep_in: Path | None, command: Sequence[str]) -> frozenset[str]:
     if keep_in is None:
         return frozenset()
     try:
-        kept = json.loads((keep_in / _FILE).read_text("utf-8"))
-        return frozenset(kept["flags"]) if kept["command"] == list(command) else frozenset()
+        cached = json.loads((keep_in / _FILE).read_text("utf-8"))
+        return frozenset(cached["flags"]) if cached["command"] == list(command) else frozenset()
     except (OSError, ValueError, KeyError, TypeError):
         return frozenset()
 
@@ -197,7 +197,7 @@ if sys.platform == "win32":  # not run yet
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=_environment(),
+            env=_probe_environment(),
             creationflags=subprocess.CREATE_NO_WINDOW,
         )
 
@@ -216,7 +216,7 @@ else:
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            env=_environment(),
+            env=_probe_environment(),
             start_new_session=True,
         )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from importlib import import_module
 from types import MappingProxyType
 
-from engines.api import Adapter
+from engines.api import EngineAdapter
 
 _MODULES = MappingProxyType(
     {
@@ -28,13 +28,13 @@ _MODULES = MappingProxyType(
 """Engine id -> module with a module-level `ADAPTER`."""
 
 
-class _LazyAdapters(Mapping[str, Adapter]):
+class _LazyAdapters(Mapping[str, EngineAdapter]):
     """Engine ids to adapters; looking one up imports it, listing the ids does not."""
 
     def __init__(self) -> None:
-        self._imported: dict[str, Adapter] = {}
+        self._imported: dict[str, EngineAdapter] = {}
 
-    def __getitem__(self, engine: str) -> Adapter:
+    def __getitem__(self, engine: str) -> EngineAdapter:
         if engine not in self._imported:
             self._imported[engine] = import_module(_MODULES[engine]).ADAPTER
         return self._imported[engine]
@@ -49,4 +49,4 @@ class _LazyAdapters(Mapping[str, Adapter]):
         return len(_MODULES)
 
 
-ADAPTERS: Mapping[str, Adapter] = _LazyAdapters()
+ADAPTERS: Mapping[str, EngineAdapter] = _LazyAdapters()

@@ -22,7 +22,7 @@ _SPARE = 0.02
 """Share of GPU memory left free beside what is free now: a display takes a little more at any time."""
 
 
-class Means(msgspec.Struct, frozen=True, kw_only=True):
+class RemedyOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which options of this engine can make it need less. `cache_type` is its smaller KV cache, empty for none."""
 
     context: bool = True
@@ -41,7 +41,7 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     context: int = 0
     """The longest it says would fit."""
 
-    def told(self) -> str:
+    def describe_figures(self) -> str:
         """Return a sentence with the figures, to follow the first; empty without any."""
         if self.wanted and self.free:
             return f" It requested {_size(self.wanted)}, but {_size(self.free)} were free."
@@ -88,41 +88,43 @@ def shortage_of(lines: Sequence[str]) -> Shortage:
     )
 
 
-def remedies(kind: FailureKind, options: LaunchOptions, shortage: Shortage, means: Means) -> tuple[Remedy, ...]:
+def list_remedies(
+    kind: FailureKind, options: LaunchOptions, shortage: Shortage, means: RemedyOptions
+) -> tuple[Remedy, ...]:
     """Return what may help, most promising first. Those with options fit what it ran with."""
     return (*_loads(kind, options, shortage, means), *_BY_HAND.get(kind, ()))
 
 
-def _loads(kind: FailureKind, options: LaunchOptions, shortage: Shortage, means: Means) -> Iterator[Remedy]:
+def _loads(kind: FailureKind, options: LaunchOptions, shortage: Shortage, means: RemedyOptions) -> Iterator[Remedy]:
     for offer in _OFFERS.get(kind, ()):
         remedy = offer(options, shortage, means)
         if remedy is not None:
             yield remedy
 
 
-def _less_context(options: LaunchOptions, shortage: Shortage, means: Means) -> Remedy | None:
-    asked = options.context or 0
-    fits = shortage.context or asked // 2
+def _less_context(options: LaunchOptions, shortage: Shortage, means: RemedyOptions) -> Remedy | None:
+    current = options.context or 0
+    fits = shortage.context or current // 2
     fits -= fits % _STEP
-    if not means.context or fits < SMALLEST_CONTEXT or (asked and fits >= asked):
+    if not means.context or fits < SMALLEST_CONTEXT or (current and fits >= current):
         return None
     return Remedy(kind=_R.LESS_CONTEXT, label=f"Load with a context of {fits:,} tokens", options={"context": fits})
 
 
-def _fewer_slots(options: LaunchOptions, _shortage: Shortage, means: Means) -> Remedy | None:
+def _fewer_slots(options: LaunchOptions, _shortage: Shortage, means: RemedyOptions) -> Remedy | None:
     if not means.slots or options.slots == 1:
         return None
     return Remedy(kind=_R.FEWER_SLOTS, label="Load for one request at a time", options={"slots": 1})
 
 
-def _smaller_cache(options: LaunchOptions, _shortage: Shortage, means: Means) -> Remedy | None:
+def _smaller_cache(options: LaunchOptions, _shortage: Shortage, means: RemedyOptions) -> Remedy | None:
     if not means.cache_type or options.kv_type not in {None, "f16", "f32", "bf16"}:
         return None
     label = f"Load with a KV cache in {means.cache_type}"
     return Remedy(kind=_R.SMALLER_CACHE, label=label, options={"kv_type": means.cache_type})
 
 
-def _fewer_layers(options: LaunchOptions, _shortage: Shortage, means: Means) -> Remedy | None:
+def _fewer_layers(options: LaunchOptions, _shortage: Shortage, means: RemedyOptions) -> Remedy | None:
     if not means.gpu_layers or options.gpu_layers == 0:
         return None
     layers = (options.gpu_layers or 0) // 2
@@ -130,7 +132,7 @@ def _fewer_layers(options: LaunchOptions, _shortage: Shortage, means: Means) -> 
     return Remedy(kind=_R.FEWER_LAYERS, label=label, options={"gpu_layers": layers})
 
 
-def _less_gpu_memory(options: LaunchOptions, shortage: Shortage, means: Means) -> Remedy | None:
+def _less_gpu_memory(options: LaunchOptions, shortage: Shortage, means: RemedyOptions) -> Remedy | None:
     if not means.gpu_share or not shortage.total:
         return None
     share = int((shortage.free / shortage.total - _SPARE) * 100) / 100
@@ -140,11 +142,11 @@ def _less_gpu_memory(options: LaunchOptions, shortage: Shortage, means: Means) -
     return Remedy(kind=_R.LESS_GPU_MEMORY, label=label, options={"gpu_memory_fraction": share})
 
 
-def _again(_options: LaunchOptions, _shortage: Shortage, _means: Means) -> Remedy:
+def _again(_options: LaunchOptions, _shortage: Shortage, _means: RemedyOptions) -> Remedy:
     return Remedy(kind=_R.LOAD_AGAIN, label="Load again")
 
 
-Offer = Callable[[LaunchOptions, Shortage, Means], Remedy | None]
+Offer = Callable[[LaunchOptions, Shortage, RemedyOptions], Remedy | None]
 
 _OFFERS: dict[FailureKind, tuple[Offer, ...]] = {
     _K.CONTEXT_TOO_LARGE: (_less_context, _fewer_slots, _smaller_cache),
@@ -192,19 +194,19 @@ _BY_HAND: dict[FailureKind, tuple[Remedy, ...]] = {
 
 
 def _search(pattern: re.Pattern[str], lines: Sequence[str]) -> re.Match[str] | None:
-    return next((found for line in lines if (found := pattern.search(line))), None)
+    return next((match for line in lines if (match := pattern.search(line))), None)
 
 
 def _bytes(patterns: Sequence[re.Pattern[str]], lines: Sequence[str]) -> int:
     for line in lines:
         for pattern in patterns:
-            found = pattern.search(line)
-            if found:
-                return _parsed(found[1], found[2])
+            match = pattern.search(line)
+            if match:
+                return _parse_bytes(match[1], match[2])
     return 0
 
 
-def _parsed(number: str, unit: str) -> int:
+def _parse_bytes(number: str, unit: str) -> int:
     try:
         value = float(number.strip(",.").replace(",", ""))
     except ValueError:

@@ -5,7 +5,7 @@ import msgspec
 _CHOSEN = ("temperature", "top_p", "top_k", "min_p", "repeat_penalty")
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingDefaults(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are chosen for a request that does not say. None leaves it to the engine."""
 
     temperature: float | None = None
@@ -17,7 +17,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """What the model's own files say beside these does not count."""
 
     @property
-    def said(self) -> dict[str, float | int]:
+    def explicit_values(self) -> dict[str, float | int]:
         """What is said, by our names."""
-        named = ((name, getattr(self, name)) for name in _CHOSEN)
-        return {name: value for name, value in named if value is not None}
+        values_by_name = ((name, getattr(self, name)) for name in _CHOSEN)
+        return {name: value for name, value in values_by_name if value is not None}

@@ -9,9 +9,9 @@ from types import MappingProxyType
 
 import msgspec
 
-from engines.api import Installation, LaunchOptions, ModelSource, Net, ProcessSpec
+from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelSource, ProcessSpec
 from engines.dynamo import launch as dynamo
-from engines.flags import arguments
+from engines.flags import build_arguments
 from engines.served import QUIET
 from engines.vllm import launch as vllm
 
@@ -23,7 +23,7 @@ _TRUSTING = "{what} trusts everyone who can reach its ports: let only these comp
 _KEY = "Put an access key into VLLM_API_KEY before you start the server, and attach the endpoint with it."
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class TeamStep(msgspec.Struct, frozen=True, kw_only=True):
     """One process on one computer, to be started in the order of the plan."""
 
     machine: str
@@ -33,7 +33,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 class TeamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All steps, the address that answers in the end, and what to know before."""
 
-    steps: tuple[Step, ...]
+    steps: tuple[TeamStep, ...]
     base_url: str
     notes: tuple[str, ...] = ()
 
@@ -44,8 +44,8 @@ class Team(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[str, ...]
     model: ModelSource
     options: LaunchOptions
-    net: Net
-    found: Installation
+    net: ListenOptions
+    found: EngineInstallation
 
     @property
     def head(self) -> str:
@@ -68,11 +68,16 @@ def team_plan(engine: str, team: Team) -> TeamPlan:
     return planner(team)
 
 
-def _ray(team: Team) -> TeamPlan:
+def _plan_ray(team: Team) -> TeamPlan:
     """Cut one model over all: pipeline stages between computers, tensors within one, as vLLM advises."""
     options = msgspec.structs.replace(team.options, pipeline_parallel=len(team.nodes))
-    spoken = arguments(vllm.TABLE, options, team.found)
-    args = (*vllm.opening(team.model, options, team.net), "--distributed-executor-backend", "ray", *spoken.args)
+    command_line = build_arguments(vllm.TABLE, options, team.found)
+    args = (
+        *vllm.base_arguments(team.model, options, team.net),
+        "--distributed-executor-backend",
+        "ray",
+        *command_line.args,
+    )
     head = f"{team.head}:{RAY_PORT}"
     started = (
         "start",
@@ -83,32 +88,32 @@ def _ray(team: Team) -> TeamPlan:
         "--block",
     )
     joins = [
-        (_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block")
+        (_program_beside(team, "ray"), "start", f"--address={head}", f"--node-ip-address={node}", "--block")
         for node in team.nodes[1:]
     ]
-    rays = ((_beside(team, "ray"), *started), *joins)
+    rays = ((_program_beside(team, "ray"), *started), *joins)
     env = {**QUIET, "VLLM_NO_USAGE_STATS": "1", "RAY_ADDRESS": head, "VLLM_HOST_IP": team.head}
     return TeamPlan(
         steps=(
             # vLLM's workers inherit the address by which the others reach them from the Ray that starts them.
             *(_step(node, "ray", ray, {"VLLM_HOST_IP": node}) for node, ray in zip(team.nodes, rays, strict=True)),
-            _step(team.head, "server", (_beside(team, "vllm"), *args), env),
+            _step(team.head, "server", (_program_beside(team, "vllm"), *args), env),
         ),
         base_url=f"http://{team.net.host}:{team.net.port}",
         notes=(_TRUSTING.format(what="Ray"), "Start the server when `ray status` counts every GPU.", _KEY),
     )
 
 
-def _dynamo(team: Team) -> TeamPlan:
+def _plan_dynamo(team: Team) -> TeamPlan:
     """Put a worker with the whole model on each computer, and a frontend before them that knows their caches."""
     if team.options.chat_template is not None:
         raise ValueError("Dynamo reads a chat template from a file, which a plan cannot put on each computer.")
-    spoken = arguments(dynamo.TABLE, team.options, team.found)
+    command_line = build_arguments(dynamo.TABLE, team.options, team.found)
     store = f"http://{team.head}:{ETCD_PORT}"
     etcd = ("etcd", f"--listen-client-urls={store}", f"--advertise-client-urls={store}")
     env = {**QUIET, **dynamo.PLAIN_LOG, "ETCD_ENDPOINTS": store}
-    front = dynamo.frontend(team.net, dynamo.ETCD)
-    work = dynamo.worker(team.model, dynamo.ETCD, spoken.args)
+    front = dynamo.frontend_arguments(team.net, dynamo.ETCD)
+    work = dynamo.worker_arguments(team.model, dynamo.ETCD, command_line.args)
     return TeamPlan(
         steps=(
             _step(team.head, "discovery", etcd),
@@ -123,13 +128,13 @@ def _dynamo(team: Team) -> TeamPlan:
 _NO_ENV: Mapping[str, str] = MappingProxyType({})
 
 
-def _step(machine: str, role: str, argv: Sequence[str], env: Mapping[str, str] = _NO_ENV) -> Step:
-    return Step(machine=machine, process=ProcessSpec(role=role, argv=tuple(argv), env=dict(env)))
+def _step(machine: str, role: str, argv: Sequence[str], env: Mapping[str, str] = _NO_ENV) -> TeamStep:
+    return TeamStep(machine=machine, process=ProcessSpec(role=role, argv=tuple(argv), env=dict(env)))
 
 
-def _beside(team: Team, program: str) -> str:
+def _program_beside(team: Team, program: str) -> str:
     """Return a program of the engine's environment; without one, whatever is on PATH."""
     return str(team.found.python.parent / program) if team.found.python else program
 
 
-_PLANNERS: Mapping[str, Callable[[Team], TeamPlan]] = MappingProxyType({"vllm": _ray, "dynamo": _dynamo})
+_PLANNERS: Mapping[str, Callable[[Team], TeamPlan]] = MappingProxyType({"vllm": _plan_ray, "dynamo": _plan_dynamo})

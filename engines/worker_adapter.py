@@ -1,4 +1,4 @@
-"""The adapter of a library that our own server serves (`engines.serving`); all about one is data in its `Library`."""
+"""The adapter of a library that our own server serves (`engines.serving`); all about one is data in its `WorkerRecipe`."""
 
 import importlib.metadata
 import sys
@@ -8,22 +8,22 @@ import msgspec
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
     Gauge,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     Readiness,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.failures import Reader
+from engines.failures import FailureReader
 from engines.worker_launch import own_python, worker_process
 from engines.worker_log import read_worker_line
 
@@ -42,7 +42,7 @@ PLAIN_SAMPLING: Mapping[str, float | int] = {"temperature": 1.0, "top_p": 1.0, "
 
 Refusal = tuple[Callable[[LaunchOptions], object], str]
 
-_REFUSED: tuple[Refusal, ...] = (
+_REFUSALS: tuple[Refusal, ...] = (
     (lambda o: o.task != "chat", "{engine} generates text; it does not create embeddings or rank documents here."),
     (lambda o: o.slots < 1, "A model needs at least one slot."),
     (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
@@ -65,26 +65,26 @@ _REFUSED: tuple[Refusal, ...] = (
 """What no library has here; each adds its own."""
 
 
-class Library(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """One library. `configure` says what its worker is told beyond what all are; it raises ValueError with a sentence.
 
     `refused` are options it cannot honour; `distribution` is what tells its version.
     """
 
     about: Descriptor
-    reader: Reader
+    reader: FailureReader
     worker: str
     distribution: str
-    configure: Callable[[LaunchOptions, Installation], Mapping[str, object]]
+    configure: Callable[[LaunchOptions, EngineInstallation], Mapping[str, object]]
     refused: tuple[Refusal, ...] = ()
     readiness: Readiness = Readiness(interval_s=0.05, stall_s=300.0)
     """A GPU's kernels may be compiled for minutes, without a word."""
 
 
 class WorkerAdapter:
-    """`engines.api.Adapter` from a library."""
+    """`engines.api.EngineAdapter` from a library."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: WorkerRecipe) -> None:
         self._library = library
 
     @property
@@ -92,11 +92,13 @@ class WorkerAdapter:
         """What it is."""
         return self._library.about
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         """Find the library in `place`, else in this very environment, by its metadata alone."""
         about = self.descriptor
         if place is not None:
-            return Installation(engine=about.id, version=place.version, backend=place.backend, python=place.python)
+            return EngineInstallation(
+                engine=about.id, version=place.version, backend=place.backend, python=place.python
+            )
         try:
             version = importlib.metadata.version(self._library.distribution)
         except importlib.metadata.PackageNotFoundError:
@@ -105,20 +107,22 @@ class WorkerAdapter:
                 sentence=f"{about.name} is not installed.",
                 hint=f"`roundhouse engines install {about.id}` installs it where it can run.",
             )
-        return Installation(engine=about.id, version=version, backend="cpu", python=own_python())
+        return EngineInstallation(engine=about.id, version=version, backend="cpu", python=own_python())
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
         self.check(model, options)
-        config = {**_common(model, options, net), **self._library.configure(options, found)}
-        worker = worker_process(found, self._library.worker, config, net.key, env=options.extra_env)
+        config = {**_common_config(model, options, net), **self._library.configure(options, installation)}
+        worker = worker_process(installation, self._library.worker, config, net.key, env=options.extra_env)
         return LaunchPlan(
             processes=(worker,),
-            base_url=f"http://{_bracketed(net.host)}:{net.port}",
+            base_url=f"http://{_bracket_ipv6(net.host)}:{net.port}",
             served_name=model.name,
             readiness=self._library.readiness,
             # Windows has no SIGTERM that a process could tell from a kill; our server has a route for it.
-            stop=Stop(how=SoftStop.HTTP, path="/shutdown") if sys.platform == "win32" else Stop(),
+            stop=StopPlan(how=SoftStop.HTTP, path="/shutdown") if sys.platform == "win32" else StopPlan(),
             context=options.context,
             slots=options.slots,
         )
@@ -128,15 +132,15 @@ class WorkerAdapter:
         name = self.descriptor.name
         if model.format not in self.descriptor.formats:
             raise ValueError(f"{name} does not read {model.format.value} weights.")
-        for is_refused, sentence in (*_REFUSED, *self._library.refused):
+        for is_refused, sentence in (*_REFUSALS, *self._library.refused):
             if is_refused(options):
                 raise ValueError(sentence.format(engine=name))
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line of the worker or of the library means."""
-        said = read_worker_line(line)
-        if said is not None:
-            return said
+        events = read_worker_line(line)
+        if events is not None:
+            return events
         suspicion = self._library.reader.suspect(line)
         return () if suspicion is None else (suspicion,)
 
@@ -145,7 +149,7 @@ class WorkerAdapter:
         return self._library.reader.explain(end)
 
 
-def _common(model: ModelSource, options: LaunchOptions, net: Net) -> dict[str, object]:
+def _common_config(model: ModelSource, options: LaunchOptions, net: ListenOptions) -> dict[str, object]:
     return {
         "model": str(model.path),
         "alias": model.name,
@@ -157,9 +161,9 @@ def _common(model: ModelSource, options: LaunchOptions, net: Net) -> dict[str, o
         "prefix_cache": options.prefix_cache,
         "batch": options.max_batch_tokens,
         "chat_template": options.chat_template,
-        "usual_sampling": {**(PLAIN_SAMPLING if options.sampling.is_all else {}), **options.sampling.said},
+        "usual_sampling": {**(PLAIN_SAMPLING if options.sampling.is_all else {}), **options.sampling.explicit_values},
     }
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host

@@ -35,7 +35,7 @@ class ExitCode(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Launch:
+class WorkerLaunch:
     """What to run, as the adapter planned it, and the key every request must carry."""
 
     config: dict[str, object]
@@ -48,7 +48,7 @@ def emit(event: str, **fields: object) -> None:
     sys.stdout.flush()
 
 
-def run(serve: Callable[[Launch], None]) -> None:
+def run(serve: Callable[[WorkerLaunch], None]) -> None:
     """Hold the lifeline, read the launch, serve until told to end. Never returns; the exit code says how it ended."""
     hold_lifeline()
     keep_output()
@@ -64,7 +64,7 @@ def run(serve: Callable[[Launch], None]) -> None:
     _end(0)
 
 
-def read_launch() -> Launch:
+def read_launch() -> WorkerLaunch:
     """Take configuration and key out of the environment, so that nothing started from here inherits them.
 
     Raises KeyError when one is missing, ValueError when the configuration is not a JSON object.
@@ -73,7 +73,7 @@ def read_launch() -> Launch:
     key = os.environ.pop(KEY_VARIABLE)
     if not isinstance(config, dict):
         raise ValueError("the configuration is not a JSON object")  # noqa: TRY004 -- one kind of error: bad configuration
-    return Launch(config=config, key=key)
+    return WorkerLaunch(config=config, key=key)
 
 
 def end_on_signals() -> None:

@@ -9,16 +9,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engines import worker_base
-from engines.api import Installation, ProcessSpec
+from engines.api import EngineInstallation, ProcessSpec
 
 
 def worker_process(
-    found: Installation, module: str, config: Mapping[str, object], key: str, *, env: Mapping[str, str]
+    installation: EngineInstallation, module: str, config: Mapping[str, object], key: str, *, env: Mapping[str, str]
 ) -> ProcessSpec:
     """Return the process that serves `config` with the worker in `module`; the key is kept out of what is logged."""
     return ProcessSpec(
         role="server",
-        argv=worker_argv(found, module),
+        argv=worker_argv(installation, module),
         env={worker_base.CONFIG_VARIABLE: json.dumps(config), **worker_environment(), **env},
         secrets={worker_base.KEY_VARIABLE: key},
         stdin_lifeline=True,
@@ -26,26 +26,26 @@ def worker_process(
 
 
 def foreign_process(
-    found: Installation, module: str, arguments: Sequence[str], key: str, *, env: Mapping[str, str]
+    installation: EngineInstallation, module: str, arguments: Sequence[str], key: str, *, env: Mapping[str, str]
 ) -> ProcessSpec:
     """Return the process that runs a server of another program behind the key (see `foreign_worker`)."""
     return ProcessSpec(
         role="server",
-        argv=worker_argv(found, "engines.foreign_worker", module, *arguments),
+        argv=worker_argv(installation, "engines.foreign_worker", module, *arguments),
         env={**worker_environment(), **env},
         secrets={worker_base.KEY_VARIABLE: key},
         stdin_lifeline=True,
     )
 
 
-def worker_argv(found: Installation, module: str, *arguments: str) -> tuple[str, ...]:
+def worker_argv(installation: EngineInstallation, module: str, *arguments: str) -> tuple[str, ...]:
     """Return the command that starts a worker. Raises ValueError for an installation that has no Python.
 
     `-P` keeps the folder it happens to be started in off the import path.
     """
-    if found.python is None:
-        raise ValueError(f"This installation of {found.engine} has no Python to run it.")
-    return (str(found.python), "-P", "-m", module, *arguments)
+    if installation.python is None:
+        raise ValueError(f"This installation of {installation.engine} has no Python to run it.")
+    return (str(installation.python), "-P", "-m", module, *arguments)
 
 
 def worker_environment() -> dict[str, str]:

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from engines.api import BufferAllocated, ContextSet, Listening, LogEvent, Progress
+from engines.api import BufferAllocated, ContextSet, LoadProgress, LogEvent, PortOpened
 
 
-class _Line(msgspec.Struct):
+class _WorkerLine(msgspec.Struct):
     event: str
     stage: str = ""
     fraction: float | None = None
@@ -19,7 +19,7 @@ class _Line(msgspec.Struct):
     size_bytes: int = 0
 
 
-_DECODER = msgspec.json.Decoder(_Line)
+_DECODER = msgspec.json.Decoder(_WorkerLine)
 
 
 def read_worker_line(line: str) -> Sequence[LogEvent] | None:
@@ -27,21 +27,21 @@ def read_worker_line(line: str) -> Sequence[LogEvent] | None:
     if not line.startswith('{"event"'):
         return None
     try:
-        said = _DECODER.decode(line)
+        record = _DECODER.decode(line)
     except msgspec.DecodeError:
         return None
-    return _meaning(said)
+    return _events_of(record)
 
 
-def _meaning(said: _Line) -> Sequence[LogEvent]:
-    match said.event:
+def _events_of(record: _WorkerLine) -> Sequence[LogEvent]:
+    match record.event:
         case "progress":
-            return (Progress(stage=said.stage, fraction=said.fraction),)
+            return (LoadProgress(stage=record.stage, fraction=record.fraction),)
         case "listening":
-            return (Listening(port=said.port),)
+            return (PortOpened(port=record.port),)
         case "context":
-            return (ContextSet(tokens=said.tokens, slots=said.slots),)
+            return (ContextSet(tokens=record.tokens, slots=record.slots),)
         case "buffer":
-            return (BufferAllocated(device=said.device, purpose=said.purpose, size_bytes=said.size_bytes),)
+            return (BufferAllocated(device=record.device, purpose=record.purpose, size_bytes=record.size_bytes),)
         case _:
             return ()

@@ -25,7 +25,7 @@ import debian
 import manual
 
 from app import __version__
-from app.config.installation import NOTE, packers_note
+from app.config.installation import NOTE, encode_note
 from app.core.updates import InstallationKind
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -89,7 +89,7 @@ def archive() -> Path:
         assert xz.stdin is not None  # noqa: S101 -- for the type checker: it is a pipe
         with tarfile.open(fileobj=xz.stdin, mode="w|") as packed:
             packed.add(FROZEN, arcname=name, filter=_without_owner)
-            noted = packers_note(InstallationKind.ARCHIVE, __version__)
+            noted = encode_note(InstallationKind.ARCHIVE, __version__)
             entry = tarfile.TarInfo(f"{name}/{NOTE}")
             entry.size = len(noted)
             packed.addfile(_without_owner(entry), io.BytesIO(noted))

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from app.config.installation import NOTE, packers_note
+from app.config.installation import NOTE, encode_note
 from app.core.updates import InstallationKind
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
@@ -76,7 +76,7 @@ def build(parts: Parts, target: Path, *, version: str, machine: str, glibc: str)
     root = target / "deb"
     shutil.rmtree(root, ignore_errors=True)
     shutil.copytree(parts.frozen, root / "usr/lib/roundhouse", symlinks=True)
-    (root / "usr/lib/roundhouse" / NOTE).write_bytes(packers_note(InstallationKind.DEB, version))
+    (root / "usr/lib/roundhouse" / NOTE).write_bytes(encode_note(InstallationKind.DEB, version))
     _links(root / "usr/bin")
     desktop_files(root / "usr/share", parts)
     _documents(root / "usr/share", parts)

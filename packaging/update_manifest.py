@@ -23,7 +23,16 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from app import __version__
 from app.core.errors import RoundhouseError
 from app.core.updates import InstallationKind
-from app.updates.manifest import FORMAT, KEYS_FILE, PURPOSE, File, Manifest, Signed, trusted_keys, verified
+from app.updates.manifest import (
+    FORMAT,
+    KEYS_FILE,
+    PURPOSE,
+    ReleaseFile,
+    SignedManifest,
+    UpdateManifest,
+    read_trusted_keys,
+    verify_manifest,
+)
 
 ROOT = Path(__file__).resolve().parents[1]
 VARIABLE = "UPDATE_KEY"
@@ -76,18 +85,18 @@ def private_key(text: str, keys_file: Path = KEYS_FILE) -> Ed25519PrivateKey:
         key = Ed25519PrivateKey.from_private_bytes(base64.b64decode(text.strip(), validate=True))
     except ValueError:
         raise ValueError(f"{VARIABLE} holds no private key: 32 bytes in base64.") from None
-    if key.public_key().public_bytes_raw() not in trusted_keys(keys_file):
+    if key.public_key().public_bytes_raw() not in read_trusted_keys(keys_file):
         raise ValueError(f"No copy would trust what this key signs: add {public_of(key)} to {keys_file.name} first.")
     return key
 
 
-def described(folder: Path, *, channel: str, base: str, version: str = __version__) -> Manifest:
+def described(folder: Path, *, channel: str, base: str, version: str = __version__) -> UpdateManifest:
     """Return what a folder of packed files is. Raises ValueError for one that holds none."""
     files = [found for path in sorted(folder.iterdir()) if (found := _file(path, base)) is not None]
     if not files:
         raise ValueError(f"There is nothing in {folder} that was packed.")
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    return Manifest(
+    return UpdateManifest(
         purpose=PURPOSE,
         format=FORMAT,
         channel=channel,
@@ -99,15 +108,18 @@ def described(folder: Path, *, channel: str, base: str, version: str = __version
     )
 
 
-def renewed(folder: Path, channel: str) -> Manifest:
+def renewed(folder: Path, channel: str) -> UpdateManifest:
     """Return a description again, for another while; its signature is looked at first. Raises ValueError."""
     file = folder / f"{channel}.json"
-    old = verified(Signed(content=file.read_bytes(), signatures=_signatures(file).read_text()), trusted_keys(KEYS_FILE))
+    old = verify_manifest(
+        SignedManifest(content=file.read_bytes(), signatures=_signatures(file).read_text()),
+        read_trusted_keys(KEYS_FILE),
+    )
     now = dt.datetime.now(dt.UTC).replace(microsecond=0)
     return msgspec.structs.replace(old, issued=now, expires=now + dt.timedelta(days=DAYS))
 
 
-def signed(manifest: Manifest, key: Ed25519PrivateKey, folder: Path) -> Path:
+def signed(manifest: UpdateManifest, key: Ed25519PrivateKey, folder: Path) -> Path:
     """Write a description and its signature; return where."""
     content = msgspec.json.format(msgspec.json.encode(manifest), indent=1)
     file = folder / f"{manifest.channel}.json"
@@ -122,12 +134,12 @@ def notes_of(version: str, changelog: str) -> str:
     return found[1].strip() if found else ""
 
 
-def _file(path: Path, base: str) -> File | None:
+def _file(path: Path, base: str) -> ReleaseFile | None:
     for kind, platform, pattern in NAMES:
         found = pattern.fullmatch(path.name)
         if found is not None:
             content = path.read_bytes()
-            return File(
+            return ReleaseFile(
                 kind=kind,
                 platform=platform,
                 architecture=_CPUS.get(found["cpu"], found["cpu"]),

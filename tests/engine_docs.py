@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 from app.advisor.choosing.wording import SUBJECTS
-from app.engine_store.recipe import recipes
+from app.engine_store.recipe import read_recipes
 from app.gateway.advising.engine_table import engine_table
-from engines.api import Adapter, Family
+from engines.api import EngineAdapter, EngineFamily
 from engines.api.traits import GuideNeed, MachineKind
-from engines.flags import WORDS, Table, TakesFlags
+from engines.flags import WORDS, FlagTable, TakesFlags
 from engines.registry import ADAPTERS
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
@@ -102,26 +102,26 @@ def systems(platforms: Iterable[str]) -> str:
     return ", ".join(name for key, name in SYSTEMS.items() if key in platforms)
 
 
-def comes(adapter: Adapter) -> str:
+def comes(adapter: EngineAdapter) -> str:
     """Return how an engine comes to a machine."""
     about = adapter.descriptor
-    recipe = recipes().get(about.id)
+    recipe = read_recipes().get(about.id)
     if recipe is not None:
         names = ", ".join(f"`{variant.name}`" for variant in recipe.variants)
         there = {platform for variant in recipe.variants for platform in variant.platforms}
         return f"`engines install`: {names}{'' if there == about.platforms else f', on {systems(there)} alone'}"
-    if about.family is Family.EXTERNAL:
+    if about.family is EngineFamily.EXTERNAL:
         return "`roundhouse attach`"
-    return "its image, if it is here" if about.family is Family.CONTAINER else "not by Roundhouse"
+    return "its image, if it is here" if about.family is EngineFamily.CONTAINER else "not by Roundhouse"
 
 
-def ran(adapter: Adapter) -> str:
+def ran(adapter: EngineAdapter) -> str:
     """Return where an engine was run for real, in its own words."""
     said = adapter.descriptor.verified
     return said.removeprefix(RAN).partition(":")[0].rstrip(".") if said.startswith(RAN) else "never; played"
 
 
-def flags(table: Table, option: str) -> str:
+def flags(table: FlagTable, option: str) -> str:
     """Return the flags one option turns into."""
     rows = [flag for flag in table.flags if flag.option == option]
     if not rows:

@@ -14,9 +14,9 @@ import pytest
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
 from app.engine_store.environments import make_environment, write_locks
-from app.engine_store.recipe import Recipe, Variant, read_recipe
-from app.engine_store.shelf import python_in
-from engines.api import Adapter, Installation, Place
+from app.engine_store.recipe import EngineVariant, InstallRecipe, read_recipe
+from app.engine_store.shelf import interpreter_in
+from engines.api import EngineAdapter, EngineInstallation, EngineLocation
 from engines.registry import ADAPTERS
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,16 +24,16 @@ KEPT = ROOT / "build" / "engines"
 NO_NETWORK = ("dns error", "failed to fetch", "connection refused", "network is unreachable", "request failed")
 
 
-def engine_environment(folder: str, variant: str = "cpu") -> Installation:
+def engine_environment(folder: str, variant: str = "cpu") -> EngineInstallation:
     """Return an installation of the engine in `engines/<folder>`. Skips the test where it cannot be fetched."""
     engine = read_recipe(ROOT / "engines" / folder).engine
     return installed(ADAPTERS[engine], folder, variant)
 
 
-def installed(adapter: Adapter, folder: str, variant: str = "cpu") -> Installation:
+def installed(adapter: EngineAdapter, folder: str, variant: str = "cpu") -> EngineInstallation:
     """Return an installation as the adapter finds it there. Skips likewise."""
     found = adapter.probe(_place(folder, variant))
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     return found
 
 
@@ -42,16 +42,18 @@ def is_made(folder: str, variant: str) -> bool:
     return _kept(folder, variant).exists()
 
 
-def _place(folder: str, variant_name: str) -> Place:
+def _place(folder: str, variant_name: str) -> EngineLocation:
     place = _kept(folder, variant_name)
     if not place.exists():
         _make(folder, variant_name, place)
     variant = _variant(read_recipe(ROOT / "engines" / folder), variant_name)
-    return Place(folder=place, version=variant.version, backend=variant.backend, python=python_in(place / "venv"))
+    return EngineLocation(
+        folder=place, version=variant.version, backend=variant.backend, python=interpreter_in(place / "venv")
+    )
 
 
-def _variant(recipe: Recipe, name: str) -> Variant:
-    found = recipe.variant(name)
+def _variant(recipe: InstallRecipe, name: str) -> EngineVariant:
+    found = recipe.find_variant(name)
     assert found is not None
     return found
 

@@ -23,9 +23,9 @@ from typing import Any
 import msgspec
 
 from app.core.machine import Machine
-from app.hardware.assemble import examined
+from app.hardware.assemble import examine_evidence
 from app.hardware.engine_devices import with_engine_devices
-from app.hardware.evidence import replaying
+from app.hardware.evidence import replay_evidence
 
 FOLDER = Path(__file__).parent / "fixtures" / "machines"
 UNKNOWN, NOTHING = "unknown", "nothing"
@@ -54,15 +54,15 @@ class MachineFixture:
         return found
 
     def evidence(self) -> dict[str, Any]:
-        """Return the raw tables as `app.hardware.evidence.replaying` takes them."""
+        """Return the raw tables as `app.hardware.evidence.replay_evidence` takes them."""
         about = {"lesson", "expected", "engines"}
         tables = {name: value for name, value in self.raw.items() if name not in about}
         return tables | {"files": dict(_expanded(self.table("files")))}
 
     def machine(self) -> Machine:
         """Return what detection makes of it."""
-        with replaying(self.evidence()) as evidence:
-            machine = examined(evidence)
+        with replay_evidence(self.evidence()) as evidence:
+            machine = examine_evidence(evidence)
         for engine, lines in self.table("engines").items():
             machine = with_engine_devices(machine, engine, lines)
         return machine

@@ -18,7 +18,7 @@ from typing import Any
 from engines import worker_base
 from engines.api import BufferAllocated, ContextSet, LogEvent
 from engines.llama_cpp import worker
-from engines.llama_cpp.log import read
+from engines.llama_cpp.log import read_log_line
 
 ROOT = Path(__file__).resolve().parents[1]
 LIMIT_S = 100.0
@@ -121,7 +121,7 @@ def allocated(log: str) -> Allocated:
 
 def events_of(lines: Iterable[str]) -> Iterable[LogEvent]:
     for line in lines:
-        yield from read(line)
+        yield from read_log_line(line)
 
 
 def run_child(path: str, settings: Iterable[Setting]) -> None:
@@ -137,8 +137,8 @@ def run_child(path: str, settings: Iterable[Setting]) -> None:
 
 
 def parameters(xllamacpp: Any, path: str, setting: Setting) -> Any:  # noqa: ANN401 -- the wheel has no type information
-    launch = worker_base.Launch(config=configuration(path, setting), key="none")
-    params = worker.parameters(xllamacpp, launch)
+    launch = worker_base.WorkerLaunch(config=configuration(path, setting), key="none")
+    params = worker.build_parameters(xllamacpp, launch)
     params.warmup = False
     params.n_ubatch = setting.ubatch
     params.n_batch = max(params.n_batch, setting.ubatch)

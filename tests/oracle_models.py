@@ -4,7 +4,7 @@ import tomllib
 from functools import cache
 from pathlib import Path
 
-from app.hub.shapes.shape import Shape, shape_from
+from app.hub.shapes.shape import ModelShape, shape_from
 from tests.oracle import Setting
 from tests.weightless import write_weightless
 
@@ -21,7 +21,7 @@ SETTINGS = (
 
 
 @cache
-def models() -> list[Shape]:
+def models() -> list[ModelShape]:
     """Return every model of the file, called "architecture.variant"."""
     table = tomllib.loads(FILE.read_text(encoding="utf-8"))
     return [
@@ -31,6 +31,6 @@ def models() -> list[Shape]:
     ]
 
 
-def write_model(folder: Path, model: Shape) -> Path:
+def write_model(folder: Path, model: ModelShape) -> Path:
     """Write the file that llama.cpp loads; the tensors are those of `model.tensors(QUANTIZATION)`."""
-    return write_weightless(folder / f"{model.name}.gguf", model.metadata(), model.tensors(QUANTIZATION))
+    return write_weightless(folder / f"{model.name}.gguf", model.build_metadata(), model.build_tensors(QUANTIZATION))

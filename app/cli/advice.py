@@ -6,8 +6,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, table, write_fields
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, write_fields
 from app.core import words
 from app.core.advice import Advice, Amount, Estimate, EstimateRequest, Intent, Plan, PlanRequest, PoolUse, Rate
 from app.core.errors import BadRequest
@@ -40,9 +40,9 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: obje
     MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
     plans are for the machine alone.
     """
-    request = msgspec.convert({"model": _local(model), **wishes}, PlanRequest)
-    request = msgspec.structs.replace(request, machine=_machine(machine_file))
-    advice = connected().post("/plan", request, Advice, timeout_s=_TIMEOUT_S)
+    request = msgspec.convert({"model": _absolute_if_local(model), **wishes}, PlanRequest)
+    request = msgspec.structs.replace(request, machine=_read_machine_file(machine_file))
+    advice = connect_gateway().post("/plan", request, Advice, timeout_s=_TIMEOUT_S)
     if as_json:
         write_fields(advice)
         return
@@ -65,59 +65,69 @@ def estimate(*, model: str, machine_file: Path | None, as_json: bool, **wishes: 
 
     MODEL is a GGUF file, a model folder, a model of the library, a known name with a quantisation, or a repository.
     """
-    request = msgspec.convert({"model": _local(model), **wishes}, EstimateRequest)
-    request = msgspec.structs.replace(request, machine=_machine(machine_file))
-    found = connected().post("/estimate", request, Estimate, timeout_s=_TIMEOUT_S)
+    request = msgspec.convert({"model": _absolute_if_local(model), **wishes}, EstimateRequest)
+    request = msgspec.structs.replace(request, machine=_read_machine_file(machine_file))
+    result = connect_gateway().post("/estimate", request, Estimate, timeout_s=_TIMEOUT_S)
     if as_json:
-        write_fields(found)
+        write_fields(result)
         return
-    for line in estimate_lines(found):
+    for line in estimate_lines(result):
         click.echo(line)
 
 
 def advice_lines(advice: Advice) -> Iterator[str]:
     """Yield the best plan in full, the others in a line each, what was refused last."""
     yield click.style(f"For {advice.machine}:", dim=True)
-    usable = [found for found in advice.plans if not found.refused]
-    for found in usable[:_SHOWN_WHOLE]:
-        yield from _plan_lines(found)
+    usable = [plan_found for plan_found in advice.plans if not plan_found.refused]
+    for plan_found in usable[:_SHOWN_WHOLE]:
+        yield from _plan_lines(plan_found)
     if usable[_SHOWN_WHOLE:]:
         yield ""
-        rows = (_plan_row(number, found) for number, found in enumerate(usable[_SHOWN_WHOLE:], _SHOWN_WHOLE + 1))
-        yield from table(("", "ENGINE", "BACKEND", "FORMAT", "QUANT", "CONTEXT", "SPEED", "NOTE"), rows)
-    for found in advice.plans:
-        if found.refused:
-            yield f"Not {found.name}: {found.refused}"
+        rows = (
+            _plan_row(number, plan_found) for number, plan_found in enumerate(usable[_SHOWN_WHOLE:], _SHOWN_WHOLE + 1)
+        )
+        yield from format_table(("", "ENGINE", "BACKEND", "FORMAT", "QUANT", "CONTEXT", "SPEED", "NOTE"), rows)
+    for plan_found in advice.plans:
+        if plan_found.refused:
+            yield f"Not {plan_found.name}: {plan_found.refused}"
 
 
-def estimate_lines(found: Estimate) -> Iterator[str]:
+def estimate_lines(estimate_found: Estimate) -> Iterator[str]:
     """Yield the sum by component and pool, the verdict and the speed."""
-    yield click.style(found.sentence or found.model, bold=True)
-    rows = ((name, words.size(amount.bytes), amount.confidence, amount.arithmetic) for name, amount in _amounts(found))
-    yield from table(("", "SIZE", "FROM", "ARITHMETIC"), rows)
-    for pool in found.pools:
+    yield click.style(estimate_found.sentence or estimate_found.model, bold=True)
+    rows = (
+        (name, words.format_bytes(amount.bytes), amount.confidence, amount.arithmetic)
+        for name, amount in _list_amounts(estimate_found)
+    )
+    yield from format_table(("", "SIZE", "FROM", "ARITHMETIC"), rows)
+    for pool in estimate_found.pools:
         yield _pool_line(pool)
-    yield _verdict(found)
-    if found.fits:
-        yield from _speed_lines(found)
-    yield from found.notes
+    yield _verdict(estimate_found)
+    if estimate_found.fits:
+        yield from _speed_lines(estimate_found)
+    yield from estimate_found.notes
 
 
-def _plan_lines(found: Plan) -> Iterator[str]:
-    yield click.style(found.sentence, bold=True)
-    yield f"  {_settings(found)}"
-    for reason in found.reasons:
+def _plan_lines(plan_found: Plan) -> Iterator[str]:
+    yield click.style(plan_found.sentence, bold=True)
+    yield f"  {_settings_text(plan_found)}"
+    for reason in plan_found.reasons:
         source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
         yield f"  - {reason.text}{source}"
-    if found.estimate and found.estimate.prefill:
-        yield f"  - {_rate_line('Reading prompts', found.estimate.prefill)}"
-    yield from (f"  ! {warning}" for warning in found.warnings)
-    yield from (f"  ~ {other.text}" for other in found.counterfactuals)
+    if plan_found.estimate and plan_found.estimate.prefill:
+        yield f"  - {_rate_line('Reading prompts', plan_found.estimate.prefill)}"
+    yield from (f"  ! {warning}" for warning in plan_found.warnings)
+    yield from (f"  ~ {other.text}" for other in plan_found.counterfactuals)
 
 
-def _settings(found: Plan) -> str:
-    parts = [found.format, found.quantization, f"{words.tokens(found.context)} context", f"{found.kv_type} KV"]
-    spread = found.parallelism
+def _settings_text(plan_found: Plan) -> str:
+    parts = [
+        plan_found.format,
+        plan_found.quantization,
+        f"{words.format_tokens(plan_found.context)} context",
+        f"{plan_found.kv_type} KV",
+    ]
+    spread = plan_found.parallelism
     if spread.mode != "single":
         parts.append(f"{spread.mode} parallel over {max(spread.tensor, spread.pipeline, spread.replicas)}")
     if spread.slots > 1:
@@ -125,57 +135,74 @@ def _settings(found: Plan) -> str:
     return ", ".join(part for part in parts if part.strip())
 
 
-def _plan_row(number: int, found: Plan) -> tuple[str, ...]:
-    speed = words.rate(found.estimate.decode.tokens_per_second) if found.estimate and found.estimate.decode else ""
-    note = "" if found.is_installed else "not installed" if found.can_install else "not for this system"
-    context = words.tokens(found.context)
-    return (str(number), found.name, found.backend, found.format, found.quantization, context, speed, note)
+def _plan_row(number: int, plan_found: Plan) -> tuple[str, ...]:
+    speed = (
+        words.format_rate(plan_found.estimate.decode.tokens_per_second)
+        if plan_found.estimate and plan_found.estimate.decode
+        else ""
+    )
+    note = "" if plan_found.is_installed else "not installed" if plan_found.can_install else "not for this system"
+    context = words.format_tokens(plan_found.context)
+    return (
+        str(number),
+        plan_found.name,
+        plan_found.backend,
+        plan_found.format,
+        plan_found.quantization,
+        context,
+        speed,
+        note,
+    )
 
 
-def _amounts(found: Estimate) -> Iterator[tuple[str, Amount]]:
+def _list_amounts(estimate_found: Estimate) -> Iterator[tuple[str, Amount]]:
     for name in ("weights", "kv", "state", "compute", "output", "projector", "draft", "runtime", "total"):
-        amount: Amount | None = getattr(found, name)
+        amount: Amount | None = getattr(estimate_found, name)
         if amount is not None and (amount.bytes or name == "total"):
             yield name, amount
 
 
 def _pool_line(pool: PoolUse) -> str:
-    free = "an unknown amount" if pool.free is None else words.size(pool.free)
-    return f"{pool.name}: {words.size(pool.bytes)} of {free} free"
+    free = "an unknown amount" if pool.free is None else words.format_bytes(pool.free)
+    return f"{pool.name}: {words.format_bytes(pool.bytes)} of {free} free"
 
 
-def _verdict(found: Estimate) -> str:
-    if not found.fits and not found.largest_context:
+def _verdict(estimate_found: Estimate) -> str:
+    if not estimate_found.fits and not estimate_found.largest_context:
         return click.style("It does not fit, with any context.", fg="red")
-    fits = click.style("It fits.", fg="green") if found.fits else click.style("It does not fit.", fg="red")
-    moved = " with this much of it off the GPU" if found.offload.cpu_moe_layers or _is_split(found) else ""
-    return f"{fits} The largest context here{moved} is {words.tokens(found.largest_context)} tokens."
+    fits = click.style("It fits.", fg="green") if estimate_found.fits else click.style("It does not fit.", fg="red")
+    moved = (
+        " with this much of it off the GPU"
+        if estimate_found.offload.cpu_moe_layers or _is_split(estimate_found)
+        else ""
+    )
+    return f"{fits} The largest context here{moved} is {words.format_tokens(estimate_found.largest_context)} tokens."
 
 
-def _is_split(found: Estimate) -> bool:
-    return 0 < found.offload.gpu_layers < found.offload.layers
+def _is_split(estimate_found: Estimate) -> bool:
+    return 0 < estimate_found.offload.gpu_layers < estimate_found.offload.layers
 
 
-def _speed_lines(found: Estimate) -> Iterator[str]:
-    if found.decode:
-        at = f" with {words.tokens(found.depth)} tokens in the context" if found.depth else ""
-        yield _rate_line("Writing answers", found.decode) + at
-    if found.prefill:
-        yield _rate_line("Reading prompts", found.prefill)
+def _speed_lines(estimate_found: Estimate) -> Iterator[str]:
+    if estimate_found.decode:
+        at = f" with {words.format_tokens(estimate_found.depth)} tokens in the context" if estimate_found.depth else ""
+        yield _rate_line("Writing answers", estimate_found.decode) + at
+    if estimate_found.prefill:
+        yield _rate_line("Reading prompts", estimate_found.prefill)
 
 
 def _rate_line(verb: str, rate: Rate) -> str:
-    low, high = (words.rate(edge).removesuffix(" tok/s") for edge in (rate.low, rate.high))
-    return f"{verb}: {words.rate(rate.tokens_per_second)} ({low} to {high}, {rate.confidence})"
+    low, high = (words.format_rate(edge).removesuffix(" tok/s") for edge in (rate.low, rate.high))
+    return f"{verb}: {words.format_rate(rate.tokens_per_second)} ({low} to {high}, {rate.confidence})"
 
 
-def _local(model: str) -> str:
+def _absolute_if_local(model: str) -> str:
     """Return an absolute path for a file or folder that is here: the service has another working directory."""
     path = Path(model).expanduser()
     return str(path.resolve()) if model and path.exists() else model
 
 
-def _machine(file: Path | None) -> dict[str, msgspec.Raw] | None:
+def _read_machine_file(file: Path | None) -> dict[str, msgspec.Raw] | None:
     if file is None:
         return None
     try:

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.client.http import GatewayClient
 from app.core.errors import Conflict, NotFound
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo
@@ -16,7 +16,7 @@ FALLBACK = "models.fallback"
 _AUTO = "auto"
 
 
-class AddOtherwise(click.Group):
+class DefaultAddGroup(click.Group):
     """A group whose first word may be a name instead of a command: then `add` is meant."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -26,13 +26,13 @@ class AddOtherwise(click.Group):
         return super().parse_args(ctx, args)
 
 
-@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="NAME MODEL | list | remove NAME")
+@click.group(cls=DefaultAddGroup, invoke_without_command=True, subcommand_metavar="NAME MODEL | list | remove NAME")
 @json_option
 @click.pass_context
 def alias(ctx: click.Context, *, as_json: bool) -> None:
     """Let MODEL answer requests for NAME, which may have wildcards: `roundhouse alias 'gpt-*' my-model`."""
     if ctx.invoked_subcommand is None:
-        _list(as_json=as_json)
+        _print_aliases(as_json=as_json)
 
 
 @alias.command(hidden=True)
@@ -41,19 +41,19 @@ def alias(ctx: click.Context, *, as_json: bool) -> None:
 @json_option
 def add(name: str, model: str, *, as_json: bool) -> None:
     """Let MODEL answer requests for NAME."""
-    client = connected()
+    client = connect_gateway()
     models = client.get("/models", list[ModelInfo])
-    _check(name, model, [info.name for info in models])
+    _check_alias(name, model, [info.name for info in models])
     # First, since the first pattern that fits counts.
-    kept = _changed(client, [f"{name}={model}", *_without(_aliases(client), name)])
-    show("aliases", kept, as_json=as_json, text=lambda _: [f"{model} answers to {name}."])
+    saved = _change_aliases(client, [f"{name}={model}", *_remove_alias(_read_aliases(client), name)])
+    show_result("aliases", saved, as_json=as_json, text=lambda _: [f"{model} answers to {name}."])
 
 
 @alias.command("list")
 @json_option
 def list_aliases(*, as_json: bool) -> None:
     """List the aliases and their models."""
-    _list(as_json=as_json)
+    _print_aliases(as_json=as_json)
 
 
 @alias.command()
@@ -61,16 +61,16 @@ def list_aliases(*, as_json: bool) -> None:
 @json_option
 def remove(name: str, *, as_json: bool) -> None:
     """Remove the alias NAME."""
-    client = connected()
-    before = _aliases(client)
-    after = _without(before, name)
+    client = connect_gateway()
+    before = _read_aliases(client)
+    after = _remove_alias(before, name)
     if after == before:
         raise NotFound(f"There is no alias {name!r}.", hint="`roundhouse alias list` lists them.")
-    kept = _changed(client, after)
-    show("aliases", kept, as_json=as_json, text=lambda _: [f"{name} is no longer an alias."])
+    saved = _change_aliases(client, after)
+    show_result("aliases", saved, as_json=as_json, text=lambda _: [f"{name} is no longer an alias."])
 
 
-def _check(name: str, model: str, names: list[str]) -> None:
+def _check_alias(name: str, model: str, names: list[str]) -> None:
     """Return if the alias would do something. Raises Conflict or NotFound."""
     if name.casefold() in map(str.casefold, names):
         raise Conflict(f"There is a model called {name}, and its own name always means that model.")
@@ -78,29 +78,31 @@ def _check(name: str, model: str, names: list[str]) -> None:
         raise NotFound(f"There is no model called {model!r}.", hint="`roundhouse list` lists them.")
 
 
-def _list(*, as_json: bool) -> None:
-    client = connected()
-    show("aliases", _aliases(client), as_json=as_json, text=lambda found: _lines(found, _fallback(client)))
+def _print_aliases(*, as_json: bool) -> None:
+    client = connect_gateway()
+    show_result(
+        "aliases", _read_aliases(client), as_json=as_json, text=lambda aliases: _alias_lines(aliases, _fallback(client))
+    )
 
 
-def _lines(aliases: list[str], fallback: str) -> Iterator[str]:
+def _alias_lines(aliases: list[str], fallback: str) -> Iterator[str]:
     if fallback:
-        talk(f"Any other name is answered by {fallback} ({FALLBACK}).")
+        print_note(f"Any other name is answered by {fallback} ({FALLBACK}).")
     if not aliases:
-        talk("There are no aliases. `roundhouse alias NAME MODEL` creates one.")
+        print_note("There are no aliases. `roundhouse alias NAME MODEL` creates one.")
         return
-    yield from table(("NAME", "MODEL"), (one.rpartition("=")[::2] for one in aliases))
+    yield from format_table(("NAME", "MODEL"), (pair.rpartition("=")[::2] for pair in aliases))
 
 
-def _without(aliases: list[str], name: str) -> list[str]:
-    return [one for one in aliases if one.rpartition("=")[0].strip().casefold() != name.casefold()]
+def _remove_alias(aliases: list[str], name: str) -> list[str]:
+    return [pair for pair in aliases if pair.rpartition("=")[0].strip().casefold() != name.casefold()]
 
 
-def _changed(client: Client, aliases: list[str]) -> list[str]:
+def _change_aliases(client: GatewayClient, aliases: list[str]) -> list[str]:
     return _value_of(client.patch("/settings", {SETTING: aliases}, list[SettingInfo]))
 
 
-def _aliases(client: Client) -> list[str]:
+def _read_aliases(client: GatewayClient) -> list[str]:
     return _value_of(client.get("/settings", list[SettingInfo]))
 
 
@@ -108,5 +110,5 @@ def _value_of(rows: list[SettingInfo]) -> list[str]:
     return next((row.value for row in rows if row.name == SETTING and isinstance(row.value, list)), [])
 
 
-def _fallback(client: Client) -> str:
+def _fallback(client: GatewayClient) -> str:
     return next((str(row.value) for row in client.get("/settings", list[SettingInfo]) if row.name == FALLBACK), "")

@@ -12,14 +12,14 @@ from urllib.parse import urlsplit
 import click
 import msgspec
 
-from app.cli.aliases import AddOtherwise
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.client.http import segment
+from app.cli.aliases import DefaultAddGroup
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.client.http import quote_segment
 from app.config.environment import ATTACH_KEY, attach_key
 from app.core import words
 from app.core.attached import AttachEndpoint, CorrectAttached
-from app.core.capabilities import Capability, capabilities_named
+from app.core.capabilities import Capability, parse_capabilities
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 
@@ -29,7 +29,7 @@ _PATIENCE_S = 45.0
 """Two addresses may be tried, each for as long as a slow endpoint is waited for."""
 
 
-@click.group(cls=AddOtherwise, invoke_without_command=True, subcommand_metavar="URL | NAME | list")
+@click.group(cls=DefaultAddGroup, invoke_without_command=True, subcommand_metavar="URL | NAME | list")
 @json_option
 @click.pass_context
 def attach(ctx: click.Context, *, as_json: bool) -> None:
@@ -40,7 +40,7 @@ def attach(ctx: click.Context, *, as_json: bool) -> None:
     alone asks its endpoint anew.
     """
     if ctx.invoked_subcommand is None:
-        _list(as_json=as_json)
+        _print_attached(as_json=as_json)
 
 
 @attach.command(hidden=True)
@@ -77,13 +77,15 @@ def add(  # noqa: PLR0913 -- one parameter per option
                 hint="It begins with http:// or https://.",
                 code="invalid_value",
             )
-        _correct(target, can, context, as_json=as_json)
+        _correct_model(target, can, context, as_json=as_json)
         return
     if sum((key_stdin, ask_key, bool(key))) > 1:
         raise BadRequest("Give the key in one way only.")
     if key:
-        talk(f"A key on the command line can be read by other programs; --key-stdin or {ATTACH_KEY} keep it secret.")
-    wanted = AttachEndpoint(
+        print_note(
+            f"A key on the command line can be read by other programs; --key-stdin or {ATTACH_KEY} keep it secret."
+        )
+    request = AttachEndpoint(
         url=target,
         name=name,
         key=key or _key(from_stdin=key_stdin, asks=ask_key),
@@ -91,31 +93,36 @@ def add(  # noqa: PLR0913 -- one parameter per option
         can=_capabilities(can) or None,
         context=context or None,
     )
-    if wanted.key and urlsplit(target).scheme == "http":
-        talk("The key goes there unencrypted, since the address begins with http://.")
-    added = connected().post("/attached", wanted, list[ModelInfo], timeout_s=_PATIENCE_S)
-    show("attached", added, as_json=as_json, text=lambda found: [f"{one.name} was added." for one in found])
+    if request.key and urlsplit(target).scheme == "http":
+        print_note("The key goes there unencrypted, since the address begins with http://.")
+    added = connect_gateway().post("/attached", request, list[ModelInfo], timeout_s=_PATIENCE_S)
+    show_result(
+        "attached",
+        added,
+        as_json=as_json,
+        text=lambda models_found: [f"{model_found.name} was added." for model_found in models_found],
+    )
 
 
-def _correct(name: str, can: str, context: int | None, *, as_json: bool) -> None:
-    wanted = CorrectAttached(
+def _correct_model(name: str, can: str, context: int | None, *, as_json: bool) -> None:
+    request = CorrectAttached(
         can=(_capabilities(can) or None) if can else msgspec.UNSET,
         context=msgspec.UNSET if context is None else context or None,
     )
-    model = connected().patch(f"/attached/{segment(name)}", wanted, ModelInfo, timeout_s=_PATIENCE_S)
-    show("attached", [model], as_json=as_json, text=_lines)
+    model = connect_gateway().patch(f"/attached/{quote_segment(name)}", request, ModelInfo, timeout_s=_PATIENCE_S)
+    show_result("attached", [model], as_json=as_json, text=_model_lines)
 
 
 def _capabilities(can: str) -> list[Capability]:
     """Return what somebody said it can do; nothing where the endpoint's word is to count. Raises BadRequest."""
-    return [] if can.strip() == _AUTO else capabilities_named(can)
+    return [] if can.strip() == _AUTO else parse_capabilities(can)
 
 
 @attach.command("list")
 @json_option
 def list_attached(*, as_json: bool) -> None:
     """List the attached models."""
-    _list(as_json=as_json)
+    _print_attached(as_json=as_json)
 
 
 @click.command()
@@ -123,8 +130,8 @@ def list_attached(*, as_json: bool) -> None:
 @json_option
 def detach(name: str, *, as_json: bool) -> None:
     """Remove the attached model NAME from the list, and delete its key."""
-    connected().delete(f"/attached/{segment(name)}")
-    show("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
+    connect_gateway().delete(f"/attached/{quote_segment(name)}")
+    show_result("detached", name, as_json=as_json, text=lambda gone: [f"{gone} is no longer attached."])
 
 
 def _key(*, from_stdin: bool, asks: bool) -> str:
@@ -135,16 +142,22 @@ def _key(*, from_stdin: bool, asks: bool) -> str:
     return attach_key()
 
 
-def _list(*, as_json: bool) -> None:
-    show("attached", connected().get("/attached", list[ModelInfo]), as_json=as_json, text=_lines)
+def _print_attached(*, as_json: bool) -> None:
+    show_result("attached", connect_gateway().get("/attached", list[ModelInfo]), as_json=as_json, text=_model_lines)
 
 
-def _lines(found: list[ModelInfo]) -> Iterator[str]:
-    if not found:
-        talk("Nothing is attached. `roundhouse attach URL` attaches an endpoint.")
+def _model_lines(models: list[ModelInfo]) -> Iterator[str]:
+    if not models:
+        print_note("Nothing is attached. `roundhouse attach URL` attaches an endpoint.")
         return
     rows = (
-        (one.name, one.attached, one.served_as, words.tokens(one.trained_context), words.capabilities(one.capabilities))
-        for one in found
+        (
+            model.name,
+            model.attached,
+            model.served_as,
+            words.format_tokens(model.trained_context),
+            words.format_capabilities(model.capabilities),
+        )
+        for model in models
     )
-    yield from table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT", "CAN"), rows)
+    yield from format_table(("NAME", "ENDPOINT", "ITS NAME", "CONTEXT", "CAN"), rows)

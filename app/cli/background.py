@@ -5,13 +5,13 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from app.cli.output import json_option, show
-from app.cli.service import stopped
-from app.config.background import Keeper, install, is_kept, remove, this_keeper
+from app.cli.output import json_option, show_result
+from app.cli.service import stop_service
+from app.config.background import ServiceUnit, install_unit, is_unit_enabled, remove_unit, this_service_unit
 from app.config.paths import default_paths
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class ServiceState(msgspec.Struct, frozen=True, kw_only=True):
     """How it stands."""
 
     kept: bool
@@ -31,35 +31,35 @@ def service() -> None:
 @json_option
 def install_service(*, as_json: bool) -> None:
     """Start the service now and whenever you log in."""
-    found = this_keeper(default_paths())
-    stopped(default_paths())  # the keeper's own takes its place
-    install(found)
-    show("service", _told(found, kept=True), as_json=as_json, text=_lines)
+    keeper = this_service_unit(default_paths())
+    stop_service(default_paths())  # the keeper's own takes its place
+    install_unit(keeper)
+    show_result("service", _service_state(keeper, kept=True), as_json=as_json, text=_state_lines)
 
 
 @service.command("remove")
 @json_option
 def remove_service(*, as_json: bool) -> None:
     """Undo `install`, and stop the service."""
-    found = this_keeper(default_paths())
-    remove(found)
-    show("service", _told(found, kept=False), as_json=as_json, text=_lines)
+    keeper = this_service_unit(default_paths())
+    remove_unit(keeper)
+    show_result("service", _service_state(keeper, kept=False), as_json=as_json, text=_state_lines)
 
 
 @service.command("status")
 @json_option
 def service_status(*, as_json: bool) -> None:
     """Show whether the service starts automatically."""
-    found = this_keeper(default_paths())
-    show("service", _told(found, kept=is_kept(found)), as_json=as_json, text=_lines)
+    keeper = this_service_unit(default_paths())
+    show_result("service", _service_state(keeper, kept=is_unit_enabled(keeper)), as_json=as_json, text=_state_lines)
 
 
-def _told(found: Keeper, *, kept: bool) -> Kept:
-    return Kept(kept=kept, file=str(found.file))
+def _service_state(keeper: ServiceUnit, *, kept: bool) -> ServiceState:
+    return ServiceState(kept=kept, file=str(keeper.file))
 
 
-def _lines(told: Kept) -> Iterator[str]:
-    if told.kept:
-        yield f"The service starts when you log in ({told.file}). `roundhouse service remove` undoes this."
+def _state_lines(state: ServiceState) -> Iterator[str]:
+    if state.kept:
+        yield f"The service starts when you log in ({state.file}). `roundhouse service remove` undoes this."
     else:
         yield "The service starts only when it is needed. `roundhouse service install` has it start when you log in."

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, show_result
+from app.client.http import GatewayClient
 from app.core.advice import Calibration
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged, Event
@@ -21,45 +21,54 @@ _TIMEOUT_S = 900.0
 @json_option
 def calibrate(*, only_show: bool, forget: bool, as_json: bool) -> None:
     """Run the built-in model and a synthetic one for about a minute and measure this machine's speed."""
-    client = connected()
+    client = connect_gateway()
     if forget:
         client.delete("/calibration")
     elif not only_show:
-        _run(client)
-    show("calibrations", client.get("/calibration", list[Calibration]), as_json=as_json, text=calibration_lines)
+        _run_calibration(client)
+    show_result("calibrations", client.get("/calibration", list[Calibration]), as_json=as_json, text=calibration_lines)
 
 
-def calibration_lines(found: list[Calibration]) -> Iterator[str]:
+def calibration_lines(calibrations: list[Calibration]) -> Iterator[str]:
     """Yield one row per device and engine build."""
-    if not found:
+    if not calibrations:
         yield "Nothing has been measured on this machine yet."
         return
-    yield from table(("DEVICE", "ENGINE", "BACKEND", "READS MEMORY AT", "PER LAYER", "SAMPLES"), map(_row, found))
+    yield from format_table(
+        ("DEVICE", "ENGINE", "BACKEND", "READS MEMORY AT", "PER LAYER", "SAMPLES"), map(_row, calibrations)
+    )
 
 
-def _row(one: Calibration) -> tuple[str, ...]:
-    reads = f"{one.efficiency * one.bandwidth_gb_s:.1f} of {one.bandwidth_gb_s:.1f} GB/s"
-    per_layer = f"{one.layer_seconds * 1e6:.0f} us"
-    return (one.device, f"{one.engine} {one.version}", one.backend, reads, per_layer, str(one.samples))
+def _row(calibration: Calibration) -> tuple[str, ...]:
+    reads = f"{calibration.efficiency * calibration.bandwidth_gb_s:.1f} of {calibration.bandwidth_gb_s:.1f} GB/s"
+    per_layer = f"{calibration.layer_seconds * 1e6:.0f} us"
+    return (
+        calibration.device,
+        f"{calibration.engine} {calibration.version}",
+        calibration.backend,
+        reads,
+        per_layer,
+        str(calibration.samples),
+    )
 
 
-def _run(client: Client) -> None:
+def _run_calibration(client: GatewayClient) -> None:
     """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
-    events = client.stream("/events", Event, timeout_s=_TIMEOUT_S)
+    events = client.stream_events("/events", Event, timeout_s=_TIMEOUT_S)
     client.post("/calibrate", None, type(None))
     try:
         for event in events:
             if isinstance(event, CalibrationChanged):
                 _paint(event)
                 if event.done:
-                    _end(event)
+                    _end_progress(event)
                     return
     except KeyboardInterrupt:
         client.delete("/calibrate")
         raise
 
 
-def _end(event: CalibrationChanged) -> None:
+def _end_progress(event: CalibrationChanged) -> None:
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)
     if event.error:

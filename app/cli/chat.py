@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.loading import load, named
-from app.cli.output import json_option, talk, write_json
-from app.client.endpoint import Answer, Said
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.loading import load_model, resolve_model_name
+from app.cli.output import json_option, print_note, write_json
+from app.client.endpoint import AnswerStream, EndpointMessage
+from app.client.http import GatewayClient
 from app.core import words
 from app.core.chats import Sampling, Timings
 from app.core.errors import RoundhouseError
@@ -25,41 +25,43 @@ from app.core.errors import RoundhouseError
 @json_option
 def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **chosen: float | None) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
-    client = connected()
-    name = named(client, model)
-    load(client, name)
-    opening = [Said("system", system)] if system else []
+    client = connect_gateway()
+    name = resolve_model_name(client, model)
+    load_model(client, name)
+    opening = [EndpointMessage("system", system)] if system else []
     sampling = Sampling(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
     question = " ".join(prompt) or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
     if question:
-        _once(client, name, [*opening, Said("user", question)], sampling, as_json=as_json)
+        _answer_once(client, name, [*opening, EndpointMessage("user", question)], sampling, as_json=as_json)
     else:
         _converse(client, name, opening, sampling)
 
 
-def _once(client: Client, model: str, messages: list[Said], sampling: Sampling, *, as_json: bool) -> None:
-    answer = Answer(client.gateway, model, messages, sampling)
+def _answer_once(
+    client: GatewayClient, model: str, messages: list[EndpointMessage], sampling: Sampling, *, as_json: bool
+) -> None:
+    answer = AnswerStream(client.gateway, model, messages, sampling)
     if as_json:
         text = "".join(answer)
         write_json("answer", {"model": model, "content": text, "timings": answer.timings})
         return
-    spoken(answer)
-    talk(cost(answer.timings))
+    print_answer(answer)
+    print_note(cost_line(answer.timings))
 
 
-def _converse(client: Client, model: str, messages: list[Said], sampling: Sampling) -> None:
-    talk(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
+def _converse(client: GatewayClient, model: str, messages: list[EndpointMessage], sampling: Sampling) -> None:
+    print_note(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
     for question in _questions():
-        messages.append(Said("user", question))
-        answer = Answer(client.gateway, model, messages, sampling)
+        messages.append(EndpointMessage("user", question))
+        answer = AnswerStream(client.gateway, model, messages, sampling)
         try:
-            messages.append(Said("assistant", spoken(answer)))
-            talk(cost(answer.timings))
+            messages.append(EndpointMessage("assistant", print_answer(answer)))
+            print_note(cost_line(answer.timings))
         except KeyboardInterrupt:
-            talk("\nStopped.")
+            print_note("\nStopped.")
             messages.pop()
         except RoundhouseError as error:
-            talk(f"\n{error}")
+            print_note(f"\n{error}")
             messages.pop()
 
 
@@ -73,22 +75,22 @@ def _questions() -> Iterator[str]:
             yield question
 
 
-def spoken(answer: Answer) -> str:
+def print_answer(answer: AnswerStream) -> str:
     """Print an answer as it comes and return all of it."""
-    said = []
+    pieces = []
     for text in answer:
-        said.append(text)
+        pieces.append(text)
         click.echo(text, nl=False)
         sys.stdout.flush()
     click.echo()
-    return "".join(said)
+    return "".join(pieces)
 
 
-def cost(timings: Timings) -> str:
+def cost_line(timings: Timings) -> str:
     """Return what an answer cost in one quiet line."""
     parts = [
-        words.rate(timings.decode_tokens_per_s) if timings.decode_tokens_per_s else "",
-        f"{words.seconds(timings.ttft_s)} to the first token" if timings.ttft_s is not None else "",
+        words.format_rate(timings.decode_tokens_per_s) if timings.decode_tokens_per_s else "",
+        f"{words.format_duration(timings.ttft_s)} to the first token" if timings.ttft_s is not None else "",
         f"{timings.completion_tokens} tokens" if timings.completion_tokens else "",
     ]
     return " · ".join(part for part in parts if part)

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, show_result
+from app.client.http import GatewayClient
 from app.core.errors import BadRequest
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 
@@ -32,16 +32,18 @@ def connect(*, name: str, model: str, dry_run: bool, undo: bool, probe: bool, as
     if not name:
         if dry_run or undo or probe or model:
             raise BadRequest("Say which tool.", hint="`roundhouse connect` lists them.")
-        show("tools", connected().get("/tools", list[ToolInfo]), as_json=as_json, text=_lines)
+        show_result("tools", connect_gateway().get("/tools", list[ToolInfo]), as_json=as_json, text=_tool_lines)
     elif probe:
-        asked = connected().post(_path(name, "probe"), WireTool(model=model), ToolProbe, timeout_s=_PROBE_TIMEOUT_S)
-        show("probe", asked, as_json=as_json, text=_probed)
+        result = connect_gateway().post(
+            _path(name, "probe"), WireTool(model=model), ToolProbe, timeout_s=_PROBE_TIMEOUT_S
+        )
+        show_result("probe", result, as_json=as_json, text=_probe_lines)
     else:
-        change = _changed(connected(), name, model, _verb(dry_run=dry_run, undo=undo))
-        show("change", change, as_json=as_json, text=_undone if undo else _told)
+        change = _change_tool(connect_gateway(), name, model, _action_of(dry_run=dry_run, undo=undo))
+        show_result("change", change, as_json=as_json, text=_undo_lines if undo else _change_lines)
 
 
-def _verb(*, dry_run: bool, undo: bool) -> str:
+def _action_of(*, dry_run: bool, undo: bool) -> str:
     return "undo" if undo else "preview" if dry_run else "connect"
 
 
@@ -49,12 +51,12 @@ def _path(name: str, verb: str) -> str:
     return f"/tools/{name.casefold().replace(' ', '-')}/{verb}"
 
 
-def _changed(client: Client, name: str, model: str, verb: str) -> ToolChange:
+def _change_tool(client: GatewayClient, name: str, model: str, verb: str) -> ToolChange:
     return client.post(_path(name, verb), None if verb == "undo" else WireTool(model=model), ToolChange)
 
 
-def _lines(tools: list[ToolInfo]) -> Iterator[str]:
-    yield from table(("NAME", "TOOL", "FOUND", "WIRED", "NOTE"), map(_row, tools))
+def _tool_lines(tools: list[ToolInfo]) -> Iterator[str]:
+    yield from format_table(("NAME", "TOOL", "FOUND", "WIRED", "NOTE"), map(_row, tools))
 
 
 def _row(tool: ToolInfo) -> tuple[str, ...]:
@@ -62,18 +64,18 @@ def _row(tool: ToolInfo) -> tuple[str, ...]:
     return tool.id, tool.name, "yes" if tool.found else "no", wired, tool.problem or tool.file
 
 
-def _difference(change: ToolChange) -> Iterator[str]:
+def _diff_lines(change: ToolChange) -> Iterator[str]:
     for line in change.diff.splitlines():
         yield click.style(line, fg=_COLOURS.get(line[:1]))
 
 
-def _undone(change: ToolChange) -> Iterator[str]:
-    yield from _difference(change)
+def _undo_lines(change: ToolChange) -> Iterator[str]:
+    yield from _diff_lines(change)
     yield f"{change.name}'s settings were restored."
 
 
-def _told(change: ToolChange) -> Iterator[str]:
-    yield from _difference(change)
+def _change_lines(change: ToolChange) -> Iterator[str]:
+    yield from _diff_lines(change)
     for number, step in enumerate(change.steps, 1):
         yield f"{number}. {step}"
     for value in change.values:
@@ -86,5 +88,5 @@ def _told(change: ToolChange) -> Iterator[str]:
         yield f"{change.name} needs no change."
 
 
-def _probed(probe: ToolProbe) -> Iterator[str]:
+def _probe_lines(probe: ToolProbe) -> Iterator[str]:
     yield f"{probe.sentence} ({probe.seconds:.1f} s)"

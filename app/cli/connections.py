@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import running
-from app.cli.output import json_option, table, talk, write_fields
-from app.client.http import Client
+from app.cli.gateway import connect_running
+from app.cli.output import format_table, json_option, print_note, write_fields
+from app.client.http import GatewayClient
 from app.core import words
-from app.core.connections import SAID, Connection, ConnectionList
+from app.core.connections import REASON_TEXTS, Connection, ConnectionList
 from app.core.errors import BadRequest
 from app.core.events import ConnectionChanged, Event
 
@@ -30,48 +30,48 @@ def connections(*, follow: bool, limit: int, clear: bool, as_json: bool) -> None
     """
     if follow and as_json:
         raise BadRequest("--follow writes text: leave out --json.")
-    client = running()
+    client = connect_running()
     if clear:
         client.delete("/connections")
-        talk("The list was cleared.")
-    found = client.get(f"/connections?limit={limit}", ConnectionList)
+        print_note("The list was cleared.")
+    listing = client.get(f"/connections?limit={limit}", ConnectionList)
     if as_json:
-        write_fields(found)
+        write_fields(listing)
         return
-    for line in connection_lines(found):
+    for line in connection_lines(listing):
         click.echo(line)
     if follow:
-        _follow(client)
+        _follow_connections(client)
 
 
-def connection_lines(found: ConnectionList) -> Iterator[str]:
+def connection_lines(listing: ConnectionList) -> Iterator[str]:
     """Yield whether connections are made, and a table of them, the last at the end."""
-    if found.offline:
+    if listing.offline:
         yield click.style("Roundhouse is offline: it does not connect to other computers.", bold=True)
-    if not found.connections:
+    if not listing.connections:
         yield "There were no connections to other computers."
         return
-    yield from table(_HEAD, map(_row, found.connections[::-1]))
+    yield from format_table(_HEAD, map(_row, listing.connections[::-1]))
 
 
-def _follow(client: Client) -> None:
-    for event in client.stream("/events", Event):
+def _follow_connections(client: GatewayClient) -> None:
+    for event in client.stream_events("/events", Event):
         if isinstance(event, ConnectionChanged):
             click.echo("  ".join(part for part in _row(event.connection) if part))
 
 
-def _row(one: Connection) -> tuple[str, ...]:
+def _row(connection: Connection) -> tuple[str, ...]:
     return (
-        time.strftime("%d %b %H:%M", time.localtime(one.last_at)),
-        one.host if one.port == _TLS else f"{one.host}:{one.port}",
-        SAID[one.why],
-        _times(one),
-        words.size(one.received_bytes) if one.received_bytes else "-",
-        one.about,
+        time.strftime("%d %b %H:%M", time.localtime(connection.last_at)),
+        connection.host if connection.port == _TLS else f"{connection.host}:{connection.port}",
+        REASON_TEXTS[connection.why],
+        _count_text(connection),
+        words.format_bytes(connection.received_bytes) if connection.received_bytes else "-",
+        connection.about,
     )
 
 
-def _times(one: Connection) -> str:
-    if one.refused:
-        return f"{one.count} refused"
-    return f"{one.count}, {one.failed} failed" if one.failed else str(one.count)
+def _count_text(connection: Connection) -> str:
+    if connection.refused:
+        return f"{connection.count} refused"
+    return f"{connection.count}, {connection.failed} failed" if connection.failed else str(connection.count)

@@ -7,13 +7,13 @@ from pathlib import Path
 import click
 import msgspec
 
-from app.cli.gateway import connected
+from app.cli.gateway import connect_gateway
 from app.cli.machine import machine_lines
-from app.cli.output import json_option, show, table, talk
+from app.cli.output import format_table, json_option, print_note, show_result
 from app.core import words
 from app.core.errors import EnvironmentFault
 from app.core.machine import Machine
-from app.core.report import Bundle
+from app.core.report import DiagnosticBundle
 
 _TIMEOUT_S = 60.0
 
@@ -35,9 +35,9 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     if bundle is not None:
         if output is not None:
             raise click.UsageError("--output and --bundle cannot be used together: the bundle contains the report.")
-        _bundled(bundle, as_json=as_json)
+        _write_bundle(bundle, as_json=as_json)
         return
-    report = connected().get("/doctor", msgspec.Raw, timeout_s=_TIMEOUT_S)
+    report = connect_gateway().get("/doctor", msgspec.Raw, timeout_s=_TIMEOUT_S)
     text = msgspec.json.format(bytes(report), indent=2) + b"\n"
     if as_json:
         click.echo(text.decode(), nl=False)
@@ -47,30 +47,30 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     if output is not None or not as_json:
         path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))
         _write(path, text)
-        talk(f"The report is in {path.resolve()}. Read it before you share it.")
+        print_note(f"The report is in {path.resolve()}. Read it before you share it.")
 
 
-def summary_lines(found: Machine) -> Iterator[str]:
+def summary_lines(machine: Machine) -> Iterator[str]:
     """Yield what was found, what narrows it, and where an engine sees something else."""
-    yield from machine_lines(found)
-    for limit in found.limits:
+    yield from machine_lines(machine)
+    for limit in machine.limits:
         yield f"{'Limit':<12}{limit.value}"
-    for device in found.engine_devices:
+    for device in machine.engine_devices:
         if device.difference:
             yield f"{'Difference':<12}{device.engine}: {device.difference}"
 
 
-def _bundled(path: Path, *, as_json: bool) -> None:
-    from app.client.bundle import save  # noqa: PLC0415 -- zipfile is slow to import, and seldom needed
+def _write_bundle(path: Path, *, as_json: bool) -> None:
+    from app.client.bundle import save_bundle  # noqa: PLC0415 -- zipfile is slow to import, and seldom needed
 
-    made = connected().get("/bundle", Bundle, timeout_s=_TIMEOUT_S)
-    save(made, path)
-    listed = [BundledFile(name=file.name, why=file.why, bytes=len(file.text.encode())) for file in made.files]
-    show("files", listed, as_json=as_json, text=_lines)
-    talk(f"The bundle is in {path.resolve()}. Read it before you share it.")
+    bundle = connect_gateway().get("/bundle", DiagnosticBundle, timeout_s=_TIMEOUT_S)
+    save_bundle(bundle, path)
+    rows = [BundleFileRow(name=file.name, why=file.why, bytes=len(file.text.encode())) for file in bundle.files]
+    show_result("files", rows, as_json=as_json, text=_file_lines)
+    print_note(f"The bundle is in {path.resolve()}. Read it before you share it.")
 
 
-class BundledFile(msgspec.Struct, frozen=True, kw_only=True):
+class BundleFileRow(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the list of what is in a bundle."""
 
     name: str
@@ -78,8 +78,10 @@ class BundledFile(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
-def _lines(files: Sequence[BundledFile]) -> list[str]:
-    return table(("FILE", "SIZE", "WHY"), [(file.name, words.size(file.bytes), file.why) for file in files])
+def _file_lines(files: Sequence[BundleFileRow]) -> list[str]:
+    return format_table(
+        ("FILE", "SIZE", "WHY"), [(file.name, words.format_bytes(file.bytes), file.why) for file in files]
+    )
 
 
 class _Report(msgspec.Struct):

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.loading import named
-from app.cli.output import json_option, show
-from app.client.http import segment
-from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
+from app.cli.gateway import connect_gateway
+from app.cli.loading import resolve_model_name
+from app.cli.output import json_option, show_result
+from app.client.http import quote_segment
+from app.core.engine_plans import EnginePlan, EnginePlanRequest, PlannedStep
 from app.core.models import LoadOptions
 
 
@@ -30,27 +30,27 @@ from app.core.models import LoadOptions
 def plan(model: str, *, as_json: bool, dry_run: bool, **asked: object) -> None:
     """Print the commands that would serve MODEL with an engine, one process after the other."""
     del dry_run
-    client = connected()
+    client = connect_gateway()
     names = ("context", "slots", "kv_type")
     options = LoadOptions(**{name: asked[name] for name in names})  # type: ignore[arg-type]  # click checked the types
-    body = AskPlan(
-        model=named(client, model),
+    body = EnginePlanRequest(
+        model=resolve_model_name(client, model),
         nodes=list(asked["nodes"]),  # type: ignore[call-overload]  # a tuple of names
         tensor_parallel=asked["tensor_parallel"],  # type: ignore[arg-type]  # a number
         options=options,
     )
-    found = client.post(f"/engines/{segment(str(asked['engine']))}/plan", body, EnginePlan)
-    show("engine_plan", found, as_json=as_json, text=_lines)
+    engine_plan = client.post(f"/engines/{quote_segment(str(asked['engine']))}/plan", body, EnginePlan)
+    show_result("engine_plan", engine_plan, as_json=as_json, text=_plan_lines)
 
 
-def _lines(found: EnginePlan) -> Iterator[str]:
-    for step in found.steps:
-        yield from _step(step)
-    yield f"# It answers at {found.base_url}."
-    yield from (f"# A private file is written beside it: {name}" for name in found.files)
-    yield from (f"# {note}" for note in found.notes)
+def _plan_lines(engine_plan: EnginePlan) -> Iterator[str]:
+    for step in engine_plan.steps:
+        yield from _step_lines(step)
+    yield f"# It answers at {engine_plan.base_url}."
+    yield from (f"# A private file is written beside it: {name}" for name in engine_plan.files)
+    yield from (f"# {note}" for note in engine_plan.notes)
 
 
-def _step(step: PlannedStep) -> Iterator[str]:
+def _step_lines(step: PlannedStep) -> Iterator[str]:
     yield f"# {step.machine}: {step.role}"
     yield " ".join([*(f"{name}={shlex.quote(value)}" for name, value in step.env.items()), step.command])

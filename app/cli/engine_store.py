@@ -9,15 +9,15 @@ import click
 import msgspec
 
 from app.cli.engine_plan import plan
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk, write_json
-from app.client.http import Client, segment
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result, write_json
+from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.engine_store import (
     BundleEngine,
     EngineJob,
+    EngineListing,
     EngineOffer,
-    EngineStock,
     EngineUpdate,
     EngineVersion,
     InstallEngine,
@@ -35,7 +35,7 @@ _CHECK_S = 120.0
 _channel = click.option("--channel", type=click.Choice(["stable", "latest"]), default="stable", show_default=True)
 
 
-class _About(msgspec.Struct):
+class _BundleAbout(msgspec.Struct):
     engine: str
 
 
@@ -45,7 +45,7 @@ class _About(msgspec.Struct):
 def engines(ctx: click.Context, *, as_json: bool) -> None:
     """List, install, update, test and remove engines. New versions are tested first; the previous one is kept."""
     if ctx.invoked_subcommand is None:
-        _list("", as_json=as_json, with_legacy=False)
+        _print_engines("", as_json=as_json, with_legacy=False)
 
 
 engines.add_command(plan)
@@ -57,12 +57,16 @@ engines.add_command(plan)
 @json_option
 def list_engines(engine: str, *, with_legacy: bool, as_json: bool) -> None:
     """Show every engine, or one with its versions: what suits this machine, what is installed, what is available."""
-    _list(engine, as_json=as_json, with_legacy=with_legacy)
+    _print_engines(engine, as_json=as_json, with_legacy=with_legacy)
 
 
-def _list(engine: str, *, as_json: bool, with_legacy: bool) -> None:
-    found = [one for one in _stock(connected(), engine) if engine or with_legacy or not one.is_hidden]
-    show("engines", found, as_json=as_json, text=_details if engine else _overview)
+def _print_engines(engine: str, *, as_json: bool, with_legacy: bool) -> None:
+    engines_found = [
+        engine_found
+        for engine_found in _read_stock(connect_gateway(), engine)
+        if engine or with_legacy or not engine_found.is_hidden
+    ]
+    show_result("engines", engines_found, as_json=as_json, text=_detail_lines if engine else _overview_lines)
 
 
 @engines.command()
@@ -75,13 +79,13 @@ def _list(engine: str, *, as_json: bool, with_legacy: bool) -> None:
 @json_option
 def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **wish: str) -> None:
     """Install ENGINE beside existing versions, test it, and use it."""
-    client = connected()
+    client = connect_gateway()
     name = engine or (_engine_of(bundle) if bundle else "")
     if not name:
         raise BadRequest("Which engine?", hint="`roundhouse engines list` shows them.")
     path = str(bundle.resolve()) if bundle else ""
     body = InstallEngine(bundle=path, use=not no_use, **wish)
-    _carry_out(client, f"/engines/{segment(name)}/install", body, as_json=as_json)
+    _carry_out(client, f"/engines/{quote_segment(name)}/install", body, as_json=as_json)
 
 
 @engines.command()
@@ -92,17 +96,21 @@ def install(*, engine: str, bundle: Path | None, no_use: bool, as_json: bool, **
 @json_option
 def update(engine: str, channel: str, *, check: bool, yes: bool, as_json: bool) -> None:
     """Show newer versions, then install them beside the current ones, test them with your models too, and use them."""
-    client = connected()
-    found = client.get(f"/engines/{segment(engine)}/update?channel={channel}", EngineUpdate, timeout_s=_CHECK_S)
-    if check or not found.to:
-        show("update", found, as_json=as_json, text=_update)
+    client = connect_gateway()
+    update_found = client.get(
+        f"/engines/{quote_segment(engine)}/update?channel={channel}", EngineUpdate, timeout_s=_CHECK_S
+    )
+    if check or not update_found.to:
+        show_result("update", update_found, as_json=as_json, text=_update_lines)
         return
-    for line in _update(found):
-        talk(line)
+    for line in _update_lines(update_found):
+        print_note(line)
     if not yes and not (sys.stdin.isatty() and click.confirm("Update?", default=True, err=True)):
         raise BadRequest("Nothing was changed.", hint="--yes updates without asking.", code="not_confirmed")
-    body = InstallEngine(channel=channel, variant=found.variant, version=found.to if channel == "latest" else "")
-    _carry_out(client, f"/engines/{segment(engine)}/update", body, as_json=as_json)
+    body = InstallEngine(
+        channel=channel, variant=update_found.variant, version=update_found.to if channel == "latest" else ""
+    )
+    _carry_out(client, f"/engines/{quote_segment(engine)}/update", body, as_json=as_json)
 
 
 @engines.command()
@@ -111,12 +119,14 @@ def update(engine: str, channel: str, *, check: bool, yes: bool, as_json: bool) 
 @json_option
 def remove(engine: str, version: str, *, as_json: bool) -> None:
     """Remove VERSION of ENGINE from the disk."""
-    client = connected()
-    (stock,) = _stock(client, engine)
-    size = next((one.size_bytes for one in stock.versions if one.name == version), 0)
-    client.delete(f"/engines/{segment(engine)}/versions/{segment(version)}")
-    freed = f"; {words.size(size)} freed" if size else ""
-    show("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed}."])
+    client = connect_gateway()
+    (stock,) = _read_stock(client, engine)
+    size = next(
+        (installed_version.size_bytes for installed_version in stock.versions if installed_version.name == version), 0
+    )
+    client.delete(f"/engines/{quote_segment(engine)}/versions/{quote_segment(version)}")
+    freed = f"; {words.format_bytes(size)} freed" if size else ""
+    show_result("removed", version, as_json=as_json, text=lambda name: [f"{engine} {name} was removed{freed}."])
 
 
 @engines.command()
@@ -129,15 +139,17 @@ def use(engine: str, version: str, *, force: bool, as_json: bool) -> None:
 
     A program of your own, one on PATH, and a version that failed must pass their test first.
     """
-    client = connected()
+    client = connect_gateway()
     is_path = "/" in version or "\\" in version
     path = str(Path(version).expanduser().resolve()) if is_path else ""
-    _follow(
-        client, f"/engines/{segment(engine)}/use", UseEngine(version="" if is_path else version, path=path, force=force)
+    _follow_job(
+        client,
+        f"/engines/{quote_segment(engine)}/use",
+        UseEngine(version="" if is_path else version, path=path, force=force),
     )
-    _prefer(client, engine)
-    (stock,) = _stock(client, engine)
-    show("engine", stock, as_json=as_json, text=lambda found: [_in_use(found)])
+    _prefer_engine(client, engine)
+    (stock,) = _read_stock(client, engine)
+    show_result("engine", stock, as_json=as_json, text=lambda stock_now: [_in_use_line(stock_now)])
 
 
 @engines.command()
@@ -145,10 +157,10 @@ def use(engine: str, version: str, *, force: bool, as_json: bool) -> None:
 @json_option
 def rollback(engine: str, *, as_json: bool) -> None:
     """Go back to the previous version of ENGINE."""
-    client = connected()
-    client.post(f"/engines/{segment(engine)}/rollback", None, type(None))
-    (stock,) = _stock(client, engine)
-    show("engine", stock, as_json=as_json, text=lambda found: [_in_use(found)])
+    client = connect_gateway()
+    client.post(f"/engines/{quote_segment(engine)}/rollback", None, type(None))
+    (stock,) = _read_stock(client, engine)
+    show_result("engine", stock, as_json=as_json, text=lambda stock_now: [_in_use_line(stock_now)])
 
 
 @engines.command()
@@ -157,7 +169,9 @@ def rollback(engine: str, *, as_json: bool) -> None:
 @json_option
 def test(engine: str, version: str, *, as_json: bool) -> None:
     """Load the Guide and your models in a version of ENGINE and show what it writes, on which device, and how fast."""
-    _carry_out(connected(), f"/engines/{segment(engine)}/test", TestEngine(version=version), as_json=as_json)
+    _carry_out(
+        connect_gateway(), f"/engines/{quote_segment(engine)}/test", TestEngine(version=version), as_json=as_json
+    )
 
 
 @engines.command()
@@ -167,23 +181,23 @@ def test(engine: str, version: str, *, as_json: bool) -> None:
 @json_option
 def bundle(engine: str, file: Path, variant: str, *, as_json: bool) -> None:
     """Write FILE, from which a computer without a network connection can install ENGINE."""
-    wish = BundleEngine(path=str(file.resolve()), variant=variant)
-    _carry_out(connected(), f"/engines/{segment(engine)}/bundle", wish, as_json=as_json)
+    body = BundleEngine(path=str(file.resolve()), variant=variant)
+    _carry_out(connect_gateway(), f"/engines/{quote_segment(engine)}/bundle", body, as_json=as_json)
 
 
 @engines.command()
 @json_option
 def cancel(*, as_json: bool) -> None:
     """Cancel the running install, update or test."""
-    connected().delete("/engines/job")
-    show("cancelled", value=True, as_json=as_json, text=lambda _done: ["No job is running now."])
+    connect_gateway().delete("/engines/job")
+    show_result("cancelled", value=True, as_json=as_json, text=lambda _done: ["No job is running now."])
 
 
 @engines.command()
 @json_option
 def logs(*, as_json: bool) -> None:
     """Show the output of installs, updates and tests since the service started."""
-    lines = connected().get("/engines/log", list[LogLine])
+    lines = connect_gateway().get("/engines/log", list[LogLine])
     if as_json:
         write_json("logs", lines)
         return
@@ -192,14 +206,14 @@ def logs(*, as_json: bool) -> None:
         click.echo(f"{click.style(clock, dim=True)} {click.style(line.model, dim=True)} {line.text}")
 
 
-def _stock(client: Client, engine: str) -> list[EngineStock]:
+def _read_stock(client: GatewayClient, engine: str) -> list[EngineListing]:
     """Return every engine, or the one named. Raises NotFound."""
-    found = client.get("/engines/stock", list[EngineStock], timeout_s=_CHECK_S)
-    chosen = [one for one in found if engine in {"", one.id}]
+    stocks = client.get("/engines/stock", list[EngineListing], timeout_s=_CHECK_S)
+    chosen = [stock for stock in stocks if engine in {"", stock.id}]
     if not chosen:
         raise NotFound(
             f"This version of Roundhouse has no engine called {engine!r}.",
-            hint=f"It has {', '.join(one.id for one in found)}.",
+            hint=f"It has {', '.join(stock.id for stock in stocks)}.",
             code="not_installed",
         )
     return chosen
@@ -213,26 +227,26 @@ def _engine_of(bundle: Path) -> str:
         with tarfile.open(bundle, "r:") as archive:
             first = archive.next()
             content = archive.extractfile(first) if first is not None else None
-            about = msgspec.json.decode(content.read(1 << 22) if content else b"", type=_About)
+            about = msgspec.json.decode(content.read(1 << 22) if content else b"", type=_BundleAbout)
     except (OSError, tarfile.TarError, msgspec.MsgspecError) as error:
         raise BadRequest(f"{bundle} is not an engine bundle.", code="bad_bundle") from error
     return about.engine
 
 
-def _carry_out(client: Client, path: str, body: object, *, as_json: bool) -> None:
+def _carry_out(client: GatewayClient, path: str, body: object, *, as_json: bool) -> None:
     """Begin a job, follow it to its end, and say what came of it."""
-    done = _follow(client, path, body)
-    show("job", done, as_json=as_json, text=lambda job: _done(job) if job else [])
+    done = _follow_job(client, path, body)
+    show_result("job", done, as_json=as_json, text=lambda job: _outcome_lines(job) if job else [])
 
 
-def _follow(client: Client, path: str, body: object) -> EngineJob | None:
+def _follow_job(client: GatewayClient, path: str, body: object) -> EngineJob | None:
     """Begin a job and follow it to its end; Ctrl-C calls it off. None where there was nothing to wait for."""
-    events = client.stream("/events", Event, timeout_s=_LONG_S)
+    events = client.stream_events("/events", Event, timeout_s=_LONG_S)
     job = client.post(path, body, EngineJob | None, timeout_s=_CHECK_S)  # type: ignore[arg-type]  # a union is no type to mypy
     if job is None:
         return None
     try:
-        done = _followed(events, job)
+        done = _wait_for_end(events, job)
     except KeyboardInterrupt:
         client.delete("/engines/job")
         raise
@@ -242,7 +256,7 @@ def _follow(client: Client, path: str, body: object) -> EngineJob | None:
     return done
 
 
-def _followed(events: Iterator[Event], job: EngineJob) -> EngineJob:
+def _wait_for_end(events: Iterator[Event], job: EngineJob) -> EngineJob:
     stage = ""
     for event in events:
         if not isinstance(event, EngineJobChanged) or event.job.id != job.id:
@@ -254,7 +268,7 @@ def _followed(events: Iterator[Event], job: EngineJob) -> EngineJob:
             share = "" if event.job.fraction is None else f" {event.job.fraction:.0%}"
             click.echo(f"\r\x1b[K{event.job.stage}{share}", err=True, nl=False)
         elif event.job.stage != stage:
-            talk(event.job.stage)
+            print_note(event.job.stage)
         stage = event.job.stage
     raise EngineFailed(
         "The service stopped during the job.", hint="The previous version is still in use.", code="gateway_gone"
@@ -270,49 +284,63 @@ def _error_of(body: ErrorBody) -> EngineFailed:
     return EngineFailed(body.sentence, hint=body.hint, code=body.code, detail=body.detail)
 
 
-def _prefer(client: Client, engine: str) -> None:
+def _prefer_engine(client: GatewayClient, engine: str) -> None:
     """Put an engine first among those a person prefers."""
     settings = client.get("/settings", list[SettingInfo])
-    now = next(one.value for one in settings if one.name == "engines.preferred")
-    others = [one for one in now if one != engine] if isinstance(now, list) else []
+    now = next(entry.value for entry in settings if entry.name == "engines.preferred")
+    others = [entry for entry in now if entry != engine] if isinstance(now, list) else []
     client.patch("/settings", {"engines.preferred": [engine, *others]}, list[SettingInfo])
 
 
-def _overview(found: list[EngineStock]) -> Iterator[str]:
+def _overview_lines(stocks: list[EngineListing]) -> Iterator[str]:
     head = ("ENGINE", "IN USE", "VERSIONS", "DISK", "HERE")
-    yield from table(head, map(_row, found))
+    yield from format_table(head, map(_row, stocks))
 
 
-def _row(stock: EngineStock) -> tuple[str, ...]:
-    current = _current(stock)
+def _row(stock: EngineListing) -> tuple[str, ...]:
+    current = _current_version(stock)
     in_use = f"{current.version} ({current.backend or current.name})" if current else "-"
     rank = f"#{stock.rank}" if stock.rank else "runs" if stock.runs_here else "cannot run"
     star = ", preferred" if stock.is_preferred else ""
-    return (stock.id, in_use, str(len(stock.versions)), words.size(stock.size_bytes), f"{rank}{star}: {stock.advice}")
+    return (
+        stock.id,
+        in_use,
+        str(len(stock.versions)),
+        words.format_bytes(stock.size_bytes),
+        f"{rank}{star}: {stock.advice}",
+    )
 
 
-def _details(found: list[EngineStock]) -> Iterator[str]:
-    (stock,) = found
+def _detail_lines(stocks: list[EngineListing]) -> Iterator[str]:
+    (stock,) = stocks
     yield f"{stock.name}, {stock.licence}, {stock.homepage}"
     yield f"Reads {', '.join(stock.formats)}. {stock.advice}"
     yield ""
-    yield from table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
+    yield from format_table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
     for offer in stock.offers:
         if not offer.is_installed:
             yield _offer(offer)
 
 
-def _version(one: EngineVersion) -> tuple[str, ...]:
-    place = "in use" if one.is_current else "before" if one.is_previous else "on PATH" if one.is_on_path else ""
-    state = ", ".join(filter(None, (place, "failed" if one.problem else "")))
-    test = one.problem or (_proof(one.proof) if one.proof else "not tested")
-    name = one.name if one.name.startswith(one.version) else f"{one.name} ({one.version})"
-    where = "" if one.is_ours else one.path
-    return (name, one.backend, words.size(one.size_bytes), state, ": ".join(filter(None, (where, test))))
+def _version(version: EngineVersion) -> tuple[str, ...]:
+    place = (
+        "in use" if version.is_current else "before" if version.is_previous else "on PATH" if version.is_on_path else ""
+    )
+    state = ", ".join(filter(None, (place, "failed" if version.problem else "")))
+    test = version.problem or (_proof(version.proof) if version.proof else "not tested")
+    name = version.name if version.name.startswith(version.version) else f"{version.name} ({version.version})"
+    where = "" if version.is_ours else version.path
+    return (
+        name,
+        version.backend,
+        words.format_bytes(version.size_bytes),
+        state,
+        ": ".join(filter(None, (where, test))),
+    )
 
 
 def _offer(offer: EngineOffer) -> str:
-    size = f", {words.size(offer.download_bytes)} to download" if offer.download_bytes else ""
+    size = f", {words.format_bytes(offer.download_bytes)} to download" if offer.download_bytes else ""
     failed = f"It failed when it was last installed: {offer.problem}" if offer.problem else ""
     parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.unfit, failed)
     return " ".join(filter(None, parts))
@@ -324,7 +352,7 @@ def _proof(proof: Proof) -> str:
     return f"{speed}{where} with {proof.model}"
 
 
-def _done(job: EngineJob) -> Iterator[str]:
+def _outcome_lines(job: EngineJob) -> Iterator[str]:
     if job.verb == "test" and not job.proofs:
         yield f"There is no model to test {job.engine} with."
         return
@@ -334,21 +362,21 @@ def _done(job: EngineJob) -> Iterator[str]:
         yield f"  {proof.problem or _proof(proof)}"
 
 
-def _update(found: EngineUpdate) -> Iterator[str]:
-    if not found.to:
-        yield f"{found.engine} {found.current} is the newest version on the {found.channel} channel."
+def _update_lines(update_found: EngineUpdate) -> Iterator[str]:
+    if not update_found.to:
+        yield f"{update_found.engine} {update_found.current} is the newest version on the {update_found.channel} channel."
         return
-    size = f", {words.size(found.download_bytes)} to download" if found.download_bytes else ""
-    size = ", installed already" if found.is_here else size
-    yield f"{found.engine} {found.current} -> {found.to} ({found.variant}){size}"
-    for change in found.changes:
+    size = f", {words.format_bytes(update_found.download_bytes)} to download" if update_found.download_bytes else ""
+    size = ", installed already" if update_found.is_here else size
+    yield f"{update_found.engine} {update_found.current} -> {update_found.to} ({update_found.variant}){size}"
+    for change in update_found.changes:
         yield f"  {change}"
 
 
-def _current(stock: EngineStock) -> EngineVersion | None:
-    return next((one for one in stock.versions if one.is_current), None)
+def _current_version(stock: EngineListing) -> EngineVersion | None:
+    return next((version for version in stock.versions if version.is_current), None)
 
 
-def _in_use(stock: EngineStock) -> str:
-    current = _current(stock)
+def _in_use_line(stock: EngineListing) -> str:
+    current = _current_version(stock)
     return f"{stock.name} {current.name} is in use." if current else f"No version of {stock.name} is installed."

@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected, running
-from app.cli.loading import load as make_ready
-from app.cli.loading import named
-from app.cli.output import json_option, show, table, write_json
-from app.client.http import Client, segment
+from app.cli.gateway import connect_gateway, connect_running
+from app.cli.loading import load_model as make_ready
+from app.cli.loading import resolve_model_name
+from app.cli.output import format_table, json_option, show_result, write_json
+from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest
@@ -24,7 +24,7 @@ _UNLOAD_TIMEOUT_S = 3700.0
 @json_option
 def ps(*, as_json: bool) -> None:
     """Show the models that are loaded."""
-    show("running", running().get("/running", list[EngineStatus]), as_json=as_json, text=_lines)
+    show_result("running", connect_running().get("/running", list[EngineStatus]), as_json=as_json, text=_engine_lines)
 
 
 @click.command()
@@ -40,9 +40,11 @@ def ps(*, as_json: bool) -> None:
 @json_option
 def load(model: str, *, as_json: bool, **chosen: float | str | None) -> None:
     """Load MODEL: a name from `roundhouse list`, or a path to a .gguf file."""
-    client = connected()
+    client = connect_gateway()
     options = LoadOptions(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
-    show("engine", make_ready(client, named(client, model), options), as_json=as_json, text=_ready)
+    show_result(
+        "engine", make_ready(client, resolve_model_name(client, model), options), as_json=as_json, text=_ready_lines
+    )
 
 
 @click.command()
@@ -52,8 +54,8 @@ def load(model: str, *, as_json: bool, **chosen: float | str | None) -> None:
 def unload(model: str, *, force: bool, as_json: bool) -> None:
     """Stop MODEL's engine and free its memory."""
     request = UnloadModel(model=model, force=force)
-    stopped = running().post("/unload", request, EngineStatus, timeout_s=_UNLOAD_TIMEOUT_S)
-    show("engine", stopped, as_json=as_json, text=lambda found: [f"{found.model} is unloaded."])
+    stopped = connect_running().post("/unload", request, EngineStatus, timeout_s=_UNLOAD_TIMEOUT_S)
+    show_result("engine", stopped, as_json=as_json, text=lambda status: [f"{status.model} is unloaded."])
 
 
 @click.command()
@@ -65,45 +67,45 @@ def logs(model: str, *, tail: int, follow: bool, as_json: bool) -> None:
     """Show the log of MODEL's engine; without MODEL, the logs of all engines."""
     if follow and as_json:
         raise BadRequest("--follow writes text: leave out --json.")
-    client = running()
-    lines = client.get(f"/logs?model={segment(model)}&tail={tail}", list[LogLine])
+    client = connect_running()
+    lines = client.get(f"/logs?model={quote_segment(model)}&tail={tail}", list[LogLine])
     if as_json:
         write_json("logs", lines)
         return
     for line in lines:
-        click.echo(_log(line))
+        click.echo(_log_text(line))
     if follow:
-        _follow(client, model)
+        _follow_log(client, model)
 
 
-def _follow(client: Client, model: str) -> None:
-    for event in client.stream("/events?logs=1", Event):
+def _follow_log(client: GatewayClient, model: str) -> None:
+    for event in client.stream_events("/events?logs=1", Event):
         if isinstance(event, LogLine) and (not model or event.model == model):
-            click.echo(_log(event))
+            click.echo(_log_text(event))
 
 
-def _log(line: LogLine) -> str:
+def _log_text(line: LogLine) -> str:
     clock = time.strftime("%H:%M:%S", time.localtime(line.at))
     return f"{click.style(clock, dim=True)} {click.style(line.model, dim=True)} {line.text}"
 
 
-def _ready(status: EngineStatus) -> Iterator[str]:
-    took = f" in {words.seconds(status.load_seconds)}" if status.load_seconds is not None else ""
-    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.tokens(status.context)}."
+def _ready_lines(status: EngineStatus) -> Iterator[str]:
+    took = f" in {words.format_duration(status.load_seconds)}" if status.load_seconds is not None else ""
+    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.format_tokens(status.context)}."
     yield from status.notes
     for kind in dict.fromkeys(applied.kind for applied in status.mended):
         yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"
 
 
-def _lines(engines: list[EngineStatus]) -> Iterator[str]:
+def _engine_lines(engines: list[EngineStatus]) -> Iterator[str]:
     if not engines:
         yield "No model is loaded."
         return
     head = ("MODEL", "ENGINE", "STATE", "CONTEXT", "MEMORY", "IN FLIGHT", "NOTE")
-    yield from table(head, map(_row, engines))
+    yield from format_table(head, map(_row, engines))
 
 
-def _engine(status: EngineStatus) -> str:
+def _engine_text(status: EngineStatus) -> str:
     """Return the engine with its version and device, where it came so far as to say them."""
     return " ".join(filter(None, (status.engine, status.version, status.backend and f"({status.backend})")))
 
@@ -112,10 +114,10 @@ def _row(status: EngineStatus) -> tuple[str, ...]:
     share = f" {status.progress:.0%}" if status.progress is not None else ""
     return (
         status.model,
-        _engine(status),
+        _engine_text(status),
         f"{status.state}{share}",
-        words.tokens(status.context),
-        words.size(status.memory_bytes),
+        words.format_tokens(status.context),
+        words.format_bytes(status.memory_bytes),
         str(status.in_flight) + (f" + {status.queued} waiting" if status.queued else ""),
         _note(status),
     )

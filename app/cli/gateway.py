@@ -1,29 +1,29 @@
 """The gateway as a command meets it: found, or started first and said so."""
 
-from app.cli.output import talk
-from app.client.discovery import ensure_gateway, running_gateway
-from app.client.http import Client
+from app.cli.output import print_note
+from app.client.discovery import ensure_gateway, find_running_gateway
+from app.client.http import GatewayClient
 from app.config.paths import default_paths
 from app.core.api import Status
 from app.core.errors import GatewayGone
 
 
-def connected() -> Client:
+def connect_gateway() -> GatewayClient:
     """Return a client of the running gateway, starting one if there is none."""
     paths = default_paths()
-    found = running_gateway(paths)
-    if found is None:
-        talk("Starting Roundhouse's service ...")
-        found = ensure_gateway(paths)
-        notice = Client(found).get("/status", Status).notice
+    gateway = find_running_gateway(paths)
+    if gateway is None:
+        print_note("Starting Roundhouse's service ...")
+        gateway = ensure_gateway(paths)
+        notice = GatewayClient(gateway).get("/status", Status).notice
         if notice:
-            talk(notice)
-    return Client(found)
+            print_note(notice)
+    return GatewayClient(gateway)
 
 
-def running() -> Client:
+def connect_running() -> GatewayClient:
     """Return a client of the running gateway. Raises GatewayGone when there is none."""
-    found = running_gateway(default_paths())
-    if found is None:
+    gateway = find_running_gateway(default_paths())
+    if gateway is None:
         raise GatewayGone("Roundhouse's service is not running.", hint="`roundhouse up` starts it.")
-    return Client(found)
+    return GatewayClient(gateway)

@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.discovery import KEY_REQUIRED, ensure_gateway
-from app.client.http import Client, segment
+from app.client.http import GatewayClient, quote_segment
 from app.config.paths import default_paths
 from app.config.table import BY_NAME
 from app.core.errors import BadRequest, GatewayGone
-from app.core.keys import NAME_RULE, KeyInfo, MadeKey, NewKey, Scope
+from app.core.keys import NAME_RULE, KeyInfo, KeyWithSecret, NewKey, Scope
 
 _UNITS_S = {"m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 _SPAN = re.compile(r"(\d{1,6})([mhdw])")
@@ -27,14 +27,14 @@ _SPAN = re.compile(r"(\d{1,6})([mhdw])")
 def keys(ctx: click.Context, *, as_json: bool) -> None:
     """List, create and revoke access keys."""
     if ctx.invoked_subcommand is None:
-        _list(as_json=as_json)
+        _print_keys(as_json=as_json)
 
 
 @keys.command("list")
 @json_option
 def list_keys(*, as_json: bool) -> None:
     """List the keys; the keys themselves are not shown again."""
-    _list(as_json=as_json)
+    _print_keys(as_json=as_json)
 
 
 @keys.command()
@@ -54,9 +54,9 @@ def list_keys(*, as_json: bool) -> None:
 @json_option
 def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> None:
     """Create the key NAME and print it, only this once."""
-    wanted = _new_key(name, scopes, _expiry(expires) if expires else None)
-    made = _client().post("/keys", wanted, MadeKey)
-    show("key", made, as_json=as_json, text=_made)
+    request = _new_key(name, scopes, _expiry(expires) if expires else None)
+    made = _connect_without_key().post("/keys", request, KeyWithSecret)
+    show_result("key", made, as_json=as_json, text=_key_lines)
 
 
 @keys.command()
@@ -64,24 +64,24 @@ def new(name: str, *, scopes: tuple[str, ...], expires: str, as_json: bool) -> N
 @json_option
 def revoke(name: str, *, as_json: bool) -> None:
     """Revoke the key NAME: it stops working at once."""
-    connected().delete(f"/keys/{segment(name)}")
-    show("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} was revoked."])
+    connect_gateway().delete(f"/keys/{quote_segment(name)}")
+    show_result("revoked", name, as_json=as_json, text=lambda gone: [f"The key {gone} was revoked."])
 
 
-def _list(*, as_json: bool) -> None:
-    show("keys", connected().get("/keys", list[KeyInfo]), as_json=as_json, text=_lines)
+def _print_keys(*, as_json: bool) -> None:
+    show_result("keys", connect_gateway().get("/keys", list[KeyInfo]), as_json=as_json, text=_list_lines)
 
 
-def _client() -> Client:
+def _connect_without_key() -> GatewayClient:
     """Return a client of the gateway; one that will not start for want of a key is started for this computer only."""
     try:
-        return connected()
+        return connect_gateway()
     except GatewayGone as error:
         if error.code != KEY_REQUIRED:
             raise
-        found = ensure_gateway(default_paths(), extra={BY_NAME["gateway.host"].variable: "127.0.0.1"})
-        talk("The service listens on this computer only, until it restarts: `roundhouse down`, `roundhouse up`.")
-        return Client(found)
+        gateway = ensure_gateway(default_paths(), extra={BY_NAME["gateway.host"].variable: "127.0.0.1"})
+        print_note("The service listens on this computer only, until it restarts: `roundhouse down`, `roundhouse up`.")
+        return GatewayClient(gateway)
 
 
 def _new_key(name: str, scopes: tuple[str, ...], expires_at: float | None) -> NewKey:
@@ -104,20 +104,20 @@ def _expiry(text: str) -> float:
         ) from None
 
 
-def _made(made: MadeKey) -> Iterator[str]:
+def _key_lines(made: KeyWithSecret) -> Iterator[str]:
     yield made.key
-    talk("Save it now: only its hash is stored, so it cannot be shown again.")
+    print_note("Save it now: only its hash is stored, so it cannot be shown again.")
 
 
-def _lines(found: list[KeyInfo]) -> Iterator[str]:
-    if not found:
-        talk("There are no keys. `roundhouse keys new NAME` creates one.")
+def _list_lines(keys_found: list[KeyInfo]) -> Iterator[str]:
+    if not keys_found:
+        print_note("There are no keys. `roundhouse keys new NAME` creates one.")
         return
-    rows = ((key.name, " ".join(key.scopes), _end(key), _day(key.last_used_at, "never")) for key in found)
-    yield from table(("NAME", "MAY", "UNTIL", "LAST USED"), rows)
+    rows = ((key.name, " ".join(key.scopes), _end_text(key), _day(key.last_used_at, "never")) for key in keys_found)
+    yield from format_table(("NAME", "MAY", "UNTIL", "LAST USED"), rows)
 
 
-def _end(key: KeyInfo) -> str:
+def _end_text(key: KeyInfo) -> str:
     has_ended = key.expires_at is not None and key.expires_at <= time.time()
     return "expired" if has_ended else _day(key.expires_at, "revoked")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from app.cli.gateway import connected
+from app.cli.gateway import connect_gateway
 from app.cli.library_job import carry_out
-from app.cli.output import json_option, show, talk
-from app.client.http import Client, segment
+from app.cli.output import json_option, print_note, show_result
+from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.errors import BadRequest
 from app.core.library import Duplicate, FindDuplicates, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
@@ -35,21 +35,28 @@ def remove(name: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
     Files go to the trash where there is one. Models of other programs are removed in those programs. A made model
     loses its name only.
     """
-    client = connected()
+    client = connect_gateway()
     model = next(
-        (one for one in client.get("/models", list[ModelInfo]) if one.name.casefold() == name.casefold()), None
+        (
+            model_info
+            for model_info in client.get("/models", list[ModelInfo])
+            if model_info.name.casefold() == name.casefold()
+        ),
+        None,
     )
     if model is not None and model.preset is not None:
-        client.delete(f"/models/{segment(model.name)}")
-        show("forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no longer a model's name."])
+        client.delete(f"/models/{quote_segment(model.name)}")
+        show_result(
+            "forgotten", model.name, as_json=as_json, text=lambda gone: [f"{gone} is no longer a model's name."]
+        )
         return
     plan = client.post("/removals/plan", RemoveModel(model=name), Removal, timeout_s=_DISK_S)
-    for line in _planned(plan, for_good=for_good):
-        talk(line)
+    for line in _removal_plan_lines(plan, for_good=for_good):
+        print_note(line)
     if not (yes or as_json):
         click.confirm("Remove it?", abort=True, err=True)
     done = client.post("/removals", RemoveModel(model=name, for_good=for_good), Removal, timeout_s=_DISK_S)
-    show("removal", done, as_json=as_json, text=_removed)
+    show_result("removal", done, as_json=as_json, text=_removal_lines)
 
 
 @click.command()
@@ -61,8 +68,8 @@ def verify(name: str, *, as_json: bool) -> None:
     Those are the hub's and Ollama's; a file without one is checked against its own header. Exit code 1: a file is
     damaged.
     """
-    job = carry_out(connected(), "/library/verify", VerifyModel(model=name))
-    show("job", job, as_json=as_json, text=_checked)
+    job = carry_out(connect_gateway(), "/library/verify", VerifyModel(model=name))
+    show_result("job", job, as_json=as_json, text=_check_lines)
     if any(check.verdict in _BAD for check in job.checks):
         sys.exit(1)
 
@@ -83,10 +90,12 @@ def find_duplicates(*, reclaim: bool, undo: bool, as_json: bool) -> None:
     if undo and reclaim:
         raise click.UsageError("--undo reverses --reclaim: use only one of them.")
     if undo:
-        show("job", carry_out(connected(), "/library/separate", None), as_json=as_json, text=_separated)
+        show_result(
+            "job", carry_out(connect_gateway(), "/library/separate", None), as_json=as_json, text=_separation_lines
+        )
         return
-    job = carry_out(connected(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
-    show("job", job, as_json=as_json, text=lambda found: _duplicates(found, reclaimed=reclaim))
+    job = carry_out(connect_gateway(), "/library/duplicates", FindDuplicates(reclaim=reclaim))
+    show_result("job", job, as_json=as_json, text=lambda job_done: _duplicate_lines(job_done, reclaimed=reclaim))
 
 
 @click.command("import")
@@ -97,7 +106,7 @@ def import_model(path: Path, *, as_json: bool) -> None:
 
     Nothing is copied or changed. A folder is searched from now on, even if its drive is not always connected.
     """
-    client, place = connected(), path.absolute()
+    client, place = connect_gateway(), path.absolute()
     try:
         added = client.post("/models", RegisterModel(path=str(place)), ModelInfo, timeout_s=_DISK_S)
     except BadRequest:
@@ -105,23 +114,23 @@ def import_model(path: Path, *, as_json: bool) -> None:
             raise
         _add_folder(client, place, as_json=as_json)
         return
-    show("model", added, as_json=as_json, text=lambda model: [f"{model.name} was added from {model.path}."])
+    show_result("model", added, as_json=as_json, text=lambda model: [f"{model.name} was added from {model.path}."])
 
 
-def _add_folder(client: Client, folder: Path, *, as_json: bool) -> None:
+def _add_folder(client: GatewayClient, folder: Path, *, as_json: bool) -> None:
     settings = client.get("/settings", list[SettingInfo])
-    now = next(one.value for one in settings if one.name == _FOLDERS)
-    others = [one for one in now if one != str(folder)] if isinstance(now, list) else []
+    now = next(setting.value for setting in settings if setting.name == _FOLDERS)
+    others = [setting for setting in now if setting != str(folder)] if isinstance(now, list) else []
     client.patch("/settings", {_FOLDERS: [*others, str(folder)]}, list[SettingInfo])
     models = client.get("/models", list[ModelInfo], timeout_s=_LONG_S)
-    found = [model for model in models if Path(model.path).is_relative_to(folder)]
-    count = "1 model was" if len(found) == 1 else f"{len(found)} models were"
-    show("models", found, as_json=as_json, text=lambda _known: [f"{count} added from {folder}."])
+    models_found = [model for model in models if Path(model.path).is_relative_to(folder)]
+    count = "1 model was" if len(models_found) == 1 else f"{len(models_found)} models were"
+    show_result("models", models_found, as_json=as_json, text=lambda _known: [f"{count} added from {folder}."])
 
 
-def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
+def _removal_plan_lines(plan: Removal, *, for_good: bool) -> Iterator[str]:
     where = "will be deleted permanently" if for_good else "will be moved to the trash"
-    yield f"{plan.model}: {len(plan.files)} files, {words.size(plan.frees_bytes)}; it {where}."
+    yield f"{plan.model}: {len(plan.files)} files, {words.format_bytes(plan.frees_bytes)}; it {where}."
     yield from (f"  {file}" for file in plan.files)
     if plan.projectors:
         yield f"Its projector is removed too, as no other model needs it: {', '.join(plan.projectors)}."
@@ -132,35 +141,39 @@ def _planned(plan: Removal, *, for_good: bool) -> Iterator[str]:
     yield from plan.left
 
 
-def _removed(done: Removal) -> Iterator[str]:
-    gone, size = words.going(done.model, len(done.projectors)), words.size(done.frees_bytes)
+def _removal_lines(done: Removal) -> Iterator[str]:
+    gone, size = words.describe_going(done.model, len(done.projectors)), words.format_bytes(done.frees_bytes)
     if done.goes_to_trash:
         yield f"{gone} in the trash. {size} will be freed once the trash is emptied."
     else:
         yield f"{gone} deleted. {size} freed."
 
 
-def _checked(job: LibraryJob) -> Iterator[str]:
+def _check_lines(job: LibraryJob) -> Iterator[str]:
     for check in job.checks:
         yield f"{check.verdict.replace('_', ' '):8}  {check.path}  {check.note}".rstrip()
 
 
-def _duplicates(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
-    for one in job.duplicates:
-        yield from _copies(one)
+def _duplicate_lines(job: LibraryJob, *, reclaimed: bool) -> Iterator[str]:
+    for duplicate in job.duplicates:
+        yield from _copy_lines(duplicate)
     if reclaimed:
-        yield f"{words.size(job.reclaimed_bytes)} freed."
+        yield f"{words.format_bytes(job.reclaimed_bytes)} freed."
         return
-    total = sum(one.reclaims_bytes for one in job.duplicates)
-    yield f"Sharing would free {words.size(total)}: roundhouse duplicates --reclaim" if total else "Nothing to reclaim."
+    total = sum(duplicate.reclaims_bytes for duplicate in job.duplicates)
+    yield (
+        f"Sharing would free {words.format_bytes(total)}: roundhouse duplicates --reclaim"
+        if total
+        else "Nothing to reclaim."
+    )
 
 
-def _separated(job: LibraryJob) -> Iterator[str]:
-    yield f"Every file has its own copy again, using {words.size(-job.reclaimed_bytes)}."
+def _separation_lines(job: LibraryJob) -> Iterator[str]:
+    yield f"Every file has its own copy again, using {words.format_bytes(-job.reclaimed_bytes)}."
 
 
-def _copies(one: Duplicate) -> Iterator[str]:
-    yield f"{words.size(one.size_bytes)}, {len(one.paths)} times"
-    for path in one.paths:
-        yield f"  {path}{'  can share' if path in one.reclaimable else ''}"
-    yield from (f"  {note}" for note in one.notes)
+def _copy_lines(duplicate: Duplicate) -> Iterator[str]:
+    yield f"{words.format_bytes(duplicate.size_bytes)}, {len(duplicate.paths)} times"
+    for path in duplicate.paths:
+        yield f"  {path}{'  can share' if path in duplicate.reclaimable else ''}"
+    yield from (f"  {note}" for note in duplicate.notes)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, Event
@@ -14,7 +14,7 @@ from app.core.models import LoadModel, LoadOptions, ModelInfo, RegisterModel
 _LOAD_TIMEOUT_S = 3600.0
 
 
-def named(client: Client, model: str) -> str:
+def resolve_model_name(client: GatewayClient, model: str) -> str:
     """Return the name to ask for: a path to a file is listed where it lies first."""
     if model.endswith(".gguf") and Path(model).expanduser().is_file():
         path = str(Path(model).expanduser().resolve())
@@ -22,29 +22,33 @@ def named(client: Client, model: str) -> str:
     return model
 
 
-def load(client: Client, model: str, options: LoadOptions | None = None) -> EngineStatus:
+def load_model(client: GatewayClient, model: str, options: LoadOptions | None = None) -> EngineStatus:
     """Make `model` ready and return its status. Shows progress on stderr when that is a terminal."""
     request = LoadModel(model=model, options=options or LoadOptions(), wait=False)
-    began = client.post("/load", request, EngineStatus)
-    if began.state is not EngineState.READY and sys.stderr.isatty():
-        _follow(client, began.model)
+    first_status = client.post("/load", request, EngineStatus)
+    if first_status.state is not EngineState.READY and sys.stderr.isatty():
+        _follow_load(client, first_status.model)
     wait = LoadModel(model=model, options=request.options, wait=True)
     try:
         return client.post("/load", wait, EngineStatus, timeout_s=_LOAD_TIMEOUT_S)
     except EngineFailed:
-        _offer(client, began.model)
+        _print_remedies(client, first_status.model)
         raise
 
 
-def _offer(client: Client, model: str) -> None:
+def _print_remedies(client: GatewayClient, model: str) -> None:
     """Write what may help as commands to try, on stderr: the error itself follows."""
-    failures = [one.failure for one in client.get("/running", list[EngineStatus]) if one.model == model and one.failure]
+    failures = [
+        status.failure
+        for status in client.get("/running", list[EngineStatus])
+        if status.model == model and status.failure
+    ]
     for remedy in (remedy for failure in failures for remedy in failure.remedies if remedy.command):
         click.echo(f"{remedy.label}: {remedy.command}", err=True)
 
 
-def _follow(client: Client, model: str) -> None:
-    for event in client.stream("/events", Event, timeout_s=_LOAD_TIMEOUT_S):
+def _follow_load(client: GatewayClient, model: str) -> None:
+    for event in client.stream_events("/events", Event, timeout_s=_LOAD_TIMEOUT_S):
         if not isinstance(event, EngineChanged) or event.status.model != model:
             continue
         if event.status.state not in {EngineState.STARTING, EngineState.LOADING}:

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, write_json
+from app.cli.gateway import connect_gateway
+from app.cli.output import json_option, show_result, write_json
 from app.core import words
 from app.core.engines import EngineChoice
 from app.core.machine import Fact, Gpu, Machine
@@ -18,24 +18,24 @@ from app.core.machine import Fact, Gpu, Machine
 @json_option
 def machine(*, fresh: bool, sources: bool, as_json: bool) -> None:
     """Show this computer's hardware and the engine that suits it best."""
-    client = connected()
-    found = client.get("/machine?fresh=1" if fresh else "/machine", Machine)
+    client = connect_gateway()
+    machine_found = client.get("/machine?fresh=1" if fresh else "/machine", Machine)
     choice = client.get("/choice", EngineChoice)
     if as_json:
-        write_json("machine", {**msgspec.to_builtins(found), "choice": msgspec.to_builtins(choice)})
+        write_json("machine", {**msgspec.to_builtins(machine_found), "choice": msgspec.to_builtins(choice)})
         return
-    for line in machine_lines(found, with_sources=sources):
+    for line in machine_lines(machine_found, with_sources=sources):
         click.echo(line)
     click.echo()
-    show("choice", choice, as_json=False, text=choice_lines)
+    show_result("choice", choice, as_json=False, text=choice_lines)
 
 
-def machine_lines(found: Machine, *, with_sources: bool = False) -> Iterator[str]:
+def machine_lines(machine_found: Machine, *, with_sources: bool = False) -> Iterator[str]:
     """Yield the machine as aligned rows; an unknown figure says why it is unknown."""
-    for label, fact, text in _rows(found):
+    for label, fact, text in _machine_rows(machine_found):
         source = f"   [{fact.source}, {fact.confidence}]" if with_sources and fact.source else ""
         yield f"{label:<12}{text}{source}"
-    for probe in found.probes:
+    for probe in machine_found.probes:
         if probe.outcome in {"timeout", "crashed"}:
             yield f"{'Probe':<12}{probe.name} {probe.outcome}: {probe.detail}"
 
@@ -50,48 +50,52 @@ def choice_lines(choice: EngineChoice) -> Iterator[str]:
         yield f"  {choice.wanted_why}"
 
 
-def _rows(found: Machine) -> Iterator[tuple[str, Fact[object], str]]:
-    system, cpu, memory = found.os, found.cpu, found.memory
-    yield "System", _any(system.version), f"{_said(system.version)}, {_said(system.architecture)}{_where(found)}"
-    yield "Processor", _any(cpu.model), _said(cpu.model)
-    yield "Cores", _any(cpu.physical_cores), _cores(found)
+def _machine_rows(machine_found: Machine) -> Iterator[tuple[str, Fact[object], str]]:
+    system, cpu, memory = machine_found.os, machine_found.cpu, machine_found.memory
+    yield (
+        "System",
+        _any_fact(system.version),
+        f"{_fact_text(system.version)}, {_fact_text(system.architecture)}{_environment_text(machine_found)}",
+    )
+    yield "Processor", _any_fact(cpu.model), _fact_text(cpu.model)
+    yield "Cores", _any_fact(cpu.physical_cores), _cores(machine_found)
     isa = " ".join(cpu.isa.value) if cpu.isa.value else cpu.isa.note
-    yield "Extensions", _any(cpu.isa), isa
-    yield "Memory", _any(memory.total), _memory(found)
-    for gpu in found.gpus:
-        yield "GPU", _any(gpu.memory_total), _gpu(gpu)
-    if not found.gpus:
+    yield "Extensions", _any_fact(cpu.isa), isa
+    yield "Memory", _any_fact(memory.total), _memory(machine_found)
+    for gpu in machine_found.gpus:
+        yield "GPU", _any_fact(gpu.memory_total), _gpu(gpu)
+    if not machine_found.gpus:
         yield "GPU", Fact(), "none found"
 
 
-def _where(found: Machine) -> str:
-    place = found.os.environment.value
+def _environment_text(machine_found: Machine) -> str:
+    place = machine_found.os.environment.value
     return f", in a {place}" if place in {"container", "vm"} else ", in WSL" if place == "wsl" else ""
 
 
-def _cores(found: Machine) -> str:
-    cpu = found.cpu
+def _cores(machine_found: Machine) -> str:
+    cpu = machine_found.cpu
     usable = cpu.usable_cores.value
-    text = f"{_said(cpu.physical_cores)} physical, {_said(cpu.logical_cores)} logical"
+    text = f"{_fact_text(cpu.physical_cores)} physical, {_fact_text(cpu.logical_cores)} logical"
     return f"{text}, {usable:g} usable" if usable is not None else text
 
 
-def _memory(found: Machine) -> str:
-    memory = found.memory
-    text = f"{words.size(memory.total.value)}, {words.size(memory.available.value)} available"
-    return f"{text}, limited to {words.size(memory.limit.value)}" if memory.limit.value else text
+def _memory(machine_found: Machine) -> str:
+    memory = machine_found.memory
+    text = f"{words.format_bytes(memory.total.value)}, {words.format_bytes(memory.available.value)} available"
+    return f"{text}, limited to {words.format_bytes(memory.limit.value)}" if memory.limit.value else text
 
 
 def _gpu(gpu: Gpu) -> str:
     if gpu.memory_total.value is None:
-        return f"{_said(gpu.name)}, memory unknown: {gpu.memory_total.note}"
-    free = f", {words.size(gpu.memory_free.value)} free" if gpu.memory_free.value is not None else ""
-    return f"{_said(gpu.name)}, {words.size(gpu.memory_total.value)}{free}"
+        return f"{_fact_text(gpu.name)}, memory unknown: {gpu.memory_total.note}"
+    free = f", {words.format_bytes(gpu.memory_free.value)} free" if gpu.memory_free.value is not None else ""
+    return f"{_fact_text(gpu.name)}, {words.format_bytes(gpu.memory_total.value)}{free}"
 
 
-def _said(fact: Fact[str] | Fact[int]) -> str:
+def _fact_text(fact: Fact[str] | Fact[int]) -> str:
     return str(fact.value) if fact.value is not None else "unknown"
 
 
-def _any(fact: Fact[str] | Fact[int] | Fact[list[str]]) -> Fact[object]:
+def _any_fact(fact: Fact[str] | Fact[int] | Fact[list[str]]) -> Fact[object]:
     return Fact(source=fact.source, confidence=fact.confidence)

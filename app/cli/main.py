@@ -111,9 +111,9 @@ def roundhouse(ctx: click.Context) -> None:
     Without a command, open the window; without a display, run in this terminal.
     """
     if ctx.invoked_subcommand is None:
-        from app.cli.start import start  # noqa: PLC0415 -- only the bare command needs it
+        from app.cli.start import start_window_or_terminal  # noqa: PLC0415 -- only the bare command needs it
 
-        sys.exit(start())
+        sys.exit(start_window_or_terminal())
 
 
 def main(argv: Sequence[str] | None = None) -> None:

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
 from app.core import words
 from app.core.downloads import Download, Pull
 from app.core.library import Freshness, ModelUpdate
@@ -23,27 +23,29 @@ def update_models(*, check: bool, as_json: bool) -> None:
 
     Existing files are kept beside the new ones; remove them with `roundhouse rm`.
     """
-    client = connected()
-    found = client.get("/library/updates", list[ModelUpdate], timeout_s=_HUB_S)
-    show("updates", found, as_json=as_json, text=_lines)
+    client = connect_gateway()
+    updates = client.get("/library/updates", list[ModelUpdate], timeout_s=_HUB_S)
+    show_result("updates", updates, as_json=as_json, text=_update_lines)
     if check:
         return
-    for one in found:
-        if one.state is Freshness.NEWER:
-            name = one.repository if one.revision == "main" else f"{one.repository}@{one.revision}"
-            wanted = Pull(model=name, quantization=one.quantization)
-            begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_S)
-            talk(f"{begun.title} is downloading: roundhouse downloads")
+    for update in updates:
+        if update.state is Freshness.NEWER:
+            name = update.repository if update.revision == "main" else f"{update.repository}@{update.revision}"
+            request = Pull(model=name, quantization=update.quantization)
+            begun = client.post("/downloads", request, Download, timeout_s=_CHOOSING_S)
+            print_note(f"{begun.title} is downloading: roundhouse downloads")
 
 
-def _lines(found: list[ModelUpdate]) -> Iterator[str]:
-    if not found:
+def _update_lines(updates: list[ModelUpdate]) -> Iterator[str]:
+    if not updates:
         yield "None of your models came from a hub."
         return
-    yield from table(("NAME", "STATE", "DOWNLOAD", "NOTE"), map(_row, found))
+    yield from format_table(("NAME", "STATE", "DOWNLOAD", "NOTE"), map(_row, updates))
 
 
-def _row(one: ModelUpdate) -> tuple[str, ...]:
-    size = words.size(one.download_bytes) if one.state is Freshness.NEWER else ""
-    changed = f"{len(one.files)} files changed; the hub's version is from {one.modified[:10] or 'an unknown day'}."
-    return (one.model, one.state.value, size, changed if one.state is Freshness.NEWER else one.note)
+def _row(update: ModelUpdate) -> tuple[str, ...]:
+    size = words.format_bytes(update.download_bytes) if update.state is Freshness.NEWER else ""
+    changed = (
+        f"{len(update.files)} files changed; the hub's version is from {update.modified[:10] or 'an unknown day'}."
+    )
+    return (update.model, update.state.value, size, changed if update.state is Freshness.NEWER else update.note)

@@ -6,8 +6,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
 from app.core import words
 from app.core.models import ModelInfo
 from app.core.settings import SettingInfo
@@ -17,32 +17,32 @@ from app.core.settings import SettingInfo
 @json_option
 def list_models(*, as_json: bool) -> None:
     """List the models on this computer."""
-    client = connected()
-    show("models", client.get("/models", list[ModelInfo]), as_json=as_json, text=_lines)
+    client = connect_gateway()
+    show_result("models", client.get("/models", list[ModelInfo]), as_json=as_json, text=_model_lines)
     if not as_json:
-        for folder in _away(client.get("/settings", list[SettingInfo])):
-            talk(f"Unavailable: {folder}. Its models are listed again once its drive is connected.")
+        for folder in _absent_folders(client.get("/settings", list[SettingInfo])):
+            print_note(f"Unavailable: {folder}. Its models are listed again once its drive is connected.")
 
 
-def _away(settings: list[SettingInfo]) -> list[str]:
+def _absent_folders(settings: list[SettingInfo]) -> list[str]:
     """Return the folders of the settings that are not there now, as those on external drives."""
-    folders = next((one.value for one in settings if one.name == "models.folders"), [])
-    return [one for one in folders if not Path(one).expanduser().is_dir()] if isinstance(folders, list) else []
+    folders = next((entry.value for entry in settings if entry.name == "models.folders"), [])
+    return [entry for entry in folders if not Path(entry).expanduser().is_dir()] if isinstance(folders, list) else []
 
 
-def _lines(models: list[ModelInfo]) -> Iterator[str]:
-    yield from table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "CAN", "NOTE"), map(_row, models))
+def _model_lines(models: list[ModelInfo]) -> Iterator[str]:
+    yield from format_table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "CAN", "NOTE"), map(_row, models))
 
 
 def _row(model: ModelInfo) -> tuple[str, ...]:
     note = model.problem or _origin(model)
     return (
         model.name,
-        words.size(None if model.attached else model.size_bytes),
+        words.format_bytes(None if model.attached else model.size_bytes),
         model.quantization or "unknown",
-        words.parameters(model.parameters),
-        words.tokens(model.trained_context),
-        words.capabilities(model.capabilities),
+        words.format_parameters(model.parameters),
+        words.format_tokens(model.trained_context),
+        words.format_capabilities(model.capabilities),
         note,
     )
 

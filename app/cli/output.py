@@ -1,6 +1,6 @@
 """One way out: text for people, versioned JSON for programs. stdout is data, stderr is talk.
 
-A command builds a value; `show` renders it. An error becomes a sentence and a hint on stderr, and with `--json` an
+A command builds a value; `show_result` renders it. An error becomes a sentence and a hint on stderr, and with `--json` an
 object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong, 130 Ctrl-C.
 """
 
@@ -26,20 +26,20 @@ def json_option(command: Callable[P, T]) -> Callable[P, T]:
     """Give a command `--json` and turn Roundhouse's errors into a sentence and an exit code."""
 
     @wraps(command)
-    def guarded(*args: P.args, **kwargs: P.kwargs) -> T:
+    def run_guarded(*args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return command(*args, **kwargs)
         except RoundhouseError as error:
-            report(error, as_json=bool(kwargs.get("as_json")))
+            report_error(error, as_json=bool(kwargs.get("as_json")))
             sys.exit(2 if isinstance(error, UserError) else 1)
         except KeyboardInterrupt:
             click.echo(err=True)  # the prompt goes on a line of its own
             sys.exit(_INTERRUPTED)
 
-    return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(guarded)
+    return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(run_guarded)
 
 
-def report(error: RoundhouseError, *, as_json: bool) -> None:
+def report_error(error: RoundhouseError, *, as_json: bool) -> None:
     """Say what went wrong, and what to do about it."""
     if as_json:
         write_json("error", error.body)
@@ -49,7 +49,7 @@ def report(error: RoundhouseError, *, as_json: bool) -> None:
             click.echo(line, err=True)
 
 
-def show(key: str, value: T, *, as_json: bool, text: Callable[[T], Iterable[str]]) -> None:
+def show_result(key: str, value: T, *, as_json: bool, text: Callable[[T], Iterable[str]]) -> None:
     """Print `value` under `key` as JSON, or the lines `text` makes of it."""
     if as_json:
         write_json(key, value)
@@ -70,12 +70,12 @@ def write_fields(value: msgspec.Struct) -> None:
     click.echo(msgspec.json.format(data, indent=2).decode())
 
 
-def talk(sentence: str) -> None:
+def print_note(sentence: str) -> None:
     """Say something that is not data."""
     click.echo(sentence, err=True)
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return aligned lines; the head is dimmed and the last column runs free."""
     body = [list(map(str, row)) for row in rows]
     widths = [max(len(line[i]) for line in [list(head), *body]) for i in range(len(head))]

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import running
-from app.cli.output import json_option, show
+from app.cli.gateway import connect_running
+from app.cli.output import json_option, show_result
 from app.core.memory import Pause
 
 
@@ -17,26 +17,26 @@ def pause(*, as_json: bool) -> None:
     Answers that have begun are finished first; pinned models are unloaded too. Requests get the answer that
     Roundhouse is paused.
     """
-    show("pause", running().post("/pause", None, Pause), as_json=as_json, text=_paused)
+    show_result("pause", connect_running().post("/pause", None, Pause), as_json=as_json, text=_pause_lines)
 
 
 @click.command()
 @json_option
 def resume(*, as_json: bool) -> None:
     """Load models again after a pause: models that were loaded are loaded again, others when requested."""
-    client = running()
+    client = connect_running()
     before = client.get("/pause", Pause)
     client.delete("/pause")
-    show("pause", client.get("/pause", Pause), as_json=as_json, text=lambda _: _resumed(before))
+    show_result("pause", client.get("/pause", Pause), as_json=as_json, text=lambda _: _resume_lines(before))
 
 
-def _paused(state: Pause) -> Iterator[str]:
+def _pause_lines(state: Pause) -> Iterator[str]:
     yield "Paused: no model is loaded until `roundhouse resume`."
     for model in state.finishing:
         yield f"{model} is finishing its answers first."
 
 
-def _resumed(before: Pause) -> Iterator[str]:
+def _resume_lines(before: Pause) -> Iterator[str]:
     if not before.is_paused:
         yield "Roundhouse was not paused."
     elif before.comes_back:

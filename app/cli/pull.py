@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.client.http import GatewayClient
 from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import EnvironmentFault, NotFound, RoundhouseError
@@ -38,16 +38,16 @@ def pull(  # noqa: PLR0913 -- one option each
 
     Without a quantisation, the best one for this computer is chosen. Ctrl-C pauses; pulling again resumes.
     """
-    client = connected()
-    wanted = Pull(model=model, quantization=quantization, projector=not no_projector, companions=list(companions))
-    begun = client.post("/downloads", wanted, Download, timeout_s=_CHOOSING_TIMEOUT_S)
-    talk(f"{begun.title}: {words.size(begun.total_bytes)}. {begun.reason}".rstrip())
-    for path in begun.could_have:
-        talk(f"Optional: roundhouse pull {begun.repository}/{path}")
-    ended = begun if detach else _followed(client, begun)
-    show("download", ended, as_json=as_json, text=_ended)
-    if ended.error is not None:
-        raise _failure(ended)
+    client = connect_gateway()
+    request = Pull(model=model, quantization=quantization, projector=not no_projector, companions=list(companions))
+    download = client.post("/downloads", request, Download, timeout_s=_CHOOSING_TIMEOUT_S)
+    print_note(f"{download.title}: {words.format_bytes(download.total_bytes)}. {download.reason}".rstrip())
+    for path in download.could_have:
+        print_note(f"Optional: roundhouse pull {download.repository}/{path}")
+    last_state = download if detach else _follow_download(client, download)
+    show_result("download", last_state, as_json=as_json, text=_end_lines)
+    if last_state.error is not None:
+        raise _failure(last_state)
 
 
 @click.group("downloads", invoke_without_command=True)
@@ -56,93 +56,95 @@ def pull(  # noqa: PLR0913 -- one option each
 def downloads(ctx: click.Context, *, as_json: bool) -> None:
     """List what is being downloaded; pause, resume, move or remove it."""
     if ctx.invoked_subcommand is None:
-        show("downloads", connected().get("/downloads", list[Download]), as_json=as_json, text=_lines)
+        show_result(
+            "downloads", connect_gateway().get("/downloads", list[Download]), as_json=as_json, text=_download_lines
+        )
 
 
 @downloads.command("pause")
 @click.argument("name")
 @json_option
-def pause(*, name: str, as_json: bool) -> None:
+def pause_download(*, name: str, as_json: bool) -> None:
     """Pause the download NAME, and keep what was downloaded."""
-    _change("pause", name, as_json=as_json)
+    _change_download("pause", name, as_json=as_json)
 
 
 @downloads.command("resume")
 @click.argument("name")
 @json_option
-def resume(*, name: str, as_json: bool) -> None:
+def resume_download(*, name: str, as_json: bool) -> None:
     """Resume the download NAME."""
-    _change("resume", name, as_json=as_json)
+    _change_download("resume", name, as_json=as_json)
 
 
 @downloads.command("move")
 @click.argument("name")
 @click.argument("position", type=click.IntRange(min=1))
 @json_option
-def move(*, name: str, position: int, as_json: bool) -> None:
+def move_download(*, name: str, position: int, as_json: bool) -> None:
     """Move the download NAME to another place in the queue; 1 is the first."""
-    client = connected()
-    found = _named(client, name)
-    moved = client.post(f"/downloads/{found.id}/move", MoveDownload(position=position - 1), list[Download])
-    show("downloads", moved, as_json=as_json, text=_lines)
+    client = connect_gateway()
+    download = _find_download(client, name)
+    moved = client.post(f"/downloads/{download.id}/move", MoveDownload(position=position - 1), list[Download])
+    show_result("downloads", moved, as_json=as_json, text=_download_lines)
 
 
 @downloads.command("remove")
 @click.argument("name")
 @json_option
-def remove(*, name: str, as_json: bool) -> None:
+def remove_download(*, name: str, as_json: bool) -> None:
     """Remove the download NAME from the list; the files of an unfinished one are deleted."""
-    client = connected()
-    found = _named(client, name)
-    client.delete(f"/downloads/{found.id}")
-    show("removed", found, as_json=as_json, text=lambda gone: [f"{gone.title} was removed from the list."])
+    client = connect_gateway()
+    download = _find_download(client, name)
+    client.delete(f"/downloads/{download.id}")
+    show_result("removed", download, as_json=as_json, text=lambda gone: [f"{gone.title} was removed from the list."])
 
 
-def _change(what: str, name: str, *, as_json: bool) -> None:
-    client = connected()
-    changed = client.post(f"/downloads/{_named(client, name).id}/{what}", None, Download)
-    show("download", changed, as_json=as_json, text=lambda one: _lines([one]))
+def _change_download(what: str, name: str, *, as_json: bool) -> None:
+    client = connect_gateway()
+    changed = client.post(f"/downloads/{_find_download(client, name).id}/{what}", None, Download)
+    show_result("download", changed, as_json=as_json, text=lambda download: _download_lines([download]))
 
 
-def _named(client: Client, name: str) -> Download:
+def _find_download(client: GatewayClient, name: str) -> Download:
     """Return the download of that id or title; the newest of several. Raises NotFound from the gateway for none."""
-    there = client.get("/downloads", list[Download])
-    found = [one for one in there if name in {one.id, one.title, one.repository}]
+    downloads_there = client.get("/downloads", list[Download])
+    matches = [download for download in downloads_there if name in {download.id, download.title, download.repository}]
     return (
-        found[-1] if found else Download(id=name, title=name, repository="", revision="", commit="", files=[])
+        matches[-1] if matches else Download(id=name, title=name, repository="", revision="", commit="", files=[])
     )  # the gateway says that there is no such download
 
 
-def _followed(client: Client, begun: Download) -> Download:
+def _follow_download(client: GatewayClient, download: Download) -> Download:
     """Show how far it is until it is over. Asking now and then cannot miss the end, as listening from now on could."""
-    last, pause_s = begun, _FIRST_S
+    last, pause_s = download, _FIRST_S
     try:
         while last.state not in _OVER:
             pause_s = min(pause_s, _EVERY_S)
             time.sleep(pause_s)
             pause_s *= _SLOWER
-            there = (one for one in client.get("/downloads", list[Download]) if one.id == begun.id)
-            before, last = last, next(there, None) or _gone()
+            there = (entry for entry in client.get("/downloads", list[Download]) if entry.id == download.id)
+            before, last = last, next(there, None) or _raise_gone()
             if last.note and last.note != before.note:
                 _clear()
-                talk(last.note)
+                print_note(last.note)
             _paint(last)
     except KeyboardInterrupt:
         _clear()
-        client.post(f"/downloads/{begun.id}/pause", None, Download)
-        talk("Paused. Pull again to resume.")
+        client.post(f"/downloads/{download.id}/pause", None, Download)
+        print_note("Paused. Pull again to resume.")
         raise
     _clear()
     return last
 
 
-def _gone() -> Download:
+def _raise_gone() -> Download:
     raise NotFound("The download was removed from the list.", code="download_not_found")
 
 
 def _paint(shown: Download) -> None:
     if sys.stderr.isatty():
-        click.echo(f"\r\x1b[K{bar(shown)}", err=True, nl=False)
+        click.echo(f"\r\x1b[K{progress_bar(shown)}", err=True, nl=False)
 
 
 def _clear() -> None:
@@ -150,23 +152,23 @@ def _clear() -> None:
         click.echo("\r\x1b[K", err=True, nl=False)
 
 
-def bar(shown: Download) -> str:
+def progress_bar(shown: Download) -> str:
     """Return one line that says how far a download is."""
     share = shown.present_bytes / shown.total_bytes if shown.total_bytes else 1.0
     filled = round(share * _BAR)
-    rate = f"  {words.size(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
-    left = f"  {_left(shown.eta_s)} left" if shown.eta_s is not None else ""
-    sizes = f"{words.size(shown.present_bytes)} of {words.size(shown.total_bytes)}"
+    rate = f"  {words.format_bytes(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
+    left = f"  {_time_left(shown.eta_s)} left" if shown.eta_s is not None else ""
+    sizes = f"{words.format_bytes(shown.present_bytes)} of {words.format_bytes(shown.total_bytes)}"
     return f"{'█' * filled}{'░' * (_BAR - filled)} {share:4.0%}  {sizes}{rate}{left}"
 
 
-def _left(seconds: float) -> str:
+def _time_left(seconds: float) -> str:
     whole = time.gmtime(min(round(seconds), 359_999))
     hours = whole.tm_hour + 24 * (whole.tm_yday - 1)
     return f"{hours}:{whole.tm_min:02}:{whole.tm_sec:02}" if hours else f"{whole.tm_min}:{whole.tm_sec:02}"
 
 
-def _ended(shown: Download) -> Iterator[str]:
+def _end_lines(shown: Download) -> Iterator[str]:
     if shown.state is DownloadState.DONE:
         if shown.is_companion:
             yield f"{shown.title} was downloaded. `roundhouse tune MODEL` shows what it can be used with."
@@ -182,18 +184,21 @@ def _failure(shown: Download) -> RoundhouseError:
     return EnvironmentFault(error.sentence, hint=error.hint, code=error.code)
 
 
-def _lines(shown: list[Download]) -> Iterator[str]:
-    rows = [(one.title, one.state.value, _done(one), _note(one)) for one in shown]
-    yield from table(("NAME", "STATE", "DONE", "NOTE"), rows)
+def _download_lines(downloads_shown: list[Download]) -> Iterator[str]:
+    rows = [
+        (download.title, download.state.value, _progress_text(download), _note(download))
+        for download in downloads_shown
+    ]
+    yield from format_table(("NAME", "STATE", "DONE", "NOTE"), rows)
 
 
-def _done(shown: Download) -> str:
+def _progress_text(shown: Download) -> str:
     share = shown.present_bytes / shown.total_bytes if shown.total_bytes else 1.0
-    return f"{share:.0%} of {words.size(shown.total_bytes)}"
+    return f"{share:.0%} of {words.format_bytes(shown.total_bytes)}"
 
 
 def _note(shown: Download) -> str:
     if shown.error is not None:
         return shown.error.sentence
-    speed = f"{words.size(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
+    speed = f"{words.format_bytes(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
     return "  ".join(part for part in (speed, shown.note) if part)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import running
-from app.cli.output import json_option, show, table, write_json
-from app.client.http import Client, segment
+from app.cli.gateway import connect_running
+from app.cli.output import format_table, json_option, show_result, write_json
+from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.errors import BadRequest
 from app.core.events import Event, RequestChanged
@@ -30,72 +30,72 @@ def requests(*, follow: bool, model: str, limit: int, stopped: str | None, as_js
     """
     if follow and as_json:
         raise BadRequest("--follow writes text: leave out --json.")
-    client = running()
+    client = connect_running()
     if stopped is not None:
-        ended = client.post(f"/requests/{segment(stopped)}/cancel", None, RequestInfo)
-        show("request", ended, as_json=as_json, text=lambda one: [f"{one.id} was stopped."])
+        ended = client.post(f"/requests/{quote_segment(stopped)}/cancel", None, RequestInfo)
+        show_result("request", ended, as_json=as_json, text=lambda request: [f"{request.id} was stopped."])
         return
-    found = client.get(f"/requests?limit={limit}&model={segment(model)}", list[RequestInfo])
+    listing = client.get(f"/requests?limit={limit}&model={quote_segment(model)}", list[RequestInfo])
     if as_json:
-        write_json("requests", found)
+        write_json("requests", listing)
         return
-    for line in request_lines(found[::-1], model):
+    for line in request_lines(listing[::-1], model):
         click.echo(line)
     if follow:
-        _follow(client, model)
+        _follow_requests(client, model)
 
 
 @click.command()
 @json_option
 def usage(*, as_json: bool) -> None:
     """Show usage by client and model, today and in the last seven days."""
-    show("usage", running().get("/usage", Usage), as_json=as_json, text=usage_lines)
+    show_result("usage", connect_running().get("/usage", Usage), as_json=as_json, text=usage_lines)
 
 
-def request_lines(found: list[RequestInfo], model: str = "") -> Iterator[str]:
+def request_lines(listing: list[RequestInfo], model: str = "") -> Iterator[str]:
     """Yield a table of requests, or that there were none; `model` as they were chosen by."""
-    if not found:
+    if not listing:
         yield f"There have been no requests for {model!r}." if model else _NOTHING
         return
-    yield from table(_HEAD, map(_row, found))
+    yield from format_table(_HEAD, map(_row, listing))
 
 
-def usage_lines(found: Usage) -> Iterator[str]:
+def usage_lines(usage_found: Usage) -> Iterator[str]:
     """Yield a table for today and one for the week."""
-    if not found.week:
+    if not usage_found.week:
         yield "There were no requests in the last seven days."
         return
-    for title, rows in (("Today", found.today), ("Last seven days", found.week)):
+    for title, rows in (("Today", usage_found.today), ("Last seven days", usage_found.week)):
         yield click.style(title, bold=True)
         if rows:
             head = ("CLIENT", "MODEL", "REQUESTS", "FAILED", "PROMPT", "CACHED", "WRITTEN")
-            yield from table(head, map(_used, rows))
+            yield from format_table(head, map(_usage_row, rows))
         else:
             yield "Nothing yet."
 
 
-def _follow(client: Client, model: str) -> None:
-    for event in client.stream("/events", Event):
+def _follow_requests(client: GatewayClient, model: str) -> None:
+    for event in client.stream_events("/events", Event):
         if isinstance(event, RequestChanged) and event.request.is_over and model in ("", event.request.model):
             click.echo("  ".join(part for part in _row(event.request) if part))
 
 
-def _row(one: RequestInfo) -> tuple[str, ...]:
-    spans = (one.queue_s, one.load_s, one.prefill_s, one.decode_s)
-    tokens = (one.prompt_tokens, one.completion_tokens)
+def _row(request: RequestInfo) -> tuple[str, ...]:
+    spans = (request.queue_s, request.load_s, request.prefill_s, request.decode_s)
+    tokens = (request.prompt_tokens, request.completion_tokens)
     return (
-        time.strftime("%H:%M:%S", time.localtime(one.at)),
-        one.client,
-        one.model or "-",
-        one.route or one.path,
-        one.state,
-        *("-" if span is None else words.seconds(span) for span in spans),
-        "-" if one.tokens_per_s is None else words.rate(one.tokens_per_s),
+        time.strftime("%H:%M:%S", time.localtime(request.at)),
+        request.client,
+        request.model or "-",
+        request.route or request.path,
+        request.state,
+        *("-" if span is None else words.format_duration(span) for span in spans),
+        "-" if request.tokens_per_s is None else words.format_rate(request.tokens_per_s),
         " + ".join("?" if count is None else str(count) for count in tokens),
-        one.error,
+        request.error,
     )
 
 
-def _used(row: UsageRow) -> tuple[str, ...]:
+def _usage_row(row: UsageRow) -> tuple[str, ...]:
     counts = (row.requests, row.failed, row.prompt_tokens, row.cached_tokens, row.completion_tokens)
     return (row.client, row.model or "-", *(f"{count:,}" for count in counts))

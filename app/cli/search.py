@@ -7,10 +7,10 @@ from urllib.parse import urlencode
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.cli.tuning import about
-from app.client.http import Client
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.cli.tuning import model_details
+from app.client.http import GatewayClient
 from app.core import words
 from app.core.advice import Rate
 from app.core.errors import BadRequest
@@ -70,30 +70,30 @@ def search(  # noqa: PLR0913 -- one option each
     as_json: bool,
 ) -> None:
     """Search the hub for models by words in their name, with the memory each needs on this computer."""
-    client = connected()
+    client = connect_gateway()
     if refresh_catalogue:
         info = client.post("/hub/catalogue", None, CatalogueInfo, timeout_s=_TIMEOUT_S)
-        talk(f"The catalogue dates from {info.issued} and lists {info.models} models.")
+        print_note(f"The catalogue dates from {info.issued} and lists {info.models} models.")
     if best is not None:
         picks = client.get(f"/hub/best?use={best}", list[HubPick])
-        show("picks", picks, as_json=as_json, text=_picks)
+        show_result("picks", picks, as_json=as_json, text=_pick_lines)
         return
-    wanted = {
+    parameters = {
         "text": " ".join(text),
         "format": format_.lower(),
         "task": task,
         "publisher": publisher,
         "licence": licence,
         "sort": sort,
-        "min_parameters": _count(min_params),
-        "max_parameters": _count(max_params),
+        "min_parameters": _parse_count(min_params),
+        "max_parameters": _parse_count(max_params),
         "days": days,
         "gated": None if gated is None else str(gated).lower(),
         "page": page,
     }
-    query = urlencode({name: value for name, value in wanted.items() if value not in {None, ""}})
-    found = client.get(f"/hub/search?{query}", HubResults, timeout_s=_TIMEOUT_S)
-    show("search", found, as_json=as_json, text=_results)
+    query = urlencode({name: value for name, value in parameters.items() if value not in {None, ""}})
+    results = client.get(f"/hub/search?{query}", HubResults, timeout_s=_TIMEOUT_S)
+    show_result("search", results, as_json=as_json, text=_result_lines)
 
 
 @click.command("show")
@@ -101,52 +101,56 @@ def search(  # noqa: PLR0913 -- one option each
 @json_option
 def show_model(*, name: str, as_json: bool) -> None:
     """Show the model NAME: facts about an installed model, or what its repository on the hub offers."""
-    client = connected()
-    local = _local(client, name)
+    client = connect_gateway()
+    local = _find_local(client, name)
     if local is not None:
-        show("model", local, as_json=as_json, text=lambda model: _local_lines(model, about(client, model)))
+        show_result(
+            "model", local, as_json=as_json, text=lambda model: _local_lines(model, model_details(client, model))
+        )
         return
-    found = client.get(f"/hub/model?{urlencode({'name': name})}", HubModel, timeout_s=_TIMEOUT_S)
-    show("hub_model", found, as_json=as_json, text=_hub_lines)
+    hub_model = client.get(f"/hub/model?{urlencode({'name': name})}", HubModel, timeout_s=_TIMEOUT_S)
+    show_result("hub_model", hub_model, as_json=as_json, text=_hub_lines)
 
 
-def _count(typed: str) -> int | None:
+def _parse_count(typed: str) -> int | None:
     if not typed:
         return None
-    found = _COUNT.fullmatch(typed.strip())
-    if found is None:
+    match = _COUNT.fullmatch(typed.strip())
+    if match is None:
         raise BadRequest(f"{typed!r} is not a number of parameters.", hint="Write 7b or 500m.", code="invalid_value")
-    return round(float(found[1]) * _UNITS[found[2].lower()])
+    return round(float(match[1]) * _UNITS[match[2].lower()])
 
 
-def _local(client: Client, name: str) -> ModelInfo | None:
+def _find_local(client: GatewayClient, name: str) -> ModelInfo | None:
     there = client.get("/models", list[ModelInfo])
-    return next((one for one in there if name.casefold() in {one.name.casefold(), one.title.casefold()}), None)
+    return next((model for model in there if name.casefold() in {model.name.casefold(), model.title.casefold()}), None)
 
 
-def _results(found: HubResults) -> Iterator[str]:
-    if found.note:
-        talk(found.note)
-    if not found.cards:
-        talk("Nothing was found.")
+def _result_lines(results: HubResults) -> Iterator[str]:
+    if results.note:
+        print_note(results.note)
+    if not results.cards:
+        print_note("Nothing was found.")
         return
-    yield from table(("MODEL", "PARAMETERS", "FITS", "MEMORY", "SPEED", "FORMATS", "GET IT"), map(_card, found.cards))
-    talk("Memory and speed are estimates for the usual quantisation; `roundhouse show NAME` has exact sizes.")
-    if found.next:
-        talk(f"There is more: --page {found.next}")
+    yield from format_table(
+        ("MODEL", "PARAMETERS", "FITS", "MEMORY", "SPEED", "FORMATS", "GET IT"), map(_card, results.cards)
+    )
+    print_note("Memory and speed are estimates for the usual quantisation; `roundhouse show NAME` has exact sizes.")
+    if results.next:
+        print_note(f"There is more: --page {results.next}")
 
 
 def _card(card: HubCard) -> tuple[str, ...]:
-    usable = next((one for one in card.repositories if not one.problem), card.repositories[0])
-    formats = dict.fromkeys(kind for one in card.repositories for kind in one.formats)
+    usable = next((repository for repository in card.repositories if not repository.problem), card.repositories[0])
+    formats = dict.fromkeys(kind for repository in card.repositories for kind in repository.formats)
     gated = " (gated)" if usable.gated else ""
     code = " (runs custom code)" if usable.needs_remote_code else ""
     return (
         card.title,
-        words.parameters(card.parameters),
-        fits(card.fits),
-        words.size(card.memory_bytes) if card.memory_bytes else "",
-        words.rate(card.decode.tokens_per_second) if card.decode else "",
+        words.format_parameters(card.parameters),
+        fit_word(card.fits),
+        words.format_bytes(card.memory_bytes) if card.memory_bytes else "",
+        words.format_rate(card.decode.tokens_per_second) if card.decode else "",
         " ".join(formats),
         usable.problem or f"{_source(card)}{gated}{code}",
     )
@@ -154,25 +158,29 @@ def _card(card: HubCard) -> tuple[str, ...]:
 
 def _source(card: HubCard) -> str:
     """Return the repository to take: the most downloaded in the format the figures are for."""
-    said = (one.repository for one in card.repositories if card.format in one.formats and not one.problem)
-    return next(said, card.repositories[0].repository)
+    candidates = (
+        repository.repository
+        for repository in card.repositories
+        if card.format in repository.formats and not repository.problem
+    )
+    return next(candidates, card.repositories[0].repository)
 
 
-def _picks(picks: list[HubPick]) -> Iterator[str]:
+def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     rows = (
         (
             pick.name,
-            fits(pick.card.fits),
-            words.size(pick.card.memory_bytes),
-            words.rate(pick.card.decode.tokens_per_second) if pick.card.decode else "",
+            fit_word(pick.card.fits),
+            words.format_bytes(pick.card.memory_bytes),
+            words.format_rate(pick.card.decode.tokens_per_second) if pick.card.decode else "",
             pick.reason,
         )
         for pick in picks
     )
-    yield from table(("NAME", "FITS", "MEMORY", "SPEED", "WHY"), rows)
+    yield from format_table(("NAME", "FITS", "MEMORY", "SPEED", "WHY"), rows)
 
 
-def fits(value: bool | None) -> str:  # noqa: FBT001 -- the value is all it is about
+def fit_word(value: bool | None) -> str:  # noqa: FBT001 -- the value is all it is about
     """Return whether something fits, in a word."""
     return {True: "yes", False: "no", None: "unknown"}[value]
 
@@ -183,11 +191,11 @@ def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[
         ("title", model.title),
         ("where", model.attached or model.path),
         ("format", f"{model.format} {model.quantization}".strip()),
-        ("size", words.size(model.size_bytes)),
+        ("size", words.format_bytes(model.size_bytes)),
         ("architecture", model.architecture or "unknown"),
-        ("parameters", words.parameters(model.parameters)),
-        ("trained context", words.tokens(model.trained_context)),
-        ("can", words.capabilities(model.capabilities)),
+        ("parameters", words.format_parameters(model.parameters)),
+        ("trained context", words.format_tokens(model.trained_context)),
+        ("can", words.format_capabilities(model.capabilities)),
         ("changed", datetime.fromtimestamp(model.modified_at, UTC).strftime("%Y-%m-%d")),
         *more,
         ("problem", model.problem),
@@ -197,43 +205,43 @@ def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[
 
 def _hub_lines(model: HubModel) -> Iterator[str]:
     capabilities = ", ".join(model.capabilities)
-    yield f"{model.repository}  {words.parameters(model.parameters)}  {model.architecture}  {capabilities}".rstrip()
+    yield f"{model.repository}  {words.format_parameters(model.parameters)}  {model.architecture}  {capabilities}".rstrip()
     yield f"licence {model.licence or 'unknown'}, {model.downloads} downloads, {model.likes} likes, {model.page}"
-    for said in (model.gate, model.note):
-        if said:
-            talk(said)
+    for sentence in (model.gate, model.note):
+        if sentence:
+            print_note(sentence)
     if model.needs_remote_code:
-        talk(words.BRINGS_CODE)
+        print_note(words.BRINGS_CODE)
     yield ""
     head = ("", "QUANT", "FORMAT", "SIZE", "FITS", "CONTEXT", "TOKENS/S", "ENGINE", "QUALITY")
-    yield from table(head, map(_variant, model.variants))
-    projector = next((one for one in model.variants if one.projector), None)
+    yield from format_table(head, map(_variant, model.variants))
+    projector = next((entry for entry in model.variants if entry.projector), None)
     if projector is not None:
         yield ""
-        yield f"With it comes {projector.projector}, {words.size(projector.projector_bytes)}, which lets it see."
-    for one in model.companions:
-        here = " (here)" if one.is_here else f": roundhouse pull {model.repository}/{one.path}"
-        yield f"Optional: {one.kind.value} {one.path}, {words.size(one.size_bytes)}{here}"
-    best = next((one for one in model.variants if one.is_recommended), None)
+        yield f"With it comes {projector.projector}, {words.format_bytes(projector.projector_bytes)}, which lets it see."
+    for entry in model.companions:
+        here = " (here)" if entry.is_here else f": roundhouse pull {model.repository}/{entry.path}"
+        yield f"Optional: {entry.kind.value} {entry.path}, {words.format_bytes(entry.size_bytes)}{here}"
+    best = next((entry for entry in model.variants if entry.is_recommended), None)
     if best is not None:
         yield ""
         yield f"* {best.quantization or best.format} is recommended. {best.reason}"
 
 
-def _variant(one: HubVariant) -> tuple[str, ...]:
+def _variant(variant: HubVariant) -> tuple[str, ...]:
     return (
-        "*" if one.is_recommended else "",
-        one.quantization or "-",
-        one.format,
-        words.size(one.size_bytes + one.projector_bytes) + (" (here)" if one.is_here else ""),
-        fits(one.fits),
-        words.tokens(one.largest_context) if one.largest_context else "",
-        interval(one.decode),
-        one.engine_name,
-        one.quality or one.reason,
+        "*" if variant.is_recommended else "",
+        variant.quantization or "-",
+        variant.format,
+        words.format_bytes(variant.size_bytes + variant.projector_bytes) + (" (here)" if variant.is_here else ""),
+        fit_word(variant.fits),
+        words.format_tokens(variant.largest_context) if variant.largest_context else "",
+        rate_interval(variant.decode),
+        variant.engine_name,
+        variant.quality or variant.reason,
     )
 
 
-def interval(rate: Rate | None) -> str:
+def rate_interval(rate: Rate | None) -> str:
     """Return a rate with the interval that holds nine of ten such predictions."""
     return f"{rate.tokens_per_second:.0f} ({rate.low:.0f} to {rate.high:.0f})" if rate else ""

@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import click
 
-from app.cli.gateway import connected, running
-from app.cli.output import json_option, show, talk
-from app.client.discovery import has_ended, running_gateway
-from app.client.http import Client
+from app.cli.gateway import connect_gateway, connect_running
+from app.cli.output import json_option, print_note, show_result
+from app.client.discovery import find_running_gateway, has_ended
+from app.client.http import GatewayClient
 from app.config.paths import Paths, default_paths
-from app.config.programs import become
+from app.config.programs import exec_module
 from app.core import words
 from app.core.api import PortFile, Status
 from app.core.errors import Unavailable
@@ -20,7 +20,7 @@ _DOWN_WITHIN_S = 45.0
 """Longer than answers in progress are let go on, and than engines are asked to end before they are killed."""
 
 
-def _an_address(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
+def _check_address(_ctx: click.Context, _option: click.Parameter, host: str | None) -> str | None:
     from app.config.table import BY_NAME  # noqa: PLC0415 -- no other command needs all settings
 
     problem = "" if host is None else BY_NAME["gateway.host"].check(host)
@@ -32,47 +32,47 @@ def _an_address(_ctx: click.Context, _option: click.Parameter, host: str | None)
 @click.command()
 @click.option(
     "--host",
-    callback=_an_address,
+    callback=_check_address,
     help="Address to listen on; 0.0.0.0 lets other computers in, which needs an access key.",
 )
 @click.option("--port", type=click.IntRange(1, 65535), help="Port instead of the one in the settings.")
 def serve(host: str | None, port: int | None) -> None:
     """Serve the endpoint in this terminal until Ctrl-C."""
     extra = {"ROUNDHOUSE_GATEWAY_HOST": host, "ROUNDHOUSE_GATEWAY_PORT": None if port is None else str(port)}
-    become("app.gateway", extra={name: value for name, value in extra.items() if value is not None})
+    exec_module("app.gateway", extra={name: value for name, value in extra.items() if value is not None})
 
 
 @click.command()
 @json_option
 def up(*, as_json: bool) -> None:
     """Start the service in the background."""
-    show("status", connected().get("/status", Status), as_json=as_json, text=_lines)
+    show_result("status", connect_gateway().get("/status", Status), as_json=as_json, text=_status_lines)
 
 
 @click.command()
 @json_option
 def status(*, as_json: bool) -> None:
     """Show whether the service is running, and where."""
-    show("status", running().get("/status", Status), as_json=as_json, text=_lines)
+    show_result("status", connect_running().get("/status", Status), as_json=as_json, text=_status_lines)
 
 
 @click.command()
 @json_option
 def down(*, as_json: bool) -> None:
     """Stop the service and its engines; answers in progress have a few seconds to finish."""
-    show("stopped", stopped(default_paths()), as_json=as_json, text=_stopped)
+    show_result("stopped", stop_service(default_paths()), as_json=as_json, text=_stop_lines)
 
 
-def stopped(paths: Paths) -> bool:
+def stop_service(paths: Paths) -> bool:
     """Stop the service if it runs, and wait until it is gone. Returns whether it ran."""
-    found = running_gateway(paths)
-    if found is not None:
-        Client(found).post("/shutdown", None, object)
-        _wait_until_gone(found)
-    return found is not None
+    gateway = find_running_gateway(paths)
+    if gateway is not None:
+        GatewayClient(gateway).post("/shutdown", None, object)
+        _wait_until_gone(gateway)
+    return gateway is not None
 
 
-def _stopped(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value shown
+def _stop_lines(was_running: bool) -> Iterator[str]:  # noqa: FBT001 -- the value shown
     yield "Roundhouse's service was stopped." if was_running else "Roundhouse's service was not running."
 
 
@@ -84,18 +84,18 @@ def _wait_until_gone(gateway: PortFile) -> None:
         time.sleep(_POLL_S)
 
 
-def _lines(found: Status) -> Iterator[str]:
-    if found.notice:
-        talk(found.notice)
-    yield f"Endpoint   {found.url}/v1"
-    for url in found.reachable_at:
+def _status_lines(state: Status) -> Iterator[str]:
+    if state.notice:
+        print_note(state.notice)
+    yield f"Endpoint   {state.url}/v1"
+    for url in state.reachable_at:
         yield f"           {url}/v1, from other computers"
-    if found.asks_for_keys:
+    if state.asks_for_keys:
         yield "Keys       required from everyone; `roundhouse keys` lists them"
-    if found.paused_since is not None:
-        yield f"Paused     for {words.seconds(time.time() - found.paused_since)}; `roundhouse resume` ends this"
-    yield f"Version    {found.version}"
-    yield f"Process    {found.pid}, up {words.seconds(time.time() - found.started_at)}"
-    if found.resident_bytes:
-        yield f"Memory     {words.size(found.resident_bytes)}"
-    yield f"Models     {found.models_dir}"
+    if state.paused_since is not None:
+        yield f"Paused     for {words.format_duration(time.time() - state.paused_since)}; `roundhouse resume` ends this"
+    yield f"Version    {state.version}"
+    yield f"Process    {state.pid}, up {words.format_duration(time.time() - state.started_at)}"
+    if state.resident_bytes:
+        yield f"Memory     {words.format_bytes(state.resident_bytes)}"
+    yield f"Models     {state.models_dir}"

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.config.store import find, parsed
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.config.store import find_setting, parse_setting
 from app.core.errors import BadRequest, NotFound
 from app.core.settings import SettingInfo, SettingValue
 
@@ -22,17 +22,17 @@ def settings(name: str, value: str | None, *, reset: bool, as_json: bool) -> Non
     """Show all settings, or the one called NAME; with VALUE, change it."""
     if reset and (value is not None or not name):
         raise BadRequest("--reset takes the name of one setting, and no value.")
-    client = connected()
+    client = connect_gateway()
     if not name:
-        show("settings", client.get("/settings", list[SettingInfo]), as_json=as_json, text=_lines)
+        show_result("settings", client.get("/settings", list[SettingInfo]), as_json=as_json, text=_setting_lines)
         return
-    row = find(name)
+    row = find_setting(name)
     if value is not None or reset:
-        change = {row.name: None if reset else parsed(row, value or "")}
+        change = {row.name: None if reset else parse_setting(row, value or "")}
         rows = client.patch("/settings", change, list[SettingInfo])
     else:
         rows = client.get("/settings", list[SettingInfo])
-    show("setting", _row_called(rows, row.name), as_json=as_json, text=_detail)
+    show_result("setting", _row_called(rows, row.name), as_json=as_json, text=_detail_lines)
 
 
 def _row_called(rows: list[SettingInfo], name: str) -> SettingInfo:
@@ -42,19 +42,21 @@ def _row_called(rows: list[SettingInfo], name: str) -> SettingInfo:
     raise NotFound(f"There is no setting called {name!r}.")
 
 
-def _lines(rows: list[SettingInfo]) -> Iterator[str]:
-    yield from table(("SETTING", "VALUE", "FROM", ""), ((r.name, written(r.value), r.source, r.title) for r in rows))
+def _setting_lines(rows: list[SettingInfo]) -> Iterator[str]:
+    yield from format_table(
+        ("SETTING", "VALUE", "FROM", ""), ((r.name, format_value(r.value), r.source, r.title) for r in rows)
+    )
 
 
-def _detail(row: SettingInfo) -> Iterator[str]:
-    yield f"{row.name} = {written(row.value)} {row.unit}".rstrip()
+def _detail_lines(row: SettingInfo) -> Iterator[str]:
+    yield f"{row.name} = {format_value(row.value)} {row.unit}".rstrip()
     yield f"  {row.title}. {row.help}"
     choices = f" One of {', '.join(row.choices)}." if row.choices else ""
-    yield f"  Default {written(row.default)}; now from {row.source}.{choices}"
+    yield f"  Default {format_value(row.default)}; now from {row.source}.{choices}"
     if row.needs_restart:
-        talk("A change takes effect when the service restarts: `roundhouse down`, `roundhouse up`.")
+        print_note("A change takes effect when the service restarts: `roundhouse down`, `roundhouse up`.")
 
 
-def written(value: SettingValue) -> str:
+def format_value(value: SettingValue) -> str:
     """Return a value as it is typed in the settings file."""
     return json.dumps(msgspec.to_builtins(value), ensure_ascii=False)

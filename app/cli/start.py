@@ -11,15 +11,15 @@ from collections.abc import Mapping
 
 import click
 
-from app.cli.chat import cost, spoken
-from app.cli.loading import load
+from app.cli.chat import cost_line, print_answer
+from app.cli.loading import load_model
 from app.cli.machine import choice_lines, machine_lines
-from app.cli.output import report, talk
-from app.client.discovery import ensure_gateway, running_gateway
-from app.client.endpoint import Answer, Said
-from app.client.http import Client
+from app.cli.output import print_note, report_error
+from app.client.discovery import ensure_gateway, find_running_gateway
+from app.client.endpoint import AnswerStream, EndpointMessage
+from app.client.http import GatewayClient
 from app.config.paths import default_paths
-from app.config.programs import become, child_environment
+from app.config.programs import child_environment, exec_module
 from app.core.api import GUIDE, Status
 from app.core.engines import EngineChoice
 from app.core.errors import RoundhouseError
@@ -38,7 +38,7 @@ def no_window_because(environment: Mapping[str, str], *, platform: str = sys.pla
         return ""
     if not environment.get("DISPLAY"):
         return "There is no display, so Roundhouse runs in this terminal."
-    if environment.get("QT_QPA_PLATFORM", "xcb") == "xcb" and not _loads(_XCB_CURSOR):
+    if environment.get("QT_QPA_PLATFORM", "xcb") == "xcb" and not _can_load(_XCB_CURSOR):
         return (
             "The window needs a system library (Debian, Ubuntu: apt install libxcb-cursor0), so Roundhouse runs in "
             "this terminal."
@@ -46,7 +46,7 @@ def no_window_because(environment: Mapping[str, str], *, platform: str = sys.pla
     return ""
 
 
-def _loads(library: str) -> bool:
+def _can_load(library: str) -> bool:
     try:
         ctypes.CDLL(library)
     except OSError:
@@ -54,25 +54,25 @@ def _loads(library: str) -> bool:
     return True
 
 
-def start() -> int:
+def start_window_or_terminal() -> int:
     """Become the window, or do its job in the terminal and return the exit code."""
     because = no_window_because(child_environment())
     if not because:
-        become("app.gui")
-    talk(f"{because} `roundhouse --help` lists its commands.\n")
+        exec_module("app.gui")
+    print_note(f"{because} `roundhouse --help` lists its commands.\n")
     try:
-        return _headless()
+        return _run_in_terminal()
     except RoundhouseError as error:
-        report(error, as_json=False)
+        report_error(error, as_json=False)
         return 1
     except KeyboardInterrupt:
         return 130
 
 
-def _headless() -> int:
+def _run_in_terminal() -> int:
     paths = default_paths()
-    was_running = running_gateway(paths) is not None
-    client = Client(ensure_gateway(paths), timeout_s=30.0)
+    was_running = find_running_gateway(paths) is not None
+    client = GatewayClient(ensure_gateway(paths), timeout_s=30.0)
     try:
         _demonstrate(client)
         if sys.stdout.isatty():
@@ -83,7 +83,7 @@ def _headless() -> int:
     return 0
 
 
-def _demonstrate(client: Client) -> None:
+def _demonstrate(client: GatewayClient) -> None:
     status = client.get("/status", Status)
     for line in (
         *machine_lines(client.get("/machine", Machine)),
@@ -92,20 +92,20 @@ def _demonstrate(client: Client) -> None:
     ):
         click.echo(line)
     if status.notice:
-        talk(status.notice)
-    engine = load(client, GUIDE)
+        print_note(status.notice)
+    engine = load_model(client, GUIDE)
     click.echo(
         f"\nThe Guide (a tiny built-in help model) is loaded in {engine.engine} {engine.version}.\n\n> {QUESTION}"
     )
-    answer = Answer(client.gateway, GUIDE, [Said("user", QUESTION)])
-    spoken(answer)
-    click.echo(f"{cost(answer.timings)}\n\nEndpoint: {status.url}/v1")
+    answer = AnswerStream(client.gateway, GUIDE, [EndpointMessage("user", QUESTION)])
+    print_answer(answer)
+    click.echo(f"{cost_line(answer.timings)}\n\nEndpoint: {status.url}/v1")
 
 
-def _serve_until_interrupted(client: Client) -> None:
+def _serve_until_interrupted(client: GatewayClient) -> None:
     click.echo("Serving until Ctrl-C.")
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
         click.echo()
-    talk(f"Stopping the service at {client.gateway.url}.")
+    print_note(f"Stopping the service at {client.gateway.url}.")

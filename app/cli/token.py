@@ -4,8 +4,8 @@ import sys
 
 import click
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, talk
+from app.cli.gateway import connect_gateway
+from app.cli.output import json_option, print_note, show_result
 from app.core.hub import HubTokenState, SetHubToken
 
 _MOST = 4096
@@ -26,21 +26,21 @@ def token(ctx: click.Context, *, as_json: bool) -> None:
 def set_token(*, as_json: bool) -> None:
     """Save a token for the hub, typed in or read from a pipe; create one at huggingface.co/settings/tokens."""
     is_typed = sys.stdin.isatty()
-    given: str = click.prompt("Token", hide_input=True, err=True) if is_typed else sys.stdin.read(_MOST)
-    state = connected().post("/hub/token", SetHubToken(token=given), HubTokenState)
-    show("token", state, as_json=as_json, text=lambda kept: [kept.said])
+    token_text: str = click.prompt("Token", hide_input=True, err=True) if is_typed else sys.stdin.read(_MOST)
+    state = connect_gateway().post("/hub/token", SetHubToken(token=token_text), HubTokenState)
+    show_result("token", state, as_json=as_json, text=lambda kept: [kept.said])
 
 
 @token.command("forget")
 @json_option
-def forget(*, as_json: bool) -> None:
+def forget_token(*, as_json: bool) -> None:
     """Remove the saved token; one from the environment or from Hugging Face's own programs is not affected."""
-    connected().delete("/hub/token")
+    connect_gateway().delete("/hub/token")
     _show(as_json=as_json)
 
 
 def _show(*, as_json: bool) -> None:
-    state = connected().get("/hub/token", HubTokenState)
-    show("token", state, as_json=as_json, text=lambda kept: [kept.said])
+    state = connect_gateway().get("/hub/token", HubTokenState)
+    show_result("token", state, as_json=as_json, text=lambda kept: [kept.said])
     if state.place is None:
-        talk("Create one at https://huggingface.co/settings/tokens, then: roundhouse token set")
+        print_note("Create one at https://huggingface.co/settings/tokens, then: roundhouse token set")

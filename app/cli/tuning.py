@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, talk
-from app.client.http import Client, segment
+from app.cli.gateway import connect_gateway
+from app.cli.output import json_option, print_note, show_result
+from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.models import (
     NO_PARSER,
@@ -109,25 +109,25 @@ def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **ch
 
     Values in a request take precedence over these settings, and these over what the model recommends.
     """
-    client = connected()
-    path = f"/model-settings/{segment(model)}"
+    client = connect_gateway()
+    path = f"/model-settings/{quote_segment(model)}"
     shown = client.get(path, ModelChoices, timeout_s=_DISK_S)
     changes = {name: value for name, value in chosen.items() if value not in (None, ())}
     if not (changes or unset or reset):
-        show("model_choices", shown, as_json=as_json, text=_lines)
+        show_result("model_choices", shown, as_json=as_json, text=_choice_lines)
         return
-    before = ModelSettings() if reset else _without(shown.settings, unset)
-    wanted = SetModel(model=model, settings=_with(before, changes))
-    done = client.post("/model-settings", wanted, ModelSettings, timeout_s=_DISK_S)
+    before = ModelSettings() if reset else _unset_options(shown.settings, unset)
+    request = SetModel(model=model, settings=_apply_changes(before, changes))
+    done = client.post("/model-settings", request, ModelSettings, timeout_s=_DISK_S)
     now = client.get(path, ModelChoices, timeout_s=_DISK_S)
-    show("model_settings", done, as_json=as_json, text=lambda _: _settings(now))
+    show_result("model_settings", done, as_json=as_json, text=lambda _: _setting_lines(now))
     if done.allows_code and not shown.settings.allows_code:
-        talk(f"{words.CODE_MEANING} To forbid it again: roundhouse tune {model} --no-allow-code")
+        print_note(f"{words.CODE_MEANING} To forbid it again: roundhouse tune {model} --no-allow-code")
     if now.needs_reload:
-        talk(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
+        print_note(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
 
 
-def _without(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
+def _unset_options(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
     unset, nothing = ModelSettings(), ModelSampling()
     kept = {name: getattr(nothing, name) for name in names if name in _SAMPLING}
     sampling = msgspec.structs.replace(settings.sampling, **kept)
@@ -135,50 +135,50 @@ def _without(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
     return msgspec.structs.replace(settings, **{"sampling": sampling, **others})
 
 
-def _with(settings: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
-    changed = dict(changes)
-    sampling = {name: changed.pop(name) for name in list(changed) if name in _SAMPLING}
-    if "chat_template" in changed:
-        changed["chat_template"] = changed["chat_template"].read_text(encoding="utf-8", errors="replace")
-    if "extra_args" in changed:
-        changed["extra_args"] = list(changed["extra_args"])
-    if "loras" in changed:
-        changed["loras"] = [str(Path(one).expanduser().absolute()) for one in changed["loras"]]
-    if changed.get("projector") not in (None, NO_PROJECTOR):
-        changed["projector"] = str(Path(changed["projector"]).expanduser().absolute())
-    if Path(changed.get("draft", "")).suffix == ".gguf":
-        changed["draft"] = str(Path(changed["draft"]).expanduser().absolute())
-    return msgspec.structs.replace(settings, **changed, sampling=msgspec.structs.replace(settings.sampling, **sampling))
+def _apply_changes(settings: ModelSettings, changes: dict[str, Any]) -> ModelSettings:
+    values = dict(changes)
+    sampling = {name: values.pop(name) for name in list(values) if name in _SAMPLING}
+    if "chat_template" in values:
+        values["chat_template"] = values["chat_template"].read_text(encoding="utf-8", errors="replace")
+    if "extra_args" in values:
+        values["extra_args"] = list(values["extra_args"])
+    if "loras" in values:
+        values["loras"] = [str(Path(path_given).expanduser().absolute()) for path_given in values["loras"]]
+    if values.get("projector") not in (None, NO_PROJECTOR):
+        values["projector"] = str(Path(values["projector"]).expanduser().absolute())
+    if Path(values.get("draft", "")).suffix == ".gguf":
+        values["draft"] = str(Path(values["draft"]).expanduser().absolute())
+    return msgspec.structs.replace(settings, **values, sampling=msgspec.structs.replace(settings.sampling, **sampling))
 
 
-def about(client: Client, model: ModelInfo) -> Iterator[tuple[str, str]]:
+def model_details(client: GatewayClient, model: ModelInfo) -> Iterator[tuple[str, str]]:
     """Yield (what, how it is) for `roundhouse show`: what is recommended, what counts, and what could go with it."""
     if model.problem:
         return
-    shown = client.get(f"/model-settings/{segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
+    shown = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
     if model.chats:
         yield "sampling", _sampling(shown)
     if shown.engine:
         yield "engine", shown.engine
     if shown.brings_code or shown.settings.allows_code:
         yield "custom code", _code(shown)
-    for one in shown.companions:
-        yield one.kind.value, _companion(one)
+    for companion in shown.companions:
+        yield companion.kind.value, _companion(companion)
     if shown.aliases:
         yield "answers to", ", ".join(shown.aliases)
 
 
-def _lines(shown: ModelChoices) -> Iterator[str]:
-    yield from _settings(shown)
-    for one in shown.companions:
-        if not one.is_used:
-            yield f"{'Available':14}{one.kind.value}: {_companion(one)}"
-    others = [one.id for one in shown.engines if one.is_installed and one.id != shown.engine]
+def _choice_lines(shown: ModelChoices) -> Iterator[str]:
+    yield from _setting_lines(shown)
+    for option in shown.companions:
+        if not option.is_used:
+            yield f"{'Available':14}{option.kind.value}: {_companion(option)}"
+    others = [option.id for option in shown.engines if option.is_installed and option.id != shown.engine]
     if others:
         yield f"{'Also runs on':14}{', '.join(others)}"
 
 
-def _settings(shown: ModelChoices) -> Iterator[str]:
+def _setting_lines(shown: ModelChoices) -> Iterator[str]:
     own = shown.settings
     minutes = own.idle_minutes
     kept = _NOT_SET if minutes is None else f"after {minutes} minutes" if minutes else "never"
@@ -192,7 +192,7 @@ def _settings(shown: ModelChoices) -> Iterator[str]:
         ("Sampling", _sampling(shown)),
         ("Template", "not the model's own" if own.chat_template else "the model's own"),
         ("Draft", own.draft or "none"),
-        ("LoRA", ", ".join(Path(one).name for one in own.loras) or "none"),
+        ("LoRA", ", ".join(Path(path_given).name for path_given in own.loras) or "none"),
         ("Projector", _projector(shown)),
         ("Answers to", ", ".join(shown.aliases) or "its own name only"),
         ("Custom code", _code(shown)),
@@ -220,22 +220,33 @@ def _code(shown: ModelChoices) -> str:
 
 
 def _sampling(shown: ModelChoices) -> str:
-    own, told = words.sampling(shown.settings.sampling), words.sampling(shown.sampling)
+    own, recommended_text = words.format_sampling(shown.settings.sampling), words.format_sampling(shown.sampling)
     if not shown.settings.uses_model_sampling:
-        return f"{own or 'as the engine does'}; the model's own is ignored" if told else own or "as the engine does"
-    recommended = f"{told} (from the model: {shown.sampling_source})" if told else ""
+        return (
+            f"{own or 'as the engine does'}; the model's own is ignored"
+            if recommended_text
+            else own or "as the engine does"
+        )
+    recommended = f"{recommended_text} (from the model: {shown.sampling_source})" if recommended_text else ""
     return "; else ".join(filter(None, (own, recommended))) or "as the engine does"
 
 
 def _projector(shown: ModelChoices) -> str:
     if shown.settings.projector == NO_PROJECTOR:
         return "none, as you said"
-    used = next((one for one in shown.companions if one.kind is CompanionKind.PROJECTOR and one.is_used), None)
+    used = next(
+        (
+            companion
+            for companion in shown.companions
+            if companion.kind is CompanionKind.PROJECTOR and companion.is_used
+        ),
+        None,
+    )
     return used.title if used is not None else "none"
 
 
-def _companion(one: Companion) -> str:
-    title = one.name if one.kind is CompanionKind.DRAFT else one.title
-    size = words.size(one.size_bytes) if one.size_bytes else ""
-    said = ", ".join(filter(None, (title, size, "in use" if one.is_used else "")))
-    return f"{said}. {one.problem}" if one.problem else said
+def _companion(companion: Companion) -> str:
+    title = companion.name if companion.kind is CompanionKind.DRAFT else companion.title
+    size = words.format_bytes(companion.size_bytes) if companion.size_bytes else ""
+    text = ", ".join(filter(None, (title, size, "in use" if companion.is_used else "")))
+    return f"{text}. {companion.problem}" if companion.problem else text

@@ -7,21 +7,21 @@ from pathlib import Path
 import click
 import msgspec
 
-from app.cli.gateway import connected
-from app.cli.output import json_option, show, table, talk
-from app.cli.service import stopped
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, print_note, show_result
+from app.cli.service import stop_service
 from app.config import at_login, background
-from app.config.belongings import Belonging, Kind, belongings, remove, remove_empty
+from app.config.belongings import OwnedPath, OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
 from app.config.home import this_home
 from app.config.hub_token import HubToken
 from app.config.paths import Paths, default_paths
-from app.config.programs import how_to_remove
+from app.config.programs import removal_instructions
 from app.core import words
 from app.core.errors import BadRequest, RoundhouseError, StorageFault
 from app.core.tools import ToolChange, ToolInfo
 
 
-class Owned(msgspec.Struct, frozen=True, kw_only=True):
+class UninstallRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row of the list. `leaves` says whether this call removes it."""
 
     what: str
@@ -31,10 +31,10 @@ class Owned(msgspec.Struct, frozen=True, kw_only=True):
     leaves: bool
 
 
-class Goodbye(msgspec.Struct, frozen=True, kw_only=True):
+class UninstallReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was found, and whether it was removed."""
 
-    owned: list[Owned]
+    owned: list[UninstallRow]
     removed: bool
     program: str
     """How the program itself is removed."""
@@ -53,27 +53,34 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
     tools are restored. The program itself is removed the way it was installed; the last line says how.
     """
     paths = default_paths()
-    kinds = {Kind.MADE} | ({Kind.KEPT} if purge else set()) | ({Kind.MODELS} if models else set())
-    found = _all(paths)
-    if not dry_run and found:
-        _confirm(found, kinds, is_sure=yes, is_program=as_json)
-    owned = [_row(one, kinds) for one in found]
-    if not dry_run and found:
-        _remove(paths, found, kinds)
-    told = Goodbye(owned=owned, removed=not dry_run, program=how_to_remove())
-    show("goodbye", told, as_json=as_json, text=_lines)
+    kinds = (
+        {OwnedPathKind.MADE}
+        | ({OwnedPathKind.KEPT} if purge else set())
+        | ({OwnedPathKind.MODELS} if models else set())
+    )
+    belongings_found = _find_belongings(paths)
+    if not dry_run and belongings_found:
+        _confirm(belongings_found, kinds, is_sure=yes, is_program=as_json)
+    owned = [_row(belonging, kinds) for belonging in belongings_found]
+    if not dry_run and belongings_found:
+        _remove_belongings(paths, belongings_found, kinds)
+    report = UninstallReport(owned=owned, removed=not dry_run, program=removal_instructions())
+    show_result("goodbye", report, as_json=as_json, text=_report_lines)
 
 
-def _all(paths: Paths) -> list[Belonging]:
+def _find_belongings(paths: Paths) -> list[OwnedPath]:
     """Return everything of ours, and the files by which the system starts it."""
-    service, window = background.this_keeper(paths), at_login.place(this_home())
-    kept = {"what starts the service at log-in": service.file} if background.is_ours(service) else {}
+    service, window = background.this_service_unit(paths), at_login.autostart_file(this_home())
+    kept = {"what starts the service at log-in": service.file} if background.is_unit_ours(service) else {}
     if window is not None and window.exists():
         kept["what opens the window at log-in"] = window
-    return [*(Belonging(what=what, path=path, kind=Kind.MADE) for what, path in kept.items()), *belongings(paths)]
+    return [
+        *(OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE) for what, path in kept.items()),
+        *list_owned_paths(paths),
+    ]
 
 
-def _confirm(found: list[Belonging], kinds: set[Kind], *, is_sure: bool, is_program: bool) -> None:
+def _confirm(belongings_found: list[OwnedPath], kinds: set[OwnedPathKind], *, is_sure: bool, is_program: bool) -> None:
     """Show the list and ask; adds models to `kinds` where the person wants them gone."""
     if is_sure:
         return
@@ -81,12 +88,16 @@ def _confirm(found: list[Belonging], kinds: set[Kind], *, is_sure: bool, is_prog
         raise BadRequest(
             "There is no terminal to ask for confirmation.", hint="--yes removes without asking; --dry-run only lists."
         )
-    for line in _table([_row(one, kinds) for one in found]):
-        talk(line)
-    if Kind.MODELS not in kinds and any(one.kind is Kind.MODELS for one in found):
-        size = words.size(sum(one.size_bytes for one in found if one.kind is Kind.MODELS))
+    for line in _row_lines([_row(belonging, kinds) for belonging in belongings_found]):
+        print_note(line)
+    if OwnedPathKind.MODELS not in kinds and any(
+        belonging.kind is OwnedPathKind.MODELS for belonging in belongings_found
+    ):
+        size = words.format_bytes(
+            sum(belonging.size_bytes for belonging in belongings_found if belonging.kind is OwnedPathKind.MODELS)
+        )
         if click.confirm(f"Remove the models too ({size})?", default=False, err=True):
-            kinds.add(Kind.MODELS)
+            kinds.add(OwnedPathKind.MODELS)
     click.confirm("Remove everything listed for removal?", default=False, abort=True, err=True)
 
 
@@ -94,65 +105,73 @@ def _can_ask() -> bool:
     return sys.stdin.isatty()
 
 
-def _remove(paths: Paths, found: list[Belonging], kinds: set[Kind]) -> None:
+def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: set[OwnedPathKind]) -> None:
     """Put tools back, stop the service, then remove. Raises StorageFault with what could not be removed."""
     if (paths.data / "connect").is_dir():
         _put_tools_back()
     try:
-        background.remove(background.this_keeper(paths))
+        background.remove_unit(background.this_service_unit(paths))
     except RoundhouseError as error:
-        talk(f"{error} {error.body.detail}")
-    at_login.arrange(this_home(), is_wanted=False)
-    stopped(paths)
-    if Kind.KEPT in kinds:
-        HubToken(paths.hub_token_file).forget()
+        print_note(f"{error} {error.body.detail}")
+    at_login.set_autostart(this_home(), is_enabled=False)
+    stop_service(paths)
+    if OwnedPathKind.KEPT in kinds:
+        HubToken(paths.hub_token_file).forget_token()
     failed: list[str] = []
-    for one in [*found, *belongings(paths)]:  # stopping writes a last time
-        if one.kind in kinds:
-            failed += _removed(one)
-    remove_empty(paths)
+    for belonging in [*belongings_found, *list_owned_paths(paths)]:  # stopping writes a last time
+        if belonging.kind in kinds:
+            failed += _remove_path(belonging)
+    remove_empty_folders(paths)
     if failed:
         raise StorageFault("Not everything could be removed.", hint="Check who owns it.", detail="\n".join(failed))
 
 
-def _removed(one: Belonging) -> list[str]:
+def _remove_path(belonging: OwnedPath) -> list[str]:
     try:
-        remove(one)
+        remove_owned_path(belonging)
     except FileNotFoundError:
         return []
     except OSError as error:
-        return [f"{one.path}: {error.strerror or error}"]
+        return [f"{belonging.path}: {error.strerror or error}"]
     return []
 
 
 def _put_tools_back() -> None:
     """Undo what `roundhouse connect` wrote; what was changed since is left alone and said."""
-    client = connected()
+    client = connect_gateway()
     for tool in client.get("/tools", list[ToolInfo]):
         if tool.can_undo:
             try:
                 client.post(f"/tools/{tool.id}/undo", None, ToolChange)
-                talk(f"{tool.name}'s settings were restored.")
+                print_note(f"{tool.name}'s settings were restored.")
             except RoundhouseError as error:
-                talk(f"{tool.name}: {error} {tool.file} still names Roundhouse.")
+                print_note(f"{tool.name}: {error} {tool.file} still names Roundhouse.")
 
 
-def _row(one: Belonging, kinds: set[Kind]) -> Owned:
-    return Owned(what=one.what, path=str(one.path), kind=one.kind, size_bytes=one.size_bytes, leaves=one.kind in kinds)
+def _row(belonging: OwnedPath, kinds: set[OwnedPathKind]) -> UninstallRow:
+    return UninstallRow(
+        what=belonging.what,
+        path=str(belonging.path),
+        kind=belonging.kind,
+        size_bytes=belonging.size_bytes,
+        leaves=belonging.kind in kinds,
+    )
 
 
-def _lines(told: Goodbye) -> Iterator[str]:
-    if not told.owned:
+def _report_lines(report: UninstallReport) -> Iterator[str]:
+    if not report.owned:
         yield "There is nothing of Roundhouse's on this computer."
-    elif told.removed:
-        gone = [row for row in told.owned if row.leaves]
-        yield f"Removed {len(gone)} folders and files, {words.size(sum(row.size_bytes for row in gone))}."
-        yield from (f"Left: {row.path} ({row.what})" for row in told.owned if Path(row.path).exists())
+    elif report.removed:
+        gone = [row for row in report.owned if row.leaves]
+        yield f"Removed {len(gone)} folders and files, {words.format_bytes(sum(row.size_bytes for row in gone))}."
+        yield from (f"Left: {row.path} ({row.what})" for row in report.owned if Path(row.path).exists())
     else:
-        yield from _table(told.owned)
-    yield told.program
+        yield from _row_lines(report.owned)
+    yield report.program
 
 
-def _table(rows: list[Owned]) -> list[str]:
-    cells = (("leaves" if row.leaves else "stays", words.size(row.size_bytes), row.what, row.path) for row in rows)
-    return table(("", "SIZE", "WHAT", "PATH"), cells)
+def _row_lines(rows: list[UninstallRow]) -> list[str]:
+    cells = (
+        ("leaves" if row.leaves else "stays", words.format_bytes(row.size_bytes), row.what, row.path) for row in rows
+    )
+    return format_table(("", "SIZE", "WHAT", "PATH"), cells)

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
-from app.config.programs import child_environment, lasting_command
+from app.config.programs import child_environment, standalone_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
 
@@ -23,7 +23,7 @@ _SAME_MOMENT_S = 2.0
 """Creation times come from the boot time, which moves when the clock is set."""
 
 
-class Detached(subprocess.Popen[bytes]):
+class BackgroundProcess(subprocess.Popen[bytes]):
     """A child that may outlive this program: forgetting it is no mistake, which Popen would warn about."""
 
     def __del__(self) -> None:
@@ -43,47 +43,47 @@ def read_port_file(path: Path) -> PortFile | None:
         return None
 
 
-def running_gateway(paths: Paths, *, timeout_s: float = 2.0) -> PortFile | None:
+def find_running_gateway(paths: Paths, *, timeout_s: float = 2.0) -> PortFile | None:
     """Return the running gateway's port file, or None when nobody answers to it."""
-    found = read_port_file(paths.port_file)
-    if found is None:
+    port_file = read_port_file(paths.port_file)
+    if port_file is None:
         return None
     try:
-        status = Client(found, timeout_s=timeout_s).get("/status", Status)
+        status = GatewayClient(port_file, timeout_s=timeout_s).get("/status", Status)
     except RoundhouseError:
         return None
-    return found if status.pid == found.pid else None
+    return port_file if status.pid == port_file.pid else None
 
 
-def has_ended(found: PortFile) -> bool:
+def has_ended(gateway: PortFile) -> bool:
     """Say whether the process of a gateway is gone, not only its port file: it goes on while answers may finish."""
     import psutil  # noqa: PLC0415 -- most commands never ask
 
     try:
-        process = psutil.Process(found.pid)
-        is_another = abs(process.create_time() - found.created_at) > _SAME_MOMENT_S
+        process = psutil.Process(gateway.pid)
+        is_another = abs(process.create_time() - gateway.created_at) > _SAME_MOMENT_S
         return is_another or process.status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:
         return True
 
 
-def start_log(paths: Paths) -> Path:
+def start_log_file(paths: Paths) -> Path:
     """Return the file that holds what a gateway said before its own log was open."""
     return paths.logs / "gateway-start.log"
 
 
-def spawn_gateway(paths: Paths, extra: Mapping[str, str] | None = None) -> Detached:
+def spawn_gateway(paths: Paths, extra: Mapping[str, str] | None = None) -> BackgroundProcess:
     """Start a gateway of its own session, so that it outlives this program; do not wait for it.
 
     `extra` is added to its environment.
     """
-    paths.create()
+    paths.create_folders()
     flags = 0
     if sys.platform == "win32":
         flags = subprocess.CREATE_NEW_PROCESS_GROUP | subprocess.CREATE_NO_WINDOW
-    with start_log(paths).open("wb") as log:
-        return Detached(
-            lasting_command("app.gateway"),
+    with start_log_file(paths).open("wb") as log:
+        return BackgroundProcess(
+            standalone_command("app.gateway"),
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
@@ -99,9 +99,9 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
     Raises GatewayGone with its last words if it won't start (code KEY_REQUIRED if for want of an access key),
     EnvironmentFault if nothing can be written. `extra` is added to the environment of one that is started.
     """
-    found = running_gateway(paths)
-    if found is not None:
-        return found
+    gateway = find_running_gateway(paths)
+    if gateway is not None:
+        return gateway
     try:
         child = spawn_gateway(paths, extra)
     except OSError as error:
@@ -114,26 +114,26 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
 
     deadline = time.monotonic() + timeout_s
     while time.monotonic() < deadline and not _has_failed(child):
-        found = running_gateway(paths)
-        if found is not None:
-            return found
+        gateway = find_running_gateway(paths)
+        if gateway is not None:
+            return gateway
         time.sleep(_POLL_S)
     raise GatewayGone(
         "Roundhouse's service did not start.",
-        hint=last_words(paths) or "See the logs.",
+        hint=read_start_log_tail(paths) or "See the logs.",
         code=KEY_REQUIRED if child.poll() == EXIT_NO_KEY else "",
     )
 
 
-def _has_failed(child: Detached) -> bool:
+def _has_failed(child: BackgroundProcess) -> bool:
     """Say whether a started gateway gave up. One that lost the race to another has not: the other will answer."""
     return child.poll() not in {None, EXIT_ALREADY_RUNNING}
 
 
-def last_words(paths: Paths) -> str:
+def read_start_log_tail(paths: Paths) -> str:
     """Return the last lines a gateway wrote while starting, for an error's hint."""
     try:
-        text = start_log(paths).read_text(encoding="utf-8", errors="replace")
+        text = start_log_file(paths).read_text(encoding="utf-8", errors="replace")
     except OSError:
         return ""
     return "\n".join(text.strip().splitlines()[-_LAST_LINES:])

@@ -20,53 +20,53 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 3600.0
 
 
-class Said(msgspec.Struct, frozen=True):
+class EndpointMessage(msgspec.Struct, frozen=True):
     """One turn of a conversation, as the OpenAI dialect has it."""
 
     role: str
     content: str
 
 
-class _Delta(msgspec.Struct):
+class _AnswerDelta(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
 
 
-class _Choice(msgspec.Struct):
-    delta: _Delta = msgspec.field(default_factory=_Delta)
+class _AnswerChoice(msgspec.Struct):
+    delta: _AnswerDelta = msgspec.field(default_factory=_AnswerDelta)
 
 
-class _Usage(msgspec.Struct):
+class _AnswerUsage(msgspec.Struct):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class _EngineTimings(msgspec.Struct):
+class _EndpointTimings(msgspec.Struct):
     """llama.cpp's own clock, when it says: it sees tokens, we see text, and some tokens are no text by themselves."""
 
     predicted_per_second: float | None = None
     prompt_per_second: float | None = None
 
 
-class _Error(msgspec.Struct):
+class _AnswerError(msgspec.Struct):
     message: str = "The engine failed."
 
 
-class _Chunk(msgspec.Struct):
-    choices: list[_Choice] = []
-    usage: _Usage | None = None
-    timings: _EngineTimings | None = None
-    error: _Error | None = None
+class _AnswerChunk(msgspec.Struct):
+    choices: list[_AnswerChoice] = []
+    usage: _AnswerUsage | None = None
+    timings: _EndpointTimings | None = None
+    error: _AnswerError | None = None
 
 
-class Answer:
+class AnswerStream:
     """A streamed answer: iterate for its text, then read `timings`. Rates are the engine's own where it gives them.
 
     The gateway's token opens its public routes too, where keys are asked for.
     """
 
     def __init__(
-        self, gateway: PortFile, model: str, messages: Sequence[Said], sampling: Sampling | None = None
+        self, gateway: PortFile, model: str, messages: Sequence[EndpointMessage], sampling: Sampling | None = None
     ) -> None:
         self._gateway = gateway
         self._body = {
@@ -86,55 +86,55 @@ class Answer:
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=_TIMEOUT_S)
         try:
             with closing(connection):
-                yield from self._read(connection)
+                yield from self._read_stream(connection)
         except (OSError, http.client.HTTPException) as error:
             raise GatewayGone("The answer was cut off: the service stopped.", detail=str(error)) from error
 
-    def _read(self, connection: "http.client.HTTPConnection") -> Iterator[str]:
+    def _read_stream(self, connection: "http.client.HTTPConnection") -> Iterator[str]:
         began = time.monotonic()
         headers = {"Authorization": f"Bearer {self._gateway.token}"}
         connection.request("POST", "/v1/chat/completions", msgspec.json.encode(self._body), headers)
         response = connection.getresponse()
         if response.status >= HTTPStatus.BAD_REQUEST:
-            raise _refusal(response.read())
-        first, last = None, _Chunk()
+            raise _parse_refusal(response.read())
+        first, last = None, _AnswerChunk()
         for data in event_data(response):
             if data == b"[DONE]":
                 break
-            chunk = msgspec.json.decode(data, type=_Chunk)
+            chunk = msgspec.json.decode(data, type=_AnswerChunk)
             if chunk.error:
                 raise EngineFailed(chunk.error.message)
-            last = _Chunk(usage=chunk.usage or last.usage, timings=chunk.timings or last.timings)
+            last = _AnswerChunk(usage=chunk.usage or last.usage, timings=chunk.timings or last.timings)
             for text in (choice.delta.content for choice in chunk.choices):
                 if text:
                     first = first or time.monotonic()
                     yield text
         else:
             raise GatewayGone("The answer was cut off: the service stopped.")
-        self.timings = _timings(began, first, time.monotonic(), last)
+        self.timings = _build_timings(began, first, time.monotonic(), last)
 
 
-def _refusal(data: bytes) -> EngineFailed:
+def _parse_refusal(data: bytes) -> EngineFailed:
     try:
-        said = msgspec.json.decode(data, type=_Chunk).error or _Error()
+        error = msgspec.json.decode(data, type=_AnswerChunk).error or _AnswerError()
     except msgspec.MsgspecError:
-        said = _Error()
-    return EngineFailed(said.message)
+        error = _AnswerError()
+    return EngineFailed(error.message)
 
 
-def _timings(began: float, first: float | None, ended: float, last: _Chunk) -> Timings:
-    usage, engine = last.usage, last.timings or _EngineTimings()
+def _build_timings(began: float, first: float | None, ended: float, last: _AnswerChunk) -> Timings:
+    usage, engine = last.usage, last.timings or _EndpointTimings()
     return Timings(
         ttft_s=first - began if first else None,
         total_s=ended - began,
         prompt_tokens=usage.prompt_tokens if usage else None,
         completion_tokens=usage.completion_tokens if usage else None,
         prefill_tokens_per_s=engine.prompt_per_second,
-        decode_tokens_per_s=engine.predicted_per_second or _seen_rate(usage, ended - first if first else 0.0),
+        decode_tokens_per_s=engine.predicted_per_second or _client_rate(usage, ended - first if first else 0.0),
     )
 
 
-def _seen_rate(usage: _Usage | None, span_s: float) -> float | None:
+def _client_rate(usage: _AnswerUsage | None, span_s: float) -> float | None:
     """Return the rate after the first token as this client saw it."""
     later = (usage.completion_tokens if usage else 0) - 1
     return later / span_s if later > 0 and span_s > 0 else None

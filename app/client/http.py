@@ -49,7 +49,7 @@ _KINDS: tuple[type[RoundhouseError], ...] = (
 _BY_STATUS = {kind.status: kind for kind in _KINDS}
 
 
-class Client:
+class GatewayClient:
     """A connection to one gateway. Each call uses a connection of its own; nothing is kept open between calls."""
 
     def __init__(self, gateway: PortFile, *, timeout_s: float = 10.0) -> None:
@@ -58,35 +58,37 @@ class Client:
 
     def get(self, path: str, reply: type[T], *, timeout_s: float | None = None) -> T:
         """Return the decoded reply to a GET below the API prefix; `timeout_s` as for `post`."""
-        return self._call("GET", path, None, reply, timeout_s=timeout_s)
+        return self._call_gateway("GET", path, None, reply, timeout_s=timeout_s)
 
     def post(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
         """Send `body` as JSON; with `timeout_s` wait that long for the reply instead of the usual time."""
-        return self._call("POST", path, body, reply, timeout_s=timeout_s)
+        return self._call_gateway("POST", path, body, reply, timeout_s=timeout_s)
 
     def patch(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
         """Send a partial change as JSON; `timeout_s` as in `post`."""
-        return self._call("PATCH", path, body, reply, timeout_s=timeout_s)
+        return self._call_gateway("PATCH", path, body, reply, timeout_s=timeout_s)
 
     def delete(self, path: str) -> None:
         """Delete what `path` names."""
-        with self._request("DELETE", path, None, self._timeout_s) as response:
+        with self._send_request("DELETE", path, None, self._timeout_s) as response:
             response.read()
 
-    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Any]:  # noqa: ANN401 -- msgspec decodes unions, which no type variable can name
+    def stream_events(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Any]:  # noqa: ANN401 -- msgspec decodes unions, which no type variable can name
         """Yield the events of a server-sent-events route, each decoded as `event` (a tagged union)."""
         decoder = msgspec.json.Decoder(event)
-        with self._request("GET", path, None, timeout_s) as response:
+        with self._send_request("GET", path, None, timeout_s) as response:
             for data in event_data(response):
                 yield decoder.decode(data)
 
-    def _call(self, method: str, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
-        with self._request(method, path, body, timeout_s or self._timeout_s) as response:
+    def _call_gateway(
+        self, method: str, path: str, body: object, reply: type[T], *, timeout_s: float | None = None
+    ) -> T:
+        with self._send_request(method, path, body, timeout_s or self._timeout_s) as response:
             data = response.read()
         return msgspec.json.decode(data or b"null", type=reply)
 
     @contextmanager
-    def _request(
+    def _send_request(
         self, method: str, path: str, body: object, timeout_s: float | None
     ) -> "Iterator[http.client.HTTPResponse]":
         import http.client  # noqa: PLC0415 -- see above
@@ -109,7 +111,7 @@ class Client:
             connection.close()
 
 
-def segment(name: str) -> str:
+def quote_segment(name: str) -> str:
     """Return `name` as one path segment: model names may hold slashes and colons."""
     return quote(name, safe="")
 

@@ -15,7 +15,7 @@ from xml.sax.saxutils import escape
 
 from app.config.home import Home, this_home
 from app.config.paths import Paths
-from app.config.programs import child_environment, lasting_command
+from app.config.programs import child_environment, standalone_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault
 
@@ -60,62 +60,64 @@ _TASK = """\
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Keeper:
+class ServiceUnit:
     """What one system wants: a file, and commands after it is there, before it goes, and to see whether it counts."""
 
     file: Path
     data: bytes
-    begin: tuple[tuple[str, ...], ...]
-    end: tuple[tuple[str, ...], ...]
-    ask: tuple[str, ...]
+    start_commands: tuple[tuple[str, ...], ...]
+    stop_commands: tuple[tuple[str, ...], ...]
+    query_command: tuple[str, ...]
 
 
-def this_keeper(paths: Paths) -> Keeper:
+def this_service_unit(paths: Paths) -> ServiceUnit:
     """Return how the service is kept for the person this process runs as."""
-    return keeper(this_home(), child_environment(), data=paths.data, user=this_user())
+    return build_service_unit(this_home(), child_environment(), data=paths.data, user=this_user())
 
 
-def keeper(home: Home, environ: Mapping[str, str], *, data: Path, user: str) -> Keeper:
+def build_service_unit(home: Home, environ: Mapping[str, str], *, data: Path, user: str) -> ServiceUnit:
     """Return how the service is kept on the system of `home`; `data` is our own folder, `user` an id or a name."""
-    argv = lasting_command("app.gateway")
+    argv = standalone_command("app.gateway")
     if home.system == "macos":
         file = home.folder / "Library/LaunchAgents" / f"{LABEL}.plist"
         place = f"gui/{user}"
-        return Keeper(
+        return ServiceUnit(
             file=file,
-            data=launch_agent(argv, _kept(environ)),
-            begin=(("launchctl", "bootstrap", place, str(file)),),
-            end=(("launchctl", "bootout", f"{place}/{LABEL}"),),
-            ask=("launchctl", "print", f"{place}/{LABEL}"),
+            data=launch_agent(argv, _select_variables(environ)),
+            start_commands=(("launchctl", "bootstrap", place, str(file)),),
+            stop_commands=(("launchctl", "bootout", f"{place}/{LABEL}"),),
+            query_command=("launchctl", "print", f"{place}/{LABEL}"),
         )
     if home.system == "windows":
         file = data / "service-task.xml"
-        return Keeper(
+        return ServiceUnit(
             file=file,
             data=windows_task(argv, user),
-            begin=(
+            start_commands=(
                 ("schtasks", "/Create", "/TN", NAME, "/XML", str(file), "/F"),
                 ("schtasks", "/Run", "/TN", NAME),
             ),
-            end=(("schtasks", "/Delete", "/TN", NAME, "/F"),),
-            ask=("schtasks", "/Query", "/TN", NAME),
+            stop_commands=(("schtasks", "/Delete", "/TN", NAME, "/F"),),
+            query_command=("schtasks", "/Query", "/TN", NAME),
         )
     unit = f"{NAME}.service"
-    return Keeper(
+    return ServiceUnit(
         file=home.config / "systemd/user" / unit,
-        data=systemd_unit(argv, _kept(environ)),
-        begin=(("systemctl", "--user", "daemon-reload"), ("systemctl", "--user", "enable", "--now", unit)),
-        end=(("systemctl", "--user", "disable", "--now", unit),),
-        ask=("systemctl", "--user", "is-enabled", unit),
+        data=systemd_unit(argv, _select_variables(environ)),
+        start_commands=(("systemctl", "--user", "daemon-reload"), ("systemctl", "--user", "enable", "--now", unit)),
+        stop_commands=(("systemctl", "--user", "disable", "--now", unit),),
+        query_command=("systemctl", "--user", "is-enabled", unit),
     )
 
 
 def systemd_unit(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
     """Return a user unit, quoted as systemd.service(5) has it under "Command lines"."""
-    named = "".join(f"Environment={_quoted(f'{name}={value}')}\n" for name, value in sorted(environment.items()))
+    assignments = "".join(
+        f"Environment={_quote_value(f'{name}={value}')}\n" for name, value in sorted(environment.items())
+    )
     text = _UNIT.format(
-        argv=" ".join(_quoted(part).replace("$", "$$") for part in argv),
-        environment=named,
+        argv=" ".join(_quote_value(part).replace("$", "$$") for part in argv),
+        environment=assignments,
         never=f"{EXIT_ALREADY_RUNNING} {EXIT_NO_KEY}",
     )
     return text.encode()
@@ -123,7 +125,7 @@ def systemd_unit(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
 
 def launch_agent(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
     """Return a property list for launchd; see launchd.plist(5)."""
-    wanted = {
+    properties = {
         "Label": LABEL,
         "ProgramArguments": list(argv),
         "EnvironmentVariables": dict(environment),
@@ -132,7 +134,7 @@ def launch_agent(argv: Sequence[str], environment: Mapping[str, str]) -> bytes:
         "ProcessType": "Interactive",
         "ExitTimeOut": 60,
     }
-    return plistlib.dumps(wanted)
+    return plistlib.dumps(properties)
 
 
 def windows_task(argv: Sequence[str], user: str) -> bytes:
@@ -142,54 +144,54 @@ def windows_task(argv: Sequence[str], user: str) -> bytes:
     return text.encode("utf-16")
 
 
-def install(found: Keeper) -> None:
+def install_unit(unit: ServiceUnit) -> None:
     """Write the file and tell the keeper; nothing stays if it refuses. Raises EnvironmentFault with what it said."""
-    found.file.parent.mkdir(parents=True, exist_ok=True)
-    found.file.write_bytes(found.data)
+    unit.file.parent.mkdir(parents=True, exist_ok=True)
+    unit.file.write_bytes(unit.data)
     try:
-        for argv in found.begin:
-            _told(argv)
+        for argv in unit.start_commands:
+            _run_command(argv)
     except EnvironmentFault:
-        found.file.unlink(missing_ok=True)
+        unit.file.unlink(missing_ok=True)
         raise
 
 
-def is_ours(found: Keeper) -> bool:
+def is_unit_ours(unit: ServiceUnit) -> bool:
     """Say whether what is there was written for this home: two homes of one person have one place for it."""
     try:
-        return _homes(found.file.read_bytes()) == _homes(found.data)
+        return _home_lines(unit.file.read_bytes()) == _home_lines(unit.data)
     except OSError:
         return False
 
 
-def _homes(data: bytes) -> set[bytes]:
+def _home_lines(data: bytes) -> set[bytes]:
     lines = data.splitlines()
-    named = {number for number, line in enumerate(lines) if b"ROUNDHOUSE_HOME" in line}
-    return {lines[number] for number in named | {number + 1 for number in named} if number < len(lines)}
+    line_numbers = {number for number, line in enumerate(lines) if b"ROUNDHOUSE_HOME" in line}
+    return {lines[number] for number in line_numbers | {number + 1 for number in line_numbers} if number < len(lines)}
 
 
-def remove(found: Keeper) -> bool:
+def remove_unit(unit: ServiceUnit) -> bool:
     """Take the service back; return whether there was one. Raises EnvironmentFault when its keeper refuses."""
-    if not is_ours(found):
+    if not is_unit_ours(unit):
         return False
-    for argv in found.end:
-        _told(argv)
-    found.file.unlink(missing_ok=True)
+    for argv in unit.stop_commands:
+        _run_command(argv)
+    unit.file.unlink(missing_ok=True)
     return True
 
 
-def is_kept(found: Keeper) -> bool:
+def is_unit_enabled(unit: ServiceUnit) -> bool:
     """Say whether the keeper knows of it and starts it."""
     try:
-        _told(found.ask)
+        _run_command(unit.query_command)
     except EnvironmentFault:
         return False
-    return found.file.exists()
+    return unit.file.exists()
 
 
-def _told(argv: Sequence[str]) -> None:
+def _run_command(argv: Sequence[str]) -> None:
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             argv, capture_output=True, text=True, check=False, timeout=_WITHIN_S, env=child_environment()
         )
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -199,20 +201,20 @@ def _told(argv: Sequence[str]) -> None:
             code="no_service_keeper",
             detail=str(error),
         ) from error
-    if done.returncode:
+    if result.returncode:
         raise EnvironmentFault(
             f"{argv[0]} refused.",
             hint="It runs services only for logged-in users, on systems that it booted itself.",
             code="service_refused",
-            detail=(done.stderr or done.stdout).strip(),
+            detail=(result.stderr or result.stdout).strip(),
         )
 
 
-def _kept(environ: Mapping[str, str]) -> dict[str, str]:
+def _select_variables(environ: Mapping[str, str]) -> dict[str, str]:
     return {name: environ[name] for name in _KEPT_VARIABLES if environ.get(name)}
 
 
-def _quoted(text: str) -> str:
+def _quote_value(text: str) -> str:
     escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%").replace("\n", "\\n")
     return f'"{escaped}"'
 

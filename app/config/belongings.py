@@ -16,7 +16,7 @@ from pathlib import Path
 from app.config.paths import Paths
 
 
-class Kind(StrEnum):
+class OwnedPathKind(StrEnum):
     """When something leaves."""
 
     MADE = "made"
@@ -30,27 +30,29 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Belonging:
+class OwnedPath:
     """One file or folder that is there."""
 
     what: str
     path: Path
-    kind: Kind
+    kind: OwnedPathKind
 
     @property
     def size_bytes(self) -> int:
         """What it takes on the disk. Reads folders."""
         if self.path.is_symlink() or not self.path.is_dir():
-            return _length(self.path)
-        return sum(_length(Path(folder) / name) for folder, _, names in os.walk(self.path) for name in names)
+            return _file_size(self.path)
+        return sum(_file_size(Path(folder) / name) for folder, _, names in os.walk(self.path) for name in names)
 
 
-def belongings(paths: Paths) -> list[Belonging]:
+def list_owned_paths(paths: Paths) -> list[OwnedPath]:
     """Return what is there now, the largest units that leave together. Looks at the disk."""
-    return [one for one in _possible(paths) if one.path.exists() or one.path.is_symlink()]
+    return [
+        candidate for candidate in _candidate_paths(paths) if candidate.path.exists() or candidate.path.is_symlink()
+    ]
 
 
-def _possible(paths: Paths) -> Iterator[Belonging]:
+def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
     data = paths.data
     models = {paths.models, data / "hub", data / "blobs", data / "created"}
     for path, what in (
@@ -60,14 +62,16 @@ def _possible(paths: Paths) -> Iterator[Belonging]:
         (paths.hub_answers, "what the hub said about models"),
         (paths.updates, "downloaded updates"),
     ):
-        yield Belonging(what=what, path=path, kind=Kind.MADE)
-    yield Belonging(what="settings, keys, and the window's layout", path=paths.config, kind=Kind.KEPT)
-    for path in sorted(_inside(data) - models - {data / "engines", paths.hub_answers, paths.updates}):
-        yield Belonging(what=_NAMES.get(path.name, "our own data"), path=path, kind=Kind.KEPT)
+        yield OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE)
+    yield OwnedPath(what="settings, keys, and the window's layout", path=paths.config, kind=OwnedPathKind.KEPT)
+    for path in sorted(_list_entries(data) - models - {data / "engines", paths.hub_answers, paths.updates}):
+        yield OwnedPath(what=_NAMES.get(path.name, "our own data"), path=path, kind=OwnedPathKind.KEPT)
     for path in sorted(models):
-        yield Belonging(what="models", path=path, kind=Kind.MODELS)
+        yield OwnedPath(what="models", path=path, kind=OwnedPathKind.MODELS)
     if paths.shared_hub is not None:
-        yield Belonging(what="models from the hub, shared with its programs", path=paths.shared_hub, kind=Kind.SHARED)
+        yield OwnedPath(
+            what="models from the hub, shared with its programs", path=paths.shared_hub, kind=OwnedPathKind.SHARED
+        )
 
 
 _NAMES = {
@@ -82,33 +86,33 @@ _NAMES = {
 }
 
 
-def _inside(folder: Path) -> set[Path]:
+def _list_entries(folder: Path) -> set[Path]:
     with suppress(OSError):
         return set(folder.iterdir())
     return set()
 
 
-def _length(path: Path) -> int:
+def _file_size(path: Path) -> int:
     with suppress(OSError):
         return path.lstat().st_size
     return 0
 
 
-def remove(found: Belonging) -> None:
+def remove_owned_path(item: OwnedPath) -> None:
     """Remove a file or folder; a link is removed, never what it leads to. Raises OSError."""
-    if found.path.is_dir() and not found.path.is_symlink():
-        shutil.rmtree(found.path)
+    if item.path.is_dir() and not item.path.is_symlink():
+        shutil.rmtree(item.path)
     else:
-        found.path.unlink(missing_ok=True)
+        item.path.unlink(missing_ok=True)
 
 
-def remove_empty(paths: Paths) -> None:
+def remove_empty_folders(paths: Paths) -> None:
     """Remove the folders of ours that hold nothing any more, and the empty ones that we made them in."""
     for folder in (paths.data, paths.config, paths.state, paths.logs):
-        for each in (folder, folder.parent):
-            if each.name.casefold() in _OURS or each == folder:
+        for candidate in (folder, folder.parent):
+            if candidate.name.casefold() in _OURS or candidate == folder:
                 with suppress(OSError):
-                    each.rmdir()
+                    candidate.rmdir()
 
 
 _OURS = ("roundhouse",)

@@ -14,7 +14,7 @@ def hub_endpoint(environ: Mapping[str, str] | None = None) -> str:
     return source.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
 
 
-def exported_hub_token(environ: Mapping[str, str] | None = None) -> str:
+def environment_hub_token(environ: Mapping[str, str] | None = None) -> str:
     """Return the token for the hub that was exported under one of the names its own programs know; empty without."""
     source = os.environ if environ is None else environ
     return (source.get("HF_TOKEN") or source.get("HUGGING_FACE_HUB_TOKEN") or "").strip()
@@ -23,9 +23,9 @@ def exported_hub_token(environ: Mapping[str, str] | None = None) -> str:
 def hugging_face_token(environ: Mapping[str, str] | None = None) -> str:
     """Return the token that `hf auth login` wrote; empty without one. Reads a file."""
     source = os.environ if environ is None else environ
-    named = source.get("HF_TOKEN_PATH")
+    token_path = source.get("HF_TOKEN_PATH")
     try:
-        return (Path(named) if named else _hub_home(source) / "token").read_text(encoding="utf-8").strip()
+        return (Path(token_path) if token_path else _hub_home(source) / "token").read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return ""
 
@@ -33,8 +33,8 @@ def hugging_face_token(environ: Mapping[str, str] | None = None) -> str:
 def hub_cache(environ: Mapping[str, str] | None = None) -> Path:
     """Return the cache that Hugging Face's own programs keep models in."""
     source = os.environ if environ is None else environ
-    named = source.get("HF_HUB_CACHE") or source.get("HUGGINGFACE_HUB_CACHE")
-    return Path(named).expanduser() if named else _hub_home(source) / "hub"
+    cache_path = source.get("HF_HUB_CACHE") or source.get("HUGGINGFACE_HUB_CACHE")
+    return Path(cache_path).expanduser() if cache_path else _hub_home(source) / "hub"
 
 
 def is_xet_off(environ: Mapping[str, str] | None = None) -> bool:
@@ -53,9 +53,9 @@ def quieten_xet(folder: Path) -> None:
 
 
 def _hub_home(source: Mapping[str, str]) -> Path:
-    named = source.get("HF_HOME")
-    if named:
-        return Path(named).expanduser()
+    home = source.get("HF_HOME")
+    if home:
+        return Path(home).expanduser()
     caches = source.get("XDG_CACHE_HOME")
     return (Path(caches).expanduser() if caches else Path.home() / ".cache") / "huggingface"
 
@@ -92,23 +92,23 @@ def device_variables(environ: Mapping[str, str] | None = None) -> dict[str, str]
     return {name: value for name, value in source.items() if name.upper() in _DEVICE_NAMES}
 
 
-def appimage(environ: Mapping[str, str] | None = None) -> Path | None:
+def current_appimage(environ: Mapping[str, str] | None = None) -> Path | None:
     """Return the AppImage this process runs from, as its runtime says; None when it runs from none.
 
     The variables are inherited by whatever an AppImage starts, so they count only for what lies in that very image.
     """
     source = os.environ if environ is None else environ
-    named, mounted = source.get("APPIMAGE"), source.get("APPDIR")
-    if not named or not mounted or not Path(sys.executable).is_relative_to(mounted):
+    image, mounted = source.get("APPIMAGE"), source.get("APPDIR")
+    if not image or not mounted or not Path(sys.executable).is_relative_to(mounted):
         return None
-    return Path(named)
+    return Path(image)
 
 
 HANDED_SERVICE = "ROUNDHOUSE_HANDED_SERVICE"
 
 
-def handed_service(environ: Mapping[str, str] | None = None) -> int | None:
+def predecessor_service(environ: Mapping[str, str] | None = None) -> int | None:
     """Return the process of the service that a window started and handed to its successor; None without one."""
     source = os.environ if environ is None else environ
-    named = source.get(HANDED_SERVICE, "")
-    return int(named) if named.isdecimal() else None
+    pid = source.get(HANDED_SERVICE, "")
+    return int(pid) if pid.isdecimal() else None

@@ -28,7 +28,7 @@ class Home:
     """Where desktop programs keep settings: ~/.config, ~/Library/Application Support, or %APPDATA%."""
     search: tuple[Path, ...] = ()
     """The folders of `PATH`."""
-    named: Mapping[str, Path] = field(default_factory=dict)
+    variable_folders: Mapping[str, Path] = field(default_factory=dict)
     """Folders that a variable names, by the variable."""
 
 
@@ -38,11 +38,11 @@ def this_home(environ: Mapping[str, str] | None = None, platform: str = sys.plat
     system = {"win32": "windows", "darwin": "macos"}.get(platform, "linux")
     home = source.get("USERPROFILE" if system == "windows" else "HOME")
     folder = Path(home) if home else Path.home()
-    config = _absolute(source.get("XDG_CONFIG_HOME")) or folder / ".config"
+    config = _absolute_path(source.get("XDG_CONFIG_HOME")) or folder / ".config"
     support = {
         "linux": config,
         "macos": folder / "Library" / "Application Support",
-        "windows": _absolute(source.get("APPDATA")) or folder / "AppData" / "Roaming",
+        "windows": _absolute_path(source.get("APPDATA")) or folder / "AppData" / "Roaming",
     }[system]
     return Home(
         system=system,
@@ -50,10 +50,10 @@ def this_home(environ: Mapping[str, str] | None = None, platform: str = sys.plat
         config=config,
         support=support,
         search=tuple(Path(part) for part in source.get("PATH", "").split(os.pathsep) if part),
-        named={name: Path(source[name]).expanduser() for name in _NAMED if source.get(name)},
+        variable_folders={name: Path(source[name]).expanduser() for name in _NAMED if source.get(name)},
     )
 
 
-def _absolute(text: str | None) -> Path | None:
+def _absolute_path(text: str | None) -> Path | None:
     """Return the folder `text` names; a relative one is void, as the XDG specification says."""
     return Path(text) if text and Path(text).is_absolute() else None

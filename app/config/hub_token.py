@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.config.environment import exported_hub_token, hugging_face_token
+from app.config.environment import environment_hub_token, hugging_face_token
 from app.core.errors import BadRequest, StorageFault
 from app.core.hub import TokenPlace
 
@@ -23,7 +23,7 @@ SERVICE = "roundhouse"
 _LEAST, _MOST = 8, 512
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _TokenRecord(msgspec.Struct, frozen=True, kw_only=True):
     """What the file says: the token, or that the keyring has it."""
 
     place: TokenPlace
@@ -36,69 +36,71 @@ class HubToken:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._lock = threading.Lock()
-        self._remembered: str | None = None
+        self._token: str | None = None
 
-    def read(self) -> str:
+    def read_token(self) -> str:
         """Return the token; empty without one."""
-        return exported_hub_token() or self._own() or hugging_face_token()
+        return environment_hub_token() or self._own_token() or hugging_face_token()
 
-    def place(self) -> TokenPlace | None:
+    def token_place(self) -> TokenPlace | None:
         """Return where the token in force is from; None without one."""
-        if exported_hub_token():
+        if environment_hub_token():
             return TokenPlace.ENVIRONMENT
-        if self._own():
-            kept = self._said()
-            return kept.place if kept else None
+        if self._own_token():
+            record = self._read_record()
+            return record.place if record else None
         return TokenPlace.HUGGING_FACE if hugging_face_token() else None
 
-    def keep(self, token: str) -> None:
+    def store_token(self, token: str) -> None:
         """Keep a token from now on. Raises BadRequest for what is none, StorageFault where it cannot be kept."""
-        wanted = token.strip()
-        if not (_LEAST <= len(wanted) <= _MOST and wanted.isascii() and wanted.isprintable() and " " not in wanted):
+        stripped = token.strip()
+        if not (
+            _LEAST <= len(stripped) <= _MOST and stripped.isascii() and stripped.isprintable() and " " not in stripped
+        ):
             raise BadRequest("This is not a token.", hint="A token looks like hf_…", code="invalid_value")
         with self._lock:
-            if _into_keyring(str(self._file), wanted):
-                self._write(_Kept(place=TokenPlace.KEYRING))
+            if _store_in_keyring(str(self._file), stripped):
+                self._write_record(_TokenRecord(place=TokenPlace.KEYRING))
             else:
-                self._write(_Kept(place=TokenPlace.FILE, token=wanted))
-            self._remembered = wanted
+                self._write_record(_TokenRecord(place=TokenPlace.FILE, token=stripped))
+            self._token = stripped
 
-    def forget(self) -> None:
+    def forget_token(self) -> None:
         """Forget the token that was kept."""
         with self._lock:
-            kept = self._said()
-            if kept is not None and kept.place is TokenPlace.KEYRING:
-                _out_of_keyring(str(self._file))
+            record = self._read_record()
+            if record is not None and record.place is TokenPlace.KEYRING:
+                _delete_from_keyring(str(self._file))
             with contextlib.suppress(FileNotFoundError):
                 self._file.unlink()
-            self._remembered = ""
+            self._token = ""
 
-    def _own(self) -> str:
+    def _own_token(self) -> str:
         with self._lock:
-            if self._remembered is None:
-                kept = self._said()
-                is_elsewhere = kept is not None and kept.place is TokenPlace.KEYRING
-                self._remembered = _from_keyring(str(self._file)) if is_elsewhere else kept.token if kept else ""
-            return self._remembered
+            if self._token is None:
+                record = self._read_record()
+                is_elsewhere = record is not None and record.place is TokenPlace.KEYRING
+                self._token = _read_from_keyring(str(self._file)) if is_elsewhere else record.token if record else ""
+            return self._token
 
-    def _said(self) -> _Kept | None:
+    def _read_record(self) -> _TokenRecord | None:
         try:
-            return msgspec.json.decode(self._file.read_bytes(), type=_Kept)
+            return msgspec.json.decode(self._file.read_bytes(), type=_TokenRecord)
         except (OSError, msgspec.DecodeError, UnicodeDecodeError):
             return None
 
-    def _write(self, kept: _Kept) -> None:
+    def _write_record(self, record: _TokenRecord) -> None:
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             handle, staged = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)  # mode 0600
             with os.fdopen(handle, "wb") as out:
-                out.write(msgspec.json.encode(kept))
+                out.write(msgspec.json.encode(record))
             Path(staged).replace(self._file)
         except OSError as error:
             raise StorageFault(f"The token could not be saved: {error.strerror or error}.") from error
 
 
-def _into_keyring(name: str, token: str) -> bool:
+def _store_in_keyring(name: str, token: str) -> bool:
     """Put a token into the system's keyring, and look whether it is there: some take everything and keep nothing."""
     import keyring  # noqa: PLC0415 -- finds its backends when imported, which takes a while
     from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
@@ -111,7 +113,7 @@ def _into_keyring(name: str, token: str) -> bool:
         return False
 
 
-def _from_keyring(name: str) -> str:
+def _read_from_keyring(name: str) -> str:
     import keyring  # noqa: PLC0415 -- as above
     from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
 
@@ -122,7 +124,7 @@ def _from_keyring(name: str) -> str:
         return ""
 
 
-def _out_of_keyring(name: str) -> None:
+def _delete_from_keyring(name: str) -> None:
     import keyring  # noqa: PLC0415 -- as above
     from keyring.errors import KeyringError  # noqa: PLC0415 -- as above
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.config.environment import appimage
+from app.config.environment import current_appimage
 from app.core.updates import InstallationKind
 
 NOTE = "installation.json"
@@ -23,14 +23,14 @@ _COMMANDS = {
 }
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class PackerNote(msgspec.Struct, frozen=True, kw_only=True):
     """What a packer says of a copy."""
 
     kind: InstallationKind
     version: str = ""
 
 
-class Installation(msgspec.Struct, frozen=True, kw_only=True):
+class AppInstallation(msgspec.Struct, frozen=True, kw_only=True):
     """This copy: its kind, the folder or file that is replaced as a whole, and what updates it by hand."""
 
     kind: InstallationKind
@@ -38,45 +38,45 @@ class Installation(msgspec.Struct, frozen=True, kw_only=True):
     command: str = ""
 
 
-def this_installation(environ: Mapping[str, str] | None = None) -> Installation:
+def this_installation(environ: Mapping[str, str] | None = None) -> AppInstallation:
     """Return how the copy that runs now was installed. Reads a small file."""
     running = Path(sys.executable)
     if not getattr(sys, "frozen", False):
-        return _unfrozen()
-    image = appimage(environ)
+        return _python_installation()
+    image = current_appimage(environ)
     if image is not None:
-        return Installation(kind=InstallationKind.APPIMAGE, place=image)
-    folder = bundle(running)
-    noted = note_of(folder)
-    return Installation(kind=noted.kind if noted else _guessed(running), place=folder)
+        return AppInstallation(kind=InstallationKind.APPIMAGE, place=image)
+    folder = bundle_folder(running)
+    note = read_note(folder)
+    return AppInstallation(kind=note.kind if note else _guess_kind(running), place=folder)
 
 
-def note_of(folder: Path) -> Note | None:
+def read_note(folder: Path) -> PackerNote | None:
     """Return what the packer of a copy noted; None without a note that can be read."""
     for place in (folder / NOTE, folder / "Contents/Resources" / NOTE):
         try:
-            return msgspec.json.decode(place.read_bytes(), type=Note)
+            return msgspec.json.decode(place.read_bytes(), type=PackerNote)
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
             continue
     return None
 
 
-def previous_of(place: Path) -> Path:
+def previous_path(place: Path) -> Path:
     """Return where what was in a place before is kept, beside it."""
     return place.with_name(f".{place.name}.previous")
 
 
-def packers_note(kind: InstallationKind, version: str) -> bytes:
+def encode_note(kind: InstallationKind, version: str) -> bytes:
     """Return what a packer writes into `NOTE`."""
-    return msgspec.json.encode(Note(kind=kind, version=version)) + b"\n"
+    return msgspec.json.encode(PackerNote(kind=kind, version=version)) + b"\n"
 
 
-def bundle(running: Path) -> Path:
+def bundle_folder(running: Path) -> Path:
     """Return what a person sees of a frozen application: on macOS the .app around it, else its folder."""
     return next((folder for folder in running.parents if folder.suffix == ".app"), running.parent)
 
 
-def _guessed(running: Path) -> InstallationKind:
+def _guess_kind(running: Path) -> InstallationKind:
     if sys.platform == "win32":
         return InstallationKind.EXE
     if sys.platform == "darwin":
@@ -84,9 +84,9 @@ def _guessed(running: Path) -> InstallationKind:
     return InstallationKind.DEB if running.is_relative_to("/usr") else InstallationKind.ARCHIVE
 
 
-def _unfrozen() -> Installation:
+def _python_installation() -> AppInstallation:
     if (_ROOT / "pyproject.toml").is_file():
-        return Installation(kind=InstallationKind.SOURCE, place=_ROOT, command=_COMMANDS["source"])
+        return AppInstallation(kind=InstallationKind.SOURCE, place=_ROOT, command=_COMMANDS["source"])
     parts = Path(sys.prefix).parts
     tool = next((tool for tool in ("uv", "pipx") if tool in parts), "pip")
-    return Installation(kind=InstallationKind.WHEEL, place=Path(sys.prefix), command=_COMMANDS[tool])
+    return AppInstallation(kind=InstallationKind.WHEEL, place=Path(sys.prefix), command=_COMMANDS[tool])

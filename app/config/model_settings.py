@@ -21,25 +21,25 @@ class ModelSettingsFile:
     def __init__(self, file: Path | None = None) -> None:
         self._file = file
         self.problems: list[str] = []
-        self._kept = {} if file is None else self._read(file)
+        self._settings = {} if file is None else self._read_file(file)
 
-    def of(self, model: str) -> ModelSettings:
+    def settings_of(self, model: str) -> ModelSettings:
         """Return what was set for a model."""
-        return self._kept.get(model, _NOTHING)
+        return self._settings.get(model, _NOTHING)
 
-    def all(self) -> dict[str, ModelSettings]:
+    def all_settings(self) -> dict[str, ModelSettings]:
         """Return what was set for every model that anything was set for."""
-        return dict(sorted(self._kept.items()))
+        return dict(sorted(self._settings.items()))
 
-    def change(self, model: str, settings: ModelSettings) -> None:
+    def change_settings(self, model: str, settings: ModelSettings) -> None:
         """Set what counts for a model. Raises StorageFault, and changes nothing, if it cannot be written."""
-        kept = {**self._kept, model: settings}
-        kept = {name: one for name, one in kept.items() if one != _NOTHING}
+        changed = {**self._settings, model: settings}
+        changed = {name: entry for name, entry in changed.items() if entry != _NOTHING}
         if self._file is not None:
-            self._write(self._file, model, settings)
-        self._kept = kept
+            self._write_file(self._file, model, settings)
+        self._settings = changed
 
-    def _read(self, file: Path) -> dict[str, ModelSettings]:
+    def _read_file(self, file: Path) -> dict[str, ModelSettings]:
         try:
             tables = tomlkit.parse(file.read_text(encoding="utf-8")).unwrap()
         except FileNotFoundError:
@@ -47,9 +47,13 @@ class ModelSettingsFile:
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             self.problems.append(f"{file.name} cannot be read and is ignored: {error}")
             return {}
-        return {name: one for name, table in tables.items() if (one := self._checked(name, table)) is not None}
+        return {
+            name: parsed_table
+            for name, table in tables.items()
+            if (parsed_table := self._parse_table(name, table)) is not None
+        }
 
-    def _checked(self, model: str, table: object) -> ModelSettings | None:
+    def _parse_table(self, model: str, table: object) -> ModelSettings | None:
         try:
             return msgspec.convert(table, ModelSettings)
         except msgspec.ValidationError as error:
@@ -57,7 +61,7 @@ class ModelSettingsFile:
             return None
 
     @staticmethod
-    def _write(file: Path, model: str, settings: ModelSettings) -> None:
+    def _write_file(file: Path, model: str, settings: ModelSettings) -> None:
         try:
             document = tomlkit.parse(file.read_text(encoding="utf-8")) if file.exists() else tomlkit.document()
             document.pop(model, None)

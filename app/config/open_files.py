@@ -9,22 +9,22 @@ import sys
 MANY = 65_536
 
 
-def allow_many() -> int | None:
+def raise_open_file_limit() -> int | None:
     """Raise the limit as far as the system lets us, at most to `MANY`; return what it is, None if there is none."""
     if sys.platform == "win32":
         return None
     import resource  # noqa: PLC0415 -- Windows has none, and needs none
 
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = MANY if hard == resource.RLIM_INFINITY else min(hard, MANY)
-    if soft == resource.RLIM_INFINITY or soft >= wanted:
+    target = MANY if hard == resource.RLIM_INFINITY else min(hard, MANY)
+    if soft == resource.RLIM_INFINITY or soft >= target:
         return soft
-    for limit in (wanted, _MACOS_MOST):
+    for limit in (target, _MACOS_MOST):
         try:
-            resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, wanted), hard))
+            resource.setrlimit(resource.RLIMIT_NOFILE, (min(limit, target), hard))
         except (OSError, ValueError):
             continue
-        return min(limit, wanted)
+        return min(limit, target)
     return soft
 
 

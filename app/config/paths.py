@@ -1,6 +1,6 @@
 """Where Roundhouse keeps things: one answer per platform, movable as a whole with `ROUNDHOUSE_HOME`.
 
-Nothing is created by asking; `Paths.create()` makes the folders, private to the user.
+Nothing is created by asking; `Paths.create_folders()` makes the folders, private to the user.
 """
 
 import os
@@ -99,7 +99,7 @@ class Paths:
         """One file per live engine process, so that the next start can reap orphans."""
         return self.state / "engines"
 
-    def create(self) -> None:
+    def create_folders(self) -> None:
         """Make the folders, readable by their owner only."""
         for folder in (self.config, self.data, self.state, self.logs, self.models, self.engine_records):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -111,17 +111,17 @@ def default_paths() -> Paths:
     if home:
         base = Path(home).expanduser().resolve()
         return Paths(config=base / "config", data=base / "data", state=base / "state", logs=base / "logs")
-    dirs = platformdirs.PlatformDirs(APP, appauthor=False)
+    platform_dirs = platformdirs.PlatformDirs(APP, appauthor=False)
     return Paths(
-        config=Path(dirs.user_config_dir),
-        data=Path(dirs.user_data_dir),
-        state=Path(dirs.user_state_dir) / "run",
-        logs=Path(dirs.user_log_dir),
+        config=Path(platform_dirs.user_config_dir),
+        data=Path(platform_dirs.user_data_dir),
+        state=Path(platform_dirs.user_state_dir) / "run",
+        logs=Path(platform_dirs.user_log_dir),
         shared_hub=hub_cache(),
     )
 
 
-def expanded(path: str | Path) -> Path:
+def expand_path(path: str | Path) -> Path:
     """Return a path with the home folder for a leading ~; as it is, where ~name is nobody here."""
     try:
         return Path(path).expanduser()

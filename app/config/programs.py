@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from app.config.environment import appimage
-from app.config.installation import previous_of, this_installation
+from app.config.environment import current_appimage
+from app.config.installation import previous_path, this_installation
 from app.core.updates import InstallationKind
 
 PACKAGE = "roundhouse_ai"
@@ -21,7 +21,7 @@ UV_VARIABLE = "ROUNDHOUSE_UV"
 """Names the uv to use, where the one that comes with Roundhouse will not do."""
 
 
-def command(module: str, *arguments: str) -> list[str]:
+def module_command(module: str, *arguments: str) -> list[str]:
     """Return the argv that runs `module` (e.g. "app.gateway") with this interpreter.
 
     `-P` keeps the folder we are started in off the import path: people's projects often have a folder called `app`.
@@ -43,36 +43,36 @@ def own_program() -> list[str]:
     return [str(running)]
 
 
-def lasting_command(module: str) -> list[str]:
+def standalone_command(module: str) -> list[str]:
     """Return the argv for a program of ours that may outlive this one.
 
     An AppImage's files are there for as long as what was started from it: whatever goes on afterwards starts it anew.
     """
-    image = _image()
-    return command(module) if image is None else [str(image), "-P", "-m", module]
+    image = _current_image()
+    return module_command(module) if image is None else [str(image), "-P", "-m", module]
 
 
-def _image() -> Path | None:
-    return appimage() if getattr(sys, "frozen", False) else None
+def _current_image() -> Path | None:
+    return current_appimage() if getattr(sys, "frozen", False) else None
 
 
 def window_command() -> list[str]:
     """Return the argv that opens the window: frozen, the executable a desktop starts, which needs no terminal."""
-    image = _image()
+    image = _current_image()
     if image is not None:
         return [str(image)]
     if not getattr(sys, "frozen", False):
-        return command("app.gui")
+        return module_command("app.gui")
     running = Path(sys.executable)
     return [str(running.with_name("roundhouse-window" + running.suffix))]
 
 
-def how_to_remove() -> str:
+def removal_instructions() -> str:
     """Return how the program itself is removed, in a sentence: the way it came."""
-    found = this_installation()
-    previous = previous_of(found.place)
-    kept = f" The version before it is {previous}; remove that too." if previous.exists() else ""
-    return _REMOVAL[found.kind].format(place=found.place) + kept
+    installation = this_installation()
+    previous = previous_path(installation.place)
+    previous_note = f" The version before it is {previous}; remove that too." if previous.exists() else ""
+    return _REMOVAL[installation.kind].format(place=installation.place) + previous_note
 
 
 _REMOVAL = {
@@ -91,12 +91,12 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**os.environ, **(extra or {})}
 
 
-def become(module: str, *, extra: Mapping[str, str] | None = None) -> NoReturn:
+def exec_module(module: str, *, extra: Mapping[str, str] | None = None) -> NoReturn:
     """Turn this process into another program of ours; the caller's terminal sees its exit code.
 
     On Windows, where exec would hand the prompt back at once, wait for it as a child instead.
     """
-    argv, environment = command(module), child_environment(extra)
+    argv, environment = module_command(module), child_environment(extra)
     if sys.platform == "win32":
         sys.exit(subprocess.call(argv, env=environment))
     os.execve(argv[0], argv, environment)  # noqa: S606 -- our own program, argv as a list
@@ -109,19 +109,19 @@ def uv_program() -> Path | None:
     PATH.
     """
     name = "uv.exe" if sys.platform == "win32" else "uv"
-    named = os.environ.get(UV_VARIABLE)
+    variable = os.environ.get(UV_VARIABLE)
     root = Path(__file__).resolve().parents[2]
     beside = (Path(sys.executable).parent / name, root / name, root / ".uv" / "bin" / name)
     on_path = shutil.which("uv")
-    candidates = [Path(named)] if named else [*beside, *([Path(on_path)] if on_path else [])]
+    candidates = [Path(variable)] if variable else [*beside, *([Path(on_path)] if on_path else [])]
     return next((path for path in candidates if path.is_file()), None)
 
 
-def found_program(name: str) -> str:
+def find_program(name: str) -> str:
     """Return the whole path of a program of the system's; empty where there is none on PATH."""
     return shutil.which(name) or ""
 
 
-def program_in(folder: Path) -> Path:
+def program_inside(folder: Path) -> Path:
     """Return the executable that understands `-P -m module` in a frozen application's folder."""
     return folder / ("roundhouse.exe" if sys.platform == "win32" else "roundhouse")

@@ -11,22 +11,22 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
-from app.config.table import BY_NAME, SETTINGS, Kind, Setting
+from app.config.table import BY_NAME, SETTINGS, Setting, SettingKind
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.settings import SettingInfo, SettingValue
 
-_TYPES: dict[Kind, tuple[type, ...]] = {
-    Kind.BOOL: (bool,),
-    Kind.INT: (int,),
-    Kind.FLOAT: (float, int),
-    Kind.TEXT: (str,),
-    Kind.CHOICE: (str,),
-    Kind.LIST: (list,),
+_TYPES: dict[SettingKind, tuple[type, ...]] = {
+    SettingKind.BOOL: (bool,),
+    SettingKind.INT: (int,),
+    SettingKind.FLOAT: (float, int),
+    SettingKind.TEXT: (str,),
+    SettingKind.CHOICE: (str,),
+    SettingKind.LIST: (list,),
 }
 _WORDS = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
 
 
-class Settings:
+class SettingsStore:
     """The present value of every row of the table. One owner: the gateway."""
 
     def __init__(self, file: Path, environ: Mapping[str, str] | None = None) -> None:
@@ -35,67 +35,69 @@ class Settings:
         self.problems: list[str] = []
         self._from_file = self._read_file()
         self._from_environment = self._read_environment()
-        self._present = self._merge()
+        self._present = self._merge_sources()
 
     def get(self, name: str) -> SettingValue:
         """Return a setting's present value. Raises NotFound for a name the table lacks."""
-        return self._present[name] if name in self._present else self._present[find(name).name]
+        return self._present[name] if name in self._present else self._present[find_setting(name).name]
 
     def is_chosen(self, name: str) -> bool:
         """Tell whether somebody chose a value, rather than the default counting."""
-        row = find(name)
+        row = find_setting(name)
         return row.name in self._from_environment or row.name in self._from_file
 
-    def integer(self, name: str) -> int:
+    def get_int(self, name: str) -> int:
         """Return a setting of kind INT."""
         value = self.get(name)
         assert isinstance(value, int)  # noqa: S101 -- the table's kind guarantees it
         return value
 
-    def text(self, name: str) -> str:
+    def get_text(self, name: str) -> str:
         """Return a setting of kind TEXT or CHOICE."""
         value = self.get(name)
         assert isinstance(value, str)  # noqa: S101 -- the table's kind guarantees it
         return value
 
-    def flag(self, name: str) -> bool:
+    def get_flag(self, name: str) -> bool:
         """Return a setting of kind BOOL."""
         return (self._present[name] if name in self._present else self.get(name)) is True
 
-    def items(self, name: str) -> list[str]:
+    def get_list(self, name: str) -> list[str]:
         """Return a setting of kind LIST."""
         value = self.get(name)
         assert isinstance(value, list)  # noqa: S101 -- the table's kind guarantees it
         return value
 
-    def describe(self) -> list[SettingInfo]:
+    def describe_all(self) -> list[SettingInfo]:
         """Return every row with its value and what set it, in table order."""
-        return [self._describe(row) for row in SETTINGS]
+        return [self._describe_row(row) for row in SETTINGS]
 
-    def change(self, changes: Mapping[str, SettingValue | None]) -> list[str]:
+    def change_values(self, changes: Mapping[str, SettingValue | None]) -> list[str]:
         """Set or, with None, reset settings, all or none, and write the file. Return the names that changed.
 
         Raises NotFound, BadRequest or Conflict before anything is written; StorageFault if writing fails.
         """
-        checked = {find(name).name: self._accept(find(name), value) for name, value in changes.items()}
+        checked = {
+            find_setting(name).name: self._accept_value(find_setting(name), value) for name, value in changes.items()
+        }
         before = {name: self.get(name) for name in checked}
         merged = {**self._from_file, **checked}
-        self._write(checked)
+        self._write_file(checked)
         self._from_file = {name: value for name, value in merged.items() if value is not None}
-        self._present = self._merge()
+        self._present = self._merge_sources()
         return [name for name, old in before.items() if self.get(name) != old]
 
-    def _merge(self) -> dict[str, SettingValue]:
+    def _merge_sources(self) -> dict[str, SettingValue]:
         return {row.name: row.default for row in SETTINGS} | self._from_file | self._from_environment
 
-    def _accept(self, row: Setting, value: SettingValue | None) -> SettingValue | None:
+    def _accept_value(self, row: Setting, value: SettingValue | None) -> SettingValue | None:
         if row.name in self._from_environment:
             raise Conflict(
                 f"{row.title} is set by the environment variable {row.variable}.", hint="Unset that variable first."
             )
-        return None if value is None else validated(row, value)
+        return None if value is None else validate_setting(row, value)
 
-    def _describe(self, row: Setting) -> SettingInfo:
+    def _describe_row(self, row: Setting) -> SettingInfo:
         source = "default"
         if row.name in self._from_environment:
             source = "environment"
@@ -125,25 +127,25 @@ class Settings:
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             self.problems.append(f"{self._file.name} cannot be read and is ignored: {error}")
             return {}
-        return self._checked({f"{section}.{key}": value for section, key, value in _flatten(document)})
+        return self._check_values({f"{section}.{key}": value for section, key, value in _flatten_sections(document)})
 
     def _read_environment(self) -> dict[str, SettingValue]:
-        found = {row.name: self._environ[row.variable] for row in SETTINGS if row.variable in self._environ}
-        return self._checked({name: parsed(BY_NAME[name], text) for name, text in found.items()})
+        texts = {row.name: self._environ[row.variable] for row in SETTINGS if row.variable in self._environ}
+        return self._check_values({name: parse_setting(BY_NAME[name], text) for name, text in texts.items()})
 
-    def _checked(self, values: Mapping[str, object]) -> dict[str, SettingValue]:
-        kept: dict[str, SettingValue] = {}
+    def _check_values(self, values: Mapping[str, object]) -> dict[str, SettingValue]:
+        accepted: dict[str, SettingValue] = {}
         for name, value in values.items():
             try:
-                row = find(name)
-                kept[row.name] = validated(row, value)
+                row = find_setting(name)
+                accepted[row.name] = validate_setting(row, value)
             except (NotFound, BadRequest) as error:
                 self.problems.append(f"{name} is ignored: {error}")
-        return kept
+        return accepted
 
-    def _write(self, changes: Mapping[str, SettingValue | None]) -> None:
+    def _write_file(self, changes: Mapping[str, SettingValue | None]) -> None:
         try:
-            document = self._document()
+            document = self._read_document()
             for name, value in changes.items():
                 section, _, key = name.partition(".")
                 table = document.setdefault(section, tomlkit.table())
@@ -162,14 +164,14 @@ class Settings:
                 f"The settings could not be saved: {error}.", hint=f"Check the file {self._file} and its disk."
             ) from error
 
-    def _document(self) -> tomlkit.TOMLDocument:
+    def _read_document(self) -> tomlkit.TOMLDocument:
         try:
             return tomlkit.parse(self._file.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return tomlkit.document()
 
 
-def find(name: str) -> Setting:
+def find_setting(name: str) -> Setting:
     """Return the row called `name`, now or formerly. Raises NotFound."""
     try:
         return BY_NAME[name]
@@ -177,33 +179,35 @@ def find(name: str) -> Setting:
         raise NotFound(f"There is no setting called {name!r}.", hint="`roundhouse settings` lists them.") from None
 
 
-def parsed(row: Setting, text: str) -> object:
+def parse_setting(row: Setting, text: str) -> object:
     """Turn what was typed or exported into the row's type; text that does not fit is returned as it is."""
-    if row.kind is Kind.BOOL:
+    if row.kind is SettingKind.BOOL:
         return _WORDS.get(text.strip().lower(), text)
-    if row.kind is Kind.LIST:
+    if row.kind is SettingKind.LIST:
         return [part.strip() for part in text.split(row.separator) if part.strip()]
-    if row.kind in (Kind.INT, Kind.FLOAT):
+    if row.kind in (SettingKind.INT, SettingKind.FLOAT):
         try:
-            return int(text) if row.kind is Kind.INT else float(text)
+            return int(text) if row.kind is SettingKind.INT else float(text)
         except ValueError:
             return text
     return text
 
 
-def validated(row: Setting, value: object) -> SettingValue:
+def validate_setting(row: Setting, value: object) -> SettingValue:
     """Return `value` if the row allows it. Raises BadRequest with a sentence that names the setting."""
-    is_right_type = isinstance(value, _TYPES[row.kind]) and (row.kind is Kind.BOOL or not isinstance(value, bool))
+    is_right_type = isinstance(value, _TYPES[row.kind]) and (
+        row.kind is SettingKind.BOOL or not isinstance(value, bool)
+    )
     if not is_right_type or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
-        raise BadRequest(f"{row.title} ({row.name}) takes {_expected(row)}, not {value!r}.")
+        raise BadRequest(f"{row.title} ({row.name}) takes {_describe_type(row)}, not {value!r}.")
     accepted: SettingValue = value  # type: ignore[assignment]  # checked against the table on the lines above
-    problem = _out_of_range(row, accepted) or row.check(accepted)
+    problem = _range_problem(row, accepted) or row.check(accepted)
     if problem:
         raise BadRequest(problem)
     return accepted
 
 
-def _out_of_range(row: Setting, value: SettingValue) -> str:
+def _range_problem(row: Setting, value: SettingValue) -> str:
     if row.choices and value not in row.choices:
         return f"{row.title} ({row.name}) must be one of {', '.join(row.choices)}, not {value!r}."
     if isinstance(value, (int, float)) and not isinstance(value, bool):
@@ -213,17 +217,17 @@ def _out_of_range(row: Setting, value: SettingValue) -> str:
     return ""
 
 
-def _expected(row: Setting) -> str:
+def _describe_type(row: Setting) -> str:
     words = {
-        Kind.BOOL: "true or false",
-        Kind.INT: "a whole number",
-        Kind.FLOAT: "a number",
-        Kind.LIST: "a list of strings",
+        SettingKind.BOOL: "true or false",
+        SettingKind.INT: "a whole number",
+        SettingKind.FLOAT: "a number",
+        SettingKind.LIST: "a list of strings",
     }
     return words.get(row.kind, "text")
 
 
-def _flatten(document: Mapping[str, object]) -> list[tuple[str, str, object]]:
+def _flatten_sections(document: Mapping[str, object]) -> list[tuple[str, str, object]]:
     return [
         (section, key, value)
         for section, table in document.items()

@@ -1,6 +1,6 @@
 """Every tool there is an answer for, in the order they are listed. Adding one is a file in `tools` and a line here."""
 
-from app.connect.tool import Tool
+from app.connect.tool import ClientTool
 from app.connect.tools.aider import AIDER
 from app.connect.tools.by_hand import CLINE, JETBRAINS, OPEN_WEBUI, ROO_CODE
 from app.connect.tools.claude_code import CLAUDE_CODE
@@ -12,7 +12,7 @@ from app.connect.tools.vscode import VSCODE
 from app.connect.tools.zed import ZED
 from app.core.errors import NotFound
 
-TOOLS: tuple[Tool, ...] = (
+TOOLS: tuple[ClientTool, ...] = (
     CONTINUE,
     CLINE,
     ROO_CODE,
@@ -28,17 +28,19 @@ TOOLS: tuple[Tool, ...] = (
 )
 
 
-def tool_named(name: str) -> Tool:
+def find_tool(name: str) -> ClientTool:
     """Return the tool of an id or a name, whatever its case; what only one begins with is enough. Raises NotFound."""
-    wanted = name.casefold()
+    folded_name = name.casefold()
     for tool in TOOLS:
-        if wanted in (tool.id, tool.name.casefold()):
+        if folded_name in (tool.id, tool.name.casefold()):
             return tool
-    begun = [
-        tool for tool in TOOLS if wanted and (tool.id.startswith(wanted) or tool.name.casefold().startswith(wanted))
+    matches = [
+        tool
+        for tool in TOOLS
+        if folded_name and (tool.id.startswith(folded_name) or tool.name.casefold().startswith(folded_name))
     ]
-    if len(begun) == 1:
-        return begun[0]
+    if len(matches) == 1:
+        return matches[0]
     raise NotFound(
         f"No tool is called {name!r}.",
         hint="There are " + ", ".join(tool.id for tool in TOOLS) + ".",

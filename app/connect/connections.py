@@ -9,13 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.config.home import Home
-from app.connect.catalogue import TOOLS, tool_named
+from app.connect.catalogue import TOOLS, find_tool
 from app.connect.differences import difference
-from app.connect.documents import Format, edited
-from app.connect.files import Present, look, make_folders, remove, remove_folders, write
-from app.connect.places import Unreadable, strings
-from app.connect.records import Record, Records
-from app.connect.tool import Tool, Wiring
+from app.connect.documents import DocumentFormat, edit_document
+from app.connect.files import FileState, make_folders, read_file_state, remove_file, remove_folders, write_file
+from app.connect.places import UnreadableSettings, collect_strings
+from app.connect.records import WiringRecord, WiringRecords
+from app.connect.tool import ClientTool, WiringTarget
 from app.core.errors import Conflict, RoundhouseError
 from app.core.tools import ToolChange, ToolInfo
 
@@ -23,66 +23,68 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class _Plan:
+class _WiringPlan:
     """A tool's file, its text to be, and the record by which it is as we left it, if it is."""
 
-    present: Present
+    present: FileState
     text: str
-    record: Record | None
+    record: WiringRecord | None
 
     @property
     def is_needed(self) -> bool:
         return self.text != self.present.text
 
 
-class Connections:
+class ToolConnections:
     """Reads and writes below `home`; keeps copies and records in `folder`. Safe to call from several threads."""
 
     def __init__(self, home: Home, folder: Path) -> None:
-        self._home, self._records = home, Records(folder)
+        self._home, self._records = home, WiringRecords(folder)
 
-    def listed(self, base: str) -> list[ToolInfo]:
+    def list_tools(self, base: str) -> list[ToolInfo]:
         """Return every tool, those found first, with how it stands towards the endpoint at `base`."""
-        infos = [self._info(tool, base) for tool in TOOLS]
+        infos = [self._tool_info(tool, base) for tool in TOOLS]
         return sorted(infos, key=lambda info: not info.found)
 
-    def wired_to(self, name: str) -> str:
+    def current_model(self, name: str) -> str:
         """Return the model a tool is wired to as far as its file is as we left it, else nothing. Raises NotFound."""
-        tool = tool_named(name)
-        record = self._records.of(tool.id)
+        tool = find_tool(name)
+        record = self._records.read_record(tool.id)
         is_as_left = (
-            tool.file is not None and record is not None and self._is_as_left(record, look(tool.file(self._home)))
+            tool.file is not None
+            and record is not None
+            and self._is_as_left(record, read_file_state(tool.file(self._home)))
         )
         return record.model if record is not None and is_as_left else ""
 
-    def preview(self, name: str, wiring: Wiring) -> ToolChange:
+    def preview(self, name: str, wiring: WiringTarget) -> ToolChange:
         """Return what `connect` would do. Raises NotFound or Unreadable."""
-        tool = tool_named(name)
+        tool = find_tool(name)
         if tool.file is None:
-            return _by_hand(tool, wiring)
-        return _change(tool, self._plan(tool, wiring), wiring.model, is_written=False)
+            return _manual_change(tool, wiring)
+        return _describe_change(tool, self._make_plan(tool, wiring), wiring.model, is_written=False)
 
-    def connect(self, name: str, wiring: Wiring) -> ToolChange:
+    def connect(self, name: str, wiring: WiringTarget) -> ToolChange:
         """Wire a tool. Doing it twice changes nothing. Raises NotFound, Unreadable, Conflict or EnvironmentFault."""
-        tool = tool_named(name)
+        tool = find_tool(name)
         if tool.file is None:
-            return _by_hand(tool, wiring)
+            return _manual_change(tool, wiring)
         with _ONE_AT_A_TIME:
-            plan = self._plan(tool, wiring)
+            plan = self._make_plan(tool, wiring)
             if plan.is_needed:
-                self._write(tool, plan, wiring.model)
-        return _change(tool, plan, wiring.model, is_written=plan.is_needed)
+                self._write_plan(tool, plan, wiring.model)
+        return _describe_change(tool, plan, wiring.model, is_written=plan.is_needed)
 
     def undo(self, name: str) -> ToolChange:
         """Put a tool's file back as it was, byte for byte. Raises Conflict if it is not as it was left."""
-        tool = tool_named(name)
+        tool = find_tool(name)
         with _ONE_AT_A_TIME:
-            record = self._records.of(tool.id)
+            record = self._records.read_record(tool.id)
             if record is None:
                 raise Conflict(f"{tool.name} was not connected by Roundhouse.", code="tool_not_wired")
-            present = look(Path(record.file))
-            before, after = self._kept(tool, record)
-            diff = difference(record.file, _text(present.data), _text(before))
+            present = read_file_state(Path(record.file))
+            before, after = self._read_copies(tool, record)
+            diff = difference(record.file, _decode_text(present.data), _decode_text(before))
             if present.data != before:
                 _expect_untouched(tool, record, present, after)
                 _put_back(present, before, record)
@@ -91,13 +93,13 @@ class Connections:
             id=tool.id, name=tool.name, file=record.file, diff=diff, is_written=bool(diff), afterwards=tool.afterwards
         )
 
-    def _info(self, tool: Tool, base: str) -> ToolInfo:
-        file, record = tool.file(self._home) if tool.file else None, self._records.of(tool.id)
+    def _tool_info(self, tool: ClientTool, base: str) -> ToolInfo:
+        file, record = tool.file(self._home) if tool.file else None, self._records.read_record(tool.id)
         model, wired, problem = "", False, ""
         if file is not None and tool.form is not None:
             try:
-                present = look(file)
-                wired = _names(base, tool.form, present.text)
+                present = read_file_state(file)
+                wired = _has_endpoint(base, tool.form, present.text)
                 model = record.model if record and self._is_as_left(record, present) else ""
                 problem = tool.refusal(self._home)
             except RoundhouseError as error:
@@ -113,54 +115,54 @@ class Connections:
             problem=problem,
         )
 
-    def _plan(self, tool: Tool, wiring: Wiring) -> _Plan:
+    def _make_plan(self, tool: ClientTool, wiring: WiringTarget) -> _WiringPlan:
         if tool.file is None or tool.form is None:
-            raise Unreadable("it has no file.")
+            raise UnreadableSettings("it has no file.")
         refusal = tool.refusal(self._home)
         if refusal:
-            raise Unreadable(refusal)
-        present, record = look(tool.file(self._home)), self._records.of(tool.id)
+            raise UnreadableSettings(refusal)
+        present, record = read_file_state(tool.file(self._home)), self._records.read_record(tool.id)
         if record is None or not self._is_as_left(record, present):
-            return _Plan(present, edited(tool.form, present.text, tool.changes(wiring)), None)
+            return _WiringPlan(present, edit_document(tool.form, present.text, tool.changes(wiring)), None)
         # From what was there before us, so that a change of models leaves none of the old ones behind.
-        start = _text(self._kept(tool, record)[0])
-        return _Plan(present, edited(tool.form, start, tool.changes(wiring)), record)
+        start = _decode_text(self._read_copies(tool, record)[0])
+        return _WiringPlan(present, edit_document(tool.form, start, tool.changes(wiring)), record)
 
-    def _write(self, tool: Tool, plan: _Plan, model: str) -> None:
+    def _write_plan(self, tool: ClientTool, plan: _WiringPlan, model: str) -> None:
         present, data, old = plan.present, plan.text.encode(), plan.record
         made = [] if old else make_folders(present.path.parent)
-        record = Record(
+        record = WiringRecord(
             file=str(present.path),
-            before=old.before if old else self._records.keep(tool.id, present.data),
-            after=self._records.keep(tool.id, data),
+            before=old.before if old else self._records.keep_copy(tool.id, present.data),
+            after=self._records.keep_copy(tool.id, data),
             model=model,
             made=old.made if old else [str(folder) for folder in made],
         )
-        before = self._records.of(tool.id)
+        before = self._records.read_record(tool.id)
         try:
-            self._records.note(tool.id, record)
-            write(present, data)
+            self._records.write_record(tool.id, record)
+            write_file(present, data)
         except RoundhouseError:
             remove_folders(made)
             self._records.restore(tool.id, before)
             raise
 
-    def _is_as_left(self, record: Record, present: Present) -> bool:
+    def _is_as_left(self, record: WiringRecord, present: FileState) -> bool:
         try:
-            return str(present.path) == record.file and present.data == self._records.kept(record.after)
+            return str(present.path) == record.file and present.data == self._records.read_copy(record.after)
         except OSError:
             return False
 
-    def _kept(self, tool: Tool, record: Record) -> tuple[bytes | None, bytes | None]:
+    def _read_copies(self, tool: ClientTool, record: WiringRecord) -> tuple[bytes | None, bytes | None]:
         try:
-            return self._records.kept(record.before), self._records.kept(record.after)
+            return self._records.read_copy(record.before), self._records.read_copy(record.after)
         except OSError:
             raise Conflict(
                 f"The kept copy of {tool.name}'s settings is gone, so they were left unchanged.", code="tool_copy_gone"
             ) from None
 
 
-def _by_hand(tool: Tool, wiring: Wiring) -> ToolChange:
+def _manual_change(tool: ClientTool, wiring: WiringTarget) -> ToolChange:
     return ToolChange(
         id=tool.id,
         name=tool.name,
@@ -171,7 +173,7 @@ def _by_hand(tool: Tool, wiring: Wiring) -> ToolChange:
     )
 
 
-def _change(tool: Tool, plan: _Plan, model: str, *, is_written: bool) -> ToolChange:
+def _describe_change(tool: ClientTool, plan: _WiringPlan, model: str, *, is_written: bool) -> ToolChange:
     path = str(plan.present.path)
     return ToolChange(
         id=tool.id,
@@ -184,29 +186,29 @@ def _change(tool: Tool, plan: _Plan, model: str, *, is_written: bool) -> ToolCha
     )
 
 
-def _expect_untouched(tool: Tool, record: Record, present: Present, after: bytes | None) -> None:
+def _expect_untouched(tool: ClientTool, record: WiringRecord, present: FileState, after: bytes | None) -> None:
     if present.data != after:
         raise Conflict(
             f"{tool.name}'s settings were changed since, so they were left unchanged.",
             hint="Remove what you no longer want by hand; the changes since then are shown below.",
             code="tool_file_changed",
-            detail=difference(record.file, _text(after), _text(present.data)),
+            detail=difference(record.file, _decode_text(after), _decode_text(present.data)),
         )
 
 
-def _put_back(present: Present, before: bytes | None, record: Record) -> None:
+def _put_back(present: FileState, before: bytes | None, record: WiringRecord) -> None:
     if before is not None:
-        write(present, before)
+        write_file(present, before)
         return
-    remove(present)
+    remove_file(present)
     remove_folders([Path(folder) for folder in record.made])
 
 
-def _names(base: str, form: Format, text: str) -> bool:
+def _has_endpoint(base: str, form: DocumentFormat, text: str) -> bool:
     """Return whether a file names the endpoint, by its number or as localhost."""
     bases = {base, base.replace("127.0.0.1", "localhost")}
-    return any(value.startswith(each) for value in strings(form.parsed(text)) for each in bases if each)
+    return any(value.startswith(prefix) for value in collect_strings(form.parsed(text)) for prefix in bases if prefix)
 
 
-def _text(data: bytes | None) -> str:
+def _decode_text(data: bytes | None) -> str:
     return "" if data is None else data.decode(errors="replace")

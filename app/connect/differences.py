@@ -21,16 +21,16 @@ def difference(path: str, before: str, after: str) -> str:
     if old == new:
         return ""
     lines = difflib.unified_diff(old, new, fromfile=path, tofile=path, lineterm="")
-    return "\n".join(map(_masked, lines))
+    return "\n".join(map(_mask_line, lines))
 
 
-def _masked(line: str) -> str:
+def _mask_line(line: str) -> str:
     if line.startswith(("---", "+++", "@@")):
         return line
-    return _SIGN.sub(_MASK, _SECRET.sub(_hidden, line))
+    return _SIGN.sub(_MASK, _SECRET.sub(_mask_match, line))
 
 
-def _hidden(match: re.Match[str]) -> str:
+def _mask_match(match: re.Match[str]) -> str:
     if match[3] in _NOT_SECRET or match[3].isdigit():
         return match[0]
     return match[1] + match[2] + _MASK

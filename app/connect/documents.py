@@ -10,11 +10,11 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from app.connect import json_text, yaml_text
-from app.connect.places import Change, Plain, Step, Unreadable, found, placed
+from app.connect.places import DocumentChange, Plain, Step, UnreadableSettings, place_value, value_at
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class DocumentFormat:
     """How a kind of file is read and how one value is put into its text."""
 
     name: str
@@ -22,49 +22,49 @@ class Format:
     put: Callable[[str, Sequence[Step], Plain], str]
 
 
-def edited(form: Format, text: str, changes: Iterable[Change]) -> str:
+def edit_document(form: DocumentFormat, text: str, changes: Iterable[DocumentChange]) -> str:
     """Return `text` with the changes made. The same text comes back when all of them are there already.
 
     Raises Unreadable for a file that cannot be read, or whose result would not be exactly what was meant.
     """
     for change in changes:
         before = form.parsed(text)
-        present = found(before, change.path)
-        if same(present, change.value) or (change.is_default and present is not None):
+        present = value_at(before, change.path)
+        if is_same_value(present, change.value) or (change.is_default and present is not None):
             continue
-        meant = placed(before, change.path, change.value)
+        expected = place_value(before, change.path, change.value)
         text = form.put(text, change.path, change.value)
-        if not same(form.parsed(text), meant):
-            raise Unreadable("it is written in a way that cannot be edited without changing other parts.")
+        if not is_same_value(form.parsed(text), expected):
+            raise UnreadableSettings("it is written in a way that cannot be edited without changing other parts.")
     return text
 
 
-def same(one: object, other: object) -> bool:
+def is_same_value(first: object, second: object) -> bool:
     """Return whether two plain values are alike in type too: 1 is not true, and a number that is none is itself."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return one.keys() == other.keys() and all(same(one[key], other[key]) for key in one)
-    if isinstance(one, list) and isinstance(other, list):
-        return len(one) == len(other) and all(map(same, one, other))
-    if isinstance(one, float) and isinstance(other, float):
-        return one == other or (math.isnan(one) and math.isnan(other))
-    return type(one) is type(other) and one == other
+    if isinstance(first, dict) and isinstance(second, dict):
+        return first.keys() == second.keys() and all(is_same_value(first[key], second[key]) for key in first)
+    if isinstance(first, list) and isinstance(second, list):
+        return len(first) == len(second) and all(map(is_same_value, first, second))
+    if isinstance(first, float) and isinstance(second, float):
+        return first == second or (math.isnan(first) and math.isnan(second))
+    return type(first) is type(second) and first == second
 
 
-def _toml_parsed(text: str) -> Plain:
-    return cast("Plain", _toml(text).unwrap())
+def _toml_value(text: str) -> Plain:
+    return cast("Plain", _parse_toml(text).unwrap())
 
 
-def _toml(text: str) -> tomlkit.TOMLDocument:
+def _parse_toml(text: str) -> tomlkit.TOMLDocument:
     try:
         document = tomlkit.parse(text.lstrip("\ufeff"))
     except (TOMLKitError, ValueError, RecursionError) as error:
         line = getattr(error, "line", None)
-        raise Unreadable(f"line {line} is not TOML." if line else "it is not TOML.") from None
+        raise UnreadableSettings(f"line {line} is not TOML." if line else "it is not TOML.") from None
     return document
 
 
-def _toml_put(text: str, path: Sequence[Step], value: Plain) -> str:
-    document = _toml(text)
+def _put_toml(text: str, path: Sequence[Step], value: Plain) -> str:
+    document = _parse_toml(text)
     keys = [str(step) for step in path]
     place: tomlkit.items.AbstractTable | tomlkit.TOMLDocument = document
     for depth, key in enumerate(keys[:-1]):
@@ -72,7 +72,7 @@ def _toml_put(text: str, path: Sequence[Step], value: Plain) -> str:
             place[key] = tomlkit.table(is_super_table=depth < len(keys) - 2 or isinstance(value, dict))
         inner = place[key]
         if not isinstance(inner, tomlkit.items.AbstractTable):
-            raise Unreadable(f"`{key}` is not a table.")
+            raise UnreadableSettings(f"`{key}` is not a table.")
         place = inner
     place[keys[-1]] = value
     mark = "\ufeff" if text.startswith("\ufeff") else ""
@@ -81,6 +81,6 @@ def _toml_put(text: str, path: Sequence[Step], value: Plain) -> str:
     return re.sub(r"(?<!\r)\n", "\r\n", written) if only_crlf else written
 
 
-JSON = Format("JSON", json_text.parsed, json_text.put)
-YAML = Format("YAML", yaml_text.parsed, yaml_text.put)
-TOML = Format("TOML", _toml_parsed, _toml_put)
+JSON = DocumentFormat("JSON", json_text.parse_text, json_text.put)
+YAML = DocumentFormat("YAML", yaml_text.parse_text, yaml_text.put)
+TOML = DocumentFormat("TOML", _toml_value, _put_toml)

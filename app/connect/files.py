@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.connect.places import Unreadable
+from app.connect.places import UnreadableSettings
 from app.core.errors import Conflict, EnvironmentFault
 
 _LARGEST = 4 * 1024 * 1024
@@ -19,7 +19,7 @@ _NEW_FILE, _NEW_FOLDER = 0o600, 0o700
 
 
 @dataclass(frozen=True, slots=True)
-class Present:
+class FileState:
     """A file as it is now: where it really lies, and its bytes; None if there is none."""
 
     path: Path
@@ -32,44 +32,44 @@ class Present:
         try:
             return "" if self.data is None else self.data.decode()
         except UnicodeDecodeError:
-            raise Unreadable("it is not UTF-8 text.") from None
+            raise UnreadableSettings("it is not UTF-8 text.") from None
 
 
-def look(path: Path) -> Present:
+def read_file_state(path: Path) -> FileState:
     """Return what is at `path`. Raises Unreadable for anything but a plain file of one's own, or nothing."""
     try:
         real = path.resolve()
         if path.is_symlink() and not real.exists():
-            raise Unreadable(f"{path} is a broken link.")
+            raise UnreadableSettings(f"{path} is a broken link.")
         about = real.stat()
-        _check(real, about)
-        return Present(real, real.read_bytes(), stat.S_IMODE(about.st_mode))
+        _check_plain_file(real, about)
+        return FileState(real, real.read_bytes(), stat.S_IMODE(about.st_mode))
     except FileNotFoundError:
-        return Present(real, None)
+        return FileState(real, None)
     except (OSError, RuntimeError) as error:  # before Python 3.13, links in a circle are a RuntimeError
-        raise Unreadable(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
+        raise UnreadableSettings(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}.") from None
 
 
-def _check(real: Path, about: os.stat_result) -> None:
+def _check_plain_file(real: Path, about: os.stat_result) -> None:
     if not stat.S_ISREG(about.st_mode):
-        raise Unreadable(f"{real} is not a regular file.")
+        raise UnreadableSettings(f"{real} is not a regular file.")
     if about.st_size > _LARGEST:
-        raise Unreadable(f"{real} is too large for a settings file.")
+        raise UnreadableSettings(f"{real} is too large for a settings file.")
     if hasattr(os, "geteuid") and about.st_uid != os.geteuid():
-        raise Unreadable(f"{real} belongs to somebody else.")
+        raise UnreadableSettings(f"{real} belongs to somebody else.")
 
 
 def make_folders(folder: Path) -> list[Path]:
     """Make `folder` and those above it, private; return the ones made, the deepest last."""
     made: list[Path] = []
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    missing = [missing_folder for missing_folder in (folder, *folder.parents) if not missing_folder.exists()]
     try:
-        for each in reversed(missing):
-            each.mkdir(mode=_NEW_FOLDER)
-            made.append(each)
+        for missing_folder in reversed(missing):
+            missing_folder.mkdir(mode=_NEW_FOLDER)
+            made.append(missing_folder)
     except OSError as error:
         remove_folders(made)
-        raise _fault(folder, error) from None
+        raise _write_fault(folder, error) from None
     return made
 
 
@@ -80,12 +80,12 @@ def remove_folders(made: list[Path]) -> None:
             folder.rmdir()
 
 
-def write(before: Present, data: bytes) -> None:
+def write_file(before: FileState, data: bytes) -> None:
     """Replace a file by `data`, whole or not at all. Raises Conflict if it is not as `before` any more."""
     try:
         handle, name = tempfile.mkstemp(prefix=f".{before.path.name}.", dir=before.path.parent)
     except OSError as error:
-        raise _fault(before.path, error) from None
+        raise _write_fault(before.path, error) from None
     fresh = Path(name)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -93,40 +93,40 @@ def write(before: Present, data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         fresh.chmod(before.mode)
-        if _bytes(before.path) != before.data:
-            raise changed(before.path)
+        if _read_bytes(before.path) != before.data:
+            raise change_conflict(before.path)
         fresh.replace(before.path)
     except OSError as error:
-        raise _fault(before.path, error) from None
+        raise _write_fault(before.path, error) from None
     finally:
         fresh.unlink(missing_ok=True)
 
 
-def remove(before: Present) -> None:
+def remove_file(before: FileState) -> None:
     """Remove a file that is as `before`. Raises Conflict if it is not any more."""
-    if _bytes(before.path) != before.data:
-        raise changed(before.path)
+    if _read_bytes(before.path) != before.data:
+        raise change_conflict(before.path)
     try:
         before.path.unlink()
     except OSError as error:
-        raise _fault(before.path, error) from None
+        raise _write_fault(before.path, error) from None
 
 
-def changed(path: Path) -> Conflict:
+def change_conflict(path: Path) -> Conflict:
     """Return the error of a file that something else wrote to in between."""
     return Conflict(
         f"{path} was changed in the meantime, so it was left unchanged.", hint="Try again.", code="tool_file_changed"
     )
 
 
-def _bytes(path: Path) -> bytes | None:
+def _read_bytes(path: Path) -> bytes | None:
     try:
         return path.read_bytes()
     except FileNotFoundError:
         return None
 
 
-def _fault(path: Path, error: OSError) -> EnvironmentFault:
+def _write_fault(path: Path, error: OSError) -> EnvironmentFault:
     return EnvironmentFault(
         f"{path} could not be written: {error.strerror or error}.",
         hint="Nothing was changed. Check that the disk has space and that the folder belongs to you.",

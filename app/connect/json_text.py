@@ -9,7 +9,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.connect.places import Item, Plain, Step, Unreadable, expect_list, expect_members, is_item, nested
+from app.connect.places import (
+    ListEntry,
+    Plain,
+    Step,
+    UnreadableSettings,
+    expect_list,
+    expect_members,
+    is_item,
+    wrap_in_path,
+)
 
 _SPACE = re.compile(r"(?:[\ufeff \t\r\n]+|//[^\n]*|/\*.*?\*/)*", re.DOTALL)
 _STRING = re.compile(r'"(?:[^"\\\x00-\x1f]|\\.)*"')
@@ -19,51 +28,51 @@ _DEEPEST = 100
 
 
 @dataclass(slots=True)
-class Node:
+class JsonNode:
     """A value and where it stands. `keys` are the names of `children` in an object; `last` ends the last child."""
 
     start: int
     end: int = 0
     value: Plain = None
-    children: list["Node"] = field(default_factory=list)
+    children: list["JsonNode"] = field(default_factory=list)
     keys: list[str] = field(default_factory=list)
     has_comma: bool = False
     """Whether a comma follows the last child."""
 
 
-def parsed(text: str) -> Plain:
+def parse_text(text: str) -> Plain:
     """Return what the text says; None for an empty one. Raises Unreadable."""
-    node = _root(text)
+    node = _parse_root(text)
     return None if node is None else node.value
 
 
 def put(text: str, path: Sequence[Step], value: Plain) -> str:
     """Return `text` with `value` at `path`. Raises Unreadable."""
-    root = _root(text)
+    root = _parse_root(text)
     if root is None:
         lead = text.rstrip()
         return (
             (lead + _newline(text) if lead.strip("\ufeff") else lead)
-            + _rendered(nested(path, value), "", text)
+            + _render_value(wrap_in_path(path, value), "", text)
             + _newline(text)
         )
     node = root
     for depth, step in enumerate(path):
         if node.value is None:
-            value = nested(path[depth:], value)
+            value = wrap_in_path(path[depth:], value)
             break
         child = _child(node, step)
         if child is None:
-            missing = nested(path[depth + 1 :], value)
-            return _inserted(text, node, step if isinstance(step, str) else "", missing)
+            missing = wrap_in_path(path[depth + 1 :], value)
+            return _insert_value(text, node, step if isinstance(step, str) else "", missing)
         node = child
     if node.value == value and type(node.value) is type(value):
         return text
-    return text[: node.start] + _rendered(value, _indent_at(text, node.start), text) + text[node.end :]
+    return text[: node.start] + _render_value(value, _indent_at(text, node.start), text) + text[node.end :]
 
 
-def _child(node: Node, step: Step) -> Node | None:
-    if isinstance(step, Item):
+def _child(node: JsonNode, step: Step) -> JsonNode | None:
+    if isinstance(step, ListEntry):
         expect_list(node.value)
         return next((child for child in node.children if is_item(child.value, step)), None)
     expect_members(node.value, step)
@@ -73,14 +82,14 @@ def _child(node: Node, step: Step) -> Node | None:
     )
 
 
-def _inserted(text: str, node: Node, key: str, value: Plain) -> str:
+def _insert_value(text: str, node: JsonNode, key: str, value: Plain) -> str:
     """Return `text` with one more member or item at the end of `node`."""
     close = node.end - 1
     is_flat = "\n" not in text[node.start : node.end] and bool(node.children)
     outer = _indent_at(text, node.start)
     inner = _indent_at(text, node.children[-1].start) if node.children and not is_flat else outer + _unit(text)
     written = (json.dumps(key, ensure_ascii=False) + ": " if key else "") + (
-        json.dumps(value, ensure_ascii=False) if is_flat else _rendered(value, inner, text)
+        json.dumps(value, ensure_ascii=False) if is_flat else _render_value(value, inner, text)
     )
     last = node.children[-1].end if node.children else node.start + 1
     kept = _before_close(text, last, close)
@@ -98,7 +107,7 @@ def _before_close(text: str, last: int, close: int) -> int:
     return last + len(text[last:close].rstrip())
 
 
-def _rendered(value: Plain, indent: str, text: str) -> str:
+def _render_value(value: Plain, indent: str, text: str) -> str:
     lines = json.dumps(value, indent=_unit(text), ensure_ascii=False).split("\n")
     return (_newline(text) + indent).join(lines)
 
@@ -119,13 +128,13 @@ def _newline(text: str) -> str:
     return "\r\n" if "\r\n" in text else "\n"
 
 
-def _root(text: str) -> Node | None:
+def _parse_root(text: str) -> JsonNode | None:
     at = _skip(text, 0)
     if at == len(text):
         return None
-    node = _value(text, at, 0)
+    node = _parse_value(text, at, 0)
     if _skip(text, node.end) != len(text):
-        raise Unreadable(f"line {_line(text, node.end)} is not JSON.")
+        raise UnreadableSettings(f"line {_line(text, node.end)} is not JSON.")
     return node
 
 
@@ -134,26 +143,30 @@ def _skip(text: str, at: int) -> int:
     return match.end() if match else at
 
 
-def _value(text: str, at: int, depth: int) -> Node:
+def _parse_value(text: str, at: int, depth: int) -> JsonNode:
     opened = text[at : at + 1]
     if opened in ("{", "[") and depth < _DEEPEST:
         return _container(text, at, depth, is_object=opened == "{")
     match = _STRING.match(text, at) or _WORD.match(text, at)
     try:
-        return Node(at, match.end(), json.loads(match[0], parse_constant=_refuse)) if match else _wrong(text, at)
+        return (
+            JsonNode(at, match.end(), json.loads(match[0], parse_constant=_refuse))
+            if match
+            else _raise_unreadable(text, at)
+        )
     except ValueError:
-        return _wrong(text, at)
+        return _raise_unreadable(text, at)
 
 
-def _container(text: str, at: int, depth: int, *, is_object: bool) -> Node:
-    node, close = Node(at), "}" if is_object else "]"
+def _container(text: str, at: int, depth: int, *, is_object: bool) -> JsonNode:
+    node, close = JsonNode(at), "}" if is_object else "]"
     at = _skip(text, at + 1)
     while text[at : at + 1] != close:
         if node.children and not node.has_comma:
-            _wrong(text, at)
+            _raise_unreadable(text, at)
         if is_object:
-            at = _key(text, at, node)
-        child = _value(text, at, depth + 1)
+            at = _parse_key(text, at, node)
+        child = _parse_value(text, at, depth + 1)
         node.children.append(child)
         at = _skip(text, child.end)
         node.has_comma = text[at : at + 1] == ","
@@ -164,11 +177,11 @@ def _container(text: str, at: int, depth: int, *, is_object: bool) -> Node:
     return node
 
 
-def _key(text: str, at: int, node: Node) -> int:
+def _parse_key(text: str, at: int, node: JsonNode) -> int:
     name = _STRING.match(text, at)
     colon = _skip(text, name.end()) if name else at
     if name is None or text[colon : colon + 1] != ":":
-        _wrong(text, at)
+        _raise_unreadable(text, at)
     else:
         node.keys.append(json.loads(name[0]))
     return _skip(text, colon + 1)
@@ -178,8 +191,8 @@ def _refuse(word: str) -> Plain:
     raise ValueError(word)
 
 
-def _wrong(text: str, at: int) -> Node:
-    raise Unreadable(f"line {_line(text, at)} is not JSON.")
+def _raise_unreadable(text: str, at: int) -> JsonNode:
+    raise UnreadableSettings(f"line {_line(text, at)} is not JSON.")
 
 
 def _line(text: str, at: int) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class WiringRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One change of a tool's file. `before` and `after` are names of kept copies; no `before`: there was no file."""
 
     file: str
@@ -22,20 +22,20 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """Folders that were made for it, the deepest last."""
 
 
-class Records:
+class WiringRecords:
     """The records below one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def of(self, tool: str) -> Record | None:
+    def read_record(self, tool: str) -> WiringRecord | None:
         """Return what was changed for a tool; None if nothing was, or the record cannot be read."""
         try:
-            return msgspec.json.decode((self._folder / f"{tool}.json").read_bytes(), type=Record)
+            return msgspec.json.decode((self._folder / f"{tool}.json").read_bytes(), type=WiringRecord)
         except (OSError, msgspec.MsgspecError):
             return None
 
-    def keep(self, tool: str, data: bytes | None) -> str:
+    def keep_copy(self, tool: str, data: bytes | None) -> str:
         """Keep a copy of a file's bytes and return its name; "" for no file."""
         if data is None:
             return ""
@@ -44,11 +44,11 @@ class Records:
             self._write(name, data)
         return name
 
-    def kept(self, name: str) -> bytes | None:
+    def read_copy(self, name: str) -> bytes | None:
         """Return a kept copy; None for no name. Raises FileNotFoundError when it was taken away."""
         return (self._folder / name).read_bytes() if name else None
 
-    def note(self, tool: str, record: Record) -> None:
+    def write_record(self, tool: str, record: WiringRecord) -> None:
         """Write down what was changed."""
         self._write(f"{tool}.json", msgspec.json.encode(record))
 
@@ -56,12 +56,12 @@ class Records:
         """Forget a change that was taken back; the copies stay."""
         (self._folder / f"{tool}.json").unlink(missing_ok=True)
 
-    def restore(self, tool: str, record: Record | None) -> None:
+    def restore(self, tool: str, record: WiringRecord | None) -> None:
         """Take back a note: `record` is what stood there before."""
         if record is None:
             self.forget(tool)
         else:
-            self.note(tool, record)
+            self.write_record(tool, record)
 
     def _write(self, name: str, data: bytes) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.config.home import Home
-from app.connect.documents import Format
-from app.connect.places import Change, Plain
+from app.connect.documents import DocumentFormat
+from app.connect.places import DocumentChange, Plain
 from app.core.tools import ToolValue
 
 KEY = "roundhouse"
@@ -20,7 +20,7 @@ USUAL_CONTEXT = 8192
 """Tokens, where a tool must be told a context and the model's is not known."""
 
 
-class Route(StrEnum):
+class ToolRoute(StrEnum):
     """The routes tools generate with."""
 
     CHAT = "/v1/chat/completions"
@@ -29,7 +29,7 @@ class Route(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class WiredModel:
     """A model as a tool is told of it; `context` in tokens."""
 
     name: str
@@ -37,11 +37,11 @@ class Served:
 
 
 @dataclass(frozen=True, slots=True)
-class Wiring:
+class WiringTarget:
     """What a tool is wired to: the endpoint's address without a path, and its models, the chosen one first."""
 
     base: str
-    models: tuple[Served, ...]
+    models: tuple[WiredModel, ...]
 
     @property
     def openai(self) -> str:
@@ -54,37 +54,37 @@ class Wiring:
         return self.models[0].name
 
 
-Changes = Callable[[Wiring], list[Change]]
+Changes = Callable[[WiringTarget], list[DocumentChange]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tool:
+class ClientTool:
     """One tool. Without `file` it is wired by hand: `steps` and `values` say how."""
 
     id: str
     name: str
-    route: Route
+    route: ToolRoute
     afterwards: str
     programs: tuple[str, ...] = ()
     """Names of its program on PATH."""
     traces: Callable[[Home], tuple[Path, ...]] = lambda _home: ()
     """Files and folders that are there once it is installed; the last part may be a pattern."""
     file: Callable[[Home], Path] | None = None
-    form: Format | None = None
+    form: DocumentFormat | None = None
     changes: Changes = lambda _wiring: []
     refusal: Callable[[Home], str] = lambda _home: ""
     """Why its file must not be written here; empty when it may."""
-    steps: Callable[[Wiring], list[str]] = lambda _wiring: []
-    values: Callable[[Wiring], list[ToolValue]] = lambda _wiring: []
+    steps: Callable[[WiringTarget], list[str]] = lambda _wiring: []
+    values: Callable[[WiringTarget], list[ToolValue]] = lambda _wiring: []
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def is_here(self, home: Home) -> bool:
         """Return whether the tool, or something it left, is on this computer."""
         return any(_is_there(path) for path in self.traces(home)) or any(_on_path(home, name) for name in self.programs)
 
-    def body(self, model: str) -> dict[str, Plain]:
+    def request_body(self, model: str) -> dict[str, Plain]:
         """Return the smallest request the tool's route takes: one token."""
-        if self.route is Route.RESPONSES:
+        if self.route is ToolRoute.RESPONSES:
             return {"model": model, "input": "Hi", "max_output_tokens": 1, "store": False, "stream": False}
         return {"model": model, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1, "stream": False}
 

@@ -13,48 +13,48 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from app.connect.places import Item, Plain, Step, Unreadable, nested
+from app.connect.places import ListEntry, Plain, Step, UnreadableSettings, wrap_in_path
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./:-]*[A-Za-z0-9])?")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}
 _FAULTS = (YAMLError, ValueError, TypeError, RecursionError)
 
 
-def parsed(text: str) -> Plain:
+def parse_text(text: str) -> Plain:
     """Return what the text says; None for an empty one. Raises Unreadable."""
     try:
         data: Plain = YAML(typ="safe", pure=True).load(text)
     except _FAULTS as error:
-        raise Unreadable(_told(error)) from None
+        raise UnreadableSettings(_problem_text(error)) from None
     return data
 
 
 def put(text: str, path: Sequence[Step], value: Plain) -> str:
     """Return `text` with `value` at `path`. Raises Unreadable."""
-    node = _composed(text)
+    node = _compose_node(text)
     if node is None:
-        return _appended(text, _block(nested(path, value), 0, _newline(text)))
+        return _append_block(text, _block(wrap_in_path(path, value), 0, _newline(text)))
     before: Node | None = None
     for depth, step in enumerate(path):
         _expect(node, step)
         key, child = _child(node, step)
         if child is None:
-            return _inserted(text, node, step, nested(path[depth + 1 :], value))
+            return _insert_value(text, node, step, wrap_in_path(path[depth + 1 :], value))
         if _is_nothing(child) and key is not None:
-            return _after_key(text, node, key, child, nested(path[depth + 1 :], value))
+            return _after_key(text, node, key, child, wrap_in_path(path[depth + 1 :], value))
         before, node = node, child
-    return _replaced(text, before, node, value)
+    return _replace_value(text, before, node, value)
 
 
-def _composed(text: str) -> Node | None:
+def _compose_node(text: str) -> Node | None:
     try:
         node: Node | None = YAML(typ="safe", pure=True).compose(text)
     except _FAULTS as error:
-        raise Unreadable(_told(error)) from None
+        raise UnreadableSettings(_problem_text(error)) from None
     return None if node is None or _is_nothing(node) else node
 
 
-def _told(error: BaseException) -> str:
+def _problem_text(error: BaseException) -> str:
     mark = getattr(error, "problem_mark", None)
     return f"line {mark.line + 1} is not YAML." if mark is not None else "it is not YAML that can be edited."
 
@@ -68,10 +68,10 @@ def _is_flow(node: Node) -> bool:
 
 
 def _expect(node: Node, step: Step) -> None:
-    if isinstance(step, Item) and not isinstance(node, SequenceNode):
-        raise Unreadable("there is something else where a list was expected.")
+    if isinstance(step, ListEntry) and not isinstance(node, SequenceNode):
+        raise UnreadableSettings("there is something else where a list was expected.")
     if isinstance(step, str) and not isinstance(node, MappingNode):
-        raise Unreadable(f"the place for `{step}` does not hold named values.")
+        raise UnreadableSettings(f"the place for `{step}` does not hold named values.")
 
 
 def _child(node: Node, step: Step) -> tuple[Node | None, Node | None]:
@@ -84,17 +84,17 @@ def _child(node: Node, step: Step) -> tuple[Node | None, Node | None]:
     return None, None
 
 
-def _replaced(text: str, before: Node | None, node: Node, value: Plain) -> str:
+def _replace_value(text: str, before: Node | None, node: Node, value: Plain) -> str:
     start, end = node.start_mark.index, _end(text, node)
     if isinstance(value, (dict, list)) and not _is_flow(node):
         column = node.start_mark.column
         if isinstance(before, MappingNode) and not isinstance(node, (MappingNode, SequenceNode)):
-            raise Unreadable("there is a single value where several belong.")
+            raise UnreadableSettings("there is a single value where several belong.")
         return text[:start] + _block(value, column, _newline(text)).lstrip(" ") + text[end:]
     return text[:start] + _flow(value) + text[end:]
 
 
-def _inserted(text: str, node: Node, step: Step, value: Plain) -> str:
+def _insert_value(text: str, node: Node, step: Step, value: Plain) -> str:
     """Return `text` with one more member or item at the end of `node`."""
     if _is_flow(node):
         close, piece = node.end_mark.index - 1, _flow(value)
@@ -156,7 +156,7 @@ def _flow(value: Plain) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _appended(text: str, block: str) -> str:
+def _append_block(text: str, block: str) -> str:
     line = _newline(text)
     gap = line if text.lstrip("\ufeff") and not text.endswith("\n") else ""
     return text + gap + block + line

@@ -29,15 +29,15 @@ _V4_BITS = 0xFFFFFFFF
 def is_forbidden(address: str) -> bool:
     """Tell whether an address in figures must not be called. False for a name: look it up first."""
     try:
-        found = _plain(ipaddress.ip_address(address.partition("%")[0]))
+        target = _unwrap_address(ipaddress.ip_address(address.partition("%")[0]))
     except ValueError:
         return False
-    if found.is_multicast or found.is_unspecified:
+    if target.is_multicast or target.is_unspecified:
         return True
-    return any(found in network for network in _METADATA if network.version == found.version)
+    return any(target in network for network in _METADATA if network.version == target.version)
 
 
-def _plain(address: _Address) -> _Address:
+def _unwrap_address(address: _Address) -> _Address:
     """Return the IPv4 address that an IPv6 one stands for, if it does."""
     if isinstance(address, ipaddress.IPv4Address):
         return address

@@ -235,7 +235,7 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     at: float = 0.0
 
 
-class LoadTruth(msgspec.Struct, frozen=True, kw_only=True):
+class EstimateAccuracy(msgspec.Struct, frozen=True, kw_only=True):
     """After a load: predicted against what the engine logged and what the system says, in bytes by component."""
 
     model: str

@@ -49,26 +49,26 @@ def in_order(capabilities: Iterable[Capability]) -> list[Capability]:
     return [capability for capability in Capability if capability in present]
 
 
-def capability_named(name: str) -> Capability | None:
+def parse_capability(name: str) -> Capability | None:
     """Return what a word means, whatever its case; None for a word that means none of them."""
     plain = name.strip().casefold()
     return next((capability for capability in Capability if capability == plain), _OTHER_NAMES.get(plain))
 
 
-def capabilities_named(text: str) -> list[Capability]:
+def parse_capabilities(text: str) -> list[Capability]:
     """Return what a list with commas says. A model that chats goes on with texts too. Raises BadRequest."""
-    named = {word: capability_named(word) for word in text.split(",") if word.strip()}
-    unknown = [word.strip() for word, capability in named.items() if capability is None]
+    by_word = {word: parse_capability(word) for word in text.split(",") if word.strip()}
+    unknown = [word.strip() for word, capability in by_word.items() if capability is None]
     if unknown:
         raise BadRequest(
             f"There is no capability {unknown[0]!r}.",
             hint=f"The capabilities are {', '.join(Capability)}.",
             code="invalid_value",
         )
-    return with_implied(capability for capability in named.values() if capability is not None)
+    return add_implied(capability for capability in by_word.values() if capability is not None)
 
 
-def with_implied(capabilities: Iterable[Capability]) -> list[Capability]:
+def add_implied(capabilities: Iterable[Capability]) -> list[Capability]:
     """Return them with what they bring along: what chats can go on with a text, and so can what sees or calls tools."""
     present = set(capabilities)
     if present & _OF_CHAT:

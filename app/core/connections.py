@@ -8,7 +8,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Why(StrEnum):
+class ConnectionReason(StrEnum):
     """What a connection is for."""
 
     SEARCH = "search"
@@ -33,7 +33,7 @@ class Program(StrEnum):
 class Purpose(msgspec.Struct, frozen=True, kw_only=True):
     """Why a connection is made: `about` names the model, repository or engine it is made for, if there is one."""
 
-    why: Why
+    why: ConnectionReason
     about: str = ""
     by: Program = Program.GATEWAY
 
@@ -44,7 +44,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     host: str
     port: int
-    why: Why
+    why: ConnectionReason
     about: str = ""
     by: Program = Program.GATEWAY
     refused: bool = False
@@ -60,7 +60,7 @@ class Connection(msgspec.Struct, frozen=True, kw_only=True):
     """When the first and the last was begun, in Unix seconds."""
 
     @property
-    def key(self) -> "tuple[str, int, Why, str, Program, bool]":
+    def key(self) -> "tuple[str, int, ConnectionReason, str, Program, bool]":
         """What has to be the same for two to be shown as one."""
         return self.host, self.port, self.why, self.about, self.by, self.refused
 
@@ -72,7 +72,7 @@ class ConnectionList(msgspec.Struct, frozen=True, kw_only=True):
     connections: list[Connection]
 
 
-def joined(earlier: Connection, later: Connection) -> Connection:
+def merge_connections(earlier: Connection, later: Connection) -> Connection:
     """Return two of one key as one, under the id of the earlier."""
     return msgspec.structs.replace(
         earlier,
@@ -84,14 +84,14 @@ def joined(earlier: Connection, later: Connection) -> Connection:
     )
 
 
-SAID: dict[Why, str] = {
-    Why.SEARCH: "Search for models",
-    Why.MODEL: "Show a model",
-    Why.DOWNLOAD: "Download a model",
-    Why.MODEL_UPDATES: "Check for newer files of your models",
-    Why.CATALOGUE: "Download the list of recommended models",
-    Why.ENGINE: "Install or update an engine",
-    Why.ATTACHED: "Use an attached endpoint",
-    Why.APP_UPDATE: "Check for or download a newer Roundhouse",
+REASON_TEXTS: dict[ConnectionReason, str] = {
+    ConnectionReason.SEARCH: "Search for models",
+    ConnectionReason.MODEL: "Show a model",
+    ConnectionReason.DOWNLOAD: "Download a model",
+    ConnectionReason.MODEL_UPDATES: "Check for newer files of your models",
+    ConnectionReason.CATALOGUE: "Download the list of recommended models",
+    ConnectionReason.ENGINE: "Install or update an engine",
+    ConnectionReason.ATTACHED: "Use an attached endpoint",
+    ConnectionReason.APP_UPDATE: "Check for or download a newer Roundhouse",
 }
 """Each purpose in words, the same in the window and on the command line."""

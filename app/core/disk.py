@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 
-class Trashed(msgspec.Struct, frozen=True, kw_only=True):
+class TrashContents(msgspec.Struct, frozen=True, kw_only=True):
     """What of a drive's trash were models: what is deleted for good when somebody asks for it, and nothing else."""
 
     files: int
@@ -19,7 +19,7 @@ class Trashed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EmptyTrash(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask for models in the trash to be deleted for good: those that these digests of `Trashed` stand for."""
+    """Ask for models in the trash to be deleted for good: those that these digests of `TrashContents` stand for."""
 
     digests: Annotated[list[str], msgspec.Meta(max_length=64)]
 
@@ -36,7 +36,7 @@ class Drive(msgspec.Struct, frozen=True, kw_only=True):
     """What models take: a file that several use counts once."""
     trash_bytes: int | None = None
     """What its trash holds, models and whatever else; None where that cannot be looked into."""
-    trashed: Trashed | None = None
+    trashed: TrashContents | None = None
     """What of that were models; None where there are none, or it cannot be told."""
 
 

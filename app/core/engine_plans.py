@@ -5,7 +5,7 @@ import msgspec
 from app.core.models import LoadOptions
 
 
-class AskPlan(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EnginePlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask what `engine` would be started with. With `nodes`, over several computers, the first of which answers."""
 
     model: str

@@ -57,7 +57,7 @@ class EngineVersion(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is a program that lies on PATH and that nobody has chosen yet."""
 
     @property
-    def works(self) -> bool:
+    def is_working(self) -> bool:
         """Whether it passed its test, and has not failed since."""
         return self.proof is not None and self.proof.is_good and not self.problem
 
@@ -81,7 +81,7 @@ class EngineOffer(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was not kept when it was installed last: what its test showed."""
 
 
-class EngineStock(msgspec.Struct, frozen=True, kw_only=True):
+class EngineListing(msgspec.Struct, frozen=True, kw_only=True):
     """What there is of one engine: whether it suits this machine and why, what is installed, what is on offer."""
 
     id: str
@@ -106,7 +106,7 @@ class EngineStock(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def runs_here(self) -> bool:
         """Whether it has been seen running on this machine, or should."""
-        return self.rank is not None or any(one.works for one in self.versions)
+        return self.rank is not None or any(version.is_working for version in self.versions)
 
     @property
     def is_hidden(self) -> bool:

@@ -123,7 +123,7 @@ class HubQuery(msgspec.Struct, frozen=True, kw_only=True):
     """`HubResults.next` of the page before."""
 
 
-class HubFound(msgspec.Struct, frozen=True, kw_only=True):
+class HubSearchHit(msgspec.Struct, frozen=True, kw_only=True):
     """One repository of a search. What it takes is estimated from its parameters; `HubModel` has the exact figures."""
 
     repository: str
@@ -150,7 +150,7 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     base: str
     """The repository it was made from, or its own."""
     title: str
-    repositories: list[HubFound]
+    repositories: list[HubSearchHit]
     parameters: int | None = None
     fits: bool | None = None
     """In the usual quantisation, on this machine."""

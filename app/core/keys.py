@@ -1,6 +1,6 @@
 """Access keys: what may be done with one, how it is made, and what is told about it later.
 
-The key itself is in `MadeKey` alone, which exists once: when it is made.
+The key itself is in `KeyWithSecret` alone, which exists once: when it is made.
 """
 
 from enum import StrEnum
@@ -45,7 +45,7 @@ class KeyInfo(msgspec.Struct, frozen=True, kw_only=True):
     """Good to a minute."""
 
 
-class MadeKey(KeyInfo, frozen=True, kw_only=True):
+class KeyWithSecret(KeyInfo, frozen=True, kw_only=True):
     """A key that was just made, with the one copy of it there is."""
 
     key: str

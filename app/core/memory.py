@@ -25,7 +25,7 @@ class MemoryPool(msgspec.Struct, frozen=True, kw_only=True):
     holders: list[MemoryHolder] = []
 
     @property
-    def taken(self) -> int:
+    def bytes_in_use(self) -> int:
         """What engines hold, as far as it is known."""
         return sum(holder.bytes or 0 for holder in self.holders)
 

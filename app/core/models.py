@@ -33,8 +33,8 @@ class Preset(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def context(self) -> int | None:
         """Tokens of context to load it with, if the preset says."""
-        wanted = self.parameters.get("num_ctx")
-        return wanted if isinstance(wanted, int) and wanted > 0 else None
+        tokens = self.parameters.get("num_ctx")
+        return tokens if isinstance(tokens, int) and tokens > 0 else None
 
     @property
     def needs_own_engine(self) -> bool:
@@ -83,7 +83,7 @@ class ModelInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.preset.base
 
     @property
-    def ranks(self) -> bool:
+    def is_reranker(self) -> bool:
         """True for a model that says how well documents answer a query."""
         return Capability.RERANK in self.capabilities
 
@@ -125,10 +125,10 @@ class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     min_p: Annotated[float, msgspec.Meta(ge=0, le=1)] | None = None
     repeat_penalty: Annotated[float, msgspec.Meta(ge=0.1, le=5)] | None = None
 
-    def over(self, other: "ModelSampling") -> "ModelSampling":
+    def fill_gaps_from(self, other: "ModelSampling") -> "ModelSampling":
         """Return this one, with the other's values where it has none."""
-        said = {name: getattr(other, name) for name in self.__struct_fields__ if getattr(self, name) is None}
-        return msgspec.structs.replace(self, **said)
+        fallbacks = {name: getattr(other, name) for name in self.__struct_fields__ if getattr(self, name) is None}
+        return msgspec.structs.replace(self, **fallbacks)
 
 
 NO_PROJECTOR = "none"

@@ -6,7 +6,7 @@ from typing import NamedTuple, Protocol
 _FOLDER = re.compile(r"models--(?P<owner>[^/\\]+?)--(?P<name>[^/\\]+)")
 
 
-class Place(Protocol):
+class HasParts(Protocol):
     """A path."""
 
     @property
@@ -22,9 +22,9 @@ class Origin(NamedTuple):
     path: str
 
 
-def origin_of(place: Place) -> Origin | None:
+def origin_of(path: HasParts) -> Origin | None:
     """Return what a place in the hub's cache says of itself; None for any other place."""
-    parts = place.parts
+    parts = path.parts
     for at, part in enumerate(parts[:-2]):
         folder = _FOLDER.fullmatch(part)
         if folder is not None and parts[at + 1] == "snapshots":

@@ -7,7 +7,7 @@ import msgspec
 from app.core.machine import Machine
 
 
-class EngineVersion(msgspec.Struct, frozen=True, kw_only=True):
+class EngineBuild(msgspec.Struct, frozen=True, kw_only=True):
     """An installed engine: its id, version, and the backend and build it was made with."""
 
     id: str
@@ -22,7 +22,7 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     made_at: float
     application: str
-    engines: list[EngineVersion]
+    engines: list[EngineBuild]
     machine: Machine
     raw: dict[str, Any]
 
@@ -35,7 +35,7 @@ class BundleFile(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+class DiagnosticBundle(msgspec.Struct, frozen=True, kw_only=True):
     """What helps to find out what went wrong, free of secrets and words. The first file lists the others."""
 
     made_at: float

@@ -24,7 +24,7 @@ BRINGS_CODE = (
 """Of a model on the hub."""
 
 
-def size(count: float | None) -> str:
+def format_bytes(count: float | None) -> str:
     """Return bytes as "23.5 GiB"; "unknown" for None."""
     if count is None:
         return "unknown"
@@ -36,7 +36,7 @@ def size(count: float | None) -> str:
     return f"{value:.0f} {unit}" if unit == "B" or value >= _STEP / _TEN else f"{value:.1f} {unit}"
 
 
-def parameters(count: int | None) -> str:
+def format_parameters(count: int | None) -> str:
     """Return a parameter count as models are named: "8.0B", "5.2M"."""
     if count is None:
         return "unknown"
@@ -46,7 +46,7 @@ def parameters(count: int | None) -> str:
     return str(count)
 
 
-def tokens(count: int | None) -> str:
+def format_tokens(count: int | None) -> str:
     """Return a token count as contexts are named: "512", "48k", "1.0M"."""
     if count is None:
         return "unknown"
@@ -55,20 +55,20 @@ def tokens(count: int | None) -> str:
     return f"{count / _STEP:.0f}k" if count >= _STEP else str(count)
 
 
-def capabilities(capabilities: Collection[Capability]) -> str:
+def format_capabilities(capabilities: Collection[Capability]) -> str:
     """Return what a model can do: "chat, tools"; that one which chats goes on with texts is not said."""
     hidden = {Capability.COMPLETION} if Capability.CHAT in capabilities else set()
     return ", ".join(in_order({*capabilities} - hidden))
 
 
-def rate(tokens_per_s: float | None) -> str:
+def format_rate(tokens_per_s: float | None) -> str:
     """Return tokens per second as "38 tok/s", with one decimal below ten."""
     if tokens_per_s is None:
         return "unknown"
     return f"{tokens_per_s:.1f} tok/s" if tokens_per_s < _TEN else f"{tokens_per_s:.0f} tok/s"
 
 
-def seconds(duration_s: float | None) -> str:
+def format_duration(duration_s: float | None) -> str:
     """Return a duration as "0.21 s", "12 s", "3 min 5 s" or "2 h 10 min"."""
     if duration_s is None:
         return "unknown"
@@ -82,23 +82,23 @@ def seconds(duration_s: float | None) -> str:
     return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
 
 
-def going(model: str, projectors: int) -> str:
+def describe_going(model: str, projectors: int) -> str:
     """Return what is removed, with its verb: "M is", "M and its projector are"."""
     return f"{model} and its projector{'s' * (projectors > 1)} are" if projectors else f"{model} is"
 
 
-def trashed(files: int, size_bytes: int) -> str:
+def describe_trash(files: int, size_bytes: int) -> str:
     """Return models in the trash, with their verb: "3 files of removed models (11.3 GiB) are"."""
     if files == 1:
-        return f"1 file of a removed model ({size(size_bytes)}) is"
-    return f"{files:,} files of removed models ({size(size_bytes)}) are"
+        return f"1 file of a removed model ({format_bytes(size_bytes)}) is"
+    return f"{files:,} files of removed models ({format_bytes(size_bytes)}) are"
 
 
-def emptied(files: int, size_bytes: int) -> str:
+def describe_emptying(files: int, size_bytes: int) -> str:
     """Return what came of deleting them."""
     if not files:
         return "Nothing was deleted: the files are no longer in the trash."
-    return f"{trashed(files, size_bytes)} deleted for good."
+    return f"{describe_trash(files, size_bytes)} deleted for good."
 
 
 _SAMPLING = {
@@ -110,7 +110,7 @@ _SAMPLING = {
 }
 
 
-def sampling(chosen: ModelSampling) -> str:
+def format_sampling(chosen: ModelSampling) -> str:
     """Return what is chosen, such as "temperature 0.6, top-k 20"; empty for nothing."""
-    said = ((word, getattr(chosen, name)) for name, word in _SAMPLING.items())
-    return ", ".join(f"{word} {value:g}" for word, value in said if value is not None)
+    values = ((word, getattr(chosen, name)) for name, word in _SAMPLING.items())
+    return ", ".join(f"{word} {value:g}" for word, value in values if value is not None)

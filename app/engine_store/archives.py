@@ -23,7 +23,7 @@ _CHUNK = 1 << 20
 _LONGEST_LINK = 4096
 
 
-class _Is(StrEnum):
+class _MemberKind(StrEnum):
     FILE = "file"
     FOLDER = "folder"
     LINK = "link"
@@ -31,15 +31,15 @@ class _Is(StrEnum):
     OTHER = "other"
 
 
-class _Member(NamedTuple):
+class _ArchiveMember(NamedTuple):
     name: str
-    kind: _Is
+    kind: _MemberKind
     target: str
     can_execute: bool
     content: IO[bytes] | None
 
 
-def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> None:
+def unpack_archive(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_files: int = MOST_FILES) -> None:
     """Unpack a .zip or .tar.* into a folder, which may hold something already.
 
     A single top folder that holds everything is left out. Raises EnvironmentFault (bad_archive), and `into` is then
@@ -48,39 +48,39 @@ def unpack(archive: Path, into: Path, *, most_bytes: int = MOST_BYTES, most_file
     scratch = into / ".unpacking"
     scratch.mkdir(parents=True)
     try:
-        _unpack(archive, scratch, most_bytes, most_files)
-        _move(_without_top(scratch), into)
+        _unpack_members(archive, scratch, most_bytes, most_files)
+        _move_entries(_skip_top_folder(scratch), into)
     except (tarfile.TarError, zipfile.BadZipFile, EOFError, ValueError, NotImplementedError) as error:
-        raise _bad(archive, str(error)) from error
+        raise _bad_archive(archive, str(error)) from error
     except OSError as error:
         if isinstance(error, FileExistsError | NotADirectoryError | IsADirectoryError):
-            raise _bad(archive, "two of its entries conflict") from error
+            raise _bad_archive(archive, "two of its entries conflict") from error
         raise
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
 
 
-def _unpack(archive: Path, into: Path, most_bytes: int, most_files: int) -> None:
+def _unpack_members(archive: Path, into: Path, most_bytes: int, most_files: int) -> None:
     members = _zip_members(archive) if _is_zip(archive) else _tar_members(archive)
     left, links = most_bytes, []
     for count, member in enumerate(members, start=1):
         if count > most_files:
-            raise _bad(archive, f"it has more than {most_files} entries")
-        path = _inside(into, member.name, archive)
-        if member.kind is _Is.LINK:
+            raise _bad_archive(archive, f"it has more than {most_files} entries")
+        path = _path_inside(into, member.name, archive)
+        if member.kind is _MemberKind.LINK:
             links.append((path, member.target))  # made last: nothing may be written through a link
-        elif member.kind is _Is.HARD_LINK:
-            _copy_of(_inside(into, member.target, archive), path, archive)
-        elif member.kind is _Is.FOLDER:
+        elif member.kind is _MemberKind.HARD_LINK:
+            _hard_link(_path_inside(into, member.target, archive), path, archive)
+        elif member.kind is _MemberKind.FOLDER:
             path.mkdir(parents=True, exist_ok=True)
-        elif member.kind is _Is.FILE and member.content is not None:
-            left -= _write(path, member, left, archive)
+        elif member.kind is _MemberKind.FILE and member.content is not None:
+            left -= _write_member(path, member, left, archive)
         else:
-            raise _bad(archive, f"{member.name!r} is neither file, folder nor link")
+            raise _bad_archive(archive, f"{member.name!r} is neither file, folder nor link")
     for path, target in links:
-        _link(path, target, into, archive)
+        _make_link(path, target, into, archive)
     if not all(path.resolve().is_relative_to(into.resolve()) for path, _ in links):
-        raise _bad(archive, "its links together point outside")  # each alone may be harmless
+        raise _bad_archive(archive, "its links together point outside")  # each alone may be harmless
 
 
 def _is_zip(archive: Path) -> bool:
@@ -89,34 +89,34 @@ def _is_zip(archive: Path) -> bool:
         return file.read(4) == b"PK\x03\x04"
 
 
-def _inside(into: Path, name: str, archive: Path) -> Path:
+def _path_inside(into: Path, name: str, archive: Path) -> Path:
     parts = PurePosixPath(name).parts
     if not name or "\\" in name or "\0" in name or name.startswith("/") or ".." in parts or ":" in name:
-        raise _bad(archive, f"{name!r} would be written outside")
+        raise _bad_archive(archive, f"{name!r} would be written outside")
     return into.joinpath(*parts)
 
 
-def _write(path: Path, member: _Member, most: int, archive: Path) -> int:
+def _write_member(path: Path, member: _ArchiveMember, most: int, archive: Path) -> int:
     path.parent.mkdir(parents=True, exist_ok=True)
     written = 0
     with path.open("xb") as file:
         while member.content is not None and (chunk := member.content.read(_CHUNK)):
             written += len(chunk)
             if written > most:
-                raise _bad(archive, "it unpacks to more than it may")
+                raise _bad_archive(archive, "it unpacks to more than it may")
             file.write(chunk)
     path.chmod(0o755 if member.can_execute else 0o644)
     return written
 
 
-def _copy_of(source: Path, path: Path, archive: Path) -> None:
+def _hard_link(source: Path, path: Path, archive: Path) -> None:
     if not source.is_file():
-        raise _bad(archive, f"{path.name!r} is a link to what is not there")
+        raise _bad_archive(archive, f"{path.name!r} is a link to what is not there")
     path.parent.mkdir(parents=True, exist_ok=True)
     os.link(source, path)
 
 
-def _link(path: Path, target: str, into: Path, archive: Path) -> None:
+def _make_link(path: Path, target: str, into: Path, archive: Path) -> None:
     """Make a relative link that stays inside, also through the links that are there already."""
     path.parent.mkdir(parents=True, exist_ok=True)
     points_at = (path.parent / target).resolve()
@@ -124,62 +124,64 @@ def _link(path: Path, target: str, into: Path, archive: Path) -> None:
         into.resolve()
     )
     if not target or PurePosixPath(target).is_absolute() or "\\" in target or is_outside:
-        raise _bad(archive, f"{path.name!r} is a link that points outside")
+        raise _bad_archive(archive, f"{path.name!r} is a link that points outside")
     path.symlink_to(target)
 
 
-def _without_top(folder: Path) -> Path:
+def _skip_top_folder(folder: Path) -> Path:
     inside = list(folder.iterdir())
     return inside[0] if len(inside) == 1 and inside[0].is_dir() and not inside[0].is_symlink() else folder
 
 
-def _move(source: Path, into: Path) -> None:
+def _move_entries(source: Path, into: Path) -> None:
     """Move everything; a companion brings files of its own and replaces none."""
     for path in source.iterdir():
         target = into / path.name
         if path.is_dir() and not path.is_symlink() and target.is_dir() and not target.is_symlink():
-            _move(path, target)
+            _move_entries(path, target)
         elif os.path.lexists(target):
             raise FileExistsError(target)
         else:
             path.rename(target)
 
 
-def _tar_members(archive: Path) -> Iterator[_Member]:
+def _tar_members(archive: Path) -> Iterator[_ArchiveMember]:
     with tarfile.open(archive, "r:*") as opened:
         for info in opened:
             kind = _tar_kind(info)
-            content = opened.extractfile(info) if kind is _Is.FILE else None
-            yield _Member(info.name, kind, info.linkname, bool(info.mode & stat.S_IXUSR), content)
+            content = opened.extractfile(info) if kind is _MemberKind.FILE else None
+            yield _ArchiveMember(info.name, kind, info.linkname, bool(info.mode & stat.S_IXUSR), content)
 
 
-def _tar_kind(info: tarfile.TarInfo) -> _Is:
+def _tar_kind(info: tarfile.TarInfo) -> _MemberKind:
     if info.isreg():
-        return _Is.FILE
+        return _MemberKind.FILE
     if info.isdir():
-        return _Is.FOLDER
+        return _MemberKind.FOLDER
     if info.issym():
-        return _Is.LINK
-    return _Is.HARD_LINK if info.islnk() else _Is.OTHER
+        return _MemberKind.LINK
+    return _MemberKind.HARD_LINK if info.islnk() else _MemberKind.OTHER
 
 
-def _zip_members(archive: Path) -> Iterator[_Member]:
+def _zip_members(archive: Path) -> Iterator[_ArchiveMember]:
     with zipfile.ZipFile(archive) as opened:
         for info in opened.infolist():
             mode = info.external_attr >> 16
             is_executable = bool(mode & stat.S_IXUSR) or info.filename.endswith((".exe", ".dll"))
             if info.is_dir():
-                yield _Member(info.filename, _Is.FOLDER, "", False, None)  # noqa: FBT003 -- a folder is no program
+                yield _ArchiveMember(info.filename, _MemberKind.FOLDER, "", False, None)  # noqa: FBT003 -- a folder is no program
                 continue
             if stat.S_ISLNK(mode) and info.file_size <= _LONGEST_LINK:
-                yield _Member(info.filename, _Is.LINK, opened.read(info).decode("utf-8", "replace"), False, None)  # noqa: FBT003 -- as above
+                yield _ArchiveMember(
+                    info.filename, _MemberKind.LINK, opened.read(info).decode("utf-8", "replace"), False, None
+                )  # noqa: FBT003 -- as above
                 continue
-            kind = _Is.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _Is.OTHER
+            kind = _MemberKind.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _MemberKind.OTHER
             with opened.open(info) as content:
-                yield _Member(info.filename, kind, "", is_executable, content)
+                yield _ArchiveMember(info.filename, kind, "", is_executable, content)
 
 
-def _bad(archive: Path, why: str) -> EnvironmentFault:
+def _bad_archive(archive: Path, why: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"The archive {archive.name} cannot be used: {why}.",
         hint="Nothing was installed. Install another version, or report this with the log.",

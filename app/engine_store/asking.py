@@ -4,14 +4,14 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from engines.probing import questions
+from engines.probing import open_probe_session
 
 T = TypeVar("T")
 
 
-async def asked(look: Callable[[], T]) -> T:
+async def run_cancellable(look: Callable[[], T]) -> T:
     """Return what `look` returns, run in a thread; when its caller is cancelled, the programs it asks are ended."""
-    with questions() as going_on:
+    with open_probe_session() as going_on:
         try:
             return await asyncio.to_thread(look)
         except asyncio.CancelledError:

@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import BadRequest
-from app.engine_store.archives import unpack
-from app.engine_store.recipe import Kind, Recipe, Variant
-from app.engine_store.releases import Chosen
+from app.engine_store.archives import unpack_archive
+from app.engine_store.recipe import EngineVariant, InstallRecipe, VariantKind
+from app.engine_store.releases import AssetSelection
 
 ABOUT = "bundle.json"
 FILES = "files"
@@ -22,7 +22,7 @@ _MOST_ABOUT = 4 << 20
 _CHUNK = 1 << 20
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class EngineBundleInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a bundle is. `platform` and `architecture` as in recipes."""
 
     engine: str
@@ -35,13 +35,13 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     lock: str = ""
     tools: str = ""
     """The lock of what is built with, where something is."""
-    chosen: Chosen | None = None
+    chosen: AssetSelection | None = None
 
 
-class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+class EngineBundle(msgspec.Struct, frozen=True, kw_only=True):
     """An opened bundle: its files lie in a folder and are what it said they are."""
 
-    about: About
+    about: EngineBundleInfo
     files: Path
 
     @property
@@ -55,12 +55,12 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
         return self.about.tools
 
     @property
-    def chosen(self) -> Chosen:
+    def asset_selection(self) -> AssetSelection:
         """The archives it holds."""
-        return self.about.chosen or Chosen(version=self.about.version, tag="", assets=())
+        return self.about.chosen or AssetSelection(version=self.about.version, tag="", assets=())
 
 
-def write_bundle(path: Path, about: About, folder: Path) -> None:
+def write_bundle(path: Path, about: EngineBundleInfo, folder: Path) -> None:
     """Write a bundle of the files in a folder; `about.files` is filled in. Replaces `path` once all is written."""
     names = sorted(file.name for file in folder.iterdir() if file.is_file())
     whole = msgspec.structs.replace(about, files={name: sha256_of(folder / name) for name in names})
@@ -71,19 +71,19 @@ def write_bundle(path: Path, about: About, folder: Path) -> None:
             note.write_bytes(msgspec.json.encode(whole))
             archive.add(note, ABOUT)
             for name in names:
-                archive.add(folder / name, f"{FILES}/{name}", filter=_anonymous)
+                archive.add(folder / name, f"{FILES}/{name}", filter=_anonymize_member)
         draft.replace(path)
     finally:
         draft.unlink(missing_ok=True)
 
 
-def _anonymous(info: tarfile.TarInfo) -> tarfile.TarInfo:
+def _anonymize_member(info: tarfile.TarInfo) -> tarfile.TarInfo:
     info.uid = info.gid = 0
     info.uname = info.gname = ""
     return info
 
 
-def read_about(path: Path) -> About:
+def read_about(path: Path) -> EngineBundleInfo:
     """Return what a bundle says it is. Raises BadRequest when it is none."""
     try:
         with tarfile.open(path, "r:") as archive:
@@ -92,13 +92,13 @@ def read_about(path: Path) -> About:
                 archive.extractfile(first) if first is not None and first.name == ABOUT and first.isreg() else None
             )
             if content is None or first is None or first.size > _MOST_ABOUT:
-                raise _no_bundle(path)
-            return msgspec.json.decode(content.read(), type=About)
+                raise _not_a_bundle(path)
+            return msgspec.json.decode(content.read(), type=EngineBundleInfo)
     except (OSError, ValueError, tarfile.TarError) as error:
-        raise _no_bundle(path) from error
+        raise _not_a_bundle(path) from error
 
 
-def opened(path: Path, recipe: Recipe, variant: Variant, stage: Path) -> Bundle:
+def open_bundle(path: Path, recipe: InstallRecipe, variant: EngineVariant, stage: Path) -> EngineBundle:
     """Unpack a bundle into a stage and check every file. Raises BadRequest when it is not for this, or was changed."""
     about = read_about(path)
     if (about.engine, about.variant) != (recipe.engine, variant.name):
@@ -106,17 +106,17 @@ def opened(path: Path, recipe: Recipe, variant: Variant, stage: Path) -> Bundle:
             f"{path.name} holds {about.engine} ({about.variant}), not {recipe.engine} ({variant.name}).",
             code="bad_bundle",
         )
-    if variant.kind is Kind.VENV and about.version == variant.version:
+    if variant.kind is VariantKind.VENV and about.version == variant.version:
         own = recipe.lock_of(variant).read_text(encoding="utf-8")
         if (own, recipe.tools_of(variant)) != (about.lock, about.tools):
             raise BadRequest(f"{path.name} was made with a different lock of {about.version}.", code="bad_bundle")
     folder = stage / "bundle"
-    unpack(path, folder)
+    unpack_archive(path, folder)
     files = folder / FILES
-    there = {file.name: sha256_of(file) for file in files.iterdir()} if files.is_dir() else {}
-    if there != about.files:
+    actual = {file.name: sha256_of(file) for file in files.iterdir()} if files.is_dir() else {}
+    if actual != about.files:
         raise BadRequest(f"{path.name} is damaged: its files do not match its description.", code="bad_bundle")
-    return Bundle(about=about, files=files)
+    return EngineBundle(about=about, files=files)
 
 
 def sha256_of(path: Path) -> str:
@@ -128,7 +128,7 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _no_bundle(path: Path) -> BadRequest:
+def _not_a_bundle(path: Path) -> BadRequest:
     return BadRequest(
         f"{path} is not an engine bundle.",
         hint="`roundhouse engines bundle` creates one, on a machine with a network connection.",

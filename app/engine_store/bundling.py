@@ -5,19 +5,19 @@ from pathlib import Path
 
 import msgspec
 
-from app.engine_store.bundles import About, write_bundle
+from app.engine_store.bundles import EngineBundleInfo, write_bundle
 from app.engine_store.environments import LOCK, TOOLS, write_locks
-from app.engine_store.host import Host
-from app.engine_store.installer import Installer, Work, lock_for, locked_version, program_of
-from app.engine_store.recipe import Kind
-from app.engine_store.running import run
+from app.engine_store.host import InstallHost
+from app.engine_store.installer import Installer, InstallTask, lock_for, require_uv, version_in_lock
+from app.engine_store.recipe import VariantKind
+from app.engine_store.running import run_program
 
 _PIP = "pip"
 
 
-async def make_bundle(installer: Installer, work: Work, path: Path, host: Host) -> About:
+async def make_bundle(installer: Installer, work: InstallTask, path: Path, host: InstallHost) -> EngineBundleInfo:
     """Write a bundle of `work` for machines like `host` to `path`. Raises EnvironmentFault."""
-    about = About(
+    about = EngineBundleInfo(
         engine=work.recipe.engine,
         variant=work.variant.name,
         version=work.variant.version,
@@ -27,20 +27,22 @@ async def make_bundle(installer: Installer, work: Work, path: Path, host: Host) 
     )
     folder = work.stage / "files"
     await asyncio.to_thread(folder.mkdir)
-    if work.variant.kind is Kind.VENV:
+    if work.variant.kind is VariantKind.VENV:
         about = await _with_wheels(installer, work, about, folder)
     else:
-        chosen = await installer.release(work)
-        await installer.fetch(work, chosen, folder)
+        chosen = await installer.choose_release(work)
+        await installer.fetch_assets(work, chosen, folder)
         about = msgspec.structs.replace(about, version=chosen.version, chosen=chosen)
     work.progress("Writing the bundle", None)
     await asyncio.to_thread(write_bundle, path, about, folder)
     return about
 
 
-async def _with_wheels(installer: Installer, work: Work, about: About, folder: Path) -> About:
+async def _with_wheels(
+    installer: Installer, work: InstallTask, about: EngineBundleInfo, folder: Path
+) -> EngineBundleInfo:
     """Fetch the lock's wheels for this machine, and those that what is no wheel is built with."""
-    uv, variant = program_of(installer.uv), work.variant
+    uv, variant = require_uv(installer.uv), work.variant
     lock = await lock_for(uv, work)
     tools = await asyncio.to_thread(work.recipe.tools_of, variant)
     await asyncio.to_thread(write_locks, work.stage, lock, tools)
@@ -48,14 +50,14 @@ async def _with_wheels(installer: Installer, work: Work, about: About, folder: P
     await _download(uv, work, LOCK, folder, builds=variant.builds)
     if tools:
         await _download(uv, work, TOOLS, folder, builds=False)
-    return msgspec.structs.replace(about, version=locked_version(lock, variant.package), lock=lock, tools=tools)
+    return msgspec.structs.replace(about, version=version_in_lock(lock, variant.package), lock=lock, tools=tools)
 
 
-async def _download(uv: Path, work: Work, lock: str, folder: Path, *, builds: bool) -> None:
+async def _download(uv: Path, work: InstallTask, lock: str, folder: Path, *, builds: bool) -> None:
     """Fetch what a lock says. uv has no command for it; pip, which uv runs from its cache, has."""
     sources = [part for url in work.variant.index_urls for part in ("--extra-index-url", url)]
     kinds = [] if builds else ["--only-binary", ":all:"]
-    await run(
+    await run_program(
         [
             *(str(uv), "tool", "run", "--quiet", _PIP, "download", "--disable-pip-version-check", "--no-deps"),
             *("--require-hashes", "--requirement", str(work.stage / lock), "--dest", str(folder), *kinds, *sources),

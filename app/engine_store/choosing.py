@@ -5,7 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from app.core.engine_store import BUNDLED, Proof
-from app.engine_store.shelf import PROVEN_LOADS, State
+from app.engine_store.shelf import PROVEN_LOADS, VersionState
 from engines.api import FailureKind
 
 _K = FailureKind
@@ -16,7 +16,7 @@ LIKELY = CERTAIN | {_K.CRASHED, _K.BACKEND_CRASH, _K.STALLED, _K.TOO_SLOW, _K.BA
 """Ends for which a version that has not shown yet that it can load is blamed, and not the model."""
 
 
-def switched(state: State, name: str) -> State:
+def switch_version(state: VersionState, name: str) -> VersionState:
     """Return the state with another version in use; what was used before is what a roll-back returns to.
 
     One that failed goes on being marked, until a test or a load shows that it works.
@@ -26,28 +26,28 @@ def switched(state: State, name: str) -> State:
     return msgspec.structs.replace(state, current=name, previous=state.current, loads=0)
 
 
-def proved(state: State, name: str, proof: Proof) -> State:
+def record_proof(state: VersionState, name: str, proof: Proof) -> VersionState:
     """Return the state with what a test showed. A bad version is not used, unless there is no other."""
     proofs = {**state.proofs, name: proof}
-    marked = msgspec.structs.replace(state, proofs=proofs, bad=_unmarked(state, name))
-    return marked if proof.is_good else broken(marked, name, proof.problem)
+    updated = msgspec.structs.replace(state, proofs=proofs, bad=_remove_mark(state, name))
+    return updated if proof.is_good else mark_broken(updated, name, proof.problem)
 
 
-def broken(state: State, name: str, why: str) -> State:
+def mark_broken(state: VersionState, name: str, why: str) -> VersionState:
     """Return the state with a version marked as failing."""
     return msgspec.structs.replace(state, bad={**state.bad, name: why})
 
 
-def _unmarked(state: State, name: str) -> dict[str, str]:
+def _remove_mark(state: VersionState, name: str) -> dict[str, str]:
     return {key: why for key, why in state.bad.items() if key != name}
 
 
-def is_on_probation(state: State) -> bool:
+def is_on_probation(state: VersionState) -> bool:
     """Tell whether the version in use is new and there is another to return to."""
     return bool(state.previous) and state.loads < PROVEN_LOADS
 
 
-def is_to_blame(state: State, kind: str, *, was_ready: bool) -> bool:
+def is_to_blame(state: VersionState, kind: str, *, was_ready: bool) -> bool:
     """Tell whether a failure speaks against the version rather than the model, and there is another to return to."""
     if not state.previous or state.previous in state.bad:
         return False
@@ -56,13 +56,13 @@ def is_to_blame(state: State, kind: str, *, was_ready: bool) -> bool:
     return is_on_probation(state) and kind in LIKELY
 
 
-def rolled_back(state: State, why: str) -> State:
+def roll_back(state: VersionState, why: str) -> VersionState:
     """Return the state with the previous version in use again, and the one that failed marked."""
-    bad = {**_unmarked(state, state.previous), state.current: why}
+    bad = {**_remove_mark(state, state.previous), state.current: why}
     return msgspec.structs.replace(state, current=state.previous or BUNDLED, previous="", loads=0, bad=bad)
 
 
-def elsewhere(state: State, names: Collection[str], tried: Collection[str]) -> str:
+def alternative_version(state: VersionState, names: Collection[str], tried: Collection[str]) -> str:
     """Return another of the versions that work, for a model the one in use cannot run; empty when none is left.
 
     What was used before comes first, then what was proved last. A version that nobody has proved is not chosen for
@@ -74,7 +74,7 @@ def elsewhere(state: State, names: Collection[str], tried: Collection[str]) -> s
     return max(known, key=lambda name: (name == state.previous, proofs.get(name, 0.0)), default="")
 
 
-def loaded(state: State) -> State:
+def record_load(state: VersionState) -> VersionState:
     """Return the state after the version in use has loaded a model: whatever was held against it is over."""
     loads = min(state.loads + 1, PROVEN_LOADS)
-    return msgspec.structs.replace(state, loads=loads, bad=_unmarked(state, state.current))
+    return msgspec.structs.replace(state, loads=loads, bad=_remove_mark(state, state.current))

@@ -36,14 +36,14 @@ def sync_tree(folder: Path) -> int:
     one after the other took 20 s. `os.sync` would wait for whatever else is being written on this computer.
     """
     folders = [Path(where) for where, _, _ in os.walk(folder)]
-    files = [path for one in folders for path in one.iterdir() if path.is_file() and not path.is_symlink()]
+    files = [path for directory in folders for path in directory.iterdir() if path.is_file() and not path.is_symlink()]
     with ThreadPoolExecutor(_AT_A_TIME) as threads:
-        total = sum(threads.map(_synced, files))
+        total = sum(threads.map(_sync_file, files))
         list(threads.map(sync_folder, folders))
     return total
 
 
-def _synced(path: Path) -> int:
+def _sync_file(path: Path) -> int:
     with path.open("rb") as file:
         if os.name != "nt":  # Windows syncs only what is open for writing
             os.fsync(file.fileno())

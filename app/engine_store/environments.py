@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.core.errors import EnvironmentFault
-from app.engine_store.recipe import Variant
-from app.engine_store.running import run
-from app.engine_store.shelf import python_in
+from app.engine_store.recipe import EngineVariant
+from app.engine_store.running import run_program
+from app.engine_store.shelf import interpreter_in
 
 Progress = Callable[[str, float | None], None]
 """Stage in words, and how much of it is done."""
@@ -31,7 +31,7 @@ _QUIET = {"UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 
 
 async def make_environment(
-    uv: Path, variant: Variant, stage: Path, progress: Progress, *, wheels: Path | None = None
+    uv: Path, variant: EngineVariant, stage: Path, progress: Progress, *, wheels: Path | None = None
 ) -> Path:
     """Make `<stage>/venv` hold exactly what `<stage>/lock.txt` says; return its interpreter. Raises EnvironmentFault.
 
@@ -40,28 +40,30 @@ async def make_environment(
     """
     folder, lock = stage / ENVIRONMENT, stage / LOCK
     progress("Creating an environment", None)
-    await run(_venv_argv(uv, variant, folder), stage=stage, hear=_deaf, env=_QUIET, about=variant.package)
-    python = python_in(folder)
+    await run_program(
+        _venv_argv(uv, variant, folder), stage=stage, hear=_ignore_line, env=_QUIET, about=variant.package
+    )
+    python = interpreter_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
-    argv = [*base, *(_building(variant, stage) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
-    meter = Meter(variant.download_bytes, progress)
+    argv = [*base, *(_build_arguments(variant, stage) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
+    meter = InstallMeter(variant.download_bytes, progress)
     if wheels is not None:
         offline = [*argv, "--offline", "--no-index", "--find-links", str(wheels)]
-        await run(offline, stage=stage, hear=meter.hear, env=_QUIET)
+        await run_program(offline, stage=stage, hear=meter.read_line, env=_QUIET)
         return python
     sources = [part for url in variant.index_urls for part in ("--index", url)]
     progress("Checking the cache", None)
     try:
-        await run([*argv, *sources, "--offline"], stage=stage, hear=meter.hear, env=_QUIET)
+        await run_program([*argv, *sources, "--offline"], stage=stage, hear=meter.read_line, env=_QUIET)
     except EnvironmentFault:
         progress("Asking the package index", None)
-        await run([*argv, *sources], stage=stage, hear=meter.hear, env=_QUIET, about=variant.package)
+        await run_program([*argv, *sources], stage=stage, hear=meter.read_line, env=_QUIET, about=variant.package)
     return python
 
 
-def _venv_argv(uv: Path, variant: Variant, folder: Path) -> list[str]:
-    wanted = sys.executable if own_python_fits(variant.python) else variant.python
-    return [str(uv), "venv", "--quiet", "--relocatable", "--no-project", "--python", wanted, str(folder)]
+def _venv_argv(uv: Path, variant: EngineVariant, folder: Path) -> list[str]:
+    python = sys.executable if own_python_fits(variant.python) else variant.python
+    return [str(uv), "venv", "--quiet", "--relocatable", "--no-project", "--python", python, str(folder)]
 
 
 def write_locks(stage: Path, lock: str, tools: str) -> None:
@@ -71,7 +73,7 @@ def write_locks(stage: Path, lock: str, tools: str) -> None:
         (stage / TOOLS).write_text(tools, encoding="utf-8")
 
 
-def _building(variant: Variant, stage: Path) -> list[str]:
+def _build_arguments(variant: EngineVariant, stage: Path) -> list[str]:
     """Return arguments for a build. uv keeps what it built by the settings, and so builds anew where they change."""
     settings = [
         part
@@ -92,11 +94,11 @@ def own_python_fits(limits: str, version: tuple[int, int] = sys.version_info[:2]
     )
 
 
-def _deaf(_line: str) -> None:
+def _ignore_line(_line: str) -> None:
     pass
 
 
-class Meter:
+class InstallMeter:
     """Turns uv's lines into progress. uv names large packages with their size when it begins and when it has them."""
 
     def __init__(self, expected_bytes: int, progress: Progress) -> None:
@@ -105,23 +107,23 @@ class Meter:
         self._sizes: dict[str, float] = {}
         self._done: set[str] = set()
 
-    def hear(self, line: str) -> None:
+    def read_line(self, line: str) -> None:
         """Take in one line."""
         if line.startswith("Prepared"):
             self._progress("Installing", None)
             return
-        found = _DOWNLOADING.match(line)
-        if found is None:
+        match = _DOWNLOADING.match(line)
+        if match is None:
             return
-        package = found["package"]
-        if found["size"]:
-            self._sizes[package] = float(found["size"]) * _UNITS[found["unit"]]
-        if found[1] in {"Downloaded", "Built"}:
+        package = match["package"]
+        if match["size"]:
+            self._sizes[package] = float(match["size"]) * _UNITS[match["unit"]]
+        if match[1] in {"Downloaded", "Built"}:
             self._done.add(package)
-        verb = "Compiling" if found[1].startswith("Buil") else "Fetching"
-        going_on = ", ".join(self._sizes.keys() - self._done) or package
-        self._progress(f"{verb} {going_on}" + _PATIENCE.get(found[1], ""), self._share())
+        verb = "Compiling" if match[1].startswith("Buil") else "Fetching"
+        packages = ", ".join(self._sizes.keys() - self._done) or package
+        self._progress(f"{verb} {packages}" + _PATIENCE.get(match[1], ""), self._share_done())
 
-    def _share(self) -> float | None:
+    def _share_done(self) -> float | None:
         total = max(self._expected, sum(self._sizes.values()))
-        return min(1.0, sum(self._sizes.get(one, 0.0) for one in self._done) / total) if total else None
+        return min(1.0, sum(self._sizes.get(package, 0.0) for package in self._done) / total) if total else None

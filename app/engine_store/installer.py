@@ -17,17 +17,17 @@ import msgspec
 from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.engine_store import bundles
-from app.engine_store.archives import unpack
-from app.engine_store.asking import asked
-from app.engine_store.choosing import proved, switched
+from app.engine_store.archives import unpack_archive
+from app.engine_store.asking import run_cancellable
+from app.engine_store.choosing import record_proof, switch_version
 from app.engine_store.environments import LOCK, Progress, make_environment, write_locks
-from app.engine_store.fetching import Fetcher
+from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.lock import compile_argv
-from app.engine_store.recipe import Channel, Kind, Recipe, Variant
-from app.engine_store.releases import API, Asset, Chosen, Releases
-from app.engine_store.running import run
-from app.engine_store.shelf import Manifest, Shelf, Source, State, place_of
-from engines.api import Adapter, Failure, Place
+from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, VariantKind
+from app.engine_store.releases import API, Asset, AssetSelection, Releases
+from app.engine_store.running import run_program
+from app.engine_store.shelf import VersionManifest, VersionSource, VersionState, VersionStore, place_of
+from engines.api import EngineAdapter, EngineLocation, Failure
 
 FETCHED = "fetched"
 PROGRAM = "program"
@@ -36,7 +36,7 @@ _NO_NUMBER = ("expected version to start with", "not part of a valid version")
 _VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.+_-]{0,63}")
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
+class InstallOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Which version: what the channel has, or the one named; or what a bundle holds. `use` switches to it."""
 
     channel: Channel = Channel.STABLE
@@ -45,75 +45,79 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True):
     use: bool = True
 
 
-class Prove(Protocol):
+class VersionProver(Protocol):
     """Loads a model in a version that nobody uses yet, and more of a person's own where it would replace another."""
 
-    async def __call__(self, engine: str, place: Place, *, with_own_models: bool, progress: Progress) -> list[Proof]:
+    async def __call__(
+        self, engine: str, place: EngineLocation, *, with_own_models: bool, progress: Progress
+    ) -> list[Proof]:
         """Return what each showed, the first that failed last. Empty: nothing can prove this engine here."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class InstallerDeps:
     """What installing takes."""
 
-    shelf: Shelf
-    adapters: Mapping[str, Adapter]
-    fetcher: Fetcher
-    prove: Prove
+    shelf: VersionStore
+    adapters: Mapping[str, EngineAdapter]
+    fetcher: ReleaseFetcher
+    prove: VersionProver
     uv: Callable[[], Path | None]
     releases_api: Callable[[], str] = lambda: API
 
 
-class Work(NamedTuple):
+class InstallTask(NamedTuple):
     """One install, as every step of it needs it."""
 
-    recipe: Recipe
-    variant: Variant
-    wish: Wish
+    recipe: InstallRecipe
+    variant: EngineVariant
+    options: InstallOptions
     stage: Path
     progress: Progress
 
-    def manifest(self, version: str) -> Manifest:
+    def draft_manifest(self, version: str) -> VersionManifest:
         """Return what is known of the result before it is made."""
-        return Manifest(
+        return VersionManifest(
             engine=self.recipe.engine,
             version=version,
             variant=self.variant.name,
             backend=self.variant.backend,
             kind=self.variant.kind.value,
-            channel=self.wish.channel.value,
+            channel=self.options.channel.value,
         )
 
 
-class Installed(msgspec.Struct, frozen=True, kw_only=True):
+class InstallResult(msgspec.Struct, frozen=True, kw_only=True):
     """What an install came to."""
 
-    manifest: Manifest
+    manifest: VersionManifest
     proofs: list[Proof]
 
 
 class Installer:
     """Installs one version at a time. Belongs to the event loop; cancelling it leaves nothing behind."""
 
-    def __init__(self, means: Means) -> None:
-        self._means = means
+    def __init__(self, deps: InstallerDeps) -> None:
+        self._deps = deps
         self._one_at_a_time = asyncio.Lock()
 
     @property
     def uv(self) -> Callable[[], Path | None]:
         """Where uv is."""
-        return self._means.uv
+        return self._deps.uv
 
-    async def install(self, recipe: Recipe, variant: Variant, wish: Wish, progress: Progress) -> Installed:
+    async def install_version(
+        self, recipe: InstallRecipe, variant: EngineVariant, options: InstallOptions, progress: Progress
+    ) -> InstallResult:
         """Make, prove and publish a version. Raises EngineFailed when its test fails, EnvironmentFault before that."""
-        async with self._one_at_a_time, self._means.shelf.stage() as stage:
-            work = Work(recipe, variant, wish, stage, progress)
-            bundle = await asyncio.to_thread(_bundle_for, work)
-            make = self._environment if variant.kind is Kind.VENV else self._archive
-            return await self._proved(work, await make(work, bundle))
+        async with self._one_at_a_time, self._deps.shelf.open_stage() as stage:
+            work = InstallTask(recipe, variant, options, stage, progress)
+            bundle = await asyncio.to_thread(_open_bundle, work)
+            make = self._build_environment if variant.kind is VariantKind.VENV else self._unpack_release
+            return await self._prove_and_publish(work, await make(work, bundle))
 
-    async def _environment(self, work: Work, bundle: bundles.Bundle | None) -> Manifest:
-        uv, stage = program_of(self._means.uv), work.stage
+    async def _build_environment(self, work: InstallTask, bundle: bundles.EngineBundle | None) -> VersionManifest:
+        uv, stage = require_uv(self._deps.uv), work.stage
         lock = await lock_for(uv, work) if bundle is None else bundle.lock
         tools = await asyncio.to_thread(work.recipe.tools_of, work.variant) if bundle is None else bundle.tools
         await asyncio.to_thread(write_locks, stage, lock, tools)
@@ -121,73 +125,78 @@ class Installer:
         python = await make_environment(uv, work.variant, stage, work.progress, wheels=wheels)
         lock_hash = hashlib.sha256(lock.encode()).hexdigest()
         return msgspec.structs.replace(
-            work.manifest(locked_version(lock, work.variant.package)),
+            work.draft_manifest(version_in_lock(lock, work.variant.package)),
             python=python.relative_to(stage).as_posix(),
-            sources=(Source(name=LOCK, sha256=lock_hash),),
+            sources=(VersionSource(name=LOCK, sha256=lock_hash),),
         )
 
-    async def _archive(self, work: Work, bundle: bundles.Bundle | None) -> Manifest:
+    async def _unpack_release(self, work: InstallTask, bundle: bundles.EngineBundle | None) -> VersionManifest:
         stage = work.stage
-        chosen = bundle.chosen if bundle else await self.release(work)
+        chosen = bundle.asset_selection if bundle else await self.choose_release(work)
         folder = bundle.files if bundle else stage / FETCHED
         if bundle is None:
-            await self.fetch(work, chosen, folder)
+            await self.fetch_assets(work, chosen, folder)
         work.progress("Unpacking", None)
         for asset in chosen.assets:
-            await asyncio.to_thread(unpack, folder / asset.name, stage / PROGRAM)
+            await asyncio.to_thread(unpack_archive, folder / asset.name, stage / PROGRAM)
             await asyncio.to_thread((folder / asset.name).unlink)
-        program = await asyncio.to_thread(_program, stage / PROGRAM, work.variant.executable)
+        program = await asyncio.to_thread(_find_program, stage / PROGRAM, work.variant.executable)
         return msgspec.structs.replace(
-            work.manifest(chosen.version),
+            work.draft_manifest(chosen.version),
             executable=program.relative_to(stage).as_posix(),
-            sources=tuple(Source(name=one.name, sha256=one.sha256, url=one.url) for one in chosen.assets),
+            sources=tuple(
+                VersionSource(name=asset_source.name, sha256=asset_source.sha256, url=asset_source.url)
+                for asset_source in chosen.assets
+            ),
         )
 
-    async def release(self, work: Work) -> Chosen:
+    async def choose_release(self, work: InstallTask) -> AssetSelection:
         """Return which archives a variant is made of. Raises EnvironmentFault."""
         if work.recipe.release is None:
             raise EnvironmentFault(f"{work.recipe.engine} is not published as an archive.", code="no_release")
         releases = Releases(
-            self._means.fetcher.made_for(work.recipe.engine), work.recipe.release, self._means.releases_api()
+            self._deps.fetcher.with_purpose(work.recipe.engine), work.recipe.release, self._deps.releases_api()
         )
-        return await releases.choose(work.variant, work.wish.channel, work.wish.version)
+        return await releases.choose_assets(work.variant, work.options.channel, work.options.version)
 
-    async def fetch(self, work: Work, chosen: Chosen, folder: Path) -> None:
+    async def fetch_assets(self, work: InstallTask, chosen: AssetSelection, folder: Path) -> None:
         """Fetch a version's archives into a folder. Raises EnvironmentFault."""
-        fetcher, progress = self._means.fetcher.made_for(work.recipe.engine), work.progress
+        fetcher, progress = self._deps.fetcher.with_purpose(work.recipe.engine), work.progress
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         before, total = 0, chosen.size_bytes
         for asset in chosen.assets:
             progress(f"Fetching {asset.name}", before / total if total else None)
-            await fetcher.file(
+            await fetcher.fetch_file(
                 asset.url,
                 folder / asset.name,
                 sha256=asset.sha256,
                 size=asset.size,
-                told=_told(progress, asset, before, total),
+                report_bytes=_byte_reporter(progress, asset, before, total),
             )
             before += asset.size
 
-    async def _proved(self, work: Work, manifest: Manifest) -> Installed:
+    async def _prove_and_publish(self, work: InstallTask, manifest: VersionManifest) -> InstallResult:
         work.progress("Checking what was installed", None)
-        means, engine = self._means, manifest.engine
+        deps, engine = self._deps, manifest.engine
         place = place_of(work.stage, manifest)
-        found = await asked(lambda: means.adapters[engine].probe(place))
-        if isinstance(found, Failure):
-            raise EngineFailed(found.sentence, hint=found.hint, code=found.kind)
-        proofs = await means.prove(engine, place, with_own_models=work.wish.use, progress=work.progress)
+        probe_result = await run_cancellable(lambda: deps.adapters[engine].probe(place))
+        if isinstance(probe_result, Failure):
+            raise EngineFailed(probe_result.sentence, hint=probe_result.hint, code=probe_result.kind)
+        proofs = await deps.prove(engine, place, with_own_models=work.options.use, progress=work.progress)
         await asyncio.to_thread(self._refuse_bad, engine, manifest, proofs)
         work.progress("Moving it into place", None)
-        kept = await asyncio.to_thread(means.shelf.publish, work.stage, manifest)
-        await asyncio.to_thread(means.shelf.change, engine, lambda state: _taken(state, kept.name, work.wish, proofs))
-        return Installed(manifest=kept, proofs=proofs)
+        published = await asyncio.to_thread(deps.shelf.publish_version, work.stage, manifest)
+        await asyncio.to_thread(
+            deps.shelf.change_state, engine, lambda state: _adopt_version(state, published.name, work.options, proofs)
+        )
+        return InstallResult(manifest=published, proofs=proofs)
 
-    def _refuse_bad(self, engine: str, manifest: Manifest, proofs: list[Proof]) -> None:
+    def _refuse_bad(self, engine: str, manifest: VersionManifest, proofs: list[Proof]) -> None:
         bad = next((proof for proof in proofs if not proof.is_good), None)
         if bad is None:
             return
         name = f"{manifest.version}-{manifest.variant}"
-        self._means.shelf.change(engine, lambda state: proved(state, name, bad))
+        self._deps.shelf.change_state(engine, lambda state: record_proof(state, name, bad))
         raise EngineFailed(
             f"{engine} {manifest.version} was not installed, because its test failed: {bad.problem}",
             hint=bad.hint or "The previous version is still in use.",
@@ -196,56 +205,60 @@ class Installer:
         )
 
 
-def program_of(uv: Callable[[], Path | None]) -> Path:
+def require_uv(uv: Callable[[], Path | None]) -> Path:
     """Return uv. Raises EnvironmentFault when there is none."""
-    found = uv()
-    if found is None:
+    program = uv()
+    if program is None:
         raise EnvironmentFault(
             "uv, which creates the environments of engines, is missing.",
             hint="Install Roundhouse again, or put uv on PATH.",
             code="no_uv",
         )
-    return found
+    return program
 
 
-def _bundle_for(work: Work) -> bundles.Bundle | None:
-    if work.wish.bundle is None:
+def _open_bundle(work: InstallTask) -> bundles.EngineBundle | None:
+    if work.options.bundle is None:
         return None
-    return bundles.opened(work.wish.bundle, work.recipe, work.variant, work.stage)
+    return bundles.open_bundle(work.options.bundle, work.recipe, work.variant, work.stage)
 
 
-def _taken(state: State, name: str, wish: Wish, proofs: list[Proof]) -> State:
+def _adopt_version(state: VersionState, name: str, options: InstallOptions, proofs: list[Proof]) -> VersionState:
     """Return the state with a new version proved and, if so wished, used: one step, so that no crash comes between."""
-    tested = proved(state, name, proofs[0]) if proofs else state
-    return switched(tested, name) if wish.use else tested
+    tested = record_proof(state, name, proofs[0]) if proofs else state
+    return switch_version(tested, name) if options.use else tested
 
 
-async def lock_for(uv: Path, work: Work) -> str:
+async def lock_for(uv: Path, work: InstallTask) -> str:
     """Return the lock of a version: the committed one of the stable channel, else one that is made now."""
-    recipe, variant, wish, stage = work.recipe, work.variant, work.wish, work.stage
-    if wish.channel is Channel.STABLE and wish.version in {"", variant.version}:
+    recipe, variant, options, stage = work.recipe, work.variant, work.options, work.stage
+    if options.channel is Channel.STABLE and options.version in {"", variant.version}:
         return await asyncio.to_thread(recipe.lock_of(variant).read_text, encoding="utf-8")
-    if wish.version and not _VERSION.fullmatch(wish.version):
-        raise no_release(recipe, variant, wish.version)
-    wanted = stage / "requirements.in"
-    await asyncio.to_thread(wanted.write_text, "\n".join(loosened(variant, wish.version)) + "\n", encoding="utf-8")
+    if options.version and not _VERSION.fullmatch(options.version):
+        raise release_not_found(recipe, variant, options.version)
+    requirements = stage / "requirements.in"
+    await asyncio.to_thread(
+        requirements.write_text, "\n".join(loosen_requirements(variant, options.version)) + "\n", encoding="utf-8"
+    )
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
-    argv = [*compile_argv(uv, variant, python=python), "--output-file", str(stage / LOCK), str(wanted)]
+    argv = [*compile_argv(uv, variant, python=python), "--output-file", str(stage / LOCK), str(requirements)]
     try:
-        await run(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"}, about=recipe.engine)
+        await run_program(argv, stage=stage, hear=lambda _line: None, env={"UV_NO_PROGRESS": "1"}, about=recipe.engine)
     except EnvironmentFault as fault:
-        if wish.version and _is_unpublished(variant, wish.version, fault.body.detail):
-            raise no_release(recipe, variant, wish.version) from fault
+        if options.version and _is_unpublished(variant, options.version, fault.body.detail):
+            raise release_not_found(recipe, variant, options.version) from fault
         raise
     return await asyncio.to_thread((stage / LOCK).read_text, encoding="utf-8")
 
 
-def _is_unpublished(variant: Variant, version: str, said: str) -> bool:
+def _is_unpublished(variant: EngineVariant, version: str, output: str) -> bool:
     """Tell whether uv found no such version of the engine itself, rather than of what it needs."""
-    return f"there is no version of {variant.package}=={version}" in said or any(one in said for one in _NO_NUMBER)
+    return f"there is no version of {variant.package}=={version}" in output or any(
+        phrase in output for phrase in _NO_NUMBER
+    )
 
 
-def no_release(recipe: Recipe, variant: Variant, version: str) -> EnvironmentFault:
+def release_not_found(recipe: InstallRecipe, variant: EngineVariant, version: str) -> EnvironmentFault:
     """Return the error for a version that was never published; only the one in the recipe is known to be there."""
     return EnvironmentFault(
         f"There is no version {version} of {recipe.engine} ({variant.name}).",
@@ -254,28 +267,28 @@ def no_release(recipe: Recipe, variant: Variant, version: str) -> EnvironmentFau
     )
 
 
-def loosened(variant: Variant, version: str) -> list[str]:
+def loosen_requirements(variant: EngineVariant, version: str) -> list[str]:
     """Return a variant's requirements with the engine's own version free, or as named; the others stay as they are."""
     own = re.compile(rf"({re.escape(variant.package)}(?:\[[^\]]*\])?)\s*==.*")
-    return [own.sub(rf"\g<1>=={version}" if version else r"\g<1>", one) for one in variant.requires]
+    return [own.sub(rf"\g<1>=={version}" if version else r"\g<1>", requirement) for requirement in variant.requires]
 
 
-def locked_version(lock: str, package: str) -> str:
+def version_in_lock(lock: str, package: str) -> str:
     """Return the version a lock has of a package. Raises EnvironmentFault when it has none."""
-    wanted = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", package)))  # one name, however it is spelt
-    found = re.search(rf"^{wanted}==([^\s;]+)", lock, re.MULTILINE | re.IGNORECASE)
-    if found is None:
+    name_pattern = "[-_.]+".join(map(re.escape, re.split(r"[-_.]+", package)))  # one name, however it is spelt
+    match = re.search(rf"^{name_pattern}==([^\s;]+)", lock, re.MULTILINE | re.IGNORECASE)
+    if match is None:
         raise EnvironmentFault(f"The lock does not include {package}.", code="no_lock")
-    return found[1]
+    return match[1]
 
 
-def _told(progress: Progress, asset: Asset, before: int, total: int) -> Callable[[int], None]:
+def _byte_reporter(progress: Progress, asset: Asset, before: int, total: int) -> Callable[[int], None]:
     return lambda count: progress(f"Fetching {asset.name}", min(1.0, (before + count) / total) if total else None)
 
 
-def _program(folder: Path, name: str) -> Path:
-    wanted = name + (".exe" if sys.platform == "win32" else "")
-    found = sorted((path for path in folder.rglob(wanted) if path.is_file()), key=lambda path: len(path.parts))
-    if not found:
-        raise EnvironmentFault(f"The archive has no {wanted}.", hint="Try another version.", code="bad_archive")
-    return found[0]
+def _find_program(folder: Path, name: str) -> Path:
+    file_name = name + (".exe" if sys.platform == "win32" else "")
+    programs = sorted((path for path in folder.rglob(file_name) if path.is_file()), key=lambda path: len(path.parts))
+    if not programs:
+        raise EnvironmentFault(f"The archive has no {file_name}.", hint="Try another version.", code="bad_archive")
+    return programs[0]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
-from app.engine_store.recipe import Kind, Variant, recipes
+from app.engine_store.recipe import EngineVariant, VariantKind, read_recipes
 
 _TIMEOUT_S = 600.0
 _OLDEST_PYTHON = "3.11"
@@ -27,24 +27,24 @@ def main(engines: Sequence[str]) -> int:
     if uv is None:
         sys.stderr.write("uv is missing: run `make` first, or put it on PATH.\n")
         return 1
-    for recipe in recipes().values():
+    for recipe in read_recipes().values():
         if engines and recipe.engine not in engines:
             continue
         for variant in recipe.variants:
-            if variant.kind is Kind.VENV:
-                _write(uv, variant, variant.requires, recipe.lock_of(variant))
+            if variant.kind is VariantKind.VENV:
+                _write_lock(uv, variant, variant.requires, recipe.lock_of(variant))
                 if variant.build_requires:
-                    _write(uv, variant, variant.build_requires, recipe.tools_lock_of(variant))
+                    _write_lock(uv, variant, variant.build_requires, recipe.tools_lock_of(variant))
     return 0
 
 
-def _write(uv: Path, variant: Variant, requires: Sequence[str], path: Path) -> None:
+def _write_lock(uv: Path, variant: EngineVariant, requires: Sequence[str], path: Path) -> None:
     path.parent.mkdir(exist_ok=True)
-    path.write_text(locked(compile_argv(uv, variant), requires), encoding="utf-8")
+    path.write_text(compile_lock(compile_argv(uv, variant), requires), encoding="utf-8")
     sys.stdout.write(f"{path}\n")
 
 
-def compile_argv(uv: Path, variant: Variant, *, python: str = "") -> list[str]:
+def compile_argv(uv: Path, variant: EngineVariant, *, python: str = "") -> list[str]:
     """Return the command that locks a variant; its requirements come as the last argument, a file.
 
     With `python`, a version, the lock serves this machine and that Python only: all that one made on the spot needs.
@@ -60,22 +60,22 @@ def compile_argv(uv: Path, variant: Variant, *, python: str = "") -> list[str]:
     ]
 
 
-def locked(argv: Sequence[str], requires: Sequence[str]) -> str:
+def compile_lock(argv: Sequence[str], requires: Sequence[str]) -> str:
     """Return the lock's text. Raises EnvironmentFault with uv's own words when there is no solution."""
     with tempfile.TemporaryDirectory() as scratch:
-        wanted = Path(scratch) / "requirements.in"
-        wanted.write_text("\n".join(requires) + "\n", encoding="utf-8")
-        done = subprocess.run(
-            [*argv, str(wanted)],
+        requirements = Path(scratch) / "requirements.in"
+        requirements.write_text("\n".join(requires) + "\n", encoding="utf-8")
+        result = subprocess.run(
+            [*argv, str(requirements)],
             capture_output=True,
             text=True,
             timeout=_TIMEOUT_S,
             check=False,
             stdin=subprocess.DEVNULL,
         )
-    if done.returncode:
-        raise EnvironmentFault("uv found no set of packages that fits.", detail=done.stderr.strip(), code="no_lock")
-    return done.stdout
+    if result.returncode:
+        raise EnvironmentFault("uv found no set of packages that fits.", detail=result.stderr.strip(), code="no_lock")
+    return result.stdout
 
 
 if __name__ == "__main__":

@@ -8,25 +8,25 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from app.engine_store.shelf import own_place
-from engines.api import Adapter, Failure, Installation
-from engines.probing import identity, on_path
+from engines.api import EngineAdapter, EngineInstallation, Failure
+from engines.probing import file_identity, on_path
 
 
 class OwnPrograms:
     """Finds and asks them. Safe to use from any thread."""
 
-    def __init__(self, adapters: Mapping[str, Adapter]) -> None:
+    def __init__(self, adapters: Mapping[str, EngineAdapter]) -> None:
         self._adapters = adapters
-        self._said: dict[tuple[object, ...], Installation | Failure] = {}
+        self._results: dict[tuple[object, ...], EngineInstallation | Failure] = {}
 
-    def on_path(self, engine: str) -> Path | None:
+    def find_on_path(self, engine: str) -> Path | None:
         """Return the engine's program on PATH; None where there is none, or no own program can be used."""
         name = self._adapters[engine].descriptor.program
         return on_path(name) if name else None
 
-    def asked(self, engine: str, program: Path, *, anew: bool = False) -> Installation | Failure:
-        """Return what a program says of itself. Raises `engines.probing.CalledOff`."""
-        key = (engine, program, *identity(program))
-        if anew or key not in self._said:
-            self._said[key] = self._adapters[engine].probe(own_place(program))
-        return self._said[key]
+    def probe_program(self, engine: str, program: Path, *, anew: bool = False) -> EngineInstallation | Failure:
+        """Return what a program says of itself. Raises `engines.probing.ProbeCancelled`."""
+        key = (engine, program, *file_identity(program))
+        if anew or key not in self._results:
+            self._results[key] = self._adapters[engine].probe(own_place(program))
+        return self._results[key]

@@ -11,22 +11,22 @@ import msgspec
 
 from app.core.errors import NotFound
 from app.engine_store.choosing import is_on_probation
-from app.engine_store.shelf import Shelf
+from app.engine_store.shelf import VersionStore
 from engines.api import (
-    Adapter,
     Descriptor,
+    EngineAdapter,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
 )
-from engines.probing import identity
+from engines.probing import file_identity
 
 PROBATION_STALL_S = 6.0
 """Without a log line, progress or use of the processor for so long, a version that has not proved itself hangs."""
@@ -36,44 +36,48 @@ _LIES_IN_THE_PROGRAM = frozenset({_K.CRASHED, _K.MISSING_LIBRARY, _K.ILLEGAL_INS
 """Ends against which no update of ours helps where the program is a person's own."""
 
 
-class Placed:
-    """An adapter bound to one place, or to whatever is in use. It keeps `engines.api.Adapter`."""
+class VersionedAdapter:
+    """An adapter bound to one place, or to whatever is in use. It keeps `engines.api.EngineAdapter`."""
 
-    def __init__(self, adapter: Adapter, where: Callable[[], Place | None], *, stall_s: Callable[[], float]) -> None:
+    def __init__(
+        self, adapter: EngineAdapter, where: Callable[[], EngineLocation | None], *, stall_s: Callable[[], float]
+    ) -> None:
         self._adapter = adapter
         self._where = where
         self._stall_s = stall_s
-        self._seen: dict[tuple[object, ...], Installation] = {}
+        self._installations: dict[tuple[object, ...], EngineInstallation] = {}
 
     @property
     def descriptor(self) -> Descriptor:
         """What the engine is."""
         return self._adapter.descriptor
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         """Look at the version in use, or at `place`."""
         try:
-            wanted = place or self._where()
+            target = place or self._where()
         except NotFound as error:
             return Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error), hint=error.hint)
-        gone = missing(self.descriptor, wanted)
-        if gone:
-            return gone
-        return self._looked(wanted) if wanted else self._adapter.probe()
+        failure = find_missing_files(self.descriptor, target)
+        if failure:
+            return failure
+        return self._probe_once(target) if target else self._adapter.probe()
 
-    def _looked(self, place: Place) -> Installation | Failure:
+    def _probe_once(self, place: EngineLocation) -> EngineInstallation | Failure:
         """Return what the adapter sees in a place; asked once, since a program may have to be run for it."""
-        key = (place, *(identity(path) for path in (place.python, place.executable) if path))
-        if key not in self._seen:
-            found = self._adapter.probe(place)
-            if isinstance(found, Failure):
-                return found
-            self._seen[key] = found
-        return self._seen[key]
+        key = (place, *(file_identity(path) for path in (place.python, place.executable) if path))
+        if key not in self._installations:
+            result = self._adapter.probe(place)
+            if isinstance(result, Failure):
+                return result
+            self._installations[key] = result
+        return self._installations[key]
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return the adapter's plan, with less patience for a version on probation."""
-        plan = self._adapter.plan(model, options, net, found)
+        plan = self._adapter.plan(model, options, net, installation)
         stall_s = min(plan.readiness.stall_s, self._stall_s())
         return msgspec.structs.replace(plan, readiness=msgspec.structs.replace(plan.readiness, stall_s=stall_s))
 
@@ -97,19 +101,21 @@ class Placed:
         return place.executable if place is not None and not place.version else None
 
 
-class PlacedAdapters(Mapping[str, Adapter]):
+class VersionedAdapters(Mapping[str, EngineAdapter]):
     """Engine ids to adapters that look at the version in use. Listing the ids imports none of them."""
 
-    def __init__(self, adapters: Mapping[str, Adapter], shelf: Shelf) -> None:
+    def __init__(self, adapters: Mapping[str, EngineAdapter], shelf: VersionStore) -> None:
         self._adapters = adapters
         self._shelf = shelf
-        self._placed: dict[str, Placed] = {}
+        self._bound: dict[str, VersionedAdapter] = {}
 
-    def __getitem__(self, engine: str) -> Adapter:
-        if engine not in self._placed:
+    def __getitem__(self, engine: str) -> EngineAdapter:
+        if engine not in self._bound:
             adapter = self._adapters[engine]
-            self._placed[engine] = Placed(adapter, lambda: self._place(engine), stall_s=lambda: self._stall_s(engine))
-        return self._placed[engine]
+            self._bound[engine] = VersionedAdapter(
+                adapter, lambda: self._current_place(engine), stall_s=lambda: self._stall_s(engine)
+            )
+        return self._bound[engine]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._adapters)
@@ -117,14 +123,14 @@ class PlacedAdapters(Mapping[str, Adapter]):
     def __len__(self) -> int:
         return len(self._adapters)
 
-    def _place(self, engine: str) -> Place | None:
-        return self._shelf.place(engine, self._shelf.state(engine).current)
+    def _current_place(self, engine: str) -> EngineLocation | None:
+        return self._shelf.find_place(engine, self._shelf.read_state(engine).current)
 
     def _stall_s(self, engine: str) -> float:
-        return PROBATION_STALL_S if is_on_probation(self._shelf.state(engine)) else float("inf")
+        return PROBATION_STALL_S if is_on_probation(self._shelf.read_state(engine)) else float("inf")
 
 
-def missing(about: Descriptor, place: Place | None) -> Failure | None:
+def find_missing_files(about: Descriptor, place: EngineLocation | None) -> Failure | None:
     """Return a failure for a version whose files have gone: removed by hand, or built on a Python that was removed."""
     programs = [path for path in (place.python, place.executable) if path] if place else []
     gone = next((path for path in programs if not path.exists()), None)

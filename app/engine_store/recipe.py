@@ -21,7 +21,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]*")
 _MB = 1_000_000
 
 
-class Kind(StrEnum):
+class VariantKind(StrEnum):
     """How a variant comes to the disk."""
 
     VENV = "venv"
@@ -35,7 +35,7 @@ class Channel(StrEnum):
     LATEST = "latest"
 
 
-class Smoke(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class SmokeModel(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What proves a fresh install: the form of the Guide it loads. Empty `model`: there is none, nothing is proved."""
 
     format: str = ""
@@ -44,7 +44,7 @@ class Smoke(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     """A file or folder below `resources/guide`."""
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+class ReleaseSource(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """Where archives are published: a GitHub repository, and how its assets are named.
 
     `asset` is a verbose regular expression with named groups; a variant picks by them. `pointer` is the asset of a
@@ -61,11 +61,11 @@ class Release(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return re.compile(self.asset, re.VERBOSE)
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EngineVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One way the engine is built. `version` is what the stable channel installs."""
 
     name: str
-    kind: Kind
+    kind: VariantKind
     version: str
     backend: str
     """What it computes on: "cpu", "cuda", "metal", ...; the smoke test checks that it does."""
@@ -115,7 +115,7 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         return self.disk_mb * _MB
 
 
-class Bundled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BundledVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The version that comes with Roundhouse itself, and the hashes of its wheels by platform tag."""
 
     package: str
@@ -125,85 +125,85 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """What the engine's own makers call it."""
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _RecipeFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     engine: str
-    smoke: Smoke = Smoke()
-    release: Release | None = None
-    bundled: Bundled | None = None
-    variant: tuple[Variant, ...] = ()
+    smoke: SmokeModel = SmokeModel()
+    release: ReleaseSource | None = None
+    bundled: BundledVersion | None = None
+    variant: tuple[EngineVariant, ...] = ()
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+class InstallRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """One engine's recipe. `folder` holds it and its locks."""
 
     engine: str
     folder: Path
-    smoke: Smoke
-    variants: tuple[Variant, ...]
-    release: Release | None = None
-    bundled: Bundled | None = None
+    smoke: SmokeModel
+    variants: tuple[EngineVariant, ...]
+    release: ReleaseSource | None = None
+    bundled: BundledVersion | None = None
 
-    def lock_of(self, variant: Variant) -> Path:
+    def lock_of(self, variant: EngineVariant) -> Path:
         """Return where a venv's lock lies."""
         return self.folder / "locks" / f"{variant.name}.txt"
 
-    def tools_lock_of(self, variant: Variant) -> Path:
+    def tools_lock_of(self, variant: EngineVariant) -> Path:
         """Return where the lock of what it is built with lies; only where something is."""
         return self.folder / "locks" / f"{variant.name}.build.txt"
 
-    def tools_of(self, variant: Variant) -> str:
+    def tools_of(self, variant: EngineVariant) -> str:
         """Return the lock of what it is built with, empty where nothing is."""
         return self.tools_lock_of(variant).read_text(encoding="utf-8") if variant.build_requires else ""
 
-    def variant(self, name: str) -> Variant | None:
+    def find_variant(self, name: str) -> EngineVariant | None:
         """Return the variant of that name."""
         return next((variant for variant in self.variants if variant.name == name), None)
 
 
-def recipes(engines: Path = ENGINES) -> dict[str, Recipe]:
+def read_recipes(engines: Path = ENGINES) -> dict[str, InstallRecipe]:
     """Return every recipe by its engine's id. Raises Bug when one is wrong."""
-    found = (read_recipe(path.parent) for path in sorted(engines.glob(f"*/{FILE}")))
-    return {recipe.engine: recipe for recipe in found}
+    parsed = (read_recipe(path.parent) for path in sorted(engines.glob(f"*/{FILE}")))
+    return {recipe.engine: recipe for recipe in parsed}
 
 
-def read_recipe(folder: Path) -> Recipe:
+def read_recipe(folder: Path) -> InstallRecipe:
     """Read `install.toml` of an engine's folder. Raises Bug when it is missing or wrong: it is a file of ours."""
     path = folder / FILE
     try:
-        said = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _File)
-        if said.release is not None:
-            re.compile(said.release.asset, re.VERBOSE)
+        document = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8")), _RecipeFile)
+        if document.release is not None:
+            re.compile(document.release.asset, re.VERBOSE)
     except (OSError, tomllib.TOMLDecodeError, msgspec.ValidationError, re.error) as error:
         raise Bug(f"The recipe {path} cannot be used: {error}.", hint="Install Roundhouse again.") from error
-    for variant in said.variant:
-        problem = _problem(variant, said)
+    for variant in document.variant:
+        problem = _variant_problem(variant, document)
         if problem:
             raise Bug(f"The recipe {path} cannot be used: {variant.name}: {problem}.", hint="Install Roundhouse again.")
-    return Recipe(
-        engine=said.engine,
+    return InstallRecipe(
+        engine=document.engine,
         folder=folder,
-        smoke=said.smoke,
-        variants=tuple(_in_folder(variant, folder) for variant in said.variant),
-        release=said.release,
-        bundled=said.bundled,
+        smoke=document.smoke,
+        variants=tuple(_resolve_settings(variant, folder) for variant in document.variant),
+        release=document.release,
+        bundled=document.bundled,
     )
 
 
-def _in_folder(variant: Variant, folder: Path) -> Variant:
+def _resolve_settings(variant: EngineVariant, folder: Path) -> EngineVariant:
     settings = {name: value.replace("{folder}", str(folder)) for name, value in variant.build_settings.items()}
     return msgspec.structs.replace(variant, build_settings=settings)
 
 
-def _problem(variant: Variant, said: _File) -> str:
+def _variant_problem(variant: EngineVariant, document: _RecipeFile) -> str:
     """Return what is missing in a variant, or an empty string."""
     if not _NAME.fullmatch(variant.name):
         return "a name is lower-case letters, digits, dots and dashes"
-    if [one.name for one in said.variant].count(variant.name) > 1:
+    if [other.name for other in document.variant].count(variant.name) > 1:
         return "two variants have this name"
     if not variant.platforms:
         return "platforms are missing"
-    if variant.kind is Kind.VENV:
+    if variant.kind is VariantKind.VENV:
         return "" if variant.package and variant.requires else "a venv needs package and requires"
-    if said.release is None:
+    if document.release is None:
         return "archives need a [release]"
     return "" if variant.pick and variant.executable else "an archive needs pick and executable"

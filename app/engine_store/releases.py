@@ -11,9 +11,9 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import EnvironmentFault
-from app.engine_store.fetching import NOT_FOUND, Fetcher
-from app.engine_store.host import as_numbers
-from app.engine_store.recipe import Channel, Release, Variant
+from app.engine_store.fetching import NOT_FOUND, ReleaseFetcher
+from app.engine_store.host import version_numbers
+from app.engine_store.recipe import Channel, EngineVariant, ReleaseSource
 
 T = TypeVar("T")
 
@@ -38,13 +38,13 @@ class Asset(msgspec.Struct, frozen=True, kw_only=True):
         return (self.digest or "").removeprefix(_DIGEST) if (self.digest or "").startswith(_DIGEST) else ""
 
 
-class _Release(msgspec.Struct, frozen=True, kw_only=True):
+class _GitHubRelease(msgspec.Struct, frozen=True, kw_only=True):
     tag: str = msgspec.field(name="tag_name")
     assets: list[Asset] = []
     is_draft: bool = msgspec.field(name="draft", default=False)
 
 
-class Chosen(msgspec.Struct, frozen=True, kw_only=True):
+class AssetSelection(msgspec.Struct, frozen=True, kw_only=True):
     """The archives of one version. `version` is the stable name where there is one, `tag` what carries them."""
 
     version: str
@@ -60,60 +60,62 @@ class Chosen(msgspec.Struct, frozen=True, kw_only=True):
 class Releases:
     """One repository's releases, behind `api`: GitHub or a mirror that speaks the same."""
 
-    def __init__(self, fetcher: Fetcher, release: Release, api: str = API) -> None:
+    def __init__(self, fetcher: ReleaseFetcher, release: ReleaseSource, api: str = API) -> None:
         self._fetcher = fetcher
         self._release = release
         self._base = f"{api.rstrip('/')}/repos/{release.repository}/releases"
 
-    async def choose(self, variant: Variant, channel: Channel, version: str = "") -> Chosen:
+    async def choose_assets(self, variant: EngineVariant, channel: Channel, version: str = "") -> AssetSelection:
         """Return what to fetch for a variant: `version`, else what the channel has. Raises EnvironmentFault."""
-        release, name = await self._named(version or (variant.version if channel is Channel.STABLE else ""))
-        assets = picked(self._release, variant, release.assets)
-        return Chosen(version=name, tag=release.tag, assets=tuple(_pinned(asset, variant.pins) for asset in assets))
+        release, name = await self._find_release(version or (variant.version if channel is Channel.STABLE else ""))
+        assets = pick_assets(self._release, variant, release.assets)
+        return AssetSelection(
+            version=name, tag=release.tag, assets=tuple(_pin_digest(asset, variant.pins) for asset in assets)
+        )
 
-    async def _named(self, version: str) -> tuple[_Release, str]:
+    async def _find_release(self, version: str) -> tuple[_GitHubRelease, str]:
         if not version:
-            return await self._newest()
+            return await self._newest_release()
         if not _TAG.fullmatch(version):
             raise EnvironmentFault(f"{version!r} is not a version of this engine.", code="no_release")
         tag = f"v{version}" if version[0].isdigit() else version
         try:
-            release = await self._get(f"/tags/{tag}")
+            release = await self._get_release(f"/tags/{tag}")
         except EnvironmentFault as fault:
             if fault.code != NOT_FOUND:
                 raise
-            newest = ", ".join(one.tag for one in (await self._listed())[:_MENTIONED])
+            newest = ", ".join(candidate.tag for candidate in (await self._list_releases())[:_MENTIONED])
             hint = f"The newest are {newest}." if newest else ""
             raise EnvironmentFault(
                 f"There is no release {tag} of this engine.", hint=hint, code="no_release"
             ) from fault
-        return await self._followed(release), version
+        return await self._follow_pointer(release), version
 
-    async def _listed(self) -> list[_Release]:
-        return _decoded(await self._fetcher.text(f"{self._base}?per_page=20"), list[_Release])
+    async def _list_releases(self) -> list[_GitHubRelease]:
+        return _decode_json(await self._fetcher.fetch_text(f"{self._base}?per_page=20"), list[_GitHubRelease])
 
-    async def _newest(self) -> tuple[_Release, str]:
+    async def _newest_release(self) -> tuple[_GitHubRelease, str]:
         """Return the newest release that carries archives, a pre-release as a rule."""
-        for release in await self._listed():
+        for release in await self._list_releases():
             if not release.is_draft and any(self._release.pattern.match(asset.name) for asset in release.assets):
                 return release, release.tag
         raise EnvironmentFault("The newest releases have no archives.", hint="Try again later.", code="no_release")
 
-    async def _followed(self, release: _Release) -> _Release:
+    async def _follow_pointer(self, release: _GitHubRelease) -> _GitHubRelease:
         """Return the release whose tag the pointer names, if this one has a pointer."""
         pointer = next((asset for asset in release.assets if asset.name == self._release.pointer), None)
         if pointer is None:
             return release
-        tag = (await self._fetcher.text(pointer.url)).decode("utf-8", "replace").strip()
+        tag = (await self._fetcher.fetch_text(pointer.url)).decode("utf-8", "replace").strip()
         if not _TAG.fullmatch(tag):
             raise EnvironmentFault(f"{pointer.name} of {release.tag} does not name a release.", code="no_release")
-        return await self._get(f"/tags/{tag}")
+        return await self._get_release(f"/tags/{tag}")
 
-    async def _get(self, path: str) -> _Release:
-        return _decoded(await self._fetcher.text(self._base + path), _Release)
+    async def _get_release(self, path: str) -> _GitHubRelease:
+        return _decode_json(await self._fetcher.fetch_text(self._base + path), _GitHubRelease)
 
 
-def _decoded(data: bytes, kind: type[T]) -> T:
+def _decode_json(data: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.MsgspecError as error:
@@ -122,43 +124,43 @@ def _decoded(data: bytes, kind: type[T]) -> T:
         ) from error
 
 
-def picked(release: Release, variant: Variant, assets: Iterable[Asset]) -> list[Asset]:
+def pick_assets(release: ReleaseSource, variant: EngineVariant, assets: Iterable[Asset]) -> list[Asset]:
     """Return the variant's archive and its companions, the newest of several that fit. Raises EnvironmentFault."""
-    named = [(asset, found.groupdict("")) for asset in assets if (found := release.pattern.fullmatch(asset.name))]
+    parsed = [(asset, match.groupdict("")) for asset in assets if (match := release.pattern.fullmatch(asset.name))]
     chosen: list[Asset] = []
     wanted_version = ""
-    for wish in (variant.pick, *variant.companions):
-        exact = {**wish, **({"ver": wanted_version} if wanted_version and "ver" in wish else {})}
-        fitting = [(asset, groups) for asset, groups in named if _fits(groups, exact)]
+    for pattern_groups in (variant.pick, *variant.companions):
+        exact = {**pattern_groups, **({"ver": wanted_version} if wanted_version and "ver" in pattern_groups else {})}
+        fitting = [(asset, groups) for asset, groups in parsed if _groups_fit(groups, exact)]
         if not fitting:
             raise EnvironmentFault(
                 f"This release has no archive for {variant.name}.",
                 hint="Try another version, or the stable channel.",
                 code="no_asset",
             )
-        asset, groups = max(fitting, key=lambda one: as_numbers(one[1].get("ver", "")))
+        asset, groups = max(fitting, key=lambda pair: version_numbers(pair[1].get("ver", "")))
         wanted_version = wanted_version or groups.get("ver", "")
         chosen.append(asset)
     return chosen
 
 
-def _fits(groups: Mapping[str, str], wish: Mapping[str, str]) -> bool:
+def _groups_fit(groups: Mapping[str, str], expected: Mapping[str, str]) -> bool:
     """Tell whether a name's groups are as wished. Not mentioned is absent, but for tag, version and form."""
     free = {"tag", "ver", "ext"}
     for name, value in groups.items():
-        wanted = wish.get(name)
-        if name == "ver" and wanted is not None:
-            if value != wanted and not value.startswith(f"{wanted}."):
+        expected_value = expected.get(name)
+        if name == "ver" and expected_value is not None:
+            if value != expected_value and not value.startswith(f"{expected_value}."):
                 return False
-        elif wanted is not None:
-            if value != wanted:
+        elif expected_value is not None:
+            if value != expected_value:
                 return False
         elif value and name not in free:
             return False
     return True
 
 
-def _pinned(asset: Asset, pins: Mapping[str, str]) -> Asset:
+def _pin_digest(asset: Asset, pins: Mapping[str, str]) -> Asset:
     """Return the asset with the hash we pinned, whatever the server says: a digest there is renewed with the file."""
     pin = pins.get(asset.name)
     return msgspec.structs.replace(asset, digest=_DIGEST + pin) if pin else asset

@@ -18,11 +18,11 @@ from pathlib import Path
 import psutil
 
 from app.config.programs import child_environment
-from app.core.connections import Program, Purpose, Why
+from app.core.connections import ConnectionReason, Program, Purpose
 from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.shelf import STAGE_VARIABLE
-from app.network.door import door
-from app.network.relay import relayed
+from app.network.door import egress_gate
+from app.network.relay import relay_environment
 from engines.environment import engine_environment
 
 _TAIL = 40
@@ -35,31 +35,31 @@ _FOREIGN = ("UV_PROJECT_ENVIRONMENT", "UV_PYTHON")
 """What a shell may have set for other work and would change what is built here."""
 
 
-async def run(
+async def run_program(
     argv: Sequence[str], *, stage: Path, hear: Callable[[str], None], env: Mapping[str, str], about: str = ""
 ) -> None:
     """Run a program to its end; `hear` gets each line. What it fetches is noted as being for `about`.
 
     Raises EnvironmentFault with its last lines if it fails, Offline if that is because nothing may go out.
     """
-    said: deque[str] = deque(maxlen=_TAIL)
+    output: deque[str] = deque(maxlen=_TAIL)
 
-    def heard(line: str) -> None:
-        said.append(line)
+    def note_line(line: str) -> None:
+        output.append(line)
         hear(line)
 
-    was_closed = door.is_closed
-    purpose = Purpose(why=Why.ENGINE, about=about, by=Program.INSTALLER)
-    async with relayed(purpose) as way_out, _scratch(stage) as temporary:
-        code = await _code_of(argv, stage, heard, {**env, **way_out, **temporary})
-    if code and door.is_closed and not was_closed:
+    was_closed = egress_gate.is_closed
+    purpose = Purpose(why=ConnectionReason.ENGINE, about=about, by=Program.INSTALLER)
+    async with relay_environment(purpose) as way_out, _scratch_folder(stage) as temporary:
+        code = await _run_to_end(argv, stage, note_line, {**env, **way_out, **temporary})
+    if code and egress_gate.is_closed and not was_closed:
         raise Offline
     if code:
-        raise EnvironmentFault(_sentence(argv, said), detail="\n".join(said), code="install_failed")
+        raise EnvironmentFault(_failure_sentence(argv, output), detail="\n".join(output), code="install_failed")
 
 
 @asynccontextmanager
-async def _scratch(stage: Path) -> AsyncIterator[Mapping[str, str]]:
+async def _scratch_folder(stage: Path) -> AsyncIterator[Mapping[str, str]]:
     """Have a folder for files of the moment, by the names systems call it; it goes with whoever waits here."""
     folder = stage / "scratch"
     await asyncio.to_thread(folder.mkdir, exist_ok=True)
@@ -69,7 +69,7 @@ async def _scratch(stage: Path) -> AsyncIterator[Mapping[str, str]]:
         await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
 
-async def _code_of(argv: Sequence[str], stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> int:
+async def _run_to_end(argv: Sequence[str], stage: Path, hear: Callable[[str], None], env: Mapping[str, str]) -> int:
     """Return with what code a program ends. It does not outlive whoever waits here."""
     try:
         process = await asyncio.create_subprocess_exec(
@@ -78,33 +78,33 @@ async def _code_of(argv: Sequence[str], stage: Path, hear: Callable[[str], None]
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
             cwd=stage,
-            env=_environment(stage, env),
+            env=_program_environment(stage, env),
             start_new_session=sys.platform != "win32",
         )
     except OSError as error:
         raise EnvironmentFault(f"{argv[0]} cannot be started: {error.strerror or error}.", code="no_uv") from error
     try:
         if process.stdout is not None:
-            while line := await _line(process.stdout):
+            while line := await _read_line(process.stdout):
                 hear(line.decode("utf-8", "replace").rstrip())
         return await process.wait()
     finally:
-        await _end(process)
+        await _end_process(process)
 
 
-async def _line(stream: asyncio.StreamReader) -> bytes:
+async def _read_line(stream: asyncio.StreamReader) -> bytes:
     try:
         return await stream.readline()
     except ValueError:  # a line longer than the buffer: a progress bar without ends
         return b" "
 
 
-def _environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
+def _program_environment(stage: Path, env: Mapping[str, str]) -> dict[str, str]:
     needed = {name: value for name, value in child_environment().items() if _is_needed(name.upper())}
-    return {**_kept_together(stage), **engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
+    return {**_uv_environment(stage), **engine_environment(), **needed, STAGE_VARIABLE: stage.name, **env}
 
 
-def _kept_together(stage: Path) -> dict[str, str]:
+def _uv_environment(stage: Path) -> dict[str, str]:
     """Keep what uv keeps (its cache, the Pythons it fetches) among the engines, unless a person has a place for it.
 
     Only where we are frozen: who installs an application wants all of it gone one day; a checkout's uv is its owner's.
@@ -119,22 +119,22 @@ def _is_needed(name: str) -> bool:
     return name in {*_NETWORK, *_COMPILERS} or (name.startswith(_FAMILIES) and name not in _FOREIGN)
 
 
-async def _end(process: asyncio.subprocess.Process) -> None:
+async def _end_process(process: asyncio.subprocess.Process) -> None:
     """Kill what is left of it, and of what it started: ninja gives every compiler a group of its own."""
-    started = await asyncio.to_thread(_started_by, process.pid) if process.returncode is None else []
+    children = await asyncio.to_thread(_child_processes, process.pid) if process.returncode is None else []
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
             os.killpg(process.pid, signal.SIGKILL)
         elif process.returncode is None:
             process.kill()
-    for one in started:
+    for child in children:
         with contextlib.suppress(psutil.Error):
-            one.kill()
+            child.kill()
     if process.returncode is None:
         await process.wait()
 
 
-def _started_by(pid: int) -> list[psutil.Process]:
+def _child_processes(pid: int) -> list[psutil.Process]:
     try:
         return psutil.Process(pid).children(recursive=True)
     except psutil.Error:
@@ -156,7 +156,7 @@ _CAUSES = (
 )
 
 
-def _sentence(argv: Sequence[str], said: Sequence[str]) -> str:
-    text = "\n".join(said)
-    known = next((sentence for words, sentence in _CAUSES if words.casefold() in text.casefold()), "")
-    return known or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} failed.".replace("  ", " ")
+def _failure_sentence(argv: Sequence[str], output: Sequence[str]) -> str:
+    text = "\n".join(output)
+    cause = next((sentence for words, sentence in _CAUSES if words.casefold() in text.casefold()), "")
+    return cause or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} failed.".replace("  ", " ")

@@ -24,7 +24,7 @@ import psutil
 from app.core.engine_store import BUNDLED, OWN, Proof
 from app.core.errors import NotFound, StorageFault
 from app.engine_store.durable import sync_folder, sync_tree, write_durably
-from engines.api import Place
+from engines.api import EngineLocation
 
 MANIFEST = "manifest.json"
 STATE = "state.json"
@@ -35,7 +35,7 @@ PROVEN_LOADS = 3
 """After so many loads that went well a new version is no longer on probation."""
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
+class VersionSource(msgspec.Struct, frozen=True, kw_only=True):
     """One file a version was made from."""
 
     name: str
@@ -43,7 +43,7 @@ class Source(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class VersionManifest(msgspec.Struct, frozen=True, kw_only=True):
     """What a version's folder is. `python` and `executable` are relative to it."""
 
     engine: str
@@ -58,10 +58,10 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     executable: str = ""
     installed_at: float = 0.0
     size_bytes: int = 0
-    sources: tuple[Source, ...] = ()
+    sources: tuple[VersionSource, ...] = ()
 
 
-class State(msgspec.Struct, frozen=True, kw_only=True):
+class VersionState(msgspec.Struct, frozen=True, kw_only=True):
     """Which version of an engine is used. Names as in `core.engine_store.EngineVersion`."""
 
     current: str = BUNDLED
@@ -75,20 +75,20 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     """The program a person pointed at."""
 
 
-class Shelf:
+class VersionStore:
     """Every installed version. Safe to use from any thread; methods touch the disk unless they say otherwise."""
 
-    def __init__(self, root: Path, came_along: Callable[[str], bool] = lambda _engine: True) -> None:
-        """`came_along` tells whether an engine is here without having been installed."""
+    def __init__(self, root: Path, is_preinstalled: Callable[[str], bool] = lambda _engine: True) -> None:
+        """`is_preinstalled` tells whether an engine is here without having been installed."""
         self._root = root
-        self._came_along = came_along
+        self._is_preinstalled = is_preinstalled
         self._lock = threading.RLock()
-        self._states: dict[str, State] = {}
+        self._states: dict[str, VersionState] = {}
         self._stages: set[str] = set()
-        self.changed: Callable[[str], None] = lambda _engine: None
+        self.on_change: Callable[[str], None] = lambda _engine: None
         """Told, in whatever thread, that an engine's versions or its choice among them are others now."""
 
-    def sweep(self) -> int:
+    def sweep_stages(self) -> int:
         """Remove what a killed process left half-made or half-removed; return how many folders that were."""
         left = [path for path in (self._root / STAGE).glob("*") if path.name not in self._stages]
         if left:
@@ -98,7 +98,7 @@ class Shelf:
         return len(left)
 
     @contextlib.asynccontextmanager
-    async def stage(self) -> AsyncIterator[Path]:
+    async def open_stage(self) -> AsyncIterator[Path]:
         """Have an empty folder to make a version in; what is in it when the block ends is removed."""
         folder = self._root / STAGE / secrets.token_hex(8)
         self._stages.add(folder.name)
@@ -115,88 +115,95 @@ class Shelf:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             self._stages.discard(folder.name)
 
-    def publish(self, folder: Path, manifest: Manifest) -> Manifest:
+    def publish_version(self, folder: Path, manifest: VersionManifest) -> VersionManifest:
         """Make a staged folder a version and return its manifest as kept. One that is there is never replaced."""
         size = sync_tree(folder)
         home = self._root / manifest.engine
         with self._lock:
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             name = _free_name(home, f"{manifest.version}-{manifest.variant}")
-            kept = msgspec.structs.replace(manifest, name=name, size_bytes=size, installed_at=time.time())
-            write_durably(folder / MANIFEST, msgspec.json.encode(kept))
+            published = msgspec.structs.replace(manifest, name=name, size_bytes=size, installed_at=time.time())
+            write_durably(folder / MANIFEST, msgspec.json.encode(published))
             folder.rename(home / name)
             sync_folder(home)
-        return kept
+        return published
 
-    def manifests(self, engine: str) -> list[Manifest]:
+    def list_manifests(self, engine: str) -> list[VersionManifest]:
         """Return an engine's versions that are whole, the oldest first."""
-        found = (_manifest(path) for path in (self._root / engine).glob(f"*/{MANIFEST}"))
-        return sorted((one for one in found if one is not None), key=lambda one: (one.installed_at, one.name))
+        loaded = (_load_manifest(path) for path in (self._root / engine).glob(f"*/{MANIFEST}"))
+        return sorted(
+            (manifest for manifest in loaded if manifest is not None),
+            key=lambda manifest: (manifest.installed_at, manifest.name),
+        )
 
-    def manifest(self, engine: str, name: str) -> Manifest | None:
+    def read_manifest(self, engine: str, name: str) -> VersionManifest | None:
         """Return one version, None when it is not there."""
-        return _manifest(self._root / engine / name / MANIFEST) if _is_plain(name) else None
+        return _load_manifest(self._root / engine / name / MANIFEST) if _is_plain(name) else None
 
-    def folder(self, engine: str, name: str) -> Path:
+    def version_folder(self, engine: str, name: str) -> Path:
         """Return where a version lies, or would."""
         return self._root / engine / name
 
-    def place(self, engine: str, name: str) -> Place | None:
+    def find_place(self, engine: str, name: str) -> EngineLocation | None:
         """Return what an adapter looks at; None for what came with Roundhouse. Raises NotFound for what is gone."""
         if name == BUNDLED:
             return None
         if name == OWN:
             return self._own_place(engine)
-        manifest = self.manifest(engine, name)
+        manifest = self.read_manifest(engine, name)
         if manifest is None:
-            raise _gone(engine, name) if name == self.state(engine).current else no_version(engine, name)
-        return place_of(self.folder(engine, name), manifest)
+            raise (
+                _version_gone(engine, name)
+                if name == self.read_state(engine).current
+                else version_not_found(engine, name)
+            )
+        return place_of(self.version_folder(engine, name), manifest)
 
-    def _own_place(self, engine: str) -> Place:
-        program = Path(self.state(engine).own)
+    def _own_place(self, engine: str) -> EngineLocation:
+        program = Path(self.read_state(engine).own)
         if not program.is_file():
             raise NotFound(
                 f"{program} is no longer there.", hint="Use another version of this engine.", code="engine_gone"
             )
         return own_place(program)
 
-    def state(self, engine: str) -> State:
+    def read_state(self, engine: str) -> VersionState:
         """Return which version is used; read from disk once."""
         with self._lock:
             if engine not in self._states:
-                self._states[engine] = self._possible(engine, _read_state(self._root / engine / STATE))
+                self._states[engine] = self._correct_state(engine, _read_state(self._root / engine / STATE))
             return self._states[engine]
 
-    def _possible(self, engine: str, state: State) -> State:
+    def _correct_state(self, engine: str, state: VersionState) -> VersionState:
         """Return a state that goes back to nothing that never was: the first version of most engines is installed."""
-        if state.previous == BUNDLED and not self._came_along(engine):
+        if state.previous == BUNDLED and not self._is_preinstalled(engine):
             return msgspec.structs.replace(state, previous="")
         return state
 
-    def change(self, engine: str, make: Callable[[State], State]) -> State:
+    def change_state(self, engine: str, make: Callable[[VersionState], VersionState]) -> VersionState:
         """Replace an engine's state by what `make` returns for it, on disk first."""
         with self._lock:
-            before = self.state(engine)
-            state = self._possible(engine, make(before))
+            before = self.read_state(engine)
+            state = self._correct_state(engine, make(before))
             if state == before:
                 return state
             home = self._root / engine
             home.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_durably(home / STATE, msgspec.json.encode(state))
             self._states[engine] = state
-        self.changed(engine)
+        self.on_change(engine)
         return state
 
-    def remove(self, engine: str, name: str) -> None:
+    def remove_version(self, engine: str, name: str) -> None:
         """Remove a version; one that was used gives way to the previous. Raises NotFound."""
         with self._lock:
-            if self.manifest(engine, name) is None:
-                raise no_version(engine, name)
-            self.change(engine, lambda before: _without(before, name))
-            self._discard(self.folder(engine, name))
-        self.changed(engine)
+            if self.read_manifest(engine, name) is None:
+                raise version_not_found(engine, name)
+            self.change_state(engine, lambda before: _forget_version(before, name))
+            self._discard_folder(self.version_folder(engine, name))
+        self.on_change(engine)
 
-    def _discard(self, folder: Path) -> None:
+    def _discard_folder(self, folder: Path) -> None:
         grave = self._root / STAGE / secrets.token_hex(8)
         grave.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.rename(grave)
@@ -204,9 +211,9 @@ class Shelf:
         shutil.rmtree(grave, ignore_errors=True)
 
 
-def place_of(folder: Path, manifest: Manifest) -> Place:
+def place_of(folder: Path, manifest: VersionManifest) -> EngineLocation:
     """Return a version's folder as adapters want it; it may still be a stage."""
-    return Place(
+    return EngineLocation(
         folder=folder,
         version=manifest.version,
         backend=manifest.backend,
@@ -215,32 +222,32 @@ def place_of(folder: Path, manifest: Manifest) -> Place:
     )
 
 
-def own_place(program: Path) -> Place:
+def own_place(program: Path) -> EngineLocation:
     """Return a program as adapters look at it."""
-    return Place(folder=program.parent, version="", backend="", executable=program)
+    return EngineLocation(folder=program.parent, version="", backend="", executable=program)
 
 
-def python_in(environment: Path) -> Path:
+def interpreter_in(environment: Path) -> Path:
     """Return a virtual environment's interpreter."""
     return environment / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
 
 
-def _manifest(path: Path) -> Manifest | None:
+def _load_manifest(path: Path) -> VersionManifest | None:
     try:
-        found = msgspec.json.decode(path.read_bytes(), type=Manifest)
+        manifest = msgspec.json.decode(path.read_bytes(), type=VersionManifest)
     except (OSError, msgspec.MsgspecError):
         return None
-    return found if found.name == path.parent.name else None  # a folder that somebody copied or renamed
+    return manifest if manifest.name == path.parent.name else None  # a folder that somebody copied or renamed
 
 
-def _read_state(path: Path) -> State:
+def _read_state(path: Path) -> VersionState:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=State)
+        return msgspec.json.decode(path.read_bytes(), type=VersionState)
     except (OSError, msgspec.MsgspecError):  # none yet, or damaged from outside: what came with us is used
-        return State()
+        return VersionState()
 
 
-def _without(state: State, name: str) -> State:
+def _forget_version(state: VersionState, name: str) -> VersionState:
     is_used = state.current == name
     return msgspec.structs.replace(
         state,
@@ -254,7 +261,9 @@ def _without(state: State, name: str) -> State:
 def _free_name(home: Path, name: str) -> str:
     taken = {path.name for path in home.iterdir()}
     return next(
-        one for number in itertools.count(1) if (one := name if number == 1 else f"{name}-{number}") not in taken
+        candidate
+        for number in itertools.count(1)
+        if (candidate := name if number == 1 else f"{name}-{number}") not in taken
     )
 
 
@@ -262,7 +271,7 @@ def _is_plain(name: str) -> bool:
     return bool(name) and name not in {".", ".."} and not any(mark in name for mark in ("/", "\\", os.sep))
 
 
-def no_version(engine: str, name: str) -> NotFound:
+def version_not_found(engine: str, name: str) -> NotFound:
     """Return the error for a version nobody installed."""
     return NotFound(
         f"Version {name} of {engine} is not installed.",
@@ -271,7 +280,7 @@ def no_version(engine: str, name: str) -> NotFound:
     )
 
 
-def _gone(engine: str, name: str) -> NotFound:
+def _version_gone(engine: str, name: str) -> NotFound:
     return NotFound(
         f"Version {name} of {engine}, which is in use, is missing from the disk.",
         hint=f"`roundhouse engines install {engine}` installs it again.",

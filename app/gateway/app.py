@@ -2,7 +2,7 @@
 
 from aiohttp import web
 
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.dialects.anthropic import routes as anthropic
 from app.gateway.dialects.llama_server import routes as llama_server
@@ -13,8 +13,8 @@ from app.gateway.dialects.openai import routes as openai
 from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
-from app.gateway.entry.keys import Keys
-from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer
+from app.gateway.entry.keys import KeyStore
+from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer_request
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
@@ -26,7 +26,7 @@ from app.gateway.own_updates import add_updates
 from app.gateway.services import SERVICES, Identity, Services
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
-from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
+from app.gateway.watching.inspector import INSPECTOR, USAGE, RequestInspector, UsageRecorder
 from app.gateway.watching.journal import JournalSink
 
 _MIB = 1024 * 1024
@@ -35,7 +35,7 @@ _MIB = 1024 * 1024
 def build_app(services: Services) -> web.Application:
     """Return the application around `services`, ready to be served."""
     settings = services.settings
-    app = web.Application(middlewares=[answer], client_max_size=settings.integer("gateway.max_body_mib") * _MIB)
+    app = web.Application(middlewares=[answer_request], client_max_size=settings.get_int("gateway.max_body_mib") * _MIB)
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services.settings), _access(services.settings, services.keys, services.identity)
     _observe(app, services)
@@ -57,24 +57,26 @@ def build_app(services: Services) -> web.Application:
     return app
 
 
-def _guard(settings: Settings) -> Guard:
-    host = settings.text("gateway.host")
+def _guard(settings: SettingsStore) -> Guard:
+    host = settings.get_text("gateway.host")
     own = own_names() if is_wide(host) else ()
-    return Guard(host, settings.items("gateway.allowed_origins"), (*own, *settings.items("gateway.allowed_hosts")))
+    return Guard(
+        host, settings.get_list("gateway.allowed_origins"), (*own, *settings.get_list("gateway.allowed_hosts"))
+    )
 
 
-def _access(settings: Settings, keys: Keys, identity: Identity) -> Access:
+def _access(settings: SettingsStore, keys: KeyStore, identity: Identity) -> Access:
     return Access(
         keys,
         identity.token,
-        is_wide=is_wide(settings.text("gateway.host")),
-        asks_always=lambda: settings.flag("gateway.require_key"),
+        is_wide=is_wide(settings.get_text("gateway.host")),
+        asks_always=lambda: settings.get_flag("gateway.require_key"),
     )
 
 
 def _observe(app: web.Application, services: Services) -> None:
     """Have exchanges noted: for the metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
-    inspector = app[INSPECTOR] = Inspector(services.settings, services.supervisor, services.events)
+    inspector = app[INSPECTOR] = RequestInspector(services.settings, services.supervisor, services.events)
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     observers = app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)

@@ -17,7 +17,7 @@ import msgspec
 
 from app.core.errors import Bug, Conflict, ErrorBody, RoundhouseError
 from app.gateway.background import Background
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 
 log = logging.getLogger(__name__)
 
@@ -120,7 +120,7 @@ class BackgroundJob(Generic[J]):
         except asyncio.CancelledError:
             self._end(cancelled)
             raise
-        except Stopped:
+        except DownloadStopped:
             error = cancelled
         except RoundhouseError as fault:
             error = fault.body

@@ -19,24 +19,24 @@ from aiohttp import web
 from app import __version__
 from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
-from app.config.open_files import allow_many
+from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths, default_paths, guide_gguf
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
-from app.engine_store.catalogue import Catalogue, came_along
-from app.engine_store.shelf import Shelf
+from app.engine_store.catalogue import EngineCatalogue, is_preinstalled
+from app.engine_store.shelf import VersionStore
 from app.gateway.advising.machine import MachineReader, MemoryGauge
-from app.gateway.advising.measuring import Measuring
+from app.gateway.advising.measuring import SpeedMeasurements
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.app import build_app
-from app.gateway.engines.rollback import Moves, Rescuer, announce
+from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
-from app.gateway.exchange.resolving import resolving_session
+from app.gateway.exchange.resolving import make_session
 from app.gateway.instance import AlreadyRunning, Endpoint, Instance, bind
 from app.gateway.library.attached_endpoints import watch_endpoints
 from app.gateway.library.watch import watch_library
@@ -44,13 +44,13 @@ from app.gateway.loading.launch import devices_of, model_folders, policy_from
 from app.gateway.runtime import Afterwards, give_back, leave_start_up_out_of_collections, run
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.gateway.watching.journal import open_journal
-from app.gateway.watching.metrics import Metrics
+from app.gateway.watching.metrics import GatewayMetrics
 from app.hub.library.library import Library
-from app.hub.library.listings import Listings
+from app.hub.library.listings import FolderListings
 from app.hub.library.stores import other_models
 from app.store.database import ChatStore
-from app.supervisor.pool import Folders, Supervisor
-from engines.api import Adapter
+from app.supervisor.pool import Supervisor, SupervisorFolders
+from engines.api import EngineAdapter
 from engines.registry import ADAPTERS
 
 log = logging.getLogger(__name__)
@@ -70,8 +70,8 @@ class Setup:
     """What a gateway is started with."""
 
     paths: Paths
-    settings: Settings
-    adapters: Mapping[str, Adapter]
+    settings: SettingsStore
+    adapters: Mapping[str, EngineAdapter]
     instance: Instance
     afterwards: Afterwards
 
@@ -86,18 +86,18 @@ class Running:
     background: asyncio.Task[None]
 
 
-def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, Adapter] = ADAPTERS) -> int:
+def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, EngineAdapter] = ADAPTERS) -> int:
     """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), 3 (another is running) or 4 (no key)."""
     if sys.argv[1:] if argv is None else argv:
         return _say("usage: python -m app.gateway    (everything else comes from settings and environment)", EXIT_USAGE)
-    allow_many()
+    raise_open_file_limit()
     try:
         paths = _created_paths()
         with Instance(paths) as instance:
             journal = open_journal(paths.logs / "gateway.jsonl")
             setup = Setup(
                 paths=paths,
-                settings=Settings(paths.settings_file),
+                settings=SettingsStore(paths.settings_file),
                 adapters=adapters,
                 instance=instance,
                 afterwards=Afterwards(),
@@ -127,7 +127,7 @@ async def serve(setup: Setup) -> None:
 
 async def startup(setup: Setup) -> Running:
     """Listen, then build everything, then tell clients where we are."""
-    keys = Keys(setup.paths.keys_file)
+    keys = KeyStore(setup.paths.keys_file)
     endpoint = _listen(setup.settings, keys)
     stopped = asyncio.Event()
 
@@ -179,36 +179,36 @@ async def shutdown(running: Running) -> None:
     await running.runner.cleanup()
 
 
-def _listen(settings: Settings, keys: Keys) -> Endpoint:
+def _listen(settings: SettingsStore, keys: KeyStore) -> Endpoint:
     """Bind what the settings say. Raises KeyNeeded when others could reach it and there is no key."""
-    host = settings.text("gateway.host")
+    host = settings.get_text("gateway.host")
     if is_wide(host) and not len(keys):
         raise KeyNeeded
-    return bind(host, settings.integer("gateway.port"))
+    return bind(host, settings.get_int("gateway.port"))
 
 
-async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable[[], None]) -> Services:
+async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Callable[[], None]) -> Services:
     paths, settings, events, limits = setup.paths, setup.settings, EventHub(), Limits()
-    folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
-    listings = Listings()
+    folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state / "scratch")
+    listings = FolderListings()
     library = Library(
         lambda: model_folders(paths, settings),
         paths.data / "models.json",
         guide_gguf(),
-        lambda: other_models(this_home(), listings) if settings.flag("models.other_programs") else (),
+        lambda: other_models(this_home(), listings) if settings.get_flag("models.other_programs") else (),
     )
-    shelf = Shelf(paths.data / "engines", lambda engine: came_along(setup.adapters, engine))
-    catalogue = Catalogue(setup.adapters, shelf)
+    shelf = VersionStore(paths.data / "engines", lambda engine: is_preinstalled(setup.adapters, engine))
+    catalogue = EngineCatalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)
     tuning = ModelSettingsFile(paths.model_settings_file)
-    supervisor = Supervisor(catalogue.placed, folders, policy_from(settings, tuning), events.publish)
-    announce(shelf, events)
+    supervisor = Supervisor(catalogue.versioned, folders, policy_from(settings, tuning), events.publish)
+    announce_changes(shelf, events)
     facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
     supervisor.gauge = (gauge := MemoryGauge(machine)).read
     return Services(
         settings=settings,
         paths=paths,
-        adapters=catalogue.placed,
+        adapters=catalogue.versioned,
         supervisor=supervisor,
         library=library,
         catalogue=catalogue,
@@ -217,18 +217,18 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
         chats=chats,
         keys=keys,
         events=events,
-        metrics=Metrics(),
+        metrics=GatewayMetrics(),
         machine=machine,
         facts=facts,
-        measuring=Measuring(chats, facts, machine),
-        http=resolving_session(limits.connect_s),
+        measuring=SpeedMeasurements(chats, facts, machine),
+        http=make_session(limits.connect_s),
         connections=EngineConnections(limits.connect_s),
         identity=Identity(
             url=endpoint.url,
             token=setup.instance.token,
             started_at=time.time(),
             notice=endpoint.notice,
-            host=settings.text("gateway.host"),
+            host=settings.get_text("gateway.host"),
         ),
         stop=stop,
         limits=limits,
@@ -236,23 +236,25 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: Keys, stop: Callable
     )
 
 
-def _moves(catalogue: Catalogue, settings: Settings) -> Moves:
+def _moves(catalogue: EngineCatalogue, settings: SettingsStore) -> VersionMoves:
     bundled = [engine for engine, recipe in catalogue.recipes.items() if recipe.bundled is not None]
-    return Moves(catalogue.shelf, bundled, lambda: settings.flag("engine.mend_other_runtime"))
+    return VersionMoves(catalogue.shelf, bundled, lambda: settings.get_flag("engine.mend_other_runtime"))
 
 
 async def _settle_in(services: Services) -> None:
     """Do what nobody waits for."""
-    rescuer = Rescuer(services.catalogue.shelf, services.events.publish, _moves(services.catalogue, services.settings))
-    services.supervisor.rescue = rescuer.rescue
+    rescuer = EngineRecovery(
+        services.catalogue.shelf, services.events.publish, _moves(services.catalogue, services.settings)
+    )
+    services.supervisor.rescue = rescuer.recover_load
     try:
         for notice in services.chats.notices:
             services.events.publish(notice)
         await services.supervisor.start()
         await asyncio.sleep(FIRST_ANSWERS_S)
-        await asyncio.to_thread(services.catalogue.shelf.sweep)
-        await asyncio.to_thread(services.library.models)
-        await asyncio.to_thread(services.catalogue.list)
+        await asyncio.to_thread(services.catalogue.shelf.sweep_stages)
+        await asyncio.to_thread(services.library.list_models)
+        await asyncio.to_thread(services.catalogue.list_engines)
         from app.gateway.advising.advice import watch_loads  # noqa: PLC0415 -- brings in the advisor, which starting can do without
 
         await asyncio.gather(
@@ -273,8 +275,8 @@ async def _end_engines(app: web.Application) -> None:
     services = app[SERVICES]
     supervisor = services.supervisor
     supervisor.policy = msgspec.structs.replace(supervisor.policy, drain_s=min(GRACE_S, supervisor.policy.drain_s))
-    busy = [status.model for status in supervisor.statuses() if status.in_flight]
-    await asyncio.gather(*(supervisor.unload(model) for model in busy), return_exceptions=True)
+    busy = [status.model for status in supervisor.list_statuses() if status.in_flight]
+    await asyncio.gather(*(supervisor.unload_model(model) for model in busy), return_exceptions=True)
     services.events.close()
     await supervisor.close()
 
@@ -302,13 +304,13 @@ def _on_signals(stop: Callable[[], None]) -> None:
 def _created_paths() -> Paths:
     paths = default_paths()
     try:
-        paths.create()
+        paths.create_folders()
     except OSError as error:
         raise EnvironmentFault(f"The folder {error.filename} cannot be created: {error.strerror}.") from error
     return paths
 
 
-def report(settings: Settings, endpoint: Endpoint) -> None:
+def report(settings: SettingsStore, endpoint: Endpoint) -> None:
     """Put into the log how starting went, and tell whoever watches in a terminal."""
     if sys.stderr.isatty():
         sys.stderr.write(f"Roundhouse serves {endpoint.url}/v1 until Ctrl-C.\n")

@@ -20,8 +20,8 @@ import msgspec
 from aiohttp import web
 
 from app import __version__
-from app.config.installation import Installation, this_installation
-from app.config.store import Settings
+from app.config.installation import AppInstallation, this_installation
+from app.config.store import SettingsStore
 from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallUpdate, Release, UpdateJob, UpdateState
@@ -29,26 +29,26 @@ from app.engine_store.host import this_host
 from app.gateway.background import Background
 from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.services import SERVICES, Services
-from app.hub.download.transfer import Means
-from app.hub.download.wire import Stopped, Throttle
-from app.updates.fetching import checked, fetch_file, fetch_manifest, forget_others
+from app.hub.download.transfer import TransferDeps
+from app.hub.download.wire import DownloadStopped, Throttle
+from app.updates.fetching import fetch_file, fetch_manifest, remove_other_versions, verify_file
 from app.updates.manifest import (
     KEYS_FILE,
-    File,
-    Manifest,
-    Signed,
+    ReleaseFile,
+    SignedManifest,
+    UpdateManifest,
     UpdateRefused,
     check_current,
     check_no_downgrade,
     is_final,
-    order,
-    trusted_keys,
-    verified,
+    read_trusted_keys,
+    verify_manifest,
+    version_order,
 )
-from app.updates.memory import Kept, Seen, UpdateMemory
+from app.updates.memory import NewestRelease, UpdateMemory, UpdateRecord
 
 if TYPE_CHECKING:
-    from app.updates.ways import Ending, Way
+    from app.updates.ways import UpdateMethod, UpdateResult
 
 log = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Known:
     """Blocks; call it from a thread."""
 
     def __init__(
-        self, settings: Settings, memory: UpdateMemory, installation: Installation, keys_files: Sequence[Path]
+        self, settings: SettingsStore, memory: UpdateMemory, installation: AppInstallation, keys_files: Sequence[Path]
     ) -> None:
         self._settings, self._keys_files = settings, keys_files
         self.memory, self.installation = memory, installation
@@ -71,7 +71,7 @@ class Known:
     @property
     def url(self) -> str:
         """Where the newest version of the channel is described."""
-        return f"{self._settings.text('updates.url').rstrip('/')}/{self._channel}.json"
+        return f"{self._settings.get_text('updates.url').rstrip('/')}/{self._channel}.json"
 
     @property
     def unavailable(self) -> str:
@@ -82,32 +82,32 @@ class Known:
         """Ask what the newest version is. Raises UpdateRefused, or what the network raises."""
         self.take(fetch_manifest(self.url))
 
-    def take(self, signed: Signed) -> None:
+    def take(self, signed: SignedManifest) -> None:
         """Remember a description that holds. Raises UpdateRefused."""
-        manifest = verified(signed, self._keys())
+        manifest = verify_manifest(signed, self._keys())
         check_current(manifest, self._channel, _now())
-        kept = self.memory.kept()
+        kept = self.memory.read_record()
         seen = kept.seen.get(manifest.channel)
         if seen is not None:
             check_no_downgrade(manifest, seen.version, seen.issued)
         if is_final(__version__):  # who tried a beta may go back to the channel of the stable ones
             check_no_downgrade(manifest, __version__)
-        news = {manifest.channel: Seen(version=manifest.version, issued=manifest.issued)}
-        self.memory.change(seen={**kept.seen, **news}, signed=signed, checked_at=time.time(), failure=None)
+        news = {manifest.channel: NewestRelease(version=manifest.version, issued=manifest.issued)}
+        self.memory.change_record(seen={**kept.seen, **news}, signed=signed, checked_at=time.time(), failure=None)
 
-    def newer(self) -> Manifest | None:
+    def newer(self) -> UpdateManifest | None:
         """Return the description of what is newer than this copy; None without."""
-        signed = self.memory.kept().signed
+        signed = self.memory.read_record().signed
         if signed is None:
             return None
         try:
-            manifest = verified(signed, self._keys())
+            manifest = verify_manifest(signed, self._keys())
             check_current(manifest, self._channel, _now())
         except UpdateRefused:
             return None
-        return manifest if order(manifest.version) > order(__version__) else None
+        return manifest if version_order(manifest.version) > version_order(__version__) else None
 
-    def wanted(self, version: str) -> Manifest:
+    def wanted(self, version: str) -> UpdateManifest:
         """Return the description of the version that was shown. Raises Conflict (no_update)."""
         manifest = self.newer()
         if manifest is None or manifest.version != version:
@@ -118,7 +118,7 @@ class Known:
             )
         return manifest
 
-    def file(self, manifest: Manifest) -> File:
+    def file(self, manifest: UpdateManifest) -> ReleaseFile:
         """Return what updates this copy. Raises Conflict (update_by_hand)."""
         found = self._file(manifest)
         if found is None:
@@ -134,7 +134,7 @@ class Known:
         """Return everything, with what is being done."""
         from app.updates.ways import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
 
-        kept, found = self.memory.kept(), self.installation
+        kept, found = self.memory.read_record(), self.installation
         return UpdateState(
             version=__version__,
             kind=found.kind,
@@ -150,16 +150,16 @@ class Known:
 
     @property
     def _channel(self) -> str:
-        return self._settings.text("updates.channel")
+        return self._settings.get_text("updates.channel")
 
     def _keys(self) -> tuple[bytes, ...]:
-        return trusted_keys(*self._keys_files)
+        return read_trusted_keys(*self._keys_files)
 
-    def _file(self, manifest: Manifest) -> File | None:
+    def _file(self, manifest: UpdateManifest) -> ReleaseFile | None:
         host = this_host({})
-        return manifest.file(self.installation.kind, host.platform, host.architecture)
+        return manifest.find_file(self.installation.kind, host.platform, host.architecture)
 
-    def _problem(self, manifest: Manifest) -> str:
+    def _problem(self, manifest: UpdateManifest) -> str:
         """Return why a version cannot get here at all; empty where it can, if only by a command."""
         if self.installation.command or self._file(manifest) is not None:
             return ""
@@ -167,7 +167,7 @@ class Known:
         like_this = f"({self.installation.kind}, {host.platform}, {host.architecture})"
         return f"Version {manifest.version} has no file for a copy like this one {like_this}."
 
-    def _release(self, kept: Kept) -> Release | None:
+    def _release(self, kept: UpdateRecord) -> Release | None:
         manifest = self.newer()
         if manifest is None:
             return None
@@ -190,7 +190,7 @@ class Updates:
     """Belongs to the event loop; whatever blocks is done in a thread."""
 
     def __init__(
-        self, services: Services, installation: Installation | None = None, *, keys_file: Path = KEYS_FILE
+        self, services: Services, installation: AppInstallation | None = None, *, keys_file: Path = KEYS_FILE
     ) -> None:
         self._services = services
         keys_files = (keys_file, services.paths.update_keys_file)
@@ -220,8 +220,8 @@ class Updates:
     async def skip(self, version: str) -> UpdateState:
         """Say no more of a version; of an empty one, say everything again. Raises UpdateRefused for no version."""
         if version:
-            order(version)
-        await asyncio.to_thread(partial(self._known.memory.change, skipped=version))
+            version_order(version)
+        await asyncio.to_thread(partial(self._known.memory.change_record, skipped=version))
         self._services.events.publish(UpdatesChanged())
         return await self.state()
 
@@ -230,7 +230,7 @@ class Updates:
 
         Raises Conflict (offline, no_update, update_by_hand, update_running), UpdateRefused, StorageFault.
         """
-        from app.updates.ways import WAYS  # noqa: PLC0415 -- start-up must not pay for the installers
+        from app.updates.ways import UPDATE_METHODS  # noqa: PLC0415 -- start-up must not pay for the installers
 
         if self.job.is_busy and wish.now and wish.version == self.job.now.version:
             self._is_urgent = True
@@ -239,9 +239,9 @@ class Updates:
         self._refuse_blind()
         manifest = await asyncio.to_thread(self._known.wanted, wish.version)
         file = self._known.file(manifest)
-        way = WAYS[file.kind]
-        await asyncio.to_thread(way.check, self._known.installation.place, file.size)
-        await asyncio.to_thread(partial(self._known.memory.change, failure=None))
+        way = UPDATE_METHODS[file.kind]
+        await asyncio.to_thread(way.check_place, self._known.installation.place, file.size)
+        await asyncio.to_thread(partial(self._known.memory.change_record, failure=None))
         job = UpdateJob(id=job_id(), verb="install", version=manifest.version, stage="Downloading")
         return self._start(job, lambda: self._install(manifest, file, way), is_urgent=wish.now)
 
@@ -267,9 +267,9 @@ class Updates:
     async def look_if_due(self) -> None:
         """Ask, if a person wants that every week and a week is over. What goes wrong is only logged."""
         settings = self._services.settings
-        if not settings.flag("updates.weekly") or settings.flag("network.offline") or self._known.unavailable:
+        if not settings.get_flag("updates.weekly") or settings.get_flag("network.offline") or self._known.unavailable:
             return
-        kept = await asyncio.to_thread(self._known.memory.kept)
+        kept = await asyncio.to_thread(self._known.memory.read_record)
         if is_due(kept.checked_at, time.time()):
             try:
                 await self.check()
@@ -279,35 +279,35 @@ class Updates:
     async def watch(self) -> None:
         """Look every week for as long as the service runs, and throw away what is of no use any more."""
         newer = await asyncio.to_thread(self._known.newer)
-        await asyncio.to_thread(forget_others, self._services.paths.updates, newer.version if newer else "")
+        await asyncio.to_thread(remove_other_versions, self._services.paths.updates, newer.version if newer else "")
         while True:
             await self.look_if_due()
             await asyncio.sleep(_LOOK_EVERY_S)
 
-    async def _install(self, manifest: Manifest, file: File, way: "Way") -> None:
-        from app.updates.ways import Work  # noqa: PLC0415 -- as above
+    async def _install(self, manifest: UpdateManifest, file: ReleaseFile, way: "UpdateMethod") -> None:
+        from app.updates.ways import UpdateTask  # noqa: PLC0415 -- as above
 
         folder = self._services.paths.updates / manifest.version
         self.job.tell(total_bytes=file.size)
         path = await asyncio.to_thread(fetch_file, self._known.url, file, folder, self._means())
-        work = Work(
+        work = UpdateTask(
             installation=self._known.installation,
             file=path,
             version=manifest.version,
-            say=lambda stage: self._from_thread(stage=stage, total_bytes=0),
-            off=self.job.off,
+            report_stage=lambda stage: self._from_thread(stage=stage, total_bytes=0),
+            stop_requested=self.job.off,
         )
-        await asyncio.to_thread(way.prepare, work)
+        await asyncio.to_thread(way.prepare_update, work)
         if way.ends_service:
             await self._let_answers_end()
-        await asyncio.to_thread(checked, path, file)
-        self._settle(await asyncio.to_thread(way.finish, work))
+        await asyncio.to_thread(verify_file, path, file)
+        self._settle(await asyncio.to_thread(way.finish_update, work))
 
     async def _go_back(self) -> None:
-        from app.updates.ways import way_back  # noqa: PLC0415 -- as above
+        from app.updates.ways import roll_back  # noqa: PLC0415 -- as above
 
         await self._let_answers_end()
-        self._settle(await asyncio.to_thread(way_back, self._known.installation))
+        self._settle(await asyncio.to_thread(roll_back, self._known.installation))
 
     async def _let_answers_end(self) -> None:
         """Wait until nobody is being answered, unless somebody wants it now. Raises Stopped."""
@@ -317,16 +317,16 @@ class Updates:
             if self.job.off.is_set():
                 break
         if self.job.off.is_set():
-            raise Stopped
+            raise DownloadStopped
         self.job.tell(stage="Installing", waits_for=0, total_bytes=0)
 
     def _in_flight(self) -> int:
-        return sum(status.in_flight for status in self._services.supervisor.statuses())
+        return sum(status.in_flight for status in self._services.supervisor.list_statuses())
 
-    def _settle(self, ending: "Ending") -> None:
+    def _settle(self, ending: "UpdateResult") -> None:
         """Say that it is done; where the service ends for it, end it."""
-        self.job.keep(said=ending.said)
-        deed = ending.last_deed
+        self.job.keep(said=ending.instruction)
+        deed = ending.final_action
         if deed is not None or ending.goes_on:
             afterwards = self._services.afterwards
             afterwards.deed, afterwards.goes_on = partial(self._last, deed) if deed else None, ending.goes_on
@@ -337,7 +337,7 @@ class Updates:
         try:
             deed()
         except RoundhouseError as error:
-            self._known.memory.change(failure=error.body)
+            self._known.memory.change_record(failure=error.body)
             raise
 
     def _start(self, job: UpdateJob, work: Callable[[], Awaitable[None]], *, is_urgent: bool) -> UpdateJob:
@@ -345,9 +345,9 @@ class Updates:
         self._is_urgent = is_urgent
         return begun
 
-    def _means(self) -> Means:
-        limit = Throttle(self._services.settings.integer("downloads.limit_mb_s") * _MB)
-        return Means(progress=self._from_thread, stop=self.job.off, throttle=limit)
+    def _means(self) -> TransferDeps:
+        limit = Throttle(self._services.settings.get_int("downloads.limit_mb_s") * _MB)
+        return TransferDeps(progress=self._from_thread, stop=self.job.off, throttle=limit)
 
     def _from_thread(self, count: int = 0, **changes: object) -> None:
         self.job.hand_over(lambda: self._moved(count, changes))
@@ -358,7 +358,7 @@ class Updates:
             say(done_bytes=self.job.now.done_bytes + count, **changes)
 
     def _refuse_blind(self) -> None:
-        if self._services.settings.flag("network.offline"):
+        if self._services.settings.get_flag("network.offline"):
             raise Offline
         if self._known.unavailable:
             raise Conflict(self._known.unavailable, hint="Update it the way it was installed.", code="no_update_key")

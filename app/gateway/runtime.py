@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from app.config.programs import become
+from app.config.programs import exec_module
 from app.core.errors import RoundhouseError
 
 log = logging.getLogger(__name__)
@@ -86,4 +86,4 @@ class Afterwards:
         except (RoundhouseError, OSError) as error:
             log.error("The service could not be replaced: %s", error)  # noqa: TRY400 -- said in a sentence
         if self.goes_on:
-            become("app.gateway", extra={"PYINSTALLER_RESET_ENVIRONMENT": "1"})
+            exec_module("app.gateway", extra={"PYINSTALLER_RESET_ENVIRONMENT": "1"})

@@ -13,7 +13,7 @@ from aiohttp import web
 from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
 from app.gateway.background import Shared
-from app.gateway.loading.requested_model import Recent
+from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.runtime import Afterwards
 from app.hub.repositories.memory import HubMemory
 
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     import aiohttp
 
     from app.config.paths import Paths
-    from app.config.store import Settings
-    from app.engine_store.catalogue import Catalogue
+    from app.config.store import SettingsStore
+    from app.engine_store.catalogue import EngineCatalogue
     from app.gateway.advising.machine import MachineReader, MemoryGauge
-    from app.gateway.advising.measuring import Measuring
+    from app.gateway.advising.measuring import SpeedMeasurements
     from app.gateway.advising.model_facts import FactsReader
-    from app.gateway.entry.keys import Keys
+    from app.gateway.entry.keys import KeyStore
     from app.gateway.events import EventHub
     from app.gateway.exchange.connections import EngineConnections
-    from app.gateway.watching.metrics import Metrics
+    from app.gateway.watching.metrics import GatewayMetrics
     from app.hub.library.library import Library
     from app.store.database import ChatStore
     from app.supervisor.pool import Supervisor
-    from engines.api import Adapter
+    from engines.api import EngineAdapter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,19 +66,19 @@ class Identity:
 class Services:
     """The parts of a running gateway. `stop` asks it to end in good order and returns at once."""
 
-    settings: Settings
+    settings: SettingsStore
     paths: Paths
-    adapters: Mapping[str, Adapter]
+    adapters: Mapping[str, EngineAdapter]
     supervisor: Supervisor
     library: Library
-    catalogue: Catalogue
+    catalogue: EngineCatalogue
     chats: ChatStore
-    keys: Keys
+    keys: KeyStore
     events: EventHub
-    metrics: Metrics
+    metrics: GatewayMetrics
     machine: MachineReader
     facts: FactsReader
-    measuring: Measuring
+    measuring: SpeedMeasurements
     http: aiohttp.ClientSession
     """For what is fetched or looked at beside clients' requests: no total time limit."""
     connections: EngineConnections
@@ -86,7 +86,7 @@ class Services:
     identity: Identity
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)
-    recent: Recent = field(default_factory=Recent)
+    recent: ResolvedModelCache = field(default_factory=ResolvedModelCache)
     gauge: MemoryGauge | None = None
     """What the supervisor reads memory with."""
     tuning: ModelSettingsFile = field(default_factory=ModelSettingsFile)

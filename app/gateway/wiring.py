@@ -8,9 +8,9 @@ import msgspec
 
 from app.config.home import Home
 from app.config.paths import Paths
-from app.connect.catalogue import tool_named
-from app.connect.connections import Connections
-from app.connect.tool import KEY, USUAL_CONTEXT, Served, Tool, Wiring
+from app.connect.catalogue import find_tool
+from app.connect.connections import ToolConnections
+from app.connect.tool import KEY, USUAL_CONTEXT, ClientTool, WiredModel, WiringTarget
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
 from app.core.tools import ToolProbe
@@ -24,25 +24,25 @@ _SAID = 300
 _OK, _UNAUTHORISED, _NOT_FOUND = 200, 401, 404
 
 
-def connections(paths: Paths, home: Home) -> Connections:
+def connections(paths: Paths, home: Home) -> ToolConnections:
     """Return the tools of the person the gateway runs as."""
-    return Connections(home, paths.data / "connect")
+    return ToolConnections(home, paths.data / "connect")
 
 
-async def wiring(services: Services, model: str = "") -> Wiring:
+async def wiring(services: Services, model: str = "") -> WiringTarget:
     """Return what a tool is wired to: `model`, else the usual one, and after it the others that chat.
 
     Raises NotFound for a model that is not there, or that cannot chat.
     """
-    listed = await asyncio.to_thread(services.library.models)
+    listed = await asyncio.to_thread(services.library.list_models)
     usable = [info for info in listed if info.chats and not info.problem]
     first = (await find_model(services, model)) if model else _usual(usable)
     if not first.chats:
         raise NotFound(f"{first.title} is not a chat model.", hint="Choose another model.", code="model_cannot")
     others = [info for info in usable if info.name != first.name]
-    most = services.settings.integer("models.context")
-    served = tuple(Served(info.name, _context(info, most)) for info in (first, *others))
-    return Wiring(services.identity.url, served)
+    most = services.settings.get_int("models.context")
+    served = tuple(WiredModel(info.name, _context(info, most)) for info in (first, *others))
+    return WiringTarget(services.identity.url, served)
 
 
 def _usual(usable: list[ModelInfo]) -> ModelInfo:
@@ -60,7 +60,7 @@ def _context(info: ModelInfo, most: int) -> int:
 
 async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, model: str) -> ToolProbe:
     """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
-    tool, began = tool_named(name), time.monotonic()
+    tool, began = find_tool(name), time.monotonic()
     status, said = await _asked(http, identity, tool, model)
     return ToolProbe(
         id=tool.id,
@@ -73,18 +73,18 @@ async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, mode
     )
 
 
-async def _asked(http: aiohttp.ClientSession, identity: Identity, tool: Tool, model: str) -> tuple[int, str]:
+async def _asked(http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, model: str) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
     limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
     url = identity.url + tool.route
     try:
-        async with http.post(url, json=tool.body(model), headers=headers, timeout=limit) as reply:
+        async with http.post(url, json=tool.request_body(model), headers=headers, timeout=limit) as reply:
             return reply.status, (await reply.text(errors="replace"))[:_SAID]
     except (aiohttp.ClientError, TimeoutError, ValueError) as error:
         return 0, str(error) or type(error).__name__
 
 
-def _sentence(tool: Tool, model: str, status: int, said: str) -> str:
+def _sentence(tool: ClientTool, model: str, status: int, said: str) -> str:
     if status == _OK:
         return f"{model} answered on {tool.route}, as {tool.name} asks."
     if status == _UNAUTHORISED:

@@ -18,13 +18,13 @@ class Interrupts(QObject):
     def __init__(self, then: Callable[[], object], parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._then = then
-        self._told, self._tells = socket.socketpair()
-        for end in (self._told, self._tells):
+        self._receiver, self._sender = socket.socketpair()
+        for end in (self._receiver, self._sender):
             end.settimeout(0)
-        self._before = signal.set_wakeup_fd(self._tells.fileno(), warn_on_full_buffer=False)
+        self._before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
         self._handlers = {number: signal.signal(number, lambda *_: None) for number in _ENDS}
-        self._notifier = QSocketNotifier(self._told.fileno(), QSocketNotifier.Type.Read, self)
-        self._notifier.activated.connect(self._hear)
+        self._notifier = QSocketNotifier(self._receiver.fileno(), QSocketNotifier.Type.Read, self)
+        self._notifier.activated.connect(self._read_signals)
 
     def close(self) -> None:
         """Put everything back as it was."""
@@ -32,10 +32,10 @@ class Interrupts(QObject):
         signal.set_wakeup_fd(self._before)
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
-        self._told.close()
-        self._tells.close()
+        self._receiver.close()
+        self._sender.close()
 
-    def _hear(self) -> None:
-        received = self._told.recv(64)
+    def _read_signals(self) -> None:
+        received = self._receiver.recv(64)
         if any(number in received for number in _ENDS):
             self._then()

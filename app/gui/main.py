@@ -13,19 +13,19 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtGui import QIcon
 from PySide6.QtWidgets import QApplication
 
-from app.config.environment import handed_service
+from app.config.environment import predecessor_service
 from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
-from app.gui.net.link import GatewayLink, LinkState, finder
-from app.gui.reopening import Reopening
-from app.gui.shell.departure import Departure, DepartureKnown
+from app.gui.net.link import GatewayLink, LinkState, make_finder
+from app.gui.reopening import WindowReopener
+from app.gui.shell.departure import QuitContext, QuitFlow
 from app.gui.shell.front import bring_to_front
-from app.gui.shell.leaving import Service
-from app.gui.shell.opener import Opener
-from app.gui.shell.window import Window
-from app.gui.single import Single
-from app.gui.system_requests import Application, SystemRequests
+from app.gui.shell.leaving import ServiceOwner
+from app.gui.shell.opener import OpenHandler
+from app.gui.shell.window import MainWindow
+from app.gui.single import SingleInstance
+from app.gui.system_requests import DesktopApplication, SystemRequests
 from app.gui.theme.theme import Theme
 
 _FAREWELL_MS = 1500
@@ -35,26 +35,26 @@ _LAST_CALLS_MS = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class WindowProgram:
     """The parts of a window that has been shown."""
 
     application: QApplication
     api: GatewayApi
-    window: Window
+    window: MainWindow
     link: GatewayLink
-    departure: Departure
-    reopening: Reopening
+    quit_flow: QuitFlow
+    reopener: WindowReopener
 
     def run(self) -> int:
         """Run until a person leaves. Returns the exit status."""
-        interrupts = Interrupts(self.departure.end_unasked)
-        self.departure.ended.connect(lambda: self.application.exit(0))
+        interrupts = Interrupts(self.quit_flow.end_without_asking)
+        self.quit_flow.program_ended.connect(lambda: self.application.exit(0))
         code = self.application.exec()
         interrupts.close()
         self.window.hide()
         finish_calls(self.api)
-        self.reopening.service = self.link.own_service
-        if self.departure.ends_service:
+        self.reopener.service = self.link.own_service
+        if self.quit_flow.ends_service:
             end_gateway(self.link, self.api)
         self.link.close()
         self.api.close()
@@ -64,88 +64,90 @@ class Program:
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed, or hand over to the one that is open. Returns the exit status."""
     argv = sys.argv if argv is None else argv
-    prepared(argv)
-    single = Single(default_paths())
-    asked, folder = argv[1:], Path.cwd()
-    if not single.claim() and single.hand_over(asked, folder):
+    prepare_application(argv)
+    single = SingleInstance(default_paths())
+    arguments, folder = argv[1:], Path.cwd()
+    if not single.claim() and single.hand_over(arguments, folder):
         return 0
-    program = opened(argv)
-    opener = Opener(program.window, program.window.shell, program.window.stores.library)
-    single.handed.connect(lambda handed: opener.take(handed.arguments, Path(handed.folder)))
+    program = open_window(argv)
+    opener = OpenHandler(program.window, program.window.shell, program.window.stores.library)
+    single.message_received.connect(lambda message: opener.handle_arguments(message.arguments, Path(message.folder)))
     program.window.closing.connect(single.close)  # a start from now on is one of its own
-    if isinstance(program.application, Application):
-        _listen(program.application.requests, opener, program)
-    if asked:
-        QTimer.singleShot(0, lambda: opener.take(asked, folder))
+    if isinstance(program.application, DesktopApplication):
+        _connect_requests(program.application.requests, opener, program)
+    if arguments:
+        QTimer.singleShot(0, lambda: opener.handle_arguments(arguments, folder))
     try:
         code = program.run()
     finally:
         single.close()
-    if program.reopening.is_asked:
-        program.reopening.start()
+    if program.reopener.is_requested:
+        program.reopener.start_window()
     return code
 
 
-def _listen(requests: SystemRequests, opener: Opener, program: Program) -> None:
-    requests.opened.connect(lambda arguments: opener.take(arguments, Path.cwd()))
-    requests.quit_asked.connect(program.departure.quit)
-    QTimer.singleShot(0, requests.begin)
+def _connect_requests(requests: SystemRequests, opener: OpenHandler, program: WindowProgram) -> None:
+    requests.arguments_received.connect(lambda arguments: opener.handle_arguments(arguments, Path.cwd()))
+    requests.quit_requested.connect(program.quit_flow.quit)
+    QTimer.singleShot(0, requests.start_forwarding)
     if sys.platform == "darwin":
-        program.application.applicationStateChanged.connect(partial(reopen, program.window))
+        program.application.applicationStateChanged.connect(partial(reopen_window, program.window))
 
 
-def reopen(window: Window, state: Qt.ApplicationState) -> None:
+def reopen_window(window: MainWindow, state: Qt.ApplicationState) -> None:
     """Bring a hidden window back when the program is chosen in the Dock: macOS says no more than that it is active."""
     if state is Qt.ApplicationState.ApplicationActive and window.isHidden():
         bring_to_front(window)
 
 
-def opened(argv: list[str]) -> Program:
+def open_window(argv: list[str]) -> WindowProgram:
     """Show the window; the gateway is looked for when the event loop first turns."""
-    application = prepared(argv)
+    application = prepare_application(argv)
     paths = default_paths()
     api = GatewayApi(application)
-    window = Window(Theme(application), api, paths.config / "window.json")
-    link = GatewayLink(api, finder(paths), window)
-    link.adopt(handed_service())
-    link.connected.connect(window.connected)
-    link.lost.connect(window.lost)
-    link.happened.connect(window.shell.receive)
-    window.link_asked.connect(link.start)
-    window.restart_asked.connect(link.restart)
-    departure = _departure(window, link)
-    application.setQuitOnLastWindowClosed(False)  # a hidden window is no end, and `departure` says when there is one
-    reopening = Reopening(departure)
-    window.shell.reopen_asked.connect(reopening.ask)
+    window = MainWindow(Theme(application), api, paths.config / "window.json")
+    link = GatewayLink(api, make_finder(paths), window)
+    link.adopt_service(predecessor_service())
+    link.connected.connect(window.mark_connected)
+    link.disconnected.connect(window.show_disconnected)
+    link.event_received.connect(window.shell.broadcast_event)
+    window.link_requested.connect(link.start_gateway)
+    window.restart_requested.connect(link.restart_gateway)
+    quit_flow = _make_quit_flow(window, link)
+    application.setQuitOnLastWindowClosed(False)  # a hidden window is no end, and `quit_flow` says when there is one
+    reopener = WindowReopener(quit_flow)
+    window.shell.reopen_requested.connect(reopener.request_reopen)
     window.show()
     QTimer.singleShot(0, link.open)
-    return Program(application=application, api=api, window=window, link=link, departure=departure, reopening=reopening)
+    return WindowProgram(
+        application=application, api=api, window=window, link=link, quit_flow=quit_flow, reopener=reopener
+    )
 
 
-def _departure(window: Window, link: GatewayLink) -> Departure:
-    known = DepartureKnown(
+def _make_quit_flow(window: MainWindow, link: GatewayLink) -> QuitFlow:
+    context = QuitContext(
         stores=window.stores,
-        service=lambda: _service(link),
+        service=lambda: _service_owner(link),
         tray=window.tray,
         question=window.question,
     )
-    departure = Departure(window, known)
-    window.may_close, window.leave = departure.may_close, departure.quit
-    departure.ended.connect(window.depart)
-    departure.hidden.connect(window.tell_of_tray)
-    return departure
+    quit_flow = QuitFlow(window, context)
+    window.may_close, window.leave = quit_flow.may_close, quit_flow.quit
+    quit_flow.program_ended.connect(window.save_state)
+    quit_flow.window_hidden.connect(window.explain_tray)
+    return quit_flow
 
 
-def _service(link: GatewayLink) -> Service:
+def _service_owner(link: GatewayLink) -> ServiceOwner:
     if link.state is not LinkState.LINKED:
-        return Service.NONE
-    return Service.OURS if link.started_here else Service.OTHERS
+        return ServiceOwner.NONE
+    return ServiceOwner.OURS if link.is_own_gateway else ServiceOwner.OTHERS
 
 
-def prepared(argv: list[str]) -> QApplication:
+def prepare_application(argv: list[str]) -> QApplication:
     """Return the application object with its name, style and icon; there can be only one."""
-    found = QApplication.instance()
-    application = found if isinstance(found, QApplication) else Application(argv)
+    instance = QApplication.instance()
+    application = instance if isinstance(instance, QApplication) else DesktopApplication(argv)
     application.setApplicationName("Roundhouse")
     application.setDesktopFileName("roundhouse")
     application.setStyle("Fusion")
@@ -166,8 +168,8 @@ def finish_calls(api: GatewayApi) -> None:
 def end_gateway(link: GatewayLink, api: GatewayApi) -> None:
     """Ask the gateway that this window started to shut down; one that was there before is not ours to end."""
     link.close()
-    link.abandon()
-    if not link.started_here:
+    link.abandon_start()
+    if not link.is_own_gateway:
         return
     loop = QEventLoop()
     QTimer.singleShot(_FAREWELL_MS, loop.quit)

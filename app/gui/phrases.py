@@ -31,26 +31,26 @@ ONE_PRESS = 2
 """Buttons that load a model otherwise, beside a failure."""
 
 
-def state(status: EngineStatus) -> tuple[str, str]:
+def engine_state(status: EngineStatus) -> tuple[str, str]:
     """Return the colour and the words of an engine's state, loading with how far it has come."""
-    color, said = _STATES[status.state]
+    color, text = _STATES[status.state]
     if status.state is _S.LOADING:
-        said = status.stage or said
+        text = status.stage or text
         if status.progress is not None:
-            said = f"{said} {status.progress * 100:.0f} %"
-    return color, said
+            text = f"{text} {status.progress * 100:.0f} %"
+    return color, text
 
 
-def running_facts(status: EngineStatus) -> str:
+def engine_facts(status: EngineStatus) -> str:
     """Return the quiet line of a running model: engine, memory, context, requests."""
     facts = [TINY] if status.model == GUIDE else []
     facts.append(f"{status.engine} {status.version}".strip())
     if status.backend:
         facts.append(status.backend.upper())
     if status.memory_bytes is not None:
-        facts.append(words.size(status.memory_bytes))
+        facts.append(words.format_bytes(status.memory_bytes))
     if status.context is not None:
-        facts.append(f"{words.tokens(status.context)} context")
+        facts.append(f"{words.format_tokens(status.context)} context")
     if status.slots is not None:
         facts.append(f"{status.in_flight} of {status.slots} answering")
     if status.queued:
@@ -60,22 +60,22 @@ def running_facts(status: EngineStatus) -> str:
     return " · ".join(facts)
 
 
-def one_press(failure: FailureReport) -> list[RemedyOffer]:
+def quick_remedies(failure: FailureReport) -> list[RemedyOffer]:
     """Return the remedies that are one press away, most promising first: more than two would be a menu."""
     return [remedy for remedy in failure.remedies if remedy.options][:ONE_PRESS]
 
 
-def title(model: ModelInfo) -> str:
+def model_title(model: ModelInfo) -> str:
     """Return what a model is called here: the Guide by its short name, whatever its file says."""
     return _GUIDE if model.is_builtin else model.title
 
 
-def label(model: ModelInfo) -> str:
+def model_label(model: ModelInfo) -> str:
     """Return a model's title where nothing else says what it is: the Guide is always known for a tiny help model."""
     return f"{_GUIDE} · {TINY}" if model.is_builtin else model.title
 
 
-def origin(model: ModelInfo) -> str:
+def model_origin(model: ModelInfo) -> str:
     """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
     if model.preset is not None:
         return f"made from {model.preset.base}" if model.preset.base else "made from an uploaded file"
@@ -91,48 +91,48 @@ def model_facts(model: ModelInfo) -> str:
 
     What is unknown is left out.
     """
-    facts = [origin(model)] if origin(model) else []
+    facts = [model_origin(model)] if model_origin(model) else []
     if not model.attached:
-        facts.append(words.size(model.size_bytes))
+        facts.append(words.format_bytes(model.size_bytes))
     if model.parameters is not None:
-        facts.append(f"{words.parameters(model.parameters)} parameters")
+        facts.append(f"{words.format_parameters(model.parameters)} parameters")
     if model.trained_context is not None:
-        facts.append(f"{words.tokens(model.trained_context)} context")
+        facts.append(f"{words.format_tokens(model.trained_context)} context")
     if model.architecture:
         facts.append(model.architecture)
-    beyond = words.capabilities({*model.capabilities} - _EXPECTED)
+    beyond = words.format_capabilities({*model.capabilities} - _EXPECTED)
     if beyond:
         facts.append(beyond)
     return " · ".join(facts)
 
 
-def coming(downloads: Sequence[Download]) -> str:
+def downloads_summary(downloads: Sequence[Download]) -> str:
     """Return all downloads that come or wait in a few words: "2 downloads, 43%"; empty without any."""
-    found = [item for item in downloads if item.state in {DownloadState.QUEUED, DownloadState.RUNNING}]
-    if not found:
+    pending = [item for item in downloads if item.state in {DownloadState.QUEUED, DownloadState.RUNNING}]
+    if not pending:
         return ""
-    total = sum(item.total_bytes for item in found)
-    share = sum(item.present_bytes for item in found) / total if total else 0.0
-    return f"{len(found)} downloads, {share:.0%}" if len(found) > 1 else f"{found[0].title}, {share:.0%}"
+    total = sum(item.total_bytes for item in pending)
+    share = sum(item.present_bytes for item in pending) / total if total else 0.0
+    return f"{len(pending)} downloads, {share:.0%}" if len(pending) > 1 else f"{pending[0].title}, {share:.0%}"
 
 
 def download_ended(download: Download) -> tuple[str, str]:
     """Return title and text of what is said when a download is over."""
     if download.error is not None:
         return f"{download.title} was not downloaded", download.error.text
-    return f"{download.title} was downloaded", f"{words.size(download.total_bytes)}, complete and checked."
+    return f"{download.title} was downloaded", f"{words.format_bytes(download.total_bytes)}, complete and checked."
 
 
-def recommended(choices: ModelChoices | None, name: str) -> str:
+def sampling_placeholder(choices: ModelChoices | None, name: str) -> str:
     """Return what an empty field of sampling means: the model's own value, or the engine's."""
     counts = choices is not None and choices.settings.uses_model_sampling
     value = getattr(choices.sampling, name) if choices is not None and counts else None
     return "engine's own" if value is None else f"{value:g} from the model"
 
 
-def ago(seconds: float) -> str:
+def time_ago(seconds: float) -> str:
     """Return how long ago something was."""
     if seconds < _DAY_S:
-        return f"{words.seconds(seconds)} ago" if seconds >= _MINUTE_S else "just now"
+        return f"{words.format_duration(seconds)} ago" if seconds >= _MINUTE_S else "just now"
     days = int(seconds // _DAY_S)
     return f"{days} days ago" if days > 1 else "yesterday"

@@ -5,33 +5,33 @@ import sys
 
 from PySide6.QtCore import QObject
 
-from app.client.discovery import Detached
+from app.client.discovery import BackgroundProcess
 from app.config.environment import HANDED_SERVICE
 from app.config.programs import child_environment, window_command
-from app.gui.shell.departure import Departure
+from app.gui.shell.departure import QuitFlow
 
 
-class Reopening(QObject):
+class WindowReopener(QObject):
     """Whether that was asked for. The service goes on meanwhile."""
 
-    def __init__(self, departure: Departure) -> None:
-        super().__init__(departure)
-        self._departure = departure
-        self.is_asked = False
+    def __init__(self, quit_flow: QuitFlow) -> None:
+        super().__init__(quit_flow)
+        self._quit_flow = quit_flow
+        self.is_requested = False
         self.service: int | None = None
         """The service that this window started: whoever follows ends it as this one would have."""
 
-    def ask(self) -> None:
+    def request_reopen(self) -> None:
         """Leave, to come again."""
-        self.is_asked = True
-        self._departure.leave_service()
+        self.is_requested = True
+        self._quit_flow.leave_service()
 
-    def start(self) -> None:
+    def start_window(self) -> None:
         """Open the window, as a program of its own. Raises OSError."""
-        handed = {HANDED_SERVICE: str(self.service or "")}  # empty: ours came from a window before us
-        Detached(
+        service_environment = {HANDED_SERVICE: str(self.service or "")}  # empty: ours came from a window before us
+        BackgroundProcess(
             window_command(),
             stdin=subprocess.DEVNULL,
-            env=child_environment({"PYINSTALLER_RESET_ENVIRONMENT": "1", **handed}),
+            env=child_environment({"PYINSTALLER_RESET_ENVIRONMENT": "1", **service_environment}),
             start_new_session=sys.platform != "win32",
         )

@@ -26,29 +26,29 @@ _LARGEST = 128 * 1024
 _TAKEN = b"taken\n"
 
 
-class Handed(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class HandOverMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a later start says to the first: its arguments, and the folder they are meant from."""
 
     arguments: list[str]
     folder: str
 
 
-class Single(QObject):
-    """This process's part in it. `handed` carries `Handed` from starts that came later."""
+class SingleInstance(QObject):
+    """This process's part in it. `handed` carries `HandOverMessage` from starts that came later."""
 
-    handed = Signal(object)
+    message_received = Signal(object)
 
     def __init__(self, paths: Paths, parent: QObject | None = None) -> None:
         super().__init__(parent)
         with suppress(OSError):  # the gateway will say what is wrong with the disk
-            paths.create()
+            paths.create_folders()
         self._name = _socket_name(paths.state)
         self._lock = QLockFile(str(paths.state / "window.lock"))
         self._lock.setStaleLockTime(0)  # no age makes it void, only the end of its process
         self._server = QLocalServer(self)
         self._server.setSocketOptions(QLocalServer.SocketOption.UserAccessOption)
-        self._server.newConnection.connect(self._greet)
-        self._heard: dict[QLocalSocket, bytes] = {}
+        self._server.newConnection.connect(self._accept_connections)
+        self._buffers: dict[QLocalSocket, bytes] = {}
 
     def claim(self) -> bool:
         """Be the first, if nobody is; listen for later starts from then on. Where no lock can be kept, be one alone."""
@@ -60,13 +60,13 @@ class Single(QObject):
 
     def hand_over(self, arguments: list[str], folder: Path) -> bool:
         """Give what was asked to the first. Returns False when it does not answer."""
-        said = msgspec.json.encode(Handed(arguments=arguments, folder=str(folder))) + b"\n"
+        message = msgspec.json.encode(HandOverMessage(arguments=arguments, folder=str(folder))) + b"\n"
         deadline = time.monotonic() + _LISTENS_WITHIN_S
         while True:
             socket = QLocalSocket()
             socket.connectToServer(self._name)
             if socket.waitForConnected(_ANSWER_MS):
-                return _told(socket, said)
+                return _send_message(socket, message)
             if time.monotonic() > deadline:
                 return False
             time.sleep(_POLL_S)  # it holds the lock and will listen in a moment
@@ -76,40 +76,40 @@ class Single(QObject):
         self._server.close()
         self._lock.unlock()
 
-    def _greet(self) -> None:
+    def _accept_connections(self) -> None:
         while (socket := self._server.nextPendingConnection()) is not None:
-            self._heard[socket] = b""
-            socket.readyRead.connect(lambda socket=socket: self._hear(socket))
-            socket.disconnected.connect(lambda socket=socket: self._forget(socket))
+            self._buffers[socket] = b""
+            socket.readyRead.connect(lambda socket=socket: self._read_message(socket))
+            socket.disconnected.connect(lambda socket=socket: self._forget_socket(socket))
 
-    def _hear(self, socket: QLocalSocket) -> None:
-        if socket not in self._heard:
+    def _read_message(self, socket: QLocalSocket) -> None:
+        if socket not in self._buffers:
             return
-        self._heard[socket] += socket.readAll().data()
-        said, end, _ = self._heard[socket].partition(b"\n")
-        if len(said) > _LARGEST:
+        self._buffers[socket] += socket.readAll().data()
+        message, end, _ = self._buffers[socket].partition(b"\n")
+        if len(message) > _LARGEST:
             socket.abort()
         elif end:
-            self._take(socket, said)
+            self._take_message(socket, message)
 
-    def _take(self, socket: QLocalSocket, said: bytes) -> None:
+    def _take_message(self, socket: QLocalSocket, message: bytes) -> None:
         try:
-            handed = msgspec.json.decode(said, type=Handed)
+            handed = msgspec.json.decode(message, type=HandOverMessage)
         except (msgspec.MsgspecError, UnicodeDecodeError):
             socket.abort()
             return
         socket.write(_TAKEN)
         socket.flush()
         socket.disconnectFromServer()
-        self.handed.emit(handed)
+        self.message_received.emit(handed)
 
-    def _forget(self, socket: QLocalSocket) -> None:
-        self._heard.pop(socket, None)
+    def _forget_socket(self, socket: QLocalSocket) -> None:
+        self._buffers.pop(socket, None)
         socket.deleteLater()
 
 
-def _told(socket: QLocalSocket, said: bytes) -> bool:
-    socket.write(said)
+def _send_message(socket: QLocalSocket, message: bytes) -> bool:
+    socket.write(message)
     socket.flush()
     return socket.waitForReadyRead(_ANSWER_MS) and socket.readAll().data() == _TAKEN
 

@@ -10,40 +10,40 @@ from PySide6.QtWidgets import QApplication
 
 
 class SystemRequests(QObject):
-    """What was asked. Until `begin` it is kept: the first events come before there is a window."""
+    """What was asked. Until `start_forwarding` it is kept: the first events come before there is a window."""
 
-    opened = Signal(list)
+    arguments_received = Signal(list)
     """Paths and addresses (`str`), as a program's arguments would be."""
-    quit_asked = Signal()
+    quit_requested = Signal()
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._early: list[str] | None = []
 
-    def begin(self) -> None:
+    def start_forwarding(self) -> None:
         """Tell what came so far, and from now on everything at once."""
         early, self._early = self._early, None
         if early:
-            self.opened.emit(early)
+            self.arguments_received.emit(early)
 
-    def take(self, event: QEvent) -> bool:
+    def handle_event(self, event: QEvent) -> bool:
         """Take an event of the application; return whether it was for us."""
         if isinstance(event, QFileOpenEvent):
-            self._open(event.file() or bytes(event.url().toEncoded().data()).decode("ascii"))
+            self._open_argument(event.file() or bytes(event.url().toEncoded().data()).decode("ascii"))
         elif event.type() is QEvent.Type.Quit and self._early is None:
-            self.quit_asked.emit()
+            self.quit_requested.emit()
         else:
             return False
         return True
 
-    def _open(self, argument: str) -> None:
+    def _open_argument(self, argument: str) -> None:
         if argument and self._early is None:
-            self.opened.emit([argument])
+            self.arguments_received.emit([argument])
         elif argument and self._early is not None:
             self._early.append(argument)
 
 
-class Application(QApplication):
+class DesktopApplication(QApplication):
     """The application, which passes on what the system asks. A filter would be asked about every event there is."""
 
     def __init__(self, argv: list[str]) -> None:
@@ -52,4 +52,4 @@ class Application(QApplication):
 
     def event(self, event: QEvent) -> bool:
         """Take what is asked of the application itself."""
-        return self.requests.take(event) or super().event(event)
+        return self.requests.handle_event(event) or super().event(event)

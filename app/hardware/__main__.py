@@ -7,19 +7,19 @@ import sys
 
 import msgspec
 
-from app.hardware.evidence import live
-from app.hardware.families import FREE, family
+from app.hardware.evidence import live_evidence
+from app.hardware.families import FREE, find_family
 
 
 def main() -> int:
     """Run the family named on the command line."""
     if sys.argv[1] == FREE:
-        from app.hardware.free import serve  # noqa: PLC0415 -- half of what a child imports, for the one that stays
+        from app.hardware.free import serve_child  # noqa: PLC0415 -- half of what a child imports, for the one that stays
 
-        return serve()
-    evidence = live()
-    part = family(evidence.system, sys.argv[1])(evidence)
-    sys.stdout.buffer.write(msgspec.json.encode(msgspec.structs.replace(part, raw=evidence.raw())))
+        return serve_child()
+    evidence = live_evidence()
+    part = find_family(evidence.system, sys.argv[1])(evidence)
+    sys.stdout.buffer.write(msgspec.json.encode(msgspec.structs.replace(part, raw=evidence.export_raw())))
     return 0
 
 

@@ -14,8 +14,8 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.core.machine import Cpu, Fact
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import measured, unknown
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import measured_fact, unknown_fact
 
 ROUNDS, ROUND_S = 3, 0.08
 _BLOCK_MIN = 32 << 20
@@ -33,7 +33,7 @@ Compare = Callable[[int, int, int], int]
 """memcmp: two addresses and how many bytes."""
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class ReadRate(msgspec.Struct, frozen=True, kw_only=True):
     """What was read: threads, bytes of the block each reads over and over, and the best round in bytes per second."""
 
     threads: int
@@ -41,44 +41,44 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     bytes_per_s: float
 
 
-def measured_bandwidth(evidence: Evidence, cpu: Cpu, available_bytes: int) -> Fact[float]:
+def probe_bandwidth(evidence: Evidence, cpu: Cpu, available_bytes: int) -> Fact[float]:
     """Return GB/s (10^9 bytes) that all usable cores together read; unknown when that makes no sense."""
-    threads = _threads(cpu)
+    threads = _thread_count(cpu)
     block = block_bytes(threads, cpu.cache_bytes.value or 0, available_bytes)
     try:
-        read = evidence.ask("memory_read", Read, lambda: best_read(threads, block))
-    except Unanswered as error:
-        return unknown(_SOURCE, str(error), unit="GB/s")
-    return judged(read)
+        read = evidence.read_table("memory_read", ReadRate, lambda: best_read(threads, block))
+    except NoAnswer as error:
+        return unknown_fact(_SOURCE, str(error), unit="GB/s")
+    return judge_rate(read)
 
 
-def judged(read: Read) -> Fact[float]:
+def judge_rate(read: ReadRate) -> Fact[float]:
     """Return the rate as a fact, unless it is beyond all sense."""
     rate = read.bytes_per_s / 1e9
     if not _SANE_GB_S[0] <= rate <= _SANE_GB_S[1]:
-        return unknown(_SOURCE, f"{rate:.1f} GB/s was measured, which cannot be.", unit="GB/s")
+        return unknown_fact(_SOURCE, f"{rate:.1f} GB/s was measured, which cannot be.", unit="GB/s")
     note = f"{read.threads} threads, best of {ROUNDS} x {ROUND_S * 1000:.0f} ms"
-    return measured(round(rate, 1), _SOURCE, unit="GB/s", note=note)
+    return measured_fact(round(rate, 1), _SOURCE, unit="GB/s", note=note)
 
 
 def block_bytes(threads: int, cache_bytes: int, available_bytes: int) -> int:
     """Return how much each thread reads over and over: past the caches, within a share of free memory."""
-    wanted = max(_BLOCK_MIN, _CACHES * cache_bytes // threads)
-    return min(wanted, available_bytes // _SHARE // threads) & ~4095
+    target = max(_BLOCK_MIN, _CACHES * cache_bytes // threads)
+    return min(target, available_bytes // _SHARE // threads) & ~4095
 
 
-def best_read(threads: int, block: int) -> Read:
+def best_read(threads: int, block: int) -> ReadRate:
     """Read for `ROUNDS` rounds and return the best. Raises Unanswered when there is no memory for it."""
     if block < _BLOCK_MIN // 4:
-        raise Unanswered("Too little memory is free to measure how fast it is.")
-    compare = _memcmp()
-    readers = [_Reader(compare, block) for _ in range(threads)]
-    _in_threads(readers, _Reader.fill)
-    best = max(_round(readers) for _ in range(ROUNDS))
-    return Read(threads=threads, block_bytes=block, bytes_per_s=best)
+        raise NoAnswer("Too little memory is free to measure how fast it is.")
+    compare = _load_memcmp()
+    readers = [_BlockReader(compare, block) for _ in range(threads)]
+    _in_threads(readers, _BlockReader.fill_block)
+    best = max(_run_round(readers) for _ in range(ROUNDS))
+    return ReadRate(threads=threads, block_bytes=block, bytes_per_s=best)
 
 
-class _Reader:
+class _BlockReader:
     """One thread's block, filled by that thread: memory lies near the processor that first writes to it."""
 
     def __init__(self, compare: Compare, block: int) -> None:
@@ -86,9 +86,9 @@ class _Reader:
         self._half = block // 2
         self._block = (ctypes.c_ubyte * block)()
         self.read_bytes = 0
-        self.ended = 0.0
+        self.end_time = 0.0
 
-    def fill(self) -> None:
+    def fill_block(self) -> None:
         """Write every page: untouched ones are all the same page of zeros, and stay in the cache."""
         ctypes.memset(self._block, 1, 2 * self._half)
 
@@ -99,23 +99,23 @@ class _Reader:
         while time.perf_counter() < deadline:
             self._compare(first, first + self._half, self._half)
             self.read_bytes += 2 * self._half
-        self.ended = time.perf_counter()
+        self.end_time = time.perf_counter()
 
 
-def _round(readers: Sequence[_Reader]) -> float:
+def _run_round(readers: Sequence[_BlockReader]) -> float:
     """Return bytes per second from the moment all threads are there to the end of the last."""
     began: list[float] = []
     barrier = threading.Barrier(len(readers), action=lambda: began.append(time.perf_counter()))
     _in_threads(readers, lambda reader: _read_together(reader, barrier, began))
-    return sum(reader.read_bytes for reader in readers) / (max(reader.ended for reader in readers) - began[0])
+    return sum(reader.read_bytes for reader in readers) / (max(reader.end_time for reader in readers) - began[0])
 
 
-def _read_together(reader: _Reader, barrier: threading.Barrier, began: Sequence[float]) -> None:
+def _read_together(reader: _BlockReader, barrier: threading.Barrier, began: Sequence[float]) -> None:
     barrier.wait()
     reader.read_until(began[0] + ROUND_S)
 
 
-def _in_threads(readers: Sequence[_Reader], work: Callable[[_Reader], None]) -> None:
+def _in_threads(readers: Sequence[_BlockReader], work: Callable[[_BlockReader], None]) -> None:
     threads = [threading.Thread(target=work, args=(reader,)) for reader in readers]
     for thread in threads:
         thread.start()
@@ -123,7 +123,7 @@ def _in_threads(readers: Sequence[_Reader], work: Callable[[_Reader], None]) -> 
         thread.join()
 
 
-def _memcmp() -> Compare:
+def _load_memcmp() -> Compare:
     library = ctypes.CDLL("msvcrt" if sys.platform == "win32" else None)
     compare = library.memcmp
     compare.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t]
@@ -131,6 +131,6 @@ def _memcmp() -> Compare:
     return compare
 
 
-def _threads(cpu: Cpu) -> int:
+def _thread_count(cpu: Cpu) -> int:
     cores = cpu.physical_cores.value or cpu.logical_cores.value or 1
     return max(1, min(cores, int(cpu.usable_cores.value or cores), _MOST_THREADS))

@@ -3,7 +3,7 @@
 from functools import cache
 
 from app.core.machine import Cpu
-from app.hardware.evidence import Evidence, live
+from app.hardware.evidence import Evidence, live_evidence
 from app.hardware.linux.cpu import read_linux_cpu
 from app.hardware.macos.sysctl import ask_mac_cpu
 from app.hardware.windows.cpu import ask_windows_cpu
@@ -25,7 +25,7 @@ def engine_threads() -> int | None:
     Slow cores and second threads of a core make matrix products wait for the slowest; a control group's quota is
     invisible to an engine, which then starts more threads than may run.
     """
-    cpu = read_cpu(live())
+    cpu = read_cpu(live_evidence())
     cores = cpu.performance_cores.value or cpu.physical_cores.value
     usable = cpu.usable_cores.value
     if cores is None or usable is None:

@@ -16,10 +16,10 @@ import msgspec
 from app.core.errors import BadRequest
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, OperatingSystem
 from app.hardware import devices
-from app.hardware.facts import derived, unknown
+from app.hardware.facts import derived_fact, unknown_fact
 from app.hardware.macos.gpus import metal_share
 from app.hardware.pools import with_pools
-from app.hardware.told_values import tidied
+from app.hardware.told_values import tidy_description
 
 GIB = 1 << 30
 _SOURCE = "description"
@@ -93,7 +93,7 @@ class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
     npu: bool | str = False
 
 
-class _Saved(msgspec.Struct):
+class _MachineDocument(msgspec.Struct):
     """What `roundhouse machine --json` and a doctor report have in common: the machine below a name."""
 
     machine: Machine
@@ -102,31 +102,31 @@ class _Saved(msgspec.Struct):
 def machine_from(raw: bytes) -> Machine:
     """Return the machine that JSON describes. Raises BadRequest (code machine_invalid) with what is wrong in it."""
     if len(raw) > _LIMIT_BYTES:
-        raise _invalid("it is larger than any description of a computer")
+        raise _invalid_description("it is larger than any description of a computer")
     try:
         shape = msgspec.json.decode(raw)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise _invalid(f"it is not JSON ({error})") from error
+        raise _invalid_description(f"it is not JSON ({error})") from error
     if not isinstance(shape, dict):
-        raise _invalid("it is not a JSON object")
+        raise _invalid_description("it is not a JSON object")
     try:
-        saved = _saved(shape)
-        return saved or _described(msgspec.convert(tidied(shape), MachineDescription))
+        saved = _parse_saved(shape)
+        return saved or _build_machine(msgspec.convert(tidy_description(shape), MachineDescription))
     except msgspec.ValidationError as error:
-        raise _invalid(str(error)) from error
+        raise _invalid_description(str(error)) from error
 
 
-def _saved(shape: dict[str, Any]) -> Machine | None:
+def _parse_saved(shape: dict[str, Any]) -> Machine | None:
     """Return the machine of a saved one or of a report; None when this is a description."""
     if isinstance(shape.get("machine"), dict):
-        return msgspec.convert(shape, _Saved).machine
+        return msgspec.convert(shape, _MachineDocument).machine
     inside = shape.get("machine") or shape.get("data") or shape
     if isinstance(inside, dict) and {"cpu", "memory", "probes"} <= set(inside):
         return msgspec.convert(inside, Machine)
     return None
 
 
-def _invalid(what: str) -> BadRequest:
+def _invalid_description(what: str) -> BadRequest:
     return BadRequest(
         f"The machine description cannot be used: {what}.",
         hint='The minimum is {"os": "linux", "ram_gb": 32, "gpus": [{"name": "RTX 3090", "count": 1}]}.',
@@ -134,183 +134,192 @@ def _invalid(what: str) -> BadRequest:
     )
 
 
-def _described(told: MachineDescription) -> Machine:
-    _check(told)
-    system, cpu = _system(told), _cpu(told)
-    gpus = [gpu for number, card in enumerate(_cards(told)) for gpu in _gpus(card, number, told, system)]
-    memory = _memory(told, system, gpus, cpu)
-    gpus = [_sharing(gpu, memory, system) for gpu in gpus]
+def _build_machine(description: MachineDescription) -> Machine:
+    _check_figures(description)
+    system, cpu = _guess_system(description), _build_cpu(description)
+    gpus = [
+        gpu
+        for number, card in enumerate(_list_cards(description))
+        for gpu in _build_gpus(card, number, description, system)
+    ]
+    memory = _build_memory(description, system, gpus, cpu)
+    gpus = [_with_shared_memory(gpu, memory, system) for gpu in gpus]
     return with_pools(
         Machine(
-            os=_operating_system(told, system),
+            os=_operating_system(description, system),
             cpu=cpu,
             memory=memory,
             gpus=gpus,
             probes=[],
             probed_at=0.0,
-            npus=_npus(told),
+            npus=_build_npus(description),
         )
     )
 
 
-def _check(told: MachineDescription) -> None:
-    figures = [told.ram_gb, told.free_ram_gb, told.ram_bandwidth_gb_s, told.cores]
-    for card in told.gpus:
+def _check_figures(description: MachineDescription) -> None:
+    figures = [description.ram_gb, description.free_ram_gb, description.ram_bandwidth_gb_s, description.cores]
+    for card in description.gpus:
         figures += [card.vram_gb, card.free_vram_gb, card.bandwidth_gb_s, card.fp16_tflops, card.cores]
     if any(figure is not None and not 0 < figure < _MAX_FIGURE for figure in figures):
-        raise _invalid("a figure in it is zero, negative or impossible")
-    if not all(card.count > 0 for card in told.gpus) or sum(card.count for card in told.gpus) > _MAX_GPUS:
-        raise _invalid(f"its number of GPUs is not plausible; 1 to {_MAX_GPUS} can be planned for")
+        raise _invalid_description("a figure in it is zero, negative or impossible")
+    if not all(card.count > 0 for card in description.gpus) or sum(card.count for card in description.gpus) > _MAX_GPUS:
+        raise _invalid_description(f"its number of GPUs is not plausible; 1 to {_MAX_GPUS} can be planned for")
 
 
-def _system(told: MachineDescription) -> str:
+def _guess_system(description: MachineDescription) -> str:
     """Return "linux", "windows" or "macos"; what is not said follows from the chips, else it is Linux."""
-    lowered = told.os.lower()
-    found = next((name for pattern, name in _OS_WORDS if re.search(pattern, lowered)), "")
-    if lowered and not found:
-        raise _invalid(f"there is no operating system called {told.os!r}; there are linux, windows and macos")
-    named = " ".join([_cpu_name(told), *(card.name for card in told.gpus)])
-    return found or ("macos" if _vendor(named) == "apple" else "linux")
+    lowered = description.os.lower()
+    system = next((name for pattern, name in _OS_WORDS if re.search(pattern, lowered)), "")
+    if lowered and not system:
+        raise _invalid_description(
+            f"there is no operating system called {description.os!r}; there are linux, windows and macos"
+        )
+    names = " ".join([_cpu_name(description), *(card.name for card in description.gpus)])
+    return system or ("macos" if _guess_vendor(names) == "apple" else "linux")
 
 
-def _operating_system(told: MachineDescription, system: str) -> OperatingSystem:
-    apple = system == "macos" and not re.search(r"intel|xeon", _cpu_name(told), re.IGNORECASE)
+def _operating_system(description: MachineDescription, system: str) -> OperatingSystem:
+    apple = system == "macos" and not re.search(r"intel|xeon", _cpu_name(description), re.IGNORECASE)
     arm = apple or re.search(
-        r"snapdragon|ampere altra|graviton|grace|cortex|raspberry|gb10|spark|jetson|orin|xavier|thor", _all(told)
+        r"snapdragon|ampere altra|graviton|grace|cortex|raspberry|gb10|spark|jetson|orin|xavier|thor",
+        _all_names(description),
     )
-    architecture = told.architecture or ("arm64" if arm else "x86_64")
+    architecture = description.architecture or ("arm64" if arm else "x86_64")
     return OperatingSystem(
-        name=_told(_OS_NAMES[system]),
-        version=_told(told.os or _OS_NAMES[system]),
-        kernel=_untold(),
-        architecture=_told(architecture),
-        environment=_told("wsl" if "wsl" in told.os.lower() else "bare"),
+        name=_user_fact(_OS_NAMES[system]),
+        version=_user_fact(description.os or _OS_NAMES[system]),
+        kernel=_absent_fact(),
+        architecture=_user_fact(architecture),
+        environment=_user_fact("wsl" if "wsl" in description.os.lower() else "bare"),
     )
 
 
-def _all(told: MachineDescription) -> str:
-    return " ".join([_cpu_name(told), *(card.name for card in told.gpus)]).lower()
+def _all_names(description: MachineDescription) -> str:
+    return " ".join([_cpu_name(description), *(card.name for card in description.gpus)]).lower()
 
 
-def _cpu_name(told: MachineDescription) -> str:
-    return told.cpu if isinstance(told.cpu, str) else told.cpu.model
+def _cpu_name(description: MachineDescription) -> str:
+    return description.cpu if isinstance(description.cpu, str) else description.cpu.model
 
 
-def _cpu(told: MachineDescription) -> Cpu:
-    detail = told.cpu if isinstance(told.cpu, CpuDescription) else CpuDescription()
-    cores, isa = detail.cores or told.cores, detail.isa or told.isa
-    counted: Fact[int] = _told(cores) if cores else _untold()
+def _build_cpu(description: MachineDescription) -> Cpu:
+    detail = description.cpu if isinstance(description.cpu, CpuDescription) else CpuDescription()
+    cores, isa = detail.cores or description.cores, detail.isa or description.isa
+    core_count: Fact[int] = _user_fact(cores) if cores else _absent_fact()
     return Cpu(
-        model=_told(_cpu_name(told)) if _cpu_name(told) else _untold(),
-        vendor=_untold(),
-        physical_cores=counted,
-        performance_cores=counted,
-        logical_cores=_untold(),
-        usable_cores=_told(float(cores)) if cores else _untold(),
-        isa=_told([flag.lower() for flag in isa]) if isa else _untold(),
+        model=_user_fact(_cpu_name(description)) if _cpu_name(description) else _absent_fact(),
+        vendor=_absent_fact(),
+        physical_cores=core_count,
+        performance_cores=core_count,
+        logical_cores=_absent_fact(),
+        usable_cores=_user_fact(float(cores)) if cores else _absent_fact(),
+        isa=_user_fact([flag.lower() for flag in isa]) if isa else _absent_fact(),
     )
 
 
-def _cards(told: MachineDescription) -> list[GpuDescription]:
+def _list_cards(description: MachineDescription) -> list[GpuDescription]:
     """Return the GPUs told, or the one that comes with the processor (Apple, Strix Halo, Snapdragon)."""
-    if told.gpus:
-        return told.gpus
-    chip = devices.find(_cpu_name(told))
+    if description.gpus:
+        return description.gpus
+    chip = devices.find_device(_cpu_name(description))
     if chip is None or not chip.is_unified or chip.kind == "sbc":
         return []
-    return [GpuDescription(name=_cpu_name(told), integrated=True)]
+    return [GpuDescription(name=_cpu_name(description), integrated=True)]
 
 
-def _gpus(card: GpuDescription, number: int, told: MachineDescription, system: str) -> list[Gpu]:
-    device = _device(card)
-    shared = _is_shared(card, device, told)
+def _build_gpus(card: GpuDescription, number: int, description: MachineDescription, system: str) -> list[Gpu]:
+    device = _find_device(card)
+    shared = _is_shared(card, device, description)
     vram = None if shared and not card.vram_gb else card.vram_gb or (device.memory_gb if device else None)
     template = Gpu(
         id="",
-        vendor=card.vendor.lower() or (device.vendor if device else "") or _vendor(card.name) or "unknown",
-        name=_told(card.name) if card.name else _untold(),
-        memory_total=_bytes(vram, table=card.vram_gb is None),
-        memory_free=_free_vram(card, vram, system, told),
-        driver=_untold(),
-        compute=_compute(card, device),
-        integrated=_told(shared),
-        bandwidth_gb_s=_rate(card.bandwidth_gb_s, "GB/s"),
-        fp16_tflops=_rate(card.fp16_tflops, "TFLOPS"),
-        cores=_told(card.cores) if card.cores else _untold(),
-        nvlink=_told(card.nvlink) if card.nvlink is not None else _untold(),
+        vendor=card.vendor.lower() or (device.vendor if device else "") or _guess_vendor(card.name) or "unknown",
+        name=_user_fact(card.name) if card.name else _absent_fact(),
+        memory_total=_bytes_fact(vram, table=card.vram_gb is None),
+        memory_free=_free_vram(card, vram, system, description),
+        driver=_absent_fact(),
+        compute=_compute_fact(card, device),
+        integrated=_user_fact(shared),
+        bandwidth_gb_s=_rate_fact(card.bandwidth_gb_s, "GB/s"),
+        fp16_tflops=_rate_fact(card.fp16_tflops, "TFLOPS"),
+        cores=_user_fact(card.cores) if card.cores else _absent_fact(),
+        nvlink=_user_fact(card.nvlink) if card.nvlink is not None else _absent_fact(),
     )
-    filled = devices.described(template, device=device)
-    return [msgspec.structs.replace(filled, id=f"gpu{number}.{index}") for index in range(card.count)]
+    completed = devices.fill_from_table(template, device=device)
+    return [msgspec.structs.replace(completed, id=f"gpu{number}.{index}") for index in range(card.count)]
 
 
-def _device(card: GpuDescription) -> devices.Device | None:
-    wanted = card.name
+def _find_device(card: GpuDescription) -> devices.DeviceRow | None:
+    name = card.name
     if card.nvlink:  # the module with NVLink, where a card of the same name has none
-        module = devices.find(f"{wanted} SXM", memory_gb=card.vram_gb, cores=card.cores)
+        module = devices.find_device(f"{name} SXM", memory_gb=card.vram_gb, cores=card.cores)
         if module and "SXM" in module.name:
             return module
-    return devices.find(wanted, memory_gb=card.vram_gb, cores=card.cores)
+    return devices.find_device(name, memory_gb=card.vram_gb, cores=card.cores)
 
 
-def _compute(card: GpuDescription, device: devices.Device | None) -> Fact[str]:
+def _compute_fact(card: GpuDescription, device: devices.DeviceRow | None) -> Fact[str]:
     if card.compute_capability is not None:
-        return _told(str(card.compute_capability))
+        return _user_fact(str(card.compute_capability))
     chip = re.search("|".join(_TEGRA_COMPUTE), card.name.lower()) if device is None else None
     if chip is None:
-        return _untold()
+        return _absent_fact()
     return Fact(value=_TEGRA_COMPUTE[chip[0]], source="NVIDIA's table of CUDA GPUs", confidence=Confidence.TABLE)
 
 
-def _is_shared(card: GpuDescription, device: devices.Device | None, told: MachineDescription) -> bool:
+def _is_shared(card: GpuDescription, device: devices.DeviceRow | None, description: MachineDescription) -> bool:
     if card.integrated is not None:
         return card.integrated
     if device is not None:
         return device.is_unified
-    return told.unified is True or re.search(_TEGRA, card.name.lower()) is not None
+    return description.unified is True or re.search(_TEGRA, card.name.lower()) is not None
 
 
-def _free_vram(card: GpuDescription, vram: float | None, system: str, told: MachineDescription) -> Fact[int]:
+def _free_vram(card: GpuDescription, vram: float | None, system: str, description: MachineDescription) -> Fact[int]:
     if card.free_vram_gb is not None:
-        return _bytes(card.free_vram_gb, table=False)
+        return _bytes_fact(card.free_vram_gb, table=False)
     if vram is None:
-        return _untold()
-    is_server = system == "linux" and sum(other.count for other in told.gpus) > 1
+        return _absent_fact()
+    is_server = system == "linux" and sum(other.count for other in description.gpus) > 1
     reserve = _SERVER_GPU_RESERVE if is_server else _DESKTOP_GPU_RESERVE
     free = max(int(vram * GIB) - reserve, int(vram * GIB) // 2)
-    return derived(free, _SOURCE, unit="B", note="assumed: all but what driver and display hold")
+    return derived_fact(free, _SOURCE, unit="B", note="assumed: all but what driver and display hold")
 
 
-def _memory(told: MachineDescription, system: str, gpus: list[Gpu], cpu: Cpu) -> Memory:
+def _build_memory(description: MachineDescription, system: str, gpus: list[Gpu], cpu: Cpu) -> Memory:
     shared = [gpu for gpu in gpus if gpu.integrated.value]
-    unified = told.unified if told.unified is not None else bool(shared)
-    ram = told.ram_gb or max((gpu.memory_total.value / GIB for gpu in shared if gpu.memory_total.value), default=None)
+    unified = description.unified if description.unified is not None else bool(shared)
+    ram = description.ram_gb or max(
+        (gpu.memory_total.value / GIB for gpu in shared if gpu.memory_total.value), default=None
+    )
     bandwidth = [gpu.bandwidth_gb_s for gpu in shared if gpu.bandwidth_gb_s.value]
     name = cpu.model.value or ""
-    chip = devices.find(name) or devices.memory_of(name)
+    chip = devices.find_device(name) or devices.memory_of(name)
     if not bandwidth and chip and chip.kind in {"unified-soc", "igpu", "sbc", "cpu-memory"}:
-        bandwidth = [devices.bandwidth(chip)]
+        bandwidth = [devices.bandwidth_fact(chip)]
     return Memory(
-        total=_bytes(ram, table=told.ram_gb is None),
-        available=_free_ram(told, ram, system),
-        limit=_untold(),
-        swap_total=_untold(),
-        unified=_told(unified),
-        bandwidth_gb_s=_rate(told.ram_bandwidth_gb_s, "GB/s"),
-        theoretical_gb_s=bandwidth[0] if bandwidth else _rate(None, "GB/s"),
+        total=_bytes_fact(ram, table=description.ram_gb is None),
+        available=_free_ram(description, ram, system),
+        limit=_absent_fact(),
+        swap_total=_absent_fact(),
+        unified=_user_fact(unified),
+        bandwidth_gb_s=_rate_fact(description.ram_bandwidth_gb_s, "GB/s"),
+        theoretical_gb_s=bandwidth[0] if bandwidth else _rate_fact(None, "GB/s"),
     )
 
 
-def _free_ram(told: MachineDescription, ram: float | None, system: str) -> Fact[int]:
-    if told.free_ram_gb is not None:
-        return _bytes(told.free_ram_gb, table=False)
+def _free_ram(description: MachineDescription, ram: float | None, system: str) -> Fact[int]:
+    if description.free_ram_gb is not None:
+        return _bytes_fact(description.free_ram_gb, table=False)
     if ram is None:
-        return _untold()
+        return _absent_fact()
     total = int(ram * GIB)
     free = max(total - _OS_RESERVE[system], total // 2)
-    return derived(free, _SOURCE, unit="B", note="assumed: all but what the system itself usually holds")
+    return derived_fact(free, _SOURCE, unit="B", note="assumed: all but what the system itself usually holds")
 
 
-def _sharing(gpu: Gpu, memory: Memory, system: str) -> Gpu:
+def _with_shared_memory(gpu: Gpu, memory: Memory, system: str) -> Gpu:
     """Return a GPU without memory of its own with the share of system memory it may use."""
     total = memory.total.value
     if not gpu.integrated.value or not total:
@@ -320,41 +329,46 @@ def _sharing(gpu: Gpu, memory: Memory, system: str) -> Gpu:
     free = min(share, memory.available.value or share)
     return msgspec.structs.replace(
         gpu,
-        memory_total=derived(share, _SOURCE, unit="B", note=note),
-        memory_free=derived(free, _SOURCE, unit="B", note="of system memory"),
+        memory_total=derived_fact(share, _SOURCE, unit="B", note=note),
+        memory_free=derived_fact(free, _SOURCE, unit="B", note="of system memory"),
     )
 
 
-def _npus(told: MachineDescription) -> list[Npu]:
-    if not told.npu:
+def _build_npus(description: MachineDescription) -> list[Npu]:
+    if not description.npu:
         return []
-    name = told.npu if isinstance(told.npu, str) else "NPU"
+    name = description.npu if isinstance(description.npu, str) else "NPU"
     return [
-        Npu(id="npu0", vendor=_vendor(f"{name} {_cpu_name(told)}") or "unknown", name=_told(name), driver=_untold())
+        Npu(
+            id="npu0",
+            vendor=_guess_vendor(f"{name} {_cpu_name(description)}") or "unknown",
+            name=_user_fact(name),
+            driver=_absent_fact(),
+        )
     ]
 
 
-def _vendor(name: str) -> str:
+def _guess_vendor(name: str) -> str:
     lowered = name.lower()
     return next((vendor for pattern, vendor in _VENDORS if re.search(pattern, lowered)), "")
 
 
-def _bytes(gib: float | None, *, table: bool) -> Fact[int]:
+def _bytes_fact(gib: float | None, *, table: bool) -> Fact[int]:
     if gib is None:
-        return unknown(_SOURCE, "It was not told.", unit="B")
+        return unknown_fact(_SOURCE, "It was not told.", unit="B")
     confidence = Confidence.TABLE if table else Confidence.MEASURED
     return Fact(value=int(gib * GIB), unit="B", source="device table" if table else _SOURCE, confidence=confidence)
 
 
-def _rate(value: float | None, unit: str) -> Fact[float]:
+def _rate_fact(value: float | None, unit: str) -> Fact[float]:
     if value is None:
-        return unknown(_SOURCE, "It was not told.", unit=unit)
+        return unknown_fact(_SOURCE, "It was not told.", unit=unit)
     return Fact(value=value, unit=unit, source=_SOURCE, confidence=Confidence.MEASURED)
 
 
-def _told(value: Any) -> Fact[Any]:  # noqa: ANN401 -- a fact of any type
+def _user_fact(value: Any) -> Fact[Any]:  # noqa: ANN401 -- a fact of any type
     return Fact(value=value, source=_SOURCE, confidence=Confidence.MEASURED)
 
 
-def _untold() -> Fact[Any]:
-    return unknown(_SOURCE, "It was not told.")
+def _absent_fact() -> Fact[Any]:
+    return unknown_fact(_SOURCE, "It was not told.")

@@ -91,7 +91,7 @@ _MEMORY_SLACK = 0.12
 """A driver tells a little less than the box says (24,564 of 24,576 MiB; ECC takes a sixteenth)."""
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class DeviceRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row. Memory in GiB as sold (None: configurable), bandwidth in GB/s, rate in dense FP16 TFLOPS.
 
     `compute` is a CUDA capability or a gfx target. `bus_bits` x `rate_gbps` / 8 is the bandwidth where both are known.
@@ -118,35 +118,35 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def table() -> tuple[Device, ...]:
+def device_table() -> tuple[DeviceRow, ...]:
     """Return every row. Raises ValueError when the table that ships is damaged: a mistake of ours."""
     with (RESOURCES / "devices.csv").open(encoding="utf-8", newline="") as file:
-        return tuple(_device(row) for row in csv.DictReader(file))
+        return tuple(_parse_row(row) for row in csv.DictReader(file))
 
 
-def find(name: str, *, memory_gb: float | None = None, cores: int | None = None) -> Device | None:
+def find_device(name: str, *, memory_gb: float | None = None, cores: int | None = None) -> DeviceRow | None:
     """Return the device of that name, or None: a near miss is no match.
 
     `memory_gb` (GiB) and `cores` (GPU cores) choose among variants; both are read from the name when it has them.
     """
     lowered = name.lower()
-    memory_gb = memory_gb if memory_gb is not None else _number(_MEMORY, lowered)
-    cores = cores if cores is not None else _whole(_number(_CORES, lowered))
+    memory_gb = memory_gb if memory_gb is not None else _search_number(_MEMORY, lowered)
+    cores = cores if cores is not None else _to_int(_search_number(_CORES, lowered))
     # A driver that knows only the family says "130V/140V".
-    found = _called(lowered) or next(filter(None, map(_named, [name, *name.split("/")])), [])
-    return _variant(_same_kind(found, lowered), memory_gb, cores)
+    rows = _rows_called(lowered) or next(filter(None, map(_rows_by_words, [name, *name.split("/")])), [])
+    return _pick_variant(_same_kind(rows, lowered), memory_gb, cores)
 
 
-def _called(lowered: str) -> list[Device]:
-    return [device for device in table() if device.name.lower() == lowered]
+def _rows_called(lowered: str) -> list[DeviceRow]:
+    return [device for device in device_table() if device.name.lower() == lowered]
 
 
-def _named(name: str) -> list[Device]:
-    wanted = _words(name)
-    exact = [device for device, words in _index() if words == wanted] if wanted else []
-    if exact or not wanted - _OPTIONAL:
+def _rows_by_words(name: str) -> list[DeviceRow]:
+    query = _significant_words(name)
+    exact = [device for device, words in _word_index() if words == query] if query else []
+    if exact or not query - _OPTIONAL:
         return exact
-    return [device for device, words in _index() if words - _OPTIONAL == wanted - _OPTIONAL]
+    return [device for device, words in _word_index() if words - _OPTIONAL == query - _OPTIONAL]
 
 
 _PROCESSORS = (
@@ -183,85 +183,85 @@ _PROCESSORS = (
 """Processor -> the memory its makers specify at most, all channels filled. The first that matches counts."""
 
 
-def memory_of(processor: str) -> Device | None:
+def memory_of(processor: str) -> DeviceRow | None:
     """Return the memory a processor is made for; None where its name says too little. Laptops may have less."""
     lowered = re.sub(r"\((?:r|tm)\)|®|™", "", processor.lower())
     name = next((name for pattern, name in _PROCESSORS if re.search(pattern, lowered)), None)
-    return next((device for device in table() if device.name == name), None)
+    return next((device for device in device_table() if device.name == name), None)
 
 
-def bandwidth(device: Device) -> Fact[float]:
+def bandwidth_fact(device: DeviceRow) -> Fact[float]:
     """Return the memory bandwidth as a fact of the table."""
-    return Fact(value=device.bandwidth_gb_s, unit="GB/s", source=_source(device), confidence=Confidence.TABLE)
+    return Fact(value=device.bandwidth_gb_s, unit="GB/s", source=_row_source(device), confidence=Confidence.TABLE)
 
 
-def described(gpu: Gpu, *, device: Device | None = None) -> Gpu:
+def fill_from_table(gpu: Gpu, *, device: DeviceRow | None = None) -> Gpu:
     """Return the GPU with what the table knows filled in where the drivers said nothing; `device` if it is known."""
     total = gpu.memory_total.value
     memory_gb = total / (1 << 30) if total else None
-    device = device or find(gpu.name.value or "", memory_gb=memory_gb, cores=gpu.cores.value)
+    device = device or find_device(gpu.name.value or "", memory_gb=memory_gb, cores=gpu.cores.value)
     if device is None:
         return gpu
     return msgspec.structs.replace(
         gpu,
-        architecture=_kept(gpu.architecture, device.architecture or None, device),
-        bandwidth_gb_s=_kept(gpu.bandwidth_gb_s, device.bandwidth_gb_s, device),
-        fp16_tflops=_kept(gpu.fp16_tflops, device.fp16_tflops, device),
-        compute=_kept(gpu.compute, device.compute or None, device),
-        nvlink=_kept(gpu.nvlink, device.nvlink if gpu.vendor == "nvidia" else None, device),
-        cores=_kept(gpu.cores, device.cores, device),
+        architecture=_fill_fact(gpu.architecture, device.architecture or None, device),
+        bandwidth_gb_s=_fill_fact(gpu.bandwidth_gb_s, device.bandwidth_gb_s, device),
+        fp16_tflops=_fill_fact(gpu.fp16_tflops, device.fp16_tflops, device),
+        compute=_fill_fact(gpu.compute, device.compute or None, device),
+        nvlink=_fill_fact(gpu.nvlink, device.nvlink if gpu.vendor == "nvidia" else None, device),
+        cores=_fill_fact(gpu.cores, device.cores, device),
     )
 
 
-def _kept(found: Fact, known: object, device: Device) -> Fact:  # type: ignore[type-arg]
-    if found.value is not None or known is None:
-        return found
-    return Fact(value=known, unit=found.unit, source=_source(device), confidence=Confidence.TABLE)
+def _fill_fact(fact: Fact, known: object, device: DeviceRow) -> Fact:  # type: ignore[type-arg]
+    if fact.value is not None or known is None:
+        return fact
+    return Fact(value=known, unit=fact.unit, source=_row_source(device), confidence=Confidence.TABLE)
 
 
-def _source(device: Device) -> str:
+def _row_source(device: DeviceRow) -> str:
     return f"device table: {device.name}"
 
 
-def _variant(found: list[Device], memory_gb: float | None, cores: int | None) -> Device | None:
+def _pick_variant(rows: list[DeviceRow], memory_gb: float | None, cores: int | None) -> DeviceRow | None:
     """Return the variant with that memory and those cores; without any of them the slowest, so as not to promise."""
-    if cores is not None and any(device.cores for device in found):
-        found = [device for device in found if device.cores == cores] or found
-    if memory_gb is not None and len(found) > 1:
-        near = [device for device in found if device.memory_gb and _is_near(device.memory_gb, memory_gb)]
-        found = near or [device for device in found if device.is_unified]
-    return min(found, key=lambda device: (device.bandwidth_gb_s, device.fp16_tflops or 0), default=None)
+    if cores is not None and any(device.cores for device in rows):
+        rows = [device for device in rows if device.cores == cores] or rows
+    if memory_gb is not None and len(rows) > 1:
+        near = [device for device in rows if device.memory_gb and _is_near(device.memory_gb, memory_gb)]
+        rows = near or [device for device in rows if device.is_unified]
+    return min(rows, key=lambda device: (device.bandwidth_gb_s, device.fp16_tflops or 0), default=None)
 
 
-def _is_near(sold: float, told: float) -> bool:
-    return abs(sold - told) <= _MEMORY_SLACK * sold
+def _is_near(sold_gb: float, reported_gb: float) -> bool:
+    return abs(sold_gb - reported_gb) <= _MEMORY_SLACK * sold_gb
 
 
-def _same_kind(found: list[Device], name: str) -> list[Device]:
+def _same_kind(rows: list[DeviceRow], name: str) -> list[DeviceRow]:
     """Keep laptop chips for names that say so, and the others for those that do not."""
     says_laptop = "laptop" in name or "mobile" in name or "max-q" in name
-    same = [device for device in found if (device.kind == "laptop-gpu") == says_laptop]
-    return same or found
+    same = [device for device in rows if (device.kind == "laptop-gpu") == says_laptop]
+    return same or rows
 
 
 @cache
-def _index() -> tuple[tuple[Device, frozenset[str]], ...]:
-    return tuple((device, words) for device in table() for words in _names(device))
+def _word_index() -> tuple[tuple[DeviceRow, frozenset[str]], ...]:
+    return tuple((device, words) for device in device_table() for words in _name_words(device))
 
 
-def _names(device: Device) -> Iterator[frozenset[str]]:
+def _name_words(device: DeviceRow) -> Iterator[frozenset[str]]:
     """Yield the name, and for a processor with graphics also each part: "Radeon 890M" alone, the processor alone."""
-    yield _words(device.name)
+    yield _significant_words(device.name)
     inside = re.search(r"\(([^)]*)\)", device.name)
     if inside and device.vendor != "apple":
         before, after = device.name[: inside.start()], device.name[inside.end() :]
-        yield _words(before)
+        yield _significant_words(before)
         if not re.search(r"LPDDR|DDR|bit|per GPU", inside[1]):
-            yield _words(inside[1])
-            yield _words(inside[1] + after)
+            yield _significant_words(inside[1])
+            yield _significant_words(inside[1] + after)
 
 
-def _words(name: str) -> frozenset[str]:
+def _significant_words(name: str) -> frozenset[str]:
     """Return the telling words of a name, memory sizes and core counts taken out."""
     lowered = _CORES.sub(" ", _MEMORY.sub(" ", name.lower().replace("(tm)", " ").replace("(r)", " ")))
     lowered = re.sub(r"\bmax-q\b", " maxq ", lowered)
@@ -276,17 +276,17 @@ def _words(name: str) -> frozenset[str]:
     return frozenset(re.findall(r"[a-z0-9.+]+", lowered)) - _NOISE - {"laptop", "mobile"}
 
 
-def _number(pattern: re.Pattern[str], text: str) -> float | None:
-    found = pattern.search(text)
-    return float(found[1]) if found else None
+def _search_number(pattern: re.Pattern[str], text: str) -> float | None:
+    match = pattern.search(text)
+    return float(match[1]) if match else None
 
 
-def _whole(number: float | None) -> int | None:
+def _to_int(number: float | None) -> int | None:
     return None if number is None else int(number)
 
 
-def _device(row: dict[str, str]) -> Device:
-    return Device(
+def _parse_row(row: dict[str, str]) -> DeviceRow:
+    return DeviceRow(
         name=row["name"],
         vendor=row["vendor"],
         kind=row["kind"],

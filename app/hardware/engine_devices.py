@@ -12,7 +12,7 @@ import msgspec
 
 from app.core.machine import EngineDevice, Fact, Gpu, Machine
 from app.hardware.cards.pci import pci_address
-from app.hardware.facts import measured
+from app.hardware.facts import measured_fact
 from app.hardware.pools import with_pools
 
 _MIB = 1 << 20
@@ -37,7 +37,7 @@ _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES"
 _ALSO_HIDING = ("ONEAPI_DEVICE_SELECTOR", "ZE_AFFINITY_MASK", "GGML_VK_VISIBLE_DEVICES")
 
 
-class _Told(msgspec.Struct, frozen=True, kw_only=True):
+class _DeviceLine(msgspec.Struct, frozen=True, kw_only=True):
     """One line, taken apart. `backend` is "" for the processor and whatever else is no GPU."""
 
     name: str
@@ -52,62 +52,69 @@ class _Told(msgspec.Struct, frozen=True, kw_only=True):
 def with_engine_devices(machine: Machine, engine: str, lines: Sequence[str]) -> Machine:
     """Return the machine with the engine's devices, and each GPU's addressable memory as the engine sees it."""
     is_narrowed = any(limit.source in {*_HIDING, *_ALSO_HIDING} for limit in machine.limits)
-    found = matched(engine, lines, machine.gpus, is_narrowed=is_narrowed)
-    gpus = [_believing(gpu, engine, found) for gpu in machine.gpus]
+    engine_devices = match_devices(engine, lines, machine.gpus, is_narrowed=is_narrowed)
+    gpus = [_with_engine_figures(gpu, engine, engine_devices) for gpu in machine.gpus]
     others = [device for device in machine.engine_devices if device.engine != engine]
-    return with_pools(msgspec.structs.replace(machine, gpus=gpus, engine_devices=[*others, *found]))
+    return with_pools(msgspec.structs.replace(machine, gpus=gpus, engine_devices=[*others, *engine_devices]))
 
 
-def matched(engine: str, lines: Sequence[str], gpus: Sequence[Gpu], *, is_narrowed: bool = False) -> list[EngineDevice]:
+def match_devices(
+    engine: str, lines: Sequence[str], gpus: Sequence[Gpu], *, is_narrowed: bool = False
+) -> list[EngineDevice]:
     """Return the engine's devices with the GPUs they are, and in words where the two disagree.
 
     `is_narrowed`: a variable such as CUDA_VISIBLE_DEVICES is set, so numbers mean nothing.
     """
-    told = [_told(line) for line in lines if line.strip()]
-    homes = {number: _home(device, told[:number], gpus, is_narrowed=is_narrowed) for number, device in enumerate(told)}
-    has_gpu = any(device.backend for device in told)
+    device_lines = [_parse_line(line) for line in lines if line.strip()]
+    homes = {
+        number: _find_gpu(device, device_lines[:number], gpus, is_narrowed=is_narrowed)
+        for number, device in enumerate(device_lines)
+    }
+    has_gpu = any(device.backend for device in device_lines)
     return [
         EngineDevice(
             engine=engine,
             name=f"{device.name}: {device.what}" if device.what else device.name,
             memory_total=device.total,
-            memory_free=_free(device),
+            memory_free=_free_bytes(device),
             gpu=gpu.id if (gpu := homes[number]) else "",
-            difference=_difference(device, gpu, gpus, has_gpu=has_gpu),
+            difference=_describe_difference(device, gpu, gpus, has_gpu=has_gpu),
         )
-        for number, device in enumerate(told)
+        for number, device in enumerate(device_lines)
     ]
 
 
-def _told(line: str) -> _Told:
-    found = _LINE.fullmatch(line)
-    parts: dict[str, str | None] = found.groupdict() if found else {}
+def _parse_line(line: str) -> _DeviceLine:
+    match = _LINE.fullmatch(line)
+    parts: dict[str, str | None] = match.groupdict() if match else {}
     name = parts.get("name") or line
     backend, vendor = _BACKENDS.get(re.sub(r"\d+$", "", name).lower(), ("", ""))
-    return _Told(
+    return _DeviceLine(
         name=name,
         what=(parts.get("what") or "").strip(),
-        total=_bytes(parts.get("total")),
-        free=_bytes(parts.get("free")),
+        total=_parse_mib(parts.get("total")),
+        free=_parse_mib(parts.get("free")),
         pci=pci_address(parts.get("pci") or ""),
         backend=backend,
         vendor=vendor,
     )
 
 
-def _bytes(mib: str | None) -> int | None:
+def _parse_mib(mib: str | None) -> int | None:
     """Return bytes. Zero is what engines print when they were not told; above an exabyte a subtraction wrapped."""
     amount = int(mib) * _MIB if mib and len(mib) <= len(str(1 << 40)) else 0
     return amount if 0 < amount < 1 << 60 else None
 
 
-def _free(device: _Told) -> int | None:
+def _free_bytes(device: _DeviceLine) -> int | None:
     if device.free is None or device.total is None:
         return device.free
     return min(device.free, device.total)
 
 
-def _home(device: _Told, before: Sequence[_Told], gpus: Sequence[Gpu], *, is_narrowed: bool) -> Gpu | None:
+def _find_gpu(
+    device: _DeviceLine, before: Sequence[_DeviceLine], gpus: Sequence[Gpu], *, is_narrowed: bool
+) -> Gpu | None:
     if not device.backend:
         return None
     if device.pci:
@@ -121,16 +128,16 @@ def _home(device: _Told, before: Sequence[_Told], gpus: Sequence[Gpu], *, is_nar
 
 
 def _is_named(gpu: Gpu, what: str) -> bool:
-    name = _plain(gpu.name.value or "")
-    return bool(name) and name == _plain(what)
+    name = _plain_name(gpu.name.value or "")
+    return bool(name) and name == _plain_name(what)
 
 
-def _plain(name: str) -> str:
+def _plain_name(name: str) -> str:
     """Return the name without brackets and marks: "AMD Radeon RX 7900 XTX (RADV NAVI31)" is one with or without."""
     return " ".join(re.sub(r"\([^)]*\)", " ", name).lower().split())
 
 
-def _difference(device: _Told, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu: bool) -> str:
+def _describe_difference(device: _DeviceLine, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu: bool) -> str:
     if not device.backend:
         missed = ", ".join(card.name.value or card.id for card in gpus)
         return (
@@ -140,36 +147,40 @@ def _difference(device: _Told, gpu: Gpu | None, gpus: Sequence[Gpu], *, has_gpu:
         )
     if gpu is None:
         equal = any(_is_named(card, device.what) for card in gpus)
-        return _UNTOLD if equal else "The probes did not find this device."
+        return _AMBIGUOUS if equal else "The probes did not find this device."
     return _memory_difference(device, gpu)
 
 
-_UNTOLD = "Several cards have this name, and a variable decides which are seen: it is unclear which one this is."
+_AMBIGUOUS = "Several cards have this name, and a variable decides which are seen: it is unclear which one this is."
 
 
-def _memory_difference(device: _Told, gpu: Gpu) -> str:
+def _memory_difference(device: _DeviceLine, gpu: Gpu) -> str:
     if device.total is not None and device.free is not None and device.free > device.total:
-        return f"It says {_gib(device.free)} are free of {_gib(device.total)}."
+        return f"It says {_format_gib(device.free)} are free of {_format_gib(device.total)}."
     expected = gpu.addressable.get(device.backend, gpu.memory_total)
     if device.total is None or not expected.value or abs(device.total - expected.value) <= _SLACK * expected.value:
         return ""
-    return f"It sees {_gib(device.total)}; {expected.source or 'the probes'}: {_gib(expected.value)}."
+    return f"It sees {_format_gib(device.total)}; {expected.source or 'the probes'}: {_format_gib(expected.value)}."
 
 
-def _gib(amount: int) -> str:
+def _format_gib(amount: int) -> str:
     return f"{amount / (1 << 30):.1f} GiB"
 
 
-def _believing(gpu: Gpu, engine: str, found: Sequence[EngineDevice]) -> Gpu:
+def _with_engine_figures(gpu: Gpu, engine: str, engine_devices: Sequence[EngineDevice]) -> Gpu:
     """Return the GPU with the engine's figures, within what there is."""
-    told = {_told(device.name).backend: device for device in found if device.gpu == gpu.id}
-    facts = {backend: _believed(device, gpu, engine) for backend, device in told.items() if device.memory_total}
+    by_backend = {_parse_line(device.name).backend: device for device in engine_devices if device.gpu == gpu.id}
+    facts = {
+        backend: _engine_fact(device, gpu, engine) for backend, device in by_backend.items() if device.memory_total
+    }
     return msgspec.structs.replace(gpu, addressable={**gpu.addressable, **facts})
 
 
-def _believed(device: EngineDevice, gpu: Gpu, engine: str) -> Fact[int]:
-    told = device.memory_total or 0
+def _engine_fact(device: EngineDevice, gpu: Gpu, engine: str) -> Fact[int]:
+    reported_bytes = device.memory_total or 0
     physical = gpu.memory_total.value
-    return measured(
-        told if physical is None or gpu.integrated.value else min(told, physical), f"{engine} device list", unit="B"
+    return measured_fact(
+        reported_bytes if physical is None or gpu.integrated.value else min(reported_bytes, physical),
+        f"{engine} device list",
+        unit="B",
     )

@@ -21,109 +21,109 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from app.hardware.recorded_path import Seen, recorded_below
+from app.hardware.recorded_path import PathRecord, record_below
 
 T = TypeVar("T")
 Raw = dict[str, Any]
 
 THIS_SYSTEM = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
 _COMMAND_TIMEOUT_S = 6.0
-_UNANSWERED = "unanswered"
-_GROWING = ("files", "links", "commands")
+_NO_ANSWER = "unanswered"
+_MERGED_TABLES = ("files", "links", "commands")
 """Tables each family adds its own entries to."""
 
 
-class Unanswered(Exception):
+class NoAnswer(Exception):
     """A question had no answer; the message says why."""
 
 
 class Evidence:
     """The readers' one door to the machine. `system` is "linux", "macos" or "windows"."""
 
-    def __init__(self, root: Path, *, tables: Mapping[str, Any], seen: Seen | None = None) -> None:
+    def __init__(self, root: Path, *, tables: Mapping[str, Any], path_record: PathRecord | None = None) -> None:
         self.root = root
         self.system = str(tables["system"])
         self._tables: Raw = dict(tables)
-        self._seen = seen
+        self._path_record = path_record
 
-    def ask(self, table: str, kind: type[T], reader: Callable[[], T]) -> T:
+    def read_table(self, table: str, kind: type[T], reader: Callable[[], T]) -> T:
         """Return what `reader` returns, now or when this was recorded. Raises Unanswered.
 
         `kind` is what the recorded JSON is turned back into. Live, a reader may raise OSError, ValueError,
         AttributeError (a library without that entry point) or Unanswered: each is no answer, and is remembered.
         """
-        if self._seen is not None and table not in self._tables:
-            self._tables[table] = _answer(reader)
-        return _converted(table, self._tables.get(table, {_UNANSWERED: "It was not asked."}), kind)
+        if self._path_record is not None and table not in self._tables:
+            self._tables[table] = _record_answer(reader)
+        return _convert_answer(table, self._tables.get(table, {_NO_ANSWER: "It was not asked."}), kind)
 
-    def run(self, argv: Sequence[str]) -> str:
+    def run_command(self, argv: Sequence[str]) -> str:
         """Return a program's standard output, or "" when it is missing, fails or takes too long."""
         name = " ".join([argv[0].rsplit("/", 1)[-1], *argv[1:]])
         outputs: dict[str, str] = self._tables.setdefault("commands", {})
-        if self._seen is not None and name not in outputs:
-            outputs[name] = _output(argv)
+        if self._path_record is not None and name not in outputs:
+            outputs[name] = _command_output(argv)
         return outputs.get(name, "")
 
-    def raw(self) -> Raw:
+    def export_raw(self) -> Raw:
         """Return everything that was seen, as the module docstring describes."""
-        if self._seen is None:
+        if self._path_record is None:
             return dict(self._tables)
-        found: Raw = msgspec.to_builtins(self._seen.trimmed())
-        return self._tables | found
+        entries: Raw = msgspec.to_builtins(self._path_record.without_folders())
+        return self._tables | entries
 
 
-def live() -> Evidence:
+def live_evidence() -> Evidence:
     """Return evidence that reads this machine and remembers."""
-    root, seen = recorded_below(Path("/"))
-    return Evidence(root, tables={"system": THIS_SYSTEM}, seen=seen)
+    root, path_record = record_below(Path("/"))
+    return Evidence(root, tables={"system": THIS_SYSTEM}, path_record=path_record)
 
 
-def joined(records: Sequence[Raw]) -> Raw:
+def merge_records(records: Sequence[Raw]) -> Raw:
     """Return one record of what several families saw. Where two asked the same, the first answer counts."""
     whole: Raw = {}
     for record in records:
         for table, value in record.items():
-            known: Any = whole.get(table)
-            if known is None:
+            present: Any = whole.get(table)
+            if present is None:
                 whole[table] = value
-            elif table in _GROWING:
-                whole[table] = {**value, **known}
+            elif table in _MERGED_TABLES:
+                whole[table] = {**value, **present}
     return whole
 
 
 @contextmanager
-def replaying(raw: Mapping[str, Any]) -> Iterator[Evidence]:
+def replay_evidence(raw: Mapping[str, Any]) -> Iterator[Evidence]:
     """Yield evidence that answers from `raw`. Its files lie in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory(prefix="roundhouse-replay-") as folder:
         root = Path(folder).resolve()
-        unpack(raw, root)
+        unpack_record(raw, root)
         yield Evidence(root, tables=raw)
 
 
-def unpack(raw: Mapping[str, Any], root: Path) -> None:
+def unpack_record(raw: Mapping[str, Any], root: Path) -> None:
     """Write the files and links of `raw` below `root`. Raises ValueError for a name that leads out of it."""
     files: Mapping[str, str] = raw.get("files", {})
     for name, target in raw.get("links", {}).items():  # links first: files are then written through them
-        _link(root, name, target, is_file=_below(root, name, target) in files)
+        _make_link(root, name, target, is_file=_link_target(root, name, target) in files)
     for name, text in files.items():
-        path = _inside(root, name)
+        path = _path_inside(root, name)
         if text or not path.exists():
             path.write_text(text, encoding="utf-8")
 
 
-def _link(root: Path, name: str, target: str, *, is_file: bool) -> None:
-    link = _inside(root, name)
+def _make_link(root: Path, name: str, target: str, *, is_file: bool) -> None:
+    link = _path_inside(root, name)
     if not is_file:
-        _inside(root, _below(root, name, target)).mkdir(exist_ok=True)
+        _path_inside(root, _link_target(root, name, target)).mkdir(exist_ok=True)
     if not link.exists():
         link.symlink_to(target)
 
 
-def _below(root: Path, name: str, target: str) -> str:
+def _link_target(root: Path, name: str, target: str) -> str:
     return os.path.relpath((root / name).parent.resolve() / target, root)
 
 
-def _inside(root: Path, name: str) -> Path:
+def _path_inside(root: Path, name: str) -> Path:
     path = root / name
     if not path.resolve().is_relative_to(root):
         raise ValueError(f"{name} points outside the record.")
@@ -131,25 +131,25 @@ def _inside(root: Path, name: str) -> Path:
     return path
 
 
-def _answer(reader: Callable[[], object]) -> Any:  # noqa: ANN401 -- JSON of any shape
+def _record_answer(reader: Callable[[], object]) -> Any:  # noqa: ANN401 -- JSON of any shape
     try:
         return msgspec.to_builtins(reader())
-    except (OSError, ValueError, AttributeError, Unanswered) as error:
-        return {_UNANSWERED: f"{type(error).__name__}: {error}"}
+    except (OSError, ValueError, AttributeError, NoAnswer) as error:
+        return {_NO_ANSWER: f"{type(error).__name__}: {error}"}
 
 
-def _converted(table: str, value: Any, kind: type[T]) -> T:  # noqa: ANN401 -- as above
-    if isinstance(value, dict) and set(value) == {_UNANSWERED}:
-        raise Unanswered(str(value[_UNANSWERED]))
+def _convert_answer(table: str, value: Any, kind: type[T]) -> T:  # noqa: ANN401 -- as above
+    if isinstance(value, dict) and set(value) == {_NO_ANSWER}:
+        raise NoAnswer(str(value[_NO_ANSWER]))
     try:
         return msgspec.convert(value, type=kind)
     except msgspec.ValidationError as error:
-        raise Unanswered(f"{table}: {error}") from error
+        raise NoAnswer(f"{table}: {error}") from error
 
 
-def _output(argv: Sequence[str]) -> str:
+def _command_output(argv: Sequence[str]) -> str:
     try:
-        done = subprocess.run(argv, capture_output=True, timeout=_COMMAND_TIMEOUT_S, check=False)
+        result = subprocess.run(argv, capture_output=True, timeout=_COMMAND_TIMEOUT_S, check=False)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return done.stdout.decode("utf-8", "replace")
+    return result.stdout.decode("utf-8", "replace")

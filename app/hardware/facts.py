@@ -16,17 +16,17 @@ _MOST_CPUS = 1 << 16
 """Eight times what Linux can be built for."""
 
 
-def measured(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
+def measured_fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
     """Return a fact read from the system just now."""
     return Fact(value=value, unit=unit, source=source, confidence=Confidence.MEASURED, note=note)
 
 
-def derived(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
+def derived_fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
     """Return a fact computed from measured ones; `note` states the rule."""
     return Fact(value=value, unit=unit, source=source, confidence=Confidence.DERIVED, note=note)
 
 
-def unknown(source: str, note: str, *, unit: str = "") -> Fact[T]:
+def unknown_fact(source: str, note: str, *, unit: str = "") -> Fact[T]:
     """Return the absence of a fact, with where it was looked for and why it is missing."""
     return Fact(value=None, unit=unit, source=source, note=note)
 
@@ -49,7 +49,7 @@ def read_int(path: Path) -> int | None:
     return number if number is not None and -_MOST_INT <= number <= _MOST_INT else None
 
 
-def decimal(text: str) -> int | None:
+def parse_decimal(text: str) -> int | None:
     """Return the number that `text` is, if it is one in digits that fits what travels between programs."""
     return int(text) if text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
@@ -72,8 +72,8 @@ def read_pairs(path: Path, separator: str = ":") -> dict[str, str]:
     """Return the "key: value" lines of a file; the first of each key counts."""
     pairs: dict[str, str] = {}
     for line in (read_text(path) or "").splitlines():
-        key, found, value = line.partition(separator)
-        if found:
+        key, has_separator, value = line.partition(separator)
+        if has_separator:
             pairs.setdefault(key.strip(), value.strip())
     return pairs
 
@@ -83,7 +83,7 @@ def cpu_list(text: str) -> set[int]:
     members: set[int] = set()
     for part in text.split(","):
         first, _, last = part.strip().partition("-")
-        start, end = decimal(first), decimal(last or first)
+        start, end = parse_decimal(first), parse_decimal(last or first)
         if start is not None and end is not None:
             members.update(range(start, min(end, start + _MOST_CPUS) + 1))
     return members

@@ -5,14 +5,14 @@ A family is a function of one `Evidence`; "base" (system, processor, memory) com
 
 from collections.abc import Callable, Mapping
 
-from app.hardware.bandwidth import measured_bandwidth
+from app.hardware.bandwidth import probe_bandwidth
 from app.hardware.evidence import Evidence
 from app.hardware.linux.families import FAMILIES as LINUX
 from app.hardware.macos.families import FAMILIES as MACOS
-from app.hardware.part import Part
+from app.hardware.part import ProbePart
 from app.hardware.windows.families import FAMILIES as WINDOWS
 
-Family = Callable[[Evidence], Part]
+Family = Callable[[Evidence], ProbePart]
 
 
 FAMILIES: Mapping[str, Mapping[str, Family]] = {
@@ -32,13 +32,13 @@ def families_of(system: str) -> Mapping[str, Family]:
     return FAMILIES.get(system, FAMILIES["linux"])
 
 
-def family(system: str, name: str) -> Family:
+def find_family(system: str, name: str) -> Family:
     """Return one family, those that run only on demand included. Raises KeyError for a name there is not."""
-    return _bandwidth if name == BANDWIDTH else families_of(system)[name]
+    return _bandwidth_family if name == BANDWIDTH else families_of(system)[name]
 
 
-def _bandwidth(evidence: Evidence) -> Part:
+def _bandwidth_family(evidence: Evidence) -> ProbePart:
     base = families_of(evidence.system)["base"](evidence)
     if base.cpu is None or base.memory is None:
-        return Part(absent="Nothing is known of processor and memory.")
-    return Part(bandwidth_gb_s=measured_bandwidth(evidence, base.cpu, base.memory.available.value or 0))
+        return ProbePart(absent="Nothing is known of processor and memory.")
+    return ProbePart(bandwidth_gb_s=probe_bandwidth(evidence, base.cpu, base.memory.available.value or 0))

@@ -7,8 +7,8 @@ import msgspec
 
 from app.config.environment import device_variables
 from app.core.machine import Cpu, Fact, Memory, OperatingSystem
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import is_there, measured
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import is_there, measured_fact
 
 _GIB = 1 << 30
 _MIB = 1 << 20
@@ -32,11 +32,11 @@ class Ulimits(msgspec.Struct, frozen=True, kw_only=True):
     locked_memory: int | None = None
 
 
-def variables(evidence: Evidence) -> dict[str, str]:
+def read_variables(evidence: Evidence) -> dict[str, str]:
     """Return the variables that decide which devices engines see."""
     try:
-        return evidence.ask("environment", dict[str, str], device_variables)
-    except Unanswered:
+        return evidence.read_table("environment", dict[str, str], device_variables)
+    except NoAnswer:
         return {}
 
 
@@ -46,50 +46,56 @@ def read_limits(evidence: Evidence, system: OperatingSystem, cpu: Cpu, memory: M
         *variable_limits(evidence),
         *_memory_limits(memory),
         *_processor_limits(cpu),
-        *_ulimits(evidence),
+        *_ulimit_facts(evidence),
         *_wsl_limits(evidence, system, memory),
     ]
 
 
 def variable_limits(evidence: Evidence) -> Iterator[Fact[str]]:
     """Yield what variables hide from engines, or make of devices; they mean the same on every system."""
-    for name, value in sorted(variables(evidence).items()):
+    for name, value in sorted(read_variables(evidence).items()):
         if name in _HIDING:
-            yield measured(f'{name}="{value}" decides which {_HIDING[name]} engines see, and their numbers.', name)
+            yield measured_fact(f'{name}="{value}" decides which {_HIDING[name]} engines see, and their numbers.', name)
         elif name == "HSA_OVERRIDE_GFX_VERSION":
-            yield measured(f'{name}="{value}" makes ROCm treat every AMD GPU as that version.', name)
+            yield measured_fact(f'{name}="{value}" makes ROCm treat every AMD GPU as that version.', name)
 
 
 def _memory_limits(memory: Memory) -> Iterator[Fact[str]]:
     if memory.limit.value is not None and memory.total.value:
-        allowed, there = memory.limit.value / _GIB, memory.total.value / _GIB
-        yield measured(f"A control group allows {allowed:.1f} of {there:.1f} GiB of memory.", memory.limit.source)
+        allowed_gib, total_gib = memory.limit.value / _GIB, memory.total.value / _GIB
+        yield measured_fact(
+            f"A control group allows {allowed_gib:.1f} of {total_gib:.1f} GiB of memory.", memory.limit.source
+        )
 
 
 def _processor_limits(cpu: Cpu) -> Iterator[Fact[str]]:
-    usable, there = cpu.usable_cores.value, cpu.logical_cores.value
-    if usable is None or there is None or usable >= there:
+    usable, total = cpu.usable_cores.value, cpu.logical_cores.value
+    if usable is None or total is None or usable >= total:
         return
     how = "A control group" if cpu.usable_cores.source.startswith("cgroup") else "This process's affinity"
-    yield measured(f"{how} allows {usable:g} of {there} processors.", cpu.usable_cores.source)
+    yield measured_fact(f"{how} allows {usable:g} of {total} processors.", cpu.usable_cores.source)
 
 
-def _ulimits(evidence: Evidence) -> Iterator[Fact[str]]:
+def _ulimit_facts(evidence: Evidence) -> Iterator[Fact[str]]:
     try:
-        found = evidence.ask("ulimits", Ulimits, _read_ulimits)
-    except Unanswered:
+        ulimits = evidence.read_table("ulimits", Ulimits, _read_ulimits)
+    except NoAnswer:
         return
-    if found.address_space is not None:
-        size = found.address_space / _GIB
-        yield measured(f"Programs may use {size:.1f} GiB of addresses: no larger model can be loaded.", "ulimit -v")
-    if found.locked_memory is not None:
-        size = found.locked_memory / _MIB
-        yield measured(f"Programs may lock {size:g} MiB: a model cannot be kept from being swapped out.", "ulimit -l")
+    if ulimits.address_space is not None:
+        size = ulimits.address_space / _GIB
+        yield measured_fact(
+            f"Programs may use {size:.1f} GiB of addresses: no larger model can be loaded.", "ulimit -v"
+        )
+    if ulimits.locked_memory is not None:
+        size = ulimits.locked_memory / _MIB
+        yield measured_fact(
+            f"Programs may lock {size:g} MiB: a model cannot be kept from being swapped out.", "ulimit -l"
+        )
 
 
 def _read_ulimits() -> Ulimits:
     if sys.platform == "win32":
-        raise Unanswered("Windows has no such limits.")
+        raise NoAnswer("Windows has no such limits.")
     import resource  # noqa: PLC0415 -- Windows has none
 
     def soft(which: int) -> int | None:
@@ -103,8 +109,10 @@ def _wsl_limits(evidence: Evidence, system: OperatingSystem, memory: Memory) -> 
     if system.environment.value != "wsl":
         return
     size = (memory.total.value or 0) / _GIB
-    yield measured(
+    yield measured_fact(
         f"WSL gives Linux {size:.1f} GiB of this computer's memory; .wslconfig sets how much.", "/proc/version"
     )
     if not is_there(evidence.root / "dev/dxg"):
-        yield measured("WSL provides no GPU: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg")
+        yield measured_fact(
+            "WSL provides no GPU: there is no /dev/dxg. WSL 2 and a current driver are needed.", "/dev/dxg"
+        )

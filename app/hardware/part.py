@@ -7,7 +7,7 @@ import msgspec
 from app.core.machine import Cpu, Fact, Gpu, Memory, Npu, OperatingSystem
 
 
-class Part(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ProbePart(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`absent` says why there was nothing to ask; `raw` is the record of what was looked at."""
 
     os: OperatingSystem | None = None

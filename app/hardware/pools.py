@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.machine import Fact, Gpu, Machine, Memory, Pool
-from app.hardware.facts import derived
+from app.hardware.facts import derived_fact
 
 SYSTEM = "system"
 
@@ -27,55 +27,57 @@ def pools_of(memory: Memory, gpus: Sequence[Gpu]) -> list[Pool]:
     """Return system memory first, then the memory of each GPU that has its own."""
     sharing = [gpu for gpu in gpus if gpu.integrated.value]
     own = [gpu for gpu in gpus if not gpu.integrated.value and gpu.memory_total.value]
-    return [_system(memory, sharing), *map(_separate, own)]
+    return [_system_pool(memory, sharing), *map(_separate_pool, own)]
 
 
-def _system(memory: Memory, sharing: Sequence[Gpu]) -> Pool:
-    physical = _physical(memory, sharing)
+def _system_pool(memory: Memory, sharing: Sequence[Gpu]) -> Pool:
+    physical = _physical_fact(memory, sharing)
     return Pool(
         id=SYSTEM,
         name="Memory",
         physical=physical,
-        addressable=_clamped(_addressable(memory, sharing), physical),
-        free=_clamped(_free(memory, sharing), physical),
+        addressable=_clamp_fact(_addressable_fact(memory, sharing), physical),
+        free=_clamp_fact(_free_fact(memory, sharing), physical),
         gpus=[gpu.id for gpu in sharing],
         is_unified=bool(sharing),
     )
 
 
-def _physical(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
-    carved = _carved(sharing)
+def _physical_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+    carved = _carve_out_bytes(sharing)
     if not carved or memory.total.value is None:
         return memory.total
     note = "what the system sees + what is set aside for graphics"
-    return derived(memory.total.value + carved, memory.total.source, unit="B", note=note)
+    return derived_fact(memory.total.value + carved, memory.total.source, unit="B", note=note)
 
 
-def _addressable(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+def _addressable_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
     """Return what the GPU may have of it, else what the system or a control group lets a process have."""
     usable = memory.limit if memory.limit.value is not None else memory.total
-    shares = [fact for gpu in sharing if (fact := _most(gpu)).value]
+    shares = [fact for gpu in sharing if (fact := _most_addressable(gpu)).value]
     if not shares:
         return usable
     share = max(shares, key=lambda fact: fact.value or 0)
     if memory.limit.value is None:
         return share
-    return _clamped(share, derived(memory.limit.value + _carved(sharing), memory.limit.source, unit="B"))
+    return _clamp_fact(
+        share, derived_fact(memory.limit.value + _carve_out_bytes(sharing), memory.limit.source, unit="B")
+    )
 
 
-def _most(gpu: Gpu) -> Fact[int]:
+def _most_addressable(gpu: Gpu) -> Fact[int]:
     """Return the most any backend can address, or the driver's total where backends do not differ."""
-    told = [fact for fact in gpu.addressable.values() if fact.value is not None]
-    return max(told, key=lambda fact: fact.value or 0) if told else gpu.memory_total
+    known = [fact for fact in gpu.addressable.values() if fact.value is not None]
+    return max(known, key=lambda fact: fact.value or 0) if known else gpu.memory_total
 
 
-def _free(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
+def _free_fact(memory: Memory, sharing: Sequence[Gpu]) -> Fact[int]:
     """Return what is free now for its best user. Free graphics memory is what the driver says, within the system's."""
-    told = [gpu for gpu in sharing if gpu.memory_free.value is not None and not _is_systems(gpu.memory_free)]
-    if not told or memory.available.value is None:
+    candidates = [gpu for gpu in sharing if gpu.memory_free.value is not None and not _is_systems(gpu.memory_free)]
+    if not candidates or memory.available.value is None:
         return memory.available
-    gpu = max(told, key=lambda card: card.memory_free.value or 0)
-    return _clamped(gpu.memory_free, _with_carve_out(memory.available, gpu))
+    gpu = max(candidates, key=lambda card: card.memory_free.value or 0)
+    return _clamp_fact(gpu.memory_free, _with_carve_out(memory.available, gpu))
 
 
 def _is_systems(free: Fact[int]) -> bool:
@@ -87,26 +89,28 @@ def _with_carve_out(available: Fact[int], gpu: Gpu) -> Fact[int]:
     carved = gpu.carve_out.value
     if not carved or available.value is None:
         return available
-    return derived(available.value + carved, available.source, unit="B", note="available + set aside for graphics")
+    return derived_fact(available.value + carved, available.source, unit="B", note="available + set aside for graphics")
 
 
-def _carved(sharing: Sequence[Gpu]) -> int:
+def _carve_out_bytes(sharing: Sequence[Gpu]) -> int:
     return sum(gpu.carve_out.value or 0 for gpu in sharing)
 
 
-def _separate(gpu: Gpu) -> Pool:
+def _separate_pool(gpu: Gpu) -> Pool:
     return Pool(
         id=gpu.id,
         name=gpu.name.value or gpu.id,
         physical=gpu.memory_total,
-        addressable=_clamped(_most(gpu), gpu.memory_total),
-        free=_clamped(gpu.memory_free, gpu.memory_total),
+        addressable=_clamp_fact(_most_addressable(gpu), gpu.memory_total),
+        free=_clamp_fact(gpu.memory_free, gpu.memory_total),
         gpus=[gpu.id],
     )
 
 
-def _clamped(amount: Fact[int], most: Fact[int]) -> Fact[int]:
+def _clamp_fact(amount: Fact[int], most: Fact[int]) -> Fact[int]:
     """Return an amount, never more than there can be: drivers of shared memory have told so."""
     if amount.value is None or most.value is None or amount.value <= most.value:
         return amount
-    return derived(most.value, most.source or amount.source, unit="B", note=f"{amount.source} said more than there is")
+    return derived_fact(
+        most.value, most.source or amount.source, unit="B", note=f"{amount.source} said more than there is"
+    )

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import msgspec
 
 from app.config.paths import default_paths
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, module_command
 from app.core.machine import Machine, ProbeReport
-from app.hardware.assemble import Outcome, assembled
-from app.hardware.evidence import THIS_SYSTEM, Raw, joined
+from app.hardware.assemble import ProbeOutcome, assemble_machine
+from app.hardware.evidence import THIS_SYSTEM, Raw, merge_records
 from app.hardware.families import BANDWIDTH, families_of
-from app.hardware.part import Part
-from app.hardware.remembered import remember, with_bandwidth, with_remembered
+from app.hardware.part import ProbePart
+from app.hardware.remembered import store_bandwidth, with_bandwidth, with_stored_bandwidth
 
 _LOG = logging.getLogger(__name__)
 _DETAIL_CHARS = 400
@@ -44,37 +44,37 @@ async def read_machine(*, timeout_s: float = 8.0, families: Sequence[str] | None
 async def examine_machine(*, timeout_s: float = 8.0, families: Sequence[str] | None = None) -> Examination:
     """Probe this machine, and keep what was looked at. As `read_machine` otherwise."""
     names = families or list(families_of(THIS_SYSTEM))
-    outcomes = await asyncio.gather(*(_run(name, timeout_s) for name in names))
+    outcomes = await asyncio.gather(*(_run_child(name, timeout_s) for name in names))
     return Examination(
-        machine=with_remembered(assembled(outcomes), default_paths().data),
-        raw=joined([outcome.part.raw for outcome in outcomes if outcome.part]),
+        machine=with_stored_bandwidth(assemble_machine(outcomes), default_paths().data),
+        raw=merge_records([outcome.part.raw for outcome in outcomes if outcome.part]),
     )
 
 
 async def measure_bandwidth(machine: Machine, *, timeout_s: float = 10.0) -> Machine:
     """Return the machine with its memory's bandwidth measured now, and remember it. Takes a second of all its cores."""
-    outcome = await _run(BANDWIDTH, timeout_s)
-    found = outcome.part.bandwidth_gb_s if outcome.part else None
+    outcome = await _run_child(BANDWIDTH, timeout_s)
+    bandwidth = outcome.part.bandwidth_gb_s if outcome.part else None
     probed = msgspec.structs.replace(machine, probes=[*machine.probes, outcome.report])
-    if found is None:
+    if bandwidth is None:
         return probed
-    measured = with_bandwidth(probed, found)
-    if found.value is not None:
-        await asyncio.to_thread(_remember, measured)
-    return measured
+    updated = with_bandwidth(probed, bandwidth)
+    if bandwidth.value is not None:
+        await asyncio.to_thread(_remember_bandwidth, updated)
+    return updated
 
 
-def _remember(machine: Machine) -> None:
+def _remember_bandwidth(machine: Machine) -> None:
     try:
-        remember(machine, default_paths().data)
+        store_bandwidth(machine, default_paths().data)
     except OSError as error:
         _LOG.warning("The measured bandwidth of memory could not be kept: %s", error)
 
 
-async def _run(family: str, timeout_s: float) -> Outcome:
+async def _run_child(family: str, timeout_s: float) -> ProbeOutcome:
     began = time.monotonic()
     child = await asyncio.create_subprocess_exec(
-        *command("app.hardware", family),
+        *module_command("app.hardware", family),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
@@ -84,25 +84,25 @@ async def _run(family: str, timeout_s: float) -> Outcome:
         out, err = await asyncio.wait_for(child.communicate(), timeout_s)
     except TimeoutError:
         detail = f"No answer within {timeout_s:g} s."
-        return Outcome(_report(family, "timeout", began, detail), None)
+        return ProbeOutcome(_build_report(family, "timeout", began, detail), None)
     finally:
         if child.returncode is None:
             child.kill()
             await child.wait()
-    return _read(family, began, child.returncode or 0, out, err)
+    return _read_outcome(family, began, child.returncode or 0, out, err)
 
 
-def _read(family: str, began: float, code: int, out: bytes, err: bytes) -> Outcome:
+def _read_outcome(family: str, began: float, code: int, out: bytes, err: bytes) -> ProbeOutcome:
     evidence = err.decode("utf-8", "replace").strip()[-_DETAIL_CHARS:]
     if code:
-        return Outcome(_report(family, "crashed", began, f"Exit code {code}. {evidence}"), None)
+        return ProbeOutcome(_build_report(family, "crashed", began, f"Exit code {code}. {evidence}"), None)
     try:
-        part = msgspec.json.decode(out, type=Part)
+        part = msgspec.json.decode(out, type=ProbePart)
     except msgspec.MsgspecError as error:
-        return Outcome(_report(family, "crashed", began, f"Unreadable output: {error}"), None)
-    return Outcome(_report(family, "absent" if part.absent else "ok", began, part.absent), part)
+        return ProbeOutcome(_build_report(family, "crashed", began, f"Unreadable output: {error}"), None)
+    return ProbeOutcome(_build_report(family, "absent" if part.absent else "ok", began, part.absent), part)
 
 
-def _report(family: str, outcome: str, began: float, detail: str) -> ProbeReport:
+def _build_report(family: str, outcome: str, began: float, detail: str) -> ProbeReport:
     seconds = round(time.monotonic() - began, 3)
     return ProbeReport(name=family, outcome=outcome, seconds=seconds, detail=detail)

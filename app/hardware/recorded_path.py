@@ -21,33 +21,33 @@ _TEXT_MAX = 1 << 20
 """Longer files are cut in the record; what readers look at in /proc and /sys is far shorter."""
 
 
-class Seen(msgspec.Struct, kw_only=True):
+class PathRecord(msgspec.Struct, kw_only=True):
     """What was read below a root, by path without the leading "/": `[files]` and `[links]` of a fixture."""
 
     files: dict[str, str] = {}
     links: dict[str, str] = {}
 
-    def trimmed(self) -> "Seen":
+    def without_folders(self) -> "PathRecord":
         """Return the same without the folders of other entries: those are there by themselves."""
         parents = {str(parent) for name in [*self.files, *self.links] for parent in Path(name).parents}
         files = {
             name: text for name, text in sorted(self.files.items()) if text or name not in parents | set(self.links)
         }
-        return Seen(files=files, links=dict(sorted(self.links.items())))
+        return PathRecord(files=files, links=dict(sorted(self.links.items())))
 
 
-def recorded_below(root: Path) -> tuple[Path, Seen]:
+def record_below(root: Path) -> tuple[Path, PathRecord]:
     """Return `root` as a Path that records, for itself and every path made from it, into the Seen beside it."""
-    seen = Seen()
-    kind: type[RecordedPath] = type("RecordedPath", (RecordedPath,), {"top": root, "seen": seen})
-    return kind(root), seen
+    record = PathRecord()
+    kind: type[RecordedPath] = type("RecordedPath", (RecordedPath,), {"top": root, "seen": record})
+    return kind(root), record
 
 
 class RecordedPath(SystemPath):
-    """Behaves as Path; `recorded_below` derives one class per recording, since paths make paths of their own class."""
+    """Behaves as Path; `record_below` derives one class per recording, since paths make paths of their own class."""
 
     top: ClassVar[Path]
-    seen: ClassVar[Seen]
+    seen: ClassVar[PathRecord]
 
     def read_text(self, *arguments: Any, **options: Any) -> str:  # noqa: ANN401 -- Path's signature differs by version
         """Read, and remember the text."""

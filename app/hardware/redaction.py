@@ -50,60 +50,60 @@ _OWN_FILES = re.compile(r"(?:serial|unique_id|_uuid|hostname|machine-id)[\w-]*$"
 """Files that hold nothing but an id, by the end of their path."""
 
 
-class Private(msgspec.Struct, frozen=True, kw_only=True):
+class PrivateNames(msgspec.Struct, frozen=True, kw_only=True):
     """What this computer and its user are called."""
 
     users: list[str] = []
     hosts: list[str] = []
 
 
-def private_here() -> Private:
+def names_here() -> PrivateNames:
     """Return the names of this computer, of its user, and of the user's folder."""
     host = socket.gethostname()
     try:
         users = [getpass.getuser(), Path.home().name]
     except (OSError, KeyError, RuntimeError, ImportError):  # no account in a container
         users = []
-    return Private(users=users, hosts=[host, host.partition(".")[0]])
+    return PrivateNames(users=users, hosts=[host, host.partition(".")[0]])
 
 
-class Redactor:
+class RecordRedactor:
     """Redacts any number of values, one person's names and one numbering for all of them."""
 
-    def __init__(self, private: Private) -> None:
+    def __init__(self, private: PrivateNames) -> None:
         self._names = [
-            *((_word(name), _SOMEHOST) for name in _telling(private.hosts)),
-            *((_word(name), _SOMEONE) for name in _telling(private.users)),
+            *((_word_pattern(name), _SOMEHOST) for name in _names_to_replace(private.hosts)),
+            *((_word_pattern(name), _SOMEONE) for name in _names_to_replace(private.users)),
         ]
         self._numbers: dict[str, int] = {}
 
-    def value(self, found: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
+    def redact_value(self, document: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
         """Return plain JSON without what identifies. Ids are numbered as they come: redact the fullest value first."""
-        for text in _texts(found):
+        for text in _iter_texts(document):
             for match in _ID.finditer(text):
                 if match["whole"]:
-                    self._number(match[0])
-        return self._redacted(found, "")
+                    self._number_id(match[0])
+        return self._redact_field(document, "")
 
-    def _redacted(self, found: Any, name: str) -> Any:  # noqa: ANN401 -- as above
-        if isinstance(found, Mapping):
-            return {self._key(str(key)): self._redacted(value, str(key)) for key, value in found.items()}
-        if isinstance(found, list):
-            return [self._redacted(value, name) for value in found]
-        if not isinstance(found, str):
-            return found
-        return self._stand_in(found) if _OWN_FILES.search(name) else self._text(found)
+    def _redact_field(self, field: Any, name: str) -> Any:  # noqa: ANN401 -- as above
+        if isinstance(field, Mapping):
+            return {self._redact_key(str(key)): self._redact_field(value, str(key)) for key, value in field.items()}
+        if isinstance(field, list):
+            return [self._redact_field(value, name) for value in field]
+        if not isinstance(field, str):
+            return field
+        return self._stand_in(field) if _OWN_FILES.search(name) else self._redact_text(field)
 
-    def _key(self, key: str) -> str:
+    def _redact_key(self, key: str) -> str:
         """Return a path or command redacted; names of fields are ours."""
-        return key if key.isidentifier() else self._text(key)
+        return key if key.isidentifier() else self._redact_text(key)
 
-    def _text(self, text: str) -> str:
-        for pattern, replacement in self._rules():
+    def _redact_text(self, text: str) -> str:
+        for pattern, replacement in self._redaction_rules():
             text = pattern.sub(replacement, text)
         return text
 
-    def _rules(self) -> Iterator[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]:
+    def _redaction_rules(self) -> Iterator[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]:
         yield _SERIAL, rf"\g<1>{_REDACTED}"
         yield _PARTITION, rf"\g<1>{_REDACTED}"
         yield _DISK, rf"\g<1>{_REDACTED}"
@@ -112,42 +112,42 @@ class Redactor:
         yield _ACCOUNT, "S-1-5-21-0"
         yield _BUILDER, f"{_SOMEONE}@{_SOMEHOST}"
         yield from self._names
-        yield _MAC, self._mac
+        yield _MAC, self._redact_mac
         yield _ID, lambda match: self._stand_in(match[0])
 
-    def _mac(self, match: re.Match[str]) -> str:
+    def _redact_mac(self, match: re.Match[str]) -> str:
         parts = match[0].count(match[1]) + 1
-        return match[1].join(["00"] * (parts - 1) + [f"{self._number(match[0]):02x}"])
+        return match[1].join(["00"] * (parts - 1) + [f"{self._number_id(match[0]):02x}"])
 
     def _stand_in(self, text: str) -> str:
         """Return zeros of its form, after the number of the id: a shortened id stays the start of the whole."""
-        number = f"{self._number(text):02x}"
+        number = f"{self._number_id(text):02x}"
         digits = iter(number)
         return "".join(next(digits, "0") if character.isalnum() else character for character in text)
 
-    def _number(self, text: str) -> int:
+    def _number_id(self, text: str) -> int:
         bare = "".join(filter(str.isalnum, text.lower()))
         whole = next((known for known in self._numbers if known.startswith(bare)), bare)
         return self._numbers.setdefault(whole, len(self._numbers) + 1)
 
 
-def _telling(names: list[str]) -> list[str]:
+def _names_to_replace(names: list[str]) -> list[str]:
     """Return the names worth replacing, longest first: a computer's full name contains its short one."""
-    telling = {name for name in names if len(name) >= _SHORTEST_NAME and name.lower() not in _GENERIC}
-    return sorted(telling, key=len, reverse=True)
+    useful = {name for name in names if len(name) >= _SHORTEST_NAME and name.lower() not in _GENERIC}
+    return sorted(useful, key=len, reverse=True)
 
 
-def _word(name: str) -> re.Pattern[str]:
+def _word_pattern(name: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![0-9a-z]){re.escape(name)}(?![0-9a-z])", re.IGNORECASE)
 
 
-def _texts(found: Any) -> Iterator[str]:  # noqa: ANN401 -- as above
-    if isinstance(found, str):
-        yield found
-    elif isinstance(found, Mapping):
-        for key, value in found.items():
+def _iter_texts(document: Any) -> Iterator[str]:  # noqa: ANN401 -- as above
+    if isinstance(document, str):
+        yield document
+    elif isinstance(document, Mapping):
+        for key, value in document.items():
             yield str(key)
-            yield from _texts(value)
-    elif isinstance(found, list):
-        for value in found:
-            yield from _texts(value)
+            yield from _iter_texts(value)
+    elif isinstance(document, list):
+        for value in document:
+            yield from _iter_texts(value)

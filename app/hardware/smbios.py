@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 
 from app.core.machine import Fact
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import derived, unknown
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import derived_fact, unknown_fact
 
 _TABLE = "sys/firmware/dmi/tables/DMI"
 _MEMORY_DEVICE = 17
@@ -40,45 +40,47 @@ class MemoryModule(msgspec.Struct, frozen=True, kw_only=True):
 def ask_modules(evidence: Evidence) -> list[MemoryModule]:
     """Return the populated slots; empty when the firmware's table cannot be read."""
     try:
-        return evidence.ask("memory_modules", list[MemoryModule], lambda: modules(_table(evidence.root)))
-    except Unanswered:
+        return evidence.read_table(
+            "memory_modules", list[MemoryModule], lambda: parse_modules(_read_table(evidence.root))
+        )
+    except NoAnswer:
         return []
 
 
-def theoretical_bandwidth(found: Sequence[MemoryModule]) -> Fact[float]:
+def theoretical_bandwidth(memory_modules: Sequence[MemoryModule]) -> Fact[float]:
     """Return GB/s: the channels' widths times their transfer rate. Two modules on one channel count once."""
-    if not found:
-        return unknown("SMBIOS type 17", "The firmware's table of memory modules cannot be read.", unit="GB/s")
+    if not memory_modules:
+        return unknown_fact("SMBIOS type 17", "The firmware's table of memory modules cannot be read.", unit="GB/s")
     channels: dict[str, int] = {}
-    for number, module in enumerate(found):
-        name = _channel(module) or f"slot {number}"
+    for number, module in enumerate(memory_modules):
+        name = _channel_name(module) or f"slot {number}"
         channels[name] = max(channels.get(name, 0), module.width_bits * module.speed_mt_s)
     total = sum(channels.values()) / 8 / 1000
     count = len(channels)
-    return derived(total, "SMBIOS type 17", unit="GB/s", note=f"{count} channels, configured speed x data width")
+    return derived_fact(total, "SMBIOS type 17", unit="GB/s", note=f"{count} channels, configured speed x data width")
 
 
-def _channel(module: MemoryModule) -> str:
+def _channel_name(module: MemoryModule) -> str:
     """Return which channel a module sits on, or "" when the board does not say: then it counts as one of its own."""
     for text in (module.slot, module.bank):
-        found = _CHANNEL.search(text)
-        if found:
+        match = _CHANNEL.search(text)
+        if match:
             sockets = _SOCKET.findall(f"{module.slot} {module.bank}")
-            return "-".join([*sockets, next(group for group in found.groups() if group).upper()])
+            return "-".join([*sockets, next(group for group in match.groups() if group).upper()])
     return ""
 
 
-def modules(table: bytes) -> list[MemoryModule]:
+def parse_modules(table: bytes) -> list[MemoryModule]:
     """Return the populated memory devices of an SMBIOS table. A table that ends in the middle gives what is whole."""
-    return [module for body, texts in _structures(table) if (module := _module(body, texts))]
+    return [module for body, texts in _iter_structures(table) if (module := _parse_module(body, texts))]
 
 
-def _table(root: Path) -> bytes:
+def _read_table(root: Path) -> bytes:
     with (root / _TABLE).open("rb") as file:
         return file.read(_LONGEST)
 
 
-def _structures(table: bytes) -> Iterator[tuple[bytes, list[str]]]:
+def _iter_structures(table: bytes) -> Iterator[tuple[bytes, list[str]]]:
     """Yield (formatted part, strings) of each structure: DMTF DSP0134, section 6.1."""
     at = 0
     while at + _HEADER <= len(table):
@@ -91,17 +93,17 @@ def _structures(table: bytes) -> Iterator[tuple[bytes, list[str]]]:
         at = end + 2
 
 
-def _module(body: bytes, texts: list[str]) -> MemoryModule | None:
+def _parse_module(body: bytes, texts: list[str]) -> MemoryModule | None:
     """Read a type 17 structure. None for other types and empty slots."""
     if body[0] != _MEMORY_DEVICE or len(body) <= _SPEED:
         return None
-    speed = _word(body, _CONFIGURED_SPEED) or _word(body, _SPEED)  # as it runs, else as it could
-    size, width = _size_bytes(body), _word(body, _WIDTH)
+    speed = _read_word(body, _CONFIGURED_SPEED) or _read_word(body, _SPEED)  # as it runs, else as it could
+    size, width = _size_bytes(body), _read_word(body, _WIDTH)
     if not size or _NOT_SAID & {speed, width}:
         return None
     return MemoryModule(
-        slot=_text(texts, body[_SLOT]),
-        bank=_text(texts, body[_BANK]),
+        slot=_structure_text(texts, body[_SLOT]),
+        bank=_structure_text(texts, body[_BANK]),
         size_bytes=size,
         speed_mt_s=speed,
         width_bits=width,
@@ -110,7 +112,7 @@ def _module(body: bytes, texts: list[str]) -> MemoryModule | None:
 
 def _size_bytes(body: bytes) -> int:
     """Return the size; 0 when the slot is empty. The top bit says KiB, all others set that it stands elsewhere."""
-    size = _word(body, _SIZE)
+    size = _read_word(body, _SIZE)
     if size in _NOT_SAID:
         return 0
     if size == _SIZE_ELSEWHERE:
@@ -118,9 +120,9 @@ def _size_bytes(body: bytes) -> int:
     return (size & 0x7FFF) << (10 if size & 0x8000 else 20)
 
 
-def _word(body: bytes, offset: int) -> int:
+def _read_word(body: bytes, offset: int) -> int:
     return int.from_bytes(body[offset : offset + 2], "little") if len(body) >= offset + 2 else 0
 
 
-def _text(texts: list[str], number: int) -> str:
+def _structure_text(texts: list[str], number: int) -> str:
     return texts[number - 1] if 0 < number <= len(texts) else ""

@@ -20,33 +20,35 @@ _COUNT_LAST = re.compile(r"(.+?) ?\(?\b[x\xd7*] ?(\d{1,4})\)?", re.IGNORECASE)
 _CAPABILITY = re.compile(r"(?:sm|compute)_?(\d{1,2})(\d)[af]?", re.IGNORECASE)
 
 
-def tidied(told: Mapping[str, Any]) -> dict[str, Any]:
+def tidy_description(description: Mapping[str, Any]) -> dict[str, Any]:
     """Return a description with its names, figures and lists of GPUs in the documented form."""
-    found = _figures(_named(told, _ALIASES), _FIGURES, ("unified",))
-    if isinstance(found.get("cpu"), Mapping):
-        found["cpu"] = _figures(_named(found["cpu"], {"name": "model"}), frozenset({"cores"}), ())
-    if "gpus" in found:
-        cards = found["gpus"]
-        found["gpus"] = [_card(card) for card in (cards if isinstance(cards, list) else [cards]) if card is not None]
-    return found
+    fields = _parse_figures(_canonical_names(description, _ALIASES), _FIGURES, ("unified",))
+    if isinstance(fields.get("cpu"), Mapping):
+        fields["cpu"] = _parse_figures(_canonical_names(fields["cpu"], {"name": "model"}), frozenset({"cores"}), ())
+    if "gpus" in fields:
+        cards = fields["gpus"]
+        fields["gpus"] = [
+            _parse_card(card) for card in (cards if isinstance(cards, list) else [cards]) if card is not None
+        ]
+    return fields
 
 
-def _named(told: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+def _canonical_names(description: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
     """Return the fields by their documented names, without those that say nothing; a documented name counts first."""
-    lowered = {re.sub(r"[ -]", "_", name.lower()): value for name, value in told.items() if value is not None}
+    lowered = {re.sub(r"[ -]", "_", name.lower()): value for name, value in description.items() if value is not None}
     return {aliases[name]: value for name, value in lowered.items() if name in aliases} | {
         name: value for name, value in lowered.items() if name not in aliases
     }
 
 
-def _figures(told: dict[str, Any], figures: frozenset[str], choices: tuple[str, ...]) -> dict[str, Any]:
-    return told | {
-        **{name: _figure(told[name]) for name in figures & set(told)},
-        **{name: _yes_or_no(told[name]) for name in choices if name in told},
+def _parse_figures(fields: dict[str, Any], figures: frozenset[str], choices: tuple[str, ...]) -> dict[str, Any]:
+    return fields | {
+        **{name: _parse_figure(fields[name]) for name in figures & set(fields)},
+        **{name: _parse_yes_or_no(fields[name]) for name in choices if name in fields},
     }
 
 
-def _figure(value: object) -> object:
+def _parse_figure(value: object) -> object:
     """Return the number of "24", "24GB" (GiB) or "1 TB"; whole numbers whole."""
     known = _FIGURE.fullmatch(value.strip()) if isinstance(value, str) else None
     if known is None:
@@ -55,22 +57,22 @@ def _figure(value: object) -> object:
     return int(number) if number.is_integer() else number
 
 
-def _yes_or_no(value: object) -> object:
+def _parse_yes_or_no(value: object) -> object:
     return _YES_OR_NO.get(value.strip().lower(), value) if isinstance(value, str) else value
 
 
-def _card(told: object) -> object:
-    if isinstance(told, str):
-        told = {"name": told}
-    if not isinstance(told, Mapping):
-        return told
-    card = _figures(_named(told, _GPU_ALIASES), _GPU_FIGURES, ("nvlink", "integrated"))
+def _parse_card(description: object) -> object:
+    if isinstance(description, str):
+        description = {"name": description}
+    if not isinstance(description, Mapping):
+        return description
+    card = _parse_figures(_canonical_names(description, _GPU_ALIASES), _GPU_FIGURES, ("nvlink", "integrated"))
     if isinstance(card.get("compute_capability"), str):
         card["compute_capability"] = _CAPABILITY.sub(r"\1.\2", card["compute_capability"].strip())
-    return _counted(card)
+    return _split_count(card)
 
 
-def _counted(card: dict[str, Any]) -> dict[str, Any]:
+def _split_count(card: dict[str, Any]) -> dict[str, Any]:
     """Return the card with the count its name tells ("2x RTX 3090"); one that is told beside it counts more."""
     name = card.get("name")
     first = _COUNT_FIRST.fullmatch(name.strip()) if isinstance(name, str) else None

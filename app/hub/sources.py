@@ -9,7 +9,7 @@ from typing import BinaryIO, Protocol
 from app.core.errors import BadRequest, NotFound
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Something of known size that gives any stretch of its bytes."""
 
     @property

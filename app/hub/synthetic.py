@@ -57,7 +57,7 @@ CALIBRATION = SyntheticShape()
 """The shape a calibration runs beside the Guide: large enough that reading it, not starting kernels, takes the time."""
 
 
-class _Tensor(msgspec.Struct, frozen=True):
+class _SyntheticTensor(msgspec.Struct, frozen=True):
     name: str
     shape: tuple[int, ...]
     type: int
@@ -71,11 +71,11 @@ class _Tensor(msgspec.Struct, frozen=True):
 
 def write_synthetic(path: Path, shape: SyntheticShape = CALIBRATION, *, seed: int = 0) -> int:
     """Write the model to `path` and return its size in bytes. Raises OSError; a half-written file is removed."""
-    tensors = list(_tensors(shape))
-    stretches = {kind: _stretch(kind, seed) for kind in {tensor.type for tensor in tensors}}
+    tensors = list(_list_tensors(shape))
+    stretches = {kind: _weight_stretch(kind, seed) for kind in {tensor.type for tensor in tensors}}
     try:
         with path.open("wb") as file:
-            file.write(_header(_metadata(shape), tensors))
+            file.write(_build_header(_build_metadata(shape), tensors))
             for tensor in tensors:
                 _write_tensor(file, tensor.size_bytes, stretches[tensor.type])
             return file.tell()
@@ -84,14 +84,14 @@ def write_synthetic(path: Path, shape: SyntheticShape = CALIBRATION, *, seed: in
         raise
 
 
-def _tensors(shape: SyntheticShape) -> Iterator[_Tensor]:
+def _list_tensors(shape: SyntheticShape) -> Iterator[_SyntheticTensor]:
     kind, _ = _TYPES[shape.quantization]
     hidden, inner = shape.hidden, shape.feed_forward
     keys = shape.kv_heads * shape.head_width
-    words = len(_vocabulary())
-    yield _Tensor("token_embd.weight", (hidden, words), kind)
-    yield _Tensor("output_norm.weight", (hidden,), F32)
-    yield _Tensor("output.weight", (hidden, words), kind)
+    words = len(_build_vocabulary())
+    yield _SyntheticTensor("token_embd.weight", (hidden, words), kind)
+    yield _SyntheticTensor("output_norm.weight", (hidden,), F32)
+    yield _SyntheticTensor("output.weight", (hidden, words), kind)
     for layer in range(shape.layers):
         for name, sizes in (
             ("attn_norm", (hidden,)),
@@ -104,7 +104,7 @@ def _tensors(shape: SyntheticShape) -> Iterator[_Tensor]:
             ("ffn_up", (hidden, inner)),
             ("ffn_down", (inner, hidden)),
         ):
-            yield _Tensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
+            yield _SyntheticTensor(f"blk.{layer}.{name}.weight", sizes, kind if len(sizes) > 1 else F32)
 
 
 def _write_tensor(file: BinaryIO, remaining: int, stretch: bytes) -> None:
@@ -113,7 +113,7 @@ def _write_tensor(file: BinaryIO, remaining: int, stretch: bytes) -> None:
     file.write(b"\0" * (-file.tell() % _ALIGNMENT))
 
 
-def _stretch(kind: int, seed: int) -> bytes:
+def _weight_stretch(kind: int, seed: int) -> bytes:
     """Return a run of weights: ones for a norm, else blocks of one scale and random whole numbers."""
     if kind == F32:
         return struct.pack("<f", 1.0) * 4096
@@ -125,8 +125,8 @@ def _stretch(kind: int, seed: int) -> bytes:
     return b"".join(scales + blocks[start : start + width] for start in range(0, len(blocks), width))
 
 
-def _metadata(shape: SyntheticShape) -> dict[str, Value]:
-    words = _vocabulary()
+def _build_metadata(shape: SyntheticShape) -> dict[str, Value]:
+    words = _build_vocabulary()
     return {
         "general.architecture": "llama",
         "general.name": "Calibration",
@@ -151,42 +151,42 @@ def _metadata(shape: SyntheticShape) -> dict[str, Value]:
     }
 
 
-def _vocabulary() -> list[str]:
+def _build_vocabulary() -> list[str]:
     """Return the 256 bytes as GPT-2 writes them, one merge, and the marks of the chat template."""
     printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
     others = iter(range(256, 512))
     return [*(chr(byte if byte in printable else next(others)) for byte in range(256)), "th", *_SPECIAL]
 
 
-def _header(values: Mapping[str, Value], tensors: Sequence[_Tensor]) -> bytes:
-    offsets = [0, *accumulate(_padded(tensor.size_bytes) for tensor in tensors)]
+def _build_header(values: Mapping[str, Value], tensors: Sequence[_SyntheticTensor]) -> bytes:
+    offsets = [0, *accumulate(_pad_length(tensor.size_bytes) for tensor in tensors)]
     parts = [b"GGUF", struct.pack("<IQQ", 3, len(tensors), len(values))]
-    parts += [_text(key) + _value(value) for key, value in values.items()]
+    parts += [_encode_text(key) + _encode_value(value) for key, value in values.items()]
     for tensor, offset in zip(tensors, offsets, strict=False):
         sizes = struct.pack(f"<I{len(tensor.shape)}Q", len(tensor.shape), *tensor.shape)
-        parts.append(_text(tensor.name) + sizes + struct.pack("<IQ", tensor.type, offset))
+        parts.append(_encode_text(tensor.name) + sizes + struct.pack("<IQ", tensor.type, offset))
     header = b"".join(parts)
-    return header.ljust(_padded(len(header)), b"\0")
+    return header.ljust(_pad_length(len(header)), b"\0")
 
 
-def _padded(length: int) -> int:
+def _pad_length(length: int) -> int:
     return -(-length // _ALIGNMENT) * _ALIGNMENT
 
 
-def _text(text: str) -> bytes:
+def _encode_text(text: str) -> bytes:
     encoded = text.encode()
     return struct.pack("<Q", len(encoded)) + encoded
 
 
-def _value(value: Value) -> bytes:
+def _encode_value(value: Value) -> bytes:
     if isinstance(value, list):
         item = _STRING if isinstance(value[0], str) else _INT32  # llama.cpp insists on INT32 for kinds of tokens
-        return struct.pack("<IIQ", _ARRAY, item, len(value)) + b"".join(_packed(item, entry) for entry in value)
-    kind = _kind(value)
-    return struct.pack("<I", kind) + _packed(kind, value)
+        return struct.pack("<IIQ", _ARRAY, item, len(value)) + b"".join(_pack_value(item, entry) for entry in value)
+    kind = _value_kind(value)
+    return struct.pack("<I", kind) + _pack_value(kind, value)
 
 
-def _kind(value: str | float) -> int:
+def _value_kind(value: str | float) -> int:
     if isinstance(value, bool):
         return _BOOL
     if isinstance(value, str):
@@ -194,5 +194,5 @@ def _kind(value: str | float) -> int:
     return _UINT32 if isinstance(value, int) else _FLOAT32
 
 
-def _packed(kind: int, value: str | float) -> bytes:
-    return _text(value) if isinstance(value, str) else struct.pack(_CODES[kind], value)
+def _pack_value(kind: int, value: str | float) -> bytes:
+    return _encode_text(value) if isinstance(value, str) else struct.pack(_CODES[kind], value)

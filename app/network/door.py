@@ -2,8 +2,8 @@
 
 `door.call(host, port, purpose)` stands before the name is looked up. This computer is not another: engines, and
 endpoints that other programs serve here, pass unnoted. What is fetched counts wherever it comes from, because a mirror
-on this computer asks others in turn. The gateway decides whether the door is open (`kept`) and takes what was noted
-(`take`); a child process tells its gateway what it took.
+on this computer asks others in turn. The gateway decides whether the door is open (`apply_policy`) and takes what was noted
+(`take_connections`); a child process tells its gateway what it took.
 """
 
 import ipaddress
@@ -17,47 +17,47 @@ from weakref import WeakSet
 
 from msgspec.structs import replace
 
-from app.core.connections import Connection, Purpose, Why, joined
+from app.core.connections import Connection, ConnectionReason, Purpose, merge_connections
 from app.core.errors import Offline
 
 _LONGEST_HOST, _LONGEST_ABOUT = 253, 200
 """A name has no more characters; who it is made for is cut."""
 
 
-class Cut(Protocol):
+class ConnectionHolder(Protocol):
     """What holds connections open, and can end them."""
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """End them now."""
 
 
-class Call:
+class EgressCall:
     """One connection, from the moment it was allowed. Thread-safe."""
 
-    def __init__(self, noted: Callable[..., None]) -> None:
-        self._noted = noted
+    def __init__(self, record: Callable[..., None]) -> None:
+        self._record = record
 
-    def received(self, count: int) -> None:
+    def count_received(self, count: int) -> None:
         """Count bytes that came."""
-        self._noted(received_bytes=count)
+        self._record(received_bytes=count)
 
-    def failed(self) -> None:
+    def note_failure(self) -> None:
         """Note that nobody answered."""
-        self._noted(failed=1)
+        self._record(failed=1)
 
 
-_UNNOTED = Call(lambda **_counted: None)
+_UNRECORDED_CALL = EgressCall(lambda **_counted: None)
 
 
-class Door:
+class EgressGate:
     """Lets connections out and counts them. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._noted: dict[object, Connection] = {}
-        self._holders: WeakSet[Cut] = WeakSet()
-        self._is_closed: Callable[[], bool] = _never
-        self._news: Callable[[], None] = _nothing
+        self._holders: WeakSet[ConnectionHolder] = WeakSet()
+        self._is_closed: Callable[[], bool] = _is_never_closed
+        self._news: Callable[[], None] = _ignore_news
 
     @property
     def is_closed(self) -> bool:
@@ -65,7 +65,7 @@ class Door:
         return self._is_closed()
 
     @contextmanager
-    def kept(self, *, is_closed: Callable[[], bool], news: Callable[[], None]) -> Iterator[None]:
+    def apply_policy(self, *, is_closed: Callable[[], bool], news: Callable[[], None]) -> Iterator[None]:
         """Have `is_closed` decide; `news` is called, from any thread, when there is something to take."""
         before = self._is_closed, self._news
         self._is_closed, self._news = is_closed, news
@@ -74,10 +74,10 @@ class Door:
         finally:
             self._is_closed, self._news = before
 
-    def call(self, host: str, port: int, purpose: Purpose) -> Call:
+    def note_call(self, host: str, port: int, purpose: Purpose) -> EgressCall:
         """Note a connection that is about to be made. Raises Offline, which is noted as well."""
-        if purpose.why is Why.ATTACHED and is_here(host):
-            return _UNNOTED
+        if purpose.why is ConnectionReason.ATTACHED and is_this_computer(host):
+            return _UNRECORDED_CALL
         is_refused = self._is_closed()
         now = time.time()
         blank = Connection(
@@ -91,53 +91,53 @@ class Door:
             last_at=now,
         )
 
-        def noted(**counted: int) -> None:
-            self._add(replace(blank, **counted))
+        def record(**counted: int) -> None:
+            self._add_connection(replace(blank, **counted))
 
-        noted(count=1)
+        record(count=1)
         if is_refused:
             raise Offline.from_calling(blank.host)
-        return Call(noted)
+        return EgressCall(record)
 
-    def admit(self, host: str, port: int, purpose: Purpose) -> None:
+    def require_open(self, host: str, port: int, purpose: Purpose) -> None:
         """Raise Offline, and note it, where a call would; for those who have something to say before they call."""
         if self._is_closed():
-            self.call(host, port, purpose)
+            self.note_call(host, port, purpose)
 
-    def heard(self, connections: list[Connection]) -> None:
+    def note_connections(self, connections: list[Connection]) -> None:
         """Note what another process of ours did."""
         for connection in connections:
-            self._add(connection)
+            self._add_connection(connection)
 
-    def take(self) -> list[Connection]:
+    def take_connections(self) -> list[Connection]:
         """Return what was noted since the last time, one for each host and purpose."""
         with self._lock:
             taken, self._noted = list(self._noted.values()), {}
         return taken
 
-    def holds(self, holder: Cut) -> None:
+    def add_holder(self, holder: ConnectionHolder) -> None:
         """Have something that keeps connections open end them when the door is closed."""
         with self._lock:
             self._holders.add(holder)
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """End every connection that is held open. Belongs to the event loop."""
         with self._lock:
             holders = list(self._holders)
         for holder in holders:
-            holder.cut()
+            holder.cut_connections()
 
-    def _add(self, connection: Connection) -> None:
+    def _add_connection(self, connection: Connection) -> None:
         with self._lock:
             is_news = not self._noted
             known = self._noted.get(connection.key)
-            self._noted[connection.key] = joined(known, connection) if known else connection
+            self._noted[connection.key] = merge_connections(known, connection) if known else connection
         if is_news:
             self._news()
 
 
 @lru_cache(maxsize=256)
-def is_here(host: str) -> bool:
+def is_this_computer(host: str) -> bool:
     """Tell whether a host is this computer under an address or name that never leaves it."""
     name = host.strip("[]").rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
@@ -150,13 +150,13 @@ def is_here(host: str) -> bool:
     return bool(plain.is_loopback)
 
 
-def _never() -> bool:
+def _is_never_closed() -> bool:
     return False
 
 
-def _nothing() -> None:
+def _ignore_news() -> None:
     pass
 
 
-door = Door()
+egress_gate = EgressGate()
 """This process's own."""

@@ -1,6 +1,6 @@
 """A proxy on this computer for programs that are not ours, as uv and pip: whom they call is noted, or refused.
 
-`relayed` gives the environment under which such a program comes out through us, while it runs. Only who knows the word
+`relay_environment` gives the environment under which such a program comes out through us, while it runs. Only who knows the word
 in that environment may use it. Where a person has a proxy of their own, that one is used as it is, and noted as the one
 that is called: what lies behind it is its business.
 """
@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from app.core.connections import Purpose
 from app.core.errors import Offline
-from app.network.door import Call, door
+from app.network.door import EgressCall, egress_gate
 
 _MOST_HEAD = 64 << 10
 _PIECE = 256 << 10
@@ -27,7 +27,7 @@ _HOP = (b"proxy-authorization:", b"proxy-connection:", b"connection:", b"keep-al
 """Headers that are between a client and its proxy."""
 
 
-class _Asked(NamedTuple):
+class _ProxyRequest(NamedTuple):
     """What a client wants: a tunnel, or one plain request that is passed on as `head`."""
 
     host: str
@@ -36,18 +36,18 @@ class _Asked(NamedTuple):
 
 
 @contextlib.asynccontextmanager
-async def relayed(purpose: Purpose) -> AsyncIterator[Mapping[str, str]]:
+async def relay_environment(purpose: Purpose) -> AsyncIterator[Mapping[str, str]]:
     """Yield the variables that make a program come out by the door; while it is closed, uv does not even try."""
     theirs = urllib.request.getproxies()
-    if door.is_closed:
+    if egress_gate.is_closed:
         yield {"UV_OFFLINE": "1"}
     elif proxy := theirs.get("https") or theirs.get("http") or theirs.get("all"):
         where = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-        door.call(where.hostname or "", where.port or 0, purpose)
+        egress_gate.note_call(where.hostname or "", where.port or 0, purpose)
         yield {}
     else:
         relay = _Relay(purpose)
-        server = await asyncio.start_server(relay.serve, _HERE, 0, limit=_MOST_HEAD)
+        server = await asyncio.start_server(relay.serve_client, _HERE, 0, limit=_MOST_HEAD)
         try:
             port = server.sockets[0].getsockname()[1]
             url = f"http://{relay.user}:{relay.word}@{_HERE}:{port}"
@@ -64,63 +64,63 @@ class _Relay:
         self.user, self.word = "roundhouse", secrets.token_urlsafe(18)
         self._purpose = purpose
         self._tasks: set[asyncio.Task[None]] = set()
-        wanted = base64.b64encode(f"{self.user}:{self.word}".encode())
-        self._pass = b"proxy-authorization: basic " + wanted
-        door.holds(self)
+        credentials = base64.b64encode(f"{self.user}:{self.word}".encode())
+        self._expected_header = b"proxy-authorization: basic " + credentials
+        egress_gate.add_holder(self)
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """End every connection."""
         for task in self._tasks:
             task.cancel()
 
     async def close(self) -> None:
         """End every connection and wait for that."""
-        self.cut()
+        self.cut_connections()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Answer one client."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 -- for the type checker
         self._tasks.add(task)
         try:
-            await self._served(reader, writer)
+            await self._handle_client(reader, writer)
         except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, asyncio.CancelledError):
             pass  # one of the two has gone, or neither is wanted any more
         finally:
             self._tasks.discard(task)
             writer.close()
 
-    async def _served(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def _handle_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        if not self._may(head):
+        if not self._is_authorized(head):
             writer.write(b"HTTP/1.1 407 Proxy Authentication Required\r\nProxy-Authenticate: Basic\r\n\r\n")
             return
-        asked = _asked(head)
+        request = _parse_proxy_request(head)
         try:
-            call = door.call(asked.host, asked.port, self._purpose)
+            call = egress_gate.note_call(request.host, request.port, self._purpose)
         except Offline:
             writer.write(b"HTTP/1.1 403 Offline\r\n\r\n")
             return
         try:
-            there = await asyncio.open_connection(asked.host, asked.port)
+            there = await asyncio.open_connection(request.host, request.port)
         except OSError:
-            call.failed()
+            call.note_failure()
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
             return
-        await _joined((reader, writer), there, asked.head, call)
+        await _pipe_both_ways((reader, writer), there, request.head, call)
 
-    def _may(self, head: bytes) -> bool:
-        name, _, word = self._pass.rpartition(b" ")
+    def _is_authorized(self, head: bytes) -> bool:
+        name, _, word = self._expected_header.rpartition(b" ")
         lines = [line.strip() for line in head.split(b"\r\n")]
-        said = [line[len(name) :].strip() for line in lines if line.lower().startswith(name)]
-        return any(secrets.compare_digest(one, word) for one in said)
+        passwords = [line[len(name) :].strip() for line in lines if line.lower().startswith(name)]
+        return any(secrets.compare_digest(password, word) for password in passwords)
 
 
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def _joined(client: _Ends, there: _Ends, head: bytes, call: Call) -> None:
+async def _pipe_both_ways(client: _Ends, there: _Ends, head: bytes, call: EgressCall) -> None:
     """Pass everything on, both ways, until both have said all."""
     try:
         if head:
@@ -128,35 +128,35 @@ async def _joined(client: _Ends, there: _Ends, head: bytes, call: Call) -> None:
         else:
             client[1].write(b"HTTP/1.1 200 Connection established\r\n\r\n")
         async with asyncio.TaskGroup() as both:
-            both.create_task(_pumped(client[0], there[1], None))
-            both.create_task(_pumped(there[0], client[1], call))
+            both.create_task(_pump_bytes(client[0], there[1], None))
+            both.create_task(_pump_bytes(there[0], client[1], call))
     except* (OSError, EOFError):
         pass  # as much as there was has been passed on
     finally:
         there[1].close()
 
 
-async def _pumped(source: asyncio.StreamReader, sink: asyncio.StreamWriter, call: Call | None) -> None:
+async def _pump_bytes(source: asyncio.StreamReader, sink: asyncio.StreamWriter, call: EgressCall | None) -> None:
     while piece := await source.read(_PIECE):
         if call is not None:
-            call.received(len(piece))
+            call.count_received(len(piece))
         sink.write(piece)
         await sink.drain()
     if sink.can_write_eof():
         sink.write_eof()
 
 
-def _asked(head: bytes) -> _Asked:
+def _parse_proxy_request(head: bytes) -> _ProxyRequest:
     """Return what the head of a request asks for. Raises ValueError for what is no request to a proxy."""
     first, *rest = head.split(b"\r\n")
     method, target, version = first.decode("latin-1").split(" ")
     if method == "CONNECT":
         where = urlsplit(f"//{target}")
-        return _Asked(where.hostname or "", where.port or _PORTS["https"], b"")
+        return _ProxyRequest(where.hostname or "", where.port or _PORTS["https"], b"")
     url = urlsplit(target)
     if url.scheme != "http" or not url.hostname:
         raise ValueError("not a request to a proxy")
     path = (url.path or "/") + (f"?{url.query}" if url.query else "")
     kept = [line for line in rest if line and not line.lower().startswith(_HOP)]
     plain = [f"{method} {path} {version}".encode("latin-1"), *kept, b"Connection: close", b"", b""]
-    return _Asked(url.hostname, url.port or _PORTS["http"], b"\r\n".join(plain))
+    return _ProxyRequest(url.hostname, url.port or _PORTS["http"], b"\r\n".join(plain))

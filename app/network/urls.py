@@ -13,18 +13,18 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, cast
 
 from app.core.connections import Purpose
-from app.network.door import Call, door
+from app.network.door import EgressCall, egress_gate
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
 
-def opener(purpose: Purpose, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
+def build_opener(purpose: Purpose, *handlers: urllib.request.BaseHandler) -> urllib.request.OpenerDirector:
     """Return an opener for one purpose. Opening raises Offline beside what urllib raises."""
-    return urllib.request.build_opener(_Http(purpose), _Https(purpose), *handlers)
+    return urllib.request.build_opener(_EgressHttpHandler(purpose), _EgressHttpsHandler(purpose), *handlers)
 
 
-class _Noted(HTTPConnection):
+class _EgressConnection(HTTPConnection):
     """Notes its connection when it is made, and has its answers count what comes."""
 
     def __init__(self, purpose: Purpose, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
@@ -34,59 +34,59 @@ class _Noted(HTTPConnection):
     def connect(self) -> None:
         """Connect, if that is allowed. Raises Offline, OSError."""
         tunnelled: str | None = getattr(self, "_tunnel_host", None)
-        call = door.call(tunnelled or self.host, self._meant_port(), self._purpose)
+        call = egress_gate.note_call(tunnelled or self.host, self._target_port(), self._purpose)
         try:
             super().connect()
         except OSError:
-            call.failed()
+            call.note_failure()
             raise
-        self.response_class = cast("type[HTTPResponse]", partial(_Counted, call))
+        self.response_class = cast("type[HTTPResponse]", partial(_ByteCountResponse, call))
 
-    def _meant_port(self) -> int:
+    def _target_port(self) -> int:
         tunnelled: int | None = getattr(self, "_tunnel_port", None)
         return tunnelled or self.port
 
 
-class _NotedTls(_Noted, HTTPSConnection):
+class _EgressTlsConnection(_EgressConnection, HTTPSConnection):
     """The same over TLS."""
 
 
-class _Http(urllib.request.HTTPHandler):
+class _EgressHttpHandler(urllib.request.HTTPHandler):
     def __init__(self, purpose: Purpose) -> None:
         super().__init__()
         self._purpose = purpose
 
     def http_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_Noted, self._purpose), req)
+        return self.do_open(partial(_EgressConnection, self._purpose), req)
 
 
-class _Https(urllib.request.HTTPSHandler):
+class _EgressHttpsHandler(urllib.request.HTTPSHandler):
     def __init__(self, purpose: Purpose) -> None:
         super().__init__()
         self._purpose = purpose
 
     def https_open(self, req: urllib.request.Request) -> HTTPResponse:
-        return self.do_open(partial(_NotedTls, self._purpose), req)
+        return self.do_open(partial(_EgressTlsConnection, self._purpose), req)
 
 
-class _Counted(HTTPResponse):
+class _ByteCountResponse(HTTPResponse):
     """An answer that counts what comes, its head included, and breaks off when the door is closed."""
 
-    def __init__(self, call: Call, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
+    def __init__(self, call: EgressCall, sock: socket.socket, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
         super().__init__(sock, *args, **options)
-        counting = _Counting(self.fp.detach(), call, sock)
-        door.holds(counting)
+        counting = _ByteCountReader(self.fp.detach(), call, sock)
+        egress_gate.add_holder(counting)
         self.fp = BufferedReader(counting)
 
 
-class _Counting(RawIOBase):
+class _ByteCountReader(RawIOBase):
     """What a socket is read through."""
 
-    def __init__(self, raw: RawIOBase, call: Call, sock: socket.socket) -> None:
+    def __init__(self, raw: RawIOBase, call: EgressCall, sock: socket.socket) -> None:
         super().__init__()
         self._raw, self._call, self._socket = raw, call, sock
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """End the connection under whoever reads, in whatever thread."""
         with contextlib.suppress(OSError):  # it has ended by itself
             socket.socket.shutdown(self._socket, socket.SHUT_RDWR)  # TLS's own would pull it from under the reader
@@ -97,7 +97,7 @@ class _Counting(RawIOBase):
     def readinto(self, room: "WriteableBuffer", /) -> int | None:
         count = self._raw.readinto(room)
         if count:
-            self._call.received(count)
+            self._call.count_received(count)
         return count
 
     def close(self) -> None:

@@ -16,9 +16,9 @@ KEPT_S = 30 * 24 * 3600.0
 KEPT_ROWS = 10_000
 
 
-def save(database: sqlite3.Connection, connections: Sequence[Connection]) -> None:
+def save_connections(database: sqlite3.Connection, connections: Sequence[Connection]) -> None:
     """Keep these as they are now, each in place of what its id had; forget what is old or too much."""
-    rows = [(one.id, one.last_at, msgspec.json.encode(one).decode()) for one in connections]
+    rows = [(connection.id, connection.last_at, msgspec.json.encode(connection).decode()) for connection in connections]
     with transaction(database):
         database.executemany("INSERT OR REPLACE INTO connections VALUES (?, ?, ?)", rows)
         database.execute("DELETE FROM connections WHERE at < ?", (time.time() - KEPT_S,))
@@ -28,18 +28,18 @@ def save(database: sqlite3.Connection, connections: Sequence[Connection]) -> Non
         )
 
 
-def newest(database: sqlite3.Connection, *, limit: int) -> list[Connection]:
+def list_connections(database: sqlite3.Connection, *, limit: int) -> list[Connection]:
     """Return the last ones, newest first. One that this version cannot read is left out."""
-    found: list[Connection] = []
+    decoded: list[Connection] = []
     for (text,) in database.execute("SELECT value FROM connections ORDER BY at DESC, id LIMIT ?", (limit,)):
         try:
-            found.append(msgspec.json.decode(text, type=Connection))
+            decoded.append(msgspec.json.decode(text, type=Connection))
         except msgspec.MsgspecError:  # a later version has more purposes
             continue
-    return found
+    return decoded
 
 
-def forget(database: sqlite3.Connection) -> None:
+def forget_connections(database: sqlite3.Connection) -> None:
     """Forget all of them."""
     with transaction(database):
         database.execute("DELETE FROM connections")

@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from app.core.advice import Calibration, Generation, LoadTruth
+from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.connections import Connection
 from app.core.requests import UsageRow
 from app.store import connections, listing, measurements, responses, rows, statistics, usage
-from app.store.faults import is_damage, said_plainly
-from app.store.opening import Opened, open_database, suspect_marker
+from app.store.faults import is_damage, translate_faults
+from app.store.opening import DatabaseHandle, open_database, suspect_marker
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,12 +26,12 @@ R = TypeVar("R")
 class ChatStore:
     """The conversations of one installation. Open it with `ChatStore.open`; every method may raise StorageFault."""
 
-    def __init__(self, path: Path, thread: ThreadPoolExecutor, opened: Opened) -> None:
+    def __init__(self, path: Path, thread: ThreadPoolExecutor, database: DatabaseHandle) -> None:
         self._path = path
         self._thread = thread
-        self._connection = opened.connection
+        self._connection = database.connection
         self._is_open = True
-        self.notices = opened.notices
+        self.notices = database.notices
         """What a person should know about how the file was opened."""
 
     @classmethod
@@ -52,132 +52,136 @@ class ChatStore:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
             self._thread.shutdown(wait=False)
 
-    async def summaries(self, query: str = "", *, limit: int = 50, before: float | None = None) -> list[ChatSummary]:
+    async def list_summaries(
+        self, query: str = "", *, limit: int = 50, before: float | None = None
+    ) -> list[ChatSummary]:
         """Return chats, newest first; with `query`, those that have all its words. `before` pages by `updated_at`."""
-        return await self._do(listing.list_chats, query, limit, before)
+        return await self._run_job(listing.list_chats, query, limit, before)
 
-    async def create(self, new: NewChat) -> Chat:
+    async def create_chat(self, new: NewChat) -> Chat:
         """Store a chat without messages."""
-        return await self._do(rows.add_chat, new)
+        return await self._run_job(rows.add_chat, new)
 
-    async def chat(self, chat: str, *, with_messages: bool = True) -> Chat:
+    async def read_chat(self, chat: str, *, with_messages: bool = True) -> Chat:
         """Return a whole chat, or what is about it without its messages. Raises NotFound."""
-        return await self._do(rows.read_chat, chat, with_messages=with_messages)
+        return await self._run_job(rows.read_chat, chat, with_messages=with_messages)
 
-    async def message(self, chat: str, message: str) -> Message:
+    async def read_message(self, chat: str, message: str) -> Message:
         """Return one message. Raises NotFound."""
-        return await self._do(rows.read_message, chat, message)
+        return await self._run_job(rows.read_message, chat, message)
 
-    async def path(self, chat: str, message: str) -> list[Message]:
+    async def read_path(self, chat: str, message: str) -> list[Message]:
         """Return the messages from the root down to `message`. Raises NotFound."""
-        return await self._do(rows.read_path, chat, message)
+        return await self._run_job(rows.read_path, chat, message)
 
-    async def change(self, chat: str, patch: ChatPatch) -> Chat:
+    async def change_chat(self, chat: str, patch: ChatPatch) -> Chat:
         """Change what the patch names. Raises NotFound."""
-        return await self._do(rows.change_chat, chat, patch)
+        return await self._run_job(rows.change_chat, chat, patch)
 
-    async def delete(self, chat: str) -> None:
-        """Hide a chat; `restore` undoes it for 30 days. Raises NotFound."""
-        await self._do(rows.delete_chat, chat)
+    async def delete_chat(self, chat: str) -> None:
+        """Hide a chat; `restore_chat` undoes it for 30 days. Raises NotFound."""
+        await self._run_job(rows.delete_chat, chat)
 
-    async def restore(self, chat: str) -> Chat:
+    async def restore_chat(self, chat: str) -> Chat:
         """Bring a deleted chat back. Raises NotFound."""
-        return await self._do(rows.restore_chat, chat)
+        return await self._run_job(rows.restore_chat, chat)
 
     async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
         """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""
-        return await self._do(rows.begin_turn, chat, turn, answer)
+        return await self._run_job(rows.begin_turn, chat, turn, answer)
 
     async def save_text(self, message: str, *, content: str, reasoning: str) -> None:
         """Store what has been written of an answer so far; it survives the death of this process."""
-        await self._do(rows.save_text, message, content=content, reasoning=reasoning)
+        await self._run_job(rows.save_text, message, content=content, reasoning=reasoning)
 
-    async def finish(self, answer: Message) -> Message:
+    async def finish_answer(self, answer: Message) -> Message:
         """Store the final form of an answer and return it as stored. Harmless when called again."""
-        return await self._do(rows.finish_answer, answer)
+        return await self._run_job(rows.finish_answer, answer)
 
-    async def calibrations(self) -> list[Calibration]:
+    async def list_calibrations(self) -> list[Calibration]:
         """Return what was calibrated on this machine."""
-        return await self._do(measurements.calibrations)
+        return await self._run_job(measurements.list_calibrations)
 
     async def save_calibration(self, calibration: Calibration) -> None:
         """Keep a calibration in place of the one for the same device, engine build and backend."""
-        await self._do(measurements.save_calibration, calibration)
+        await self._run_job(measurements.save_calibration, calibration)
 
     async def forget_calibrations(self) -> None:
         """Forget what was calibrated and the generations that refined it."""
-        await self._do(measurements.forget_calibrations)
+        await self._run_job(measurements.forget_calibrations)
 
     async def add_generation(self, generation: Generation) -> None:
         """Keep one answer's timing."""
-        await self._do(measurements.add_generation, generation)
+        await self._run_job(measurements.add_generation, generation)
 
-    async def generations(self, *, limit: int = 200) -> list[Generation]:
+    async def list_generations(self, *, limit: int = 200) -> list[Generation]:
         """Return the timings of the last answers, newest first."""
-        return await self._do(measurements.generations, limit=limit)
+        return await self._run_job(measurements.list_generations, limit=limit)
 
-    async def add_load(self, load: LoadTruth) -> None:
+    async def add_load(self, load: EstimateAccuracy) -> None:
         """Keep what a load took against what was predicted."""
-        await self._do(measurements.add_load, load)
+        await self._run_job(measurements.add_load, load)
 
-    async def loads(self, *, limit: int = 50) -> list[LoadTruth]:
+    async def list_loads(self, *, limit: int = 50) -> list[EstimateAccuracy]:
         """Return the last loads, newest first."""
-        return await self._do(measurements.loads, limit=limit)
+        return await self._run_job(measurements.list_loads, limit=limit)
 
-    async def add_usage(self, used: Sequence[usage.Used]) -> None:
+    async def add_usage(self, entries: Sequence[usage.UsageEntry]) -> None:
         """Keep what requests used."""
-        await self._do(usage.add, used)
+        await self._run_job(usage.add_entries, entries)
 
     async def usage_since(self, at: float) -> list[UsageRow]:
         """Return what was used since `at` (Unix seconds) by client and model, most tokens first."""
-        return await self._do(usage.since, at)
+        return await self._run_job(usage.usage_since, at)
 
-    async def keep_response(self, response: responses.KeptResponse, bounds: responses.Bounds) -> None:
+    async def keep_response(self, response: responses.ResponseRecord, bounds: responses.ResponseLimits) -> None:
         """Keep an answer of the Responses API, and forget what is beyond the bounds."""
-        await self._do(responses.keep, response, bounds)
+        await self._run_job(responses.keep_response, response, bounds)
 
-    async def response(self, response: str) -> responses.KeptResponse:
+    async def read_response(self, response: str) -> responses.ResponseRecord:
         """Return a kept response. Raises NotFound."""
-        return await self._do(responses.read, response)
+        return await self._run_job(responses.read_response, response)
 
-    async def response_conversation(self, response: str) -> tuple[responses.KeptItem, ...]:
+    async def response_conversation(self, response: str) -> tuple[responses.ResponseRecordItem, ...]:
         """Return what was said up to and with a response, oldest first. Raises NotFound."""
-        return await self._do(responses.conversation, response)
+        return await self._run_job(responses.read_conversation, response)
 
     async def response_items(self, ids: Sequence[str]) -> dict[str, str]:
         """Return those of the items that are kept, as JSON by id."""
-        return await self._do(responses.items, ids)
+        return await self._run_job(responses.read_items, ids)
 
-    async def forget_responses(self, bounds: responses.Bounds) -> None:
+    async def forget_responses(self, bounds: responses.ResponseLimits) -> None:
         """Forget the responses beyond the bounds."""
-        await self._do(responses.forget, bounds)
+        await self._run_job(responses.forget_responses, bounds)
 
     async def delete_response(self, response: str) -> None:
         """Forget a response. Raises NotFound."""
-        await self._do(responses.delete, response)
+        await self._run_job(responses.delete_response, response)
 
     async def save_connections(self, rows: Sequence[Connection]) -> None:
         """Keep connections to other computers as they are now, each in place of what its id had."""
-        await self._do(connections.save, rows)
+        await self._run_job(connections.save_connections, rows)
 
-    async def connections(self, *, limit: int) -> list[Connection]:
+    async def list_connections(self, *, limit: int) -> list[Connection]:
         """Return the last connections to other computers, newest first."""
-        return await self._do(connections.newest, limit=limit)
+        return await self._run_job(connections.list_connections, limit=limit)
 
     async def forget_connections(self) -> None:
         """Forget the connections to other computers."""
-        await self._do(connections.forget)
+        await self._run_job(connections.forget_connections)
 
-    async def counts(self) -> dict[str, int]:
+    async def count_rows(self) -> dict[str, int]:
         """Return how many rows each table has."""
-        return await self._do(statistics.counts)
+        return await self._run_job(statistics.count_rows)
 
-    async def _do(self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _run_job(
+        self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs
+    ) -> R:
         call = functools.partial(job, self._connection, *args, **kwargs)
-        return await asyncio.get_running_loop().run_in_executor(self._thread, self._said_plainly, call)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._call_translating_faults, call)
 
-    def _said_plainly(self, call: Callable[[], R]) -> R:
-        with said_plainly():
+    def _call_translating_faults(self, call: Callable[[], R]) -> R:
+        with translate_faults():
             try:
                 return call()
             except sqlite3.DatabaseError as error:

@@ -70,7 +70,7 @@ def fault_of(error: sqlite3.Error | OSError) -> StorageFault | None:
 
 
 @contextmanager
-def said_plainly() -> Iterator[None]:
+def translate_faults() -> Iterator[None]:
     """Turn what the machine did wrong into a `StorageFault`; other errors pass."""
     try:
         yield

@@ -6,7 +6,7 @@ A search finds a chat by its title, or by one message that has every word; the n
 import sqlite3
 
 from app.core.chats import ChatSummary
-from app.store.search import MARK_END, MARK_START, Query, parse_query, snippet_around
+from app.store.search import MARK_END, MARK_START, SearchQuery, parse_query, snippet_around
 
 MAX_PAGE = 200
 _SUMMARY = (
@@ -19,22 +19,22 @@ def list_chats(connection: sqlite3.Connection, query: str, limit: int, before: f
     """Return at most `limit` chats last changed before `before` (Unix seconds; None: now), newest first."""
     limit = max(1, min(limit, MAX_PAGE))
     end = float("inf") if before is None else before
-    wanted = parse_query(query)
-    return _all(connection, limit, end) if wanted is None else _found(connection, wanted, limit, end)
+    search = parse_query(query)
+    return _list_all(connection, limit, end) if search is None else _search_chats(connection, search, limit, end)
 
 
-def _all(connection: sqlite3.Connection, limit: int, end: float) -> list[ChatSummary]:
+def _list_all(connection: sqlite3.Connection, limit: int, end: float) -> list[ChatSummary]:
     rows = connection.execute(
         f"SELECT {_SUMMARY} FROM chats c WHERE c.deleted_at IS NULL AND c.updated_at < ?"  # noqa: S608 -- constant names
         " ORDER BY c.updated_at DESC LIMIT ?",
         (end, limit),
     )
-    return [_summary(row, "") for row in rows]
+    return [_build_summary(row, "") for row in rows]
 
 
-def _found(connection: sqlite3.Connection, wanted: Query, limit: int, end: float) -> list[ChatSummary]:
-    in_message, message_values = _condition(wanted, "m.seq", "message_text", "m.content")
-    in_title, title_values = _condition(wanted, "c.seq", "chat_text", "c.title")
+def _search_chats(connection: sqlite3.Connection, search: SearchQuery, limit: int, end: float) -> list[ChatSummary]:
+    in_message, message_values = _match_condition(search, "m.seq", "message_text", "m.content")
+    in_title, title_values = _match_condition(search, "c.seq", "chat_text", "c.title")
     statement = (
         f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
         f" LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m WHERE {in_message} GROUP BY m.chat) hit"
@@ -42,31 +42,31 @@ def _found(connection: sqlite3.Connection, wanted: Query, limit: int, end: float
         " ORDER BY c.updated_at DESC LIMIT ?"
     )
     rows = connection.execute(statement, (*message_values, end, *title_values, limit)).fetchall()
-    return [_summary(row, _snippet(connection, wanted, chat=row[6], message=row[7])) for row in rows]
+    return [_build_summary(row, _read_snippet(connection, search, chat=row[6], message=row[7])) for row in rows]
 
 
-def _condition(wanted: Query, key: str, index: str, column: str) -> tuple[str, list[str]]:
+def _match_condition(search: SearchQuery, key: str, index: str, column: str) -> tuple[str, list[str]]:
     """Return SQL that is true where every word occurs, and the values to bind."""
-    conditions = [f"{column} LIKE ? ESCAPE '\\'"] * len(wanted.parts)
-    values = wanted.patterns
-    if wanted.match:
+    conditions = [f"{column} LIKE ? ESCAPE '\\'"] * len(search.parts)
+    values = search.patterns
+    if search.match:
         conditions.append(f"{key} IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)")  # noqa: S608 -- constant names
-        values = [*values, wanted.match]
+        values = [*values, search.match]
     return " AND ".join(conditions), values
 
 
-def _snippet(connection: sqlite3.Connection, wanted: Query, *, chat: int, message: int | None) -> str:
+def _read_snippet(connection: sqlite3.Connection, search: SearchQuery, *, chat: int, message: int | None) -> str:
     table, column, row = ("chats", "title", chat) if message is None else ("messages", "content", message)
-    if wanted.match:
+    if search.match:
         index = "chat_text" if message is None else "message_text"
         statement = f"SELECT snippet({index}, 0, ?, ?, '…', ?) FROM {index} WHERE {index} MATCH ? AND rowid = ?"  # noqa: S608 -- constant names
-        values = (MARK_START, MARK_END, _SNIPPET_TOKENS, wanted.match, row)
+        values = (MARK_START, MARK_END, _SNIPPET_TOKENS, search.match, row)
         return str(connection.execute(statement, values).fetchone()[0])
     text = connection.execute(f"SELECT {column} FROM {table} WHERE seq = ?", (row,)).fetchone()[0]  # noqa: S608 -- constant names
-    return snippet_around(text, wanted.parts[0])
+    return snippet_around(text, search.parts[0])
 
 
-def _summary(row: tuple[str, str, str, float, float, int, int], snippet: str) -> ChatSummary:
+def _build_summary(row: tuple[str, str, str, float, float, int, int], snippet: str) -> ChatSummary:
     return ChatSummary(
         id=row[0],
         title=row[1],

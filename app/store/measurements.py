@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.advice import Calibration, Generation, LoadTruth
+from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.store.opening import transaction
 
 KEPT_GENERATIONS = 1000
@@ -18,17 +18,19 @@ KEPT_LOADS = 200
 T = TypeVar("T")
 
 
-def calibrations(connection: sqlite3.Connection) -> list[Calibration]:
+def list_calibrations(connection: sqlite3.Connection) -> list[Calibration]:
     """Return every calibration, by device and engine."""
     rows = connection.execute("SELECT value FROM calibrations ORDER BY device, engine, version, backend")
-    return _readable((row[0] for row in rows), Calibration)
+    return _decode_rows((row[0] for row in rows), Calibration)
 
 
 def save_calibration(connection: sqlite3.Connection, calibration: Calibration) -> None:
     """Keep a calibration in place of the one for the same device, engine build and backend."""
     names = (calibration.device, calibration.engine, calibration.version, calibration.backend)
     with transaction(connection):
-        connection.execute("INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?, ?)", (*names, _json(calibration)))
+        connection.execute(
+            "INSERT OR REPLACE INTO calibrations VALUES (?, ?, ?, ?, ?)", (*names, _encode_json(calibration))
+        )
 
 
 def forget_calibrations(connection: sqlite3.Connection) -> None:
@@ -41,40 +43,40 @@ def forget_calibrations(connection: sqlite3.Connection) -> None:
 def add_generation(connection: sqlite3.Connection, generation: Generation) -> None:
     """Keep one answer's timing; the oldest beyond `KEPT_GENERATIONS` go."""
     with transaction(connection):
-        connection.execute("INSERT INTO generations (value) VALUES (?)", (_json(generation),))
+        connection.execute("INSERT INTO generations (value) VALUES (?)", (_encode_json(generation),))
         connection.execute(
             "DELETE FROM generations WHERE seq <= (SELECT max(seq) FROM generations) - ?", (KEPT_GENERATIONS,)
         )
 
 
-def generations(connection: sqlite3.Connection, *, limit: int = KEPT_GENERATIONS) -> list[Generation]:
+def list_generations(connection: sqlite3.Connection, *, limit: int = KEPT_GENERATIONS) -> list[Generation]:
     """Return the last generations, newest first."""
     rows = connection.execute("SELECT value FROM generations ORDER BY seq DESC LIMIT ?", (limit,))
-    return _readable((row[0] for row in rows), Generation)
+    return _decode_rows((row[0] for row in rows), Generation)
 
 
-def add_load(connection: sqlite3.Connection, load: LoadTruth) -> None:
+def add_load(connection: sqlite3.Connection, load: EstimateAccuracy) -> None:
     """Keep what one load took against what was predicted; the oldest beyond `KEPT_LOADS` go."""
     with transaction(connection):
-        connection.execute("INSERT INTO loads (model, value) VALUES (?, ?)", (load.model, _json(load)))
+        connection.execute("INSERT INTO loads (model, value) VALUES (?, ?)", (load.model, _encode_json(load)))
         connection.execute("DELETE FROM loads WHERE seq <= (SELECT max(seq) FROM loads) - ?", (KEPT_LOADS,))
 
 
-def loads(connection: sqlite3.Connection, *, limit: int = KEPT_LOADS) -> list[LoadTruth]:
+def list_loads(connection: sqlite3.Connection, *, limit: int = KEPT_LOADS) -> list[EstimateAccuracy]:
     """Return the last loads, newest first."""
     rows = connection.execute("SELECT value FROM loads ORDER BY seq DESC LIMIT ?", (limit,))
-    return _readable((row[0] for row in rows), LoadTruth)
+    return _decode_rows((row[0] for row in rows), EstimateAccuracy)
 
 
-def _readable(texts: Iterable[str], kind: type[T]) -> list[T]:
-    found: list[T] = []
+def _decode_rows(texts: Iterable[str], kind: type[T]) -> list[T]:
+    decoded: list[T] = []
     for text in texts:
         try:
-            found.append(msgspec.json.decode(text, type=kind))
+            decoded.append(msgspec.json.decode(text, type=kind))
         except msgspec.MsgspecError:
             continue
-    return found
+    return decoded
 
 
-def _json(value: msgspec.Struct) -> str:
+def _encode_json(value: msgspec.Struct) -> str:
     return msgspec.json.encode(value).decode()

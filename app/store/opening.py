@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.core.events import Notice
-from app.store.faults import is_damage, said_plainly
-from app.store.schema import Migration, known_migrations, migrate, refuse_newer, timestamp, vacant
+from app.store.faults import is_damage, translate_faults
+from app.store.schema import Migration, apply_migrations, file_timestamp, free_path, read_migrations, refuse_newer
 
 KEEP_DELETED_S = 30 * 24 * 3600.0
 _BUSY_MS = 5000
@@ -23,25 +23,25 @@ _CACHE_KIB = 512
 _SIDECARS = ("", "-wal", "-shm")
 
 
-class Opened(NamedTuple):
+class DatabaseHandle(NamedTuple):
     """A connection ready for use (autocommit: see `transaction`), and what a person should know about how it opened."""
 
     connection: sqlite3.Connection
     notices: tuple[Notice, ...]
 
 
-def open_database(path: Path, steps: Sequence[Migration] | None = None) -> Opened:
+def open_database(path: Path, steps: Sequence[Migration] | None = None) -> DatabaseHandle:
     """Open or create the database at `path`. Raises StorageFault when that is impossible or the file is too new."""
-    steps = known_migrations() if steps is None else steps
-    with said_plainly():
+    steps = read_migrations() if steps is None else steps
+    with translate_faults():
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            return Opened(_open(path, steps), ())
+            return DatabaseHandle(_open_connection(path, steps), ())
         except sqlite3.DatabaseError as error:
             if not is_damage(error):
                 raise
             aside = _set_aside(path)
-            return Opened(_open(path, steps), (_damage_notice(aside),))
+            return DatabaseHandle(_open_connection(path, steps), (_damage_notice(aside),))
 
 
 @contextmanager
@@ -62,7 +62,7 @@ def suspect_marker(path: Path) -> Path:
     return path.with_name(f"{path.name}.suspect")
 
 
-def _open(path: Path, steps: Sequence[Migration]) -> sqlite3.Connection:
+def _open_connection(path: Path, steps: Sequence[Migration]) -> sqlite3.Connection:
     connection = sqlite3.connect(path, isolation_level=None, timeout=_BUSY_MS / 1000)
     try:
         refuse_newer(connection, steps)
@@ -70,9 +70,9 @@ def _open(path: Path, steps: Sequence[Migration]) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = NORMAL")
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         _look_for_damage(connection, path)
-        migrate(connection, path, steps)
+        apply_migrations(connection, path, steps)
         connection.execute("PRAGMA foreign_keys = ON")
-        _tidy(connection)
+        _tidy_leftovers(connection)
     except BaseException:
         connection.close()
         raise
@@ -92,7 +92,7 @@ def _look_for_damage(connection: sqlite3.Connection, path: Path) -> None:
     marker.unlink(missing_ok=True)
 
 
-def _tidy(connection: sqlite3.Connection) -> None:
+def _tidy_leftovers(connection: sqlite3.Connection) -> None:
     """End what a killed gateway left unfinished, and drop what was deleted long ago."""
     with transaction(connection):
         connection.execute("UPDATE messages SET status = 'interrupted' WHERE status = 'generating'")
@@ -100,7 +100,7 @@ def _tidy(connection: sqlite3.Connection) -> None:
 
 
 def _set_aside(path: Path) -> Path:
-    aside = vacant(path.with_name(f"{path.name}.damaged-{timestamp()}"))
+    aside = free_path(path.with_name(f"{path.name}.damaged-{file_timestamp()}"))
     for suffix in _SIDECARS:
         part = path.with_name(path.name + suffix)
         if part.exists():

@@ -27,37 +27,37 @@ _CHAIN = """
 """
 _LINKS = _CHAIN + "SELECT seq, previous FROM chain ORDER BY depth"  # noqa: S608 -- constant text, as below
 _USE = _CHAIN + "UPDATE responses SET used_at = ? WHERE seq IN (SELECT seq FROM chain)"  # noqa: S608
-_SAID = (
+_CONVERSATION = (
     _CHAIN + "SELECT items.id, items.value FROM chain JOIN response_items items ON items.response = chain.seq"  # noqa: S608
     " ORDER BY chain.depth DESC, items.place"
 )
 
 
-class KeptItem(msgspec.Struct, frozen=True):
+class ResponseRecordItem(msgspec.Struct, frozen=True):
     """One thing that was said, as JSON."""
 
     id: str
     value: str
 
 
-class KeptResponse(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseRecord(msgspec.Struct, frozen=True, kw_only=True):
     """A response as JSON, whose own `output` does not count, with its new input and its output."""
 
     id: str
     previous: str | None
     body: str
-    input: tuple[KeptItem, ...]
-    output: tuple[KeptItem, ...]
+    input: tuple[ResponseRecordItem, ...]
+    output: tuple[ResponseRecordItem, ...]
 
 
-class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseLimits(msgspec.Struct, frozen=True, kw_only=True):
     """What is kept at most: so many, and none that was not used for so many days."""
 
     most: int
     days: int
 
 
-def keep(connection: sqlite3.Connection, response: KeptResponse, bounds: Bounds) -> None:
+def keep_response(connection: sqlite3.Connection, response: ResponseRecord, bounds: ResponseLimits) -> None:
     """Keep a response, and forget what is beyond the bounds."""
     now = time.time()
     items = [*((item, True) for item in response.input), *((item, False) for item in response.output)]
@@ -71,37 +71,37 @@ def keep(connection: sqlite3.Connection, response: KeptResponse, bounds: Bounds)
             "INSERT INTO response_items (response, place, id, is_input, value) VALUES (?, ?, ?, ?, ?)",
             [(row.lastrowid, at, item.id, is_input, item.value) for at, (item, is_input) in enumerate(items)],
         )
-        _forget(connection, bounds, now)
+        _delete_beyond(connection, bounds, now)
 
 
-def read(connection: sqlite3.Connection, response: str) -> KeptResponse:
+def read_response(connection: sqlite3.Connection, response: str) -> ResponseRecord:
     """Return a response. Raises NotFound."""
     row = connection.execute("SELECT seq, previous, body FROM responses WHERE id = ?", (response,)).fetchone()
     if row is None:
-        raise _unknown(response)
-    found = connection.execute(
+        raise _response_not_found(response)
+    item_rows = connection.execute(
         "SELECT id, value, is_input FROM response_items WHERE response = ? ORDER BY place", (row[0],)
     ).fetchall()
-    return KeptResponse(
+    return ResponseRecord(
         id=response,
         previous=row[1],
         body=row[2],
-        input=tuple(KeptItem(item, value) for item, value, is_input in found if is_input),
-        output=tuple(KeptItem(item, value) for item, value, is_input in found if not is_input),
+        input=tuple(ResponseRecordItem(item, value) for item, value, is_input in item_rows if is_input),
+        output=tuple(ResponseRecordItem(item, value) for item, value, is_input in item_rows if not is_input),
     )
 
 
-def conversation(connection: sqlite3.Connection, response: str) -> tuple[KeptItem, ...]:
+def read_conversation(connection: sqlite3.Connection, response: str) -> tuple[ResponseRecordItem, ...]:
     """Return everything said up to and with a response, oldest first. Raises NotFound if any of it was forgotten."""
     with transaction(connection):
         chain = connection.execute(_LINKS, (response,)).fetchall()
         if not chain or chain[-1][1] is not None:
-            raise _unknown(chain[-1][1] if chain else response)
+            raise _response_not_found(chain[-1][1] if chain else response)
         connection.execute(_USE, (response, time.time()))
-        return tuple(KeptItem(item, value) for item, value in connection.execute(_SAID, (response,)))
+        return tuple(ResponseRecordItem(item, value) for item, value in connection.execute(_CONVERSATION, (response,)))
 
 
-def items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, str]:
+def read_items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, str]:
     """Return the items of those ids that are kept; of several the last."""
     rows = connection.execute(
         "SELECT id, value FROM response_items WHERE id IN (SELECT value FROM json_each(?)) ORDER BY response",
@@ -110,20 +110,20 @@ def items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, str]:
     return dict(rows.fetchall())
 
 
-def delete(connection: sqlite3.Connection, response: str) -> None:
+def delete_response(connection: sqlite3.Connection, response: str) -> None:
     """Forget a response. Raises NotFound."""
     with transaction(connection):
         if not connection.execute("DELETE FROM responses WHERE id = ?", (response,)).rowcount:
-            raise _unknown(response)
+            raise _response_not_found(response)
 
 
-def forget(connection: sqlite3.Connection, bounds: Bounds) -> None:
+def forget_responses(connection: sqlite3.Connection, bounds: ResponseLimits) -> None:
     """Forget what is beyond the bounds."""
     with transaction(connection):
-        _forget(connection, bounds, time.time())
+        _delete_beyond(connection, bounds, time.time())
 
 
-def _forget(connection: sqlite3.Connection, bounds: Bounds, now: float) -> None:
+def _delete_beyond(connection: sqlite3.Connection, bounds: ResponseLimits, now: float) -> None:
     connection.execute("DELETE FROM responses WHERE used_at < ?", (now - bounds.days * _DAY_S,))
     connection.execute(
         "DELETE FROM responses WHERE seq IN (SELECT seq FROM (SELECT seq, row_number() OVER last AS place,"
@@ -133,7 +133,7 @@ def _forget(connection: sqlite3.Connection, bounds: Bounds, now: float) -> None:
     )
 
 
-def _unknown(response: str) -> NotFound:
+def _response_not_found(response: str) -> NotFound:
     return NotFound(
         f"There is no stored response {response[:80]!r}.",
         hint="It was deleted, forgotten, or made with `store` off. Send the conversation again.",

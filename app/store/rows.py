@@ -43,7 +43,7 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
     with transaction(connection):
         now = _unused_time(connection)
         chat = new_id()
-        values = (chat, new.title.strip(), new.model, new.system_prompt, _json(new.sampling), None, now, now)
+        values = (chat, new.title.strip(), new.model, new.system_prompt, _encode_json(new.sampling), None, now, now)
         connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 -- constant names
     return read_chat(connection, chat)
 
@@ -52,7 +52,7 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
     """Return a chat that is not deleted, with all its messages or with none. Raises NotFound."""
     row = connection.execute(f"SELECT {_CHAT} FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone()  # noqa: S608 -- constant names
     if row is None:
-        raise _no_chat()
+        raise _chat_not_found()
     return Chat(
         id=row[0],
         title=row[1],
@@ -62,7 +62,7 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         head=row[5],
         created_at=row[6],
         updated_at=row[7],
-        messages=_messages(connection, chat) if with_messages else [],
+        messages=_read_messages(connection, chat) if with_messages else [],
     )
 
 
@@ -76,7 +76,7 @@ def read_path(connection: sqlite3.Connection, chat: str, message: str) -> list[M
     """Return the messages from the root down to `message`, in order. Raises NotFound."""
     read_message(connection, chat, message)
     statement = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE id IN (SELECT id FROM path) ORDER BY seq"  # noqa: S608 -- constant names
-    return [_message(row) for row in connection.execute(statement, (message, chat))]
+    return [_parse_message(row) for row in connection.execute(statement, (message, chat))]
 
 
 def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> Chat:
@@ -85,7 +85,7 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
         _require_chat(connection, chat)
         if patch.head is not None:
             _find_message(connection, chat, patch.head)
-        sampling = None if patch.sampling is None else _json(patch.sampling)
+        sampling = None if patch.sampling is None else _encode_json(patch.sampling)
         title = None if patch.title is None else patch.title.strip()
         connection.execute(
             "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
@@ -118,19 +118,19 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
         _require_chat(connection, chat)
         _check_parent(connection, chat, turn)
         now = _unused_time(connection)
-        asked = turn.parent
+        question_id = turn.parent
         if turn.content is not None:
-            asked = new_id()
-            values = (asked, chat, turn.parent, Role.USER, turn.content, MessageStatus.COMPLETE, "", "", now)
+            question_id = new_id()
+            values = (question_id, chat, turn.parent, Role.USER, turn.content, MessageStatus.COMPLETE, "", "", now)
             connection.execute(_ADD_MESSAGE, values)
         status = MessageStatus.GENERATING
-        values = (answer.id, chat, asked, Role.ASSISTANT, "", status, answer.model, answer.engine, now)
+        values = (answer.id, chat, question_id, Role.ASSISTANT, "", status, answer.model, answer.engine, now)
         connection.execute(_ADD_MESSAGE, values)
         connection.execute(
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
             (answer.id, now, title_from(turn.content or ""), chat),
         )
-    question = None if turn.content is None or asked is None else _find_message(connection, chat, asked)
+    question = None if turn.content is None or question_id is None else _find_message(connection, chat, question_id)
     return Turn(question=question, answer=_find_message(connection, chat, answer.id))
 
 
@@ -145,8 +145,8 @@ def save_text(connection: sqlite3.Connection, message: str, *, content: str, rea
 def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
     """Store the final form of an answer and what it cost. One that is final already stays as it is."""
     with transaction(connection):
-        timings = None if answer.timings is None else _json(answer.timings)
-        changed = connection.execute(
+        timings = None if answer.timings is None else _encode_json(answer.timings)
+        row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
             " error = ? WHERE id = ? AND status = 'generating'",
             (
@@ -154,7 +154,7 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
                 *(answer.error, answer.id),
             ),
         ).rowcount
-        if changed:
+        if row_count:
             now = _unused_time(connection)
             connection.execute("UPDATE chats SET updated_at = ? WHERE id = ?", (now, answer.chat))
             _add_usage(connection, answer, now)
@@ -187,9 +187,9 @@ def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> N
         raise Conflict("That answer is still being written.", hint="Wait for it or stop it, then ask.")
 
 
-def _messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
+def _read_messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
     rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
-    return [_message(row) for row in rows]
+    return [_parse_message(row) for row in rows]
 
 
 def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
@@ -197,15 +197,15 @@ def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Me
     row = connection.execute(statement, (message, chat)).fetchone()
     if row is None:
         raise NotFound("There is no such message in this chat.", code="message_not_found")
-    return _message(row)
+    return _parse_message(row)
 
 
 def _require_chat(connection: sqlite3.Connection, chat: str) -> None:
     if not connection.execute("SELECT 1 FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone():
-        raise _no_chat()
+        raise _chat_not_found()
 
 
-def _no_chat() -> NotFound:
+def _chat_not_found() -> NotFound:
     return NotFound("There is no such chat.", hint="It may have been deleted.", code="chat_not_found")
 
 
@@ -217,11 +217,11 @@ def _unused_time(connection: sqlite3.Connection) -> float:
     return now
 
 
-def _message(row: Sequence[str | float | None]) -> Message:
+def _parse_message(row: Sequence[str | float | None]) -> Message:
     fields: dict[str, object] = dict(zip(_FIELDS, row, strict=True))
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
     return msgspec.convert(fields, Message)
 
 
-def _json(value: msgspec.Struct) -> str:
+def _encode_json(value: msgspec.Struct) -> str:
     return msgspec.json.encode(value).decode()

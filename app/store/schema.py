@@ -25,7 +25,7 @@ class Migration(NamedTuple):
     sql: str
 
 
-def known_migrations(folder: Path = FOLDER) -> list[Migration]:
+def read_migrations(folder: Path = FOLDER) -> list[Migration]:
     """Read the steps in order. Raises Bug when a number is missing or used twice."""
     steps = [Migration(int(file.name[:4]), file.stem, file.read_text("utf-8")) for file in sorted(folder.glob("*.sql"))]
     if [step.number for step in steps] != list(range(1, len(steps) + 1)):
@@ -40,27 +40,27 @@ def version_of(connection: sqlite3.Connection) -> int:
 
 def refuse_newer(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
     """Raise StorageFault for a file that a later version of this program wrote. Writes nothing."""
-    found, known = version_of(connection), len(steps)
-    if found > known:
+    version, newest = version_of(connection), len(steps)
+    if version > newest:
         raise StorageFault(
-            f"Your conversations were saved by a newer version of Roundhouse (format {found}; this one reads {known}).",
+            f"Your conversations were saved by a newer version of Roundhouse (format {version}; this one reads {newest}).",
             hint="Update Roundhouse to open them. Nothing in the file was changed.",
             code="database_newer",
         )
 
 
-def migrate(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:
+def apply_migrations(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:
     """Bring the database at `path` up to the last step. A step that fails leaves the database as it was before it."""
     version = version_of(connection)
     if 0 < version < len(steps):
         keep_copy(connection, path, version)
     for step in steps[version:]:
-        _apply(connection, step)
+        _apply_step(connection, step)
 
 
 def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
     """Copy the open database to a file next to it and drop all but the newest copies."""
-    copy = vacant(path.with_name(f"{path.name}.format-{version}-{timestamp()}"))
+    copy = free_path(path.with_name(f"{path.name}.format-{version}-{file_timestamp()}"))
     try:
         with closing(sqlite3.connect(copy)) as target:
             connection.backup(target)
@@ -73,12 +73,12 @@ def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
     return copy
 
 
-def timestamp() -> str:
+def file_timestamp() -> str:
     """Return the local time as it appears in the names of files set aside."""
     return time.strftime("%Y%m%d-%H%M%S")
 
 
-def vacant(path: Path) -> Path:
+def free_path(path: Path) -> Path:
     """Return `path`, or the first of `path-2`, `path-3`, ... that does not exist."""
     candidate, number = path, 1
     while candidate.exists():
@@ -87,7 +87,7 @@ def vacant(path: Path) -> Path:
     return candidate
 
 
-def _apply(connection: sqlite3.Connection, step: Migration) -> None:
+def _apply_step(connection: sqlite3.Connection, step: Migration) -> None:
     script = f"BEGIN IMMEDIATE;\n{step.sql}\nPRAGMA user_version = {step.number};\nCOMMIT;"
     try:
         connection.executescript(script)

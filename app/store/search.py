@@ -19,7 +19,7 @@ _NO_SPACES = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
+class SearchQuery:
     """`match` is an FTS5 expression, empty if no word is indexed; `parts` are texts that must occur as they stand."""
 
     match: str
@@ -31,14 +31,14 @@ class Query:
         return ["%" + _WILDCARD.sub(r"\\\g<0>", part) + "%" for part in self.parts]
 
 
-def parse_query(text: str) -> Query | None:
+def parse_query(text: str) -> SearchQuery | None:
     """Return what to look for, or None when nothing was typed."""
     words = [word[:_MAX_WORD] for word in text.replace("\0", " ").split()][:_MAX_WORDS]
     if not words:
         return None
     indexed = [word for word in words if _is_indexed(word)]
     quoted = ['"{}"'.format(word.replace('"', '""')) for word in indexed]
-    return Query(
+    return SearchQuery(
         match=" ".join(quoted) + "*" if quoted else "",
         parts=tuple(word for word in words if not _is_indexed(word)),
     )
@@ -46,12 +46,12 @@ def parse_query(text: str) -> Query | None:
 
 def snippet_around(text: str, part: str) -> str:
     """Return the surroundings of the first occurrence of `part`, marked; the start of the text if it is not there."""
-    found = re.search(re.escape(part), text, re.IGNORECASE)
-    if found is None:
+    match = re.search(re.escape(part), text, re.IGNORECASE)
+    if match is None:
         return _one_line(text[: 2 * _CONTEXT])
-    start, end = max(0, found.start() - _CONTEXT), found.end() + _CONTEXT
-    before, after = text[start : found.start()], text[found.end() : end]
-    marked = f"{before}{MARK_START}{found.group()}{MARK_END}{after}"
+    start, end = max(0, match.start() - _CONTEXT), match.end() + _CONTEXT
+    before, after = text[start : match.start()], text[match.end() : end]
+    marked = f"{before}{MARK_START}{match.group()}{MARK_END}{after}"
     return _one_line(("…" if start else "") + marked + ("…" if end < len(text) else ""))
 
 

@@ -6,7 +6,7 @@ UNTITLED = "New chat"
 
 def title_from(question: str) -> str:
     """Return the first line with something on it, cut at a word boundary to 60 characters."""
-    line = next((line for line in map(_tidied, question.splitlines()) if line), UNTITLED)
+    line = next((line for line in map(_tidy_line, question.splitlines()) if line), UNTITLED)
     if len(line) <= MAX_TITLE:
         return line
     room = MAX_TITLE - 1  # for the ellipsis
@@ -14,5 +14,5 @@ def title_from(question: str) -> str:
     return line[: cut if cut > 0 else room].rstrip(" ,;:.-") + "…"
 
 
-def _tidied(line: str) -> str:
+def _tidy_line(line: str) -> str:
     return " ".join(line.split()).strip("# ")

@@ -17,7 +17,7 @@ _FAILED = "('failed', 'engine_failed', 'refused', 'bug')"
 """`Outcome` and `MessageStatus` values that are failures; a reader who stopped reading is none."""
 
 
-class Used(msgspec.Struct, frozen=True, kw_only=True):
+class UsageEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One request that ended. `status` is how, `seconds` how long it took; tokens as far as the engine told them."""
 
     at: float
@@ -32,17 +32,17 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-def add(connection: sqlite3.Connection, used: Sequence[Used]) -> None:
+def add_entries(connection: sqlite3.Connection, entries: Sequence[UsageEntry]) -> None:
     """Keep what these requests used."""
     with transaction(connection):
         connection.executemany(
             "INSERT INTO usage (at, client, route, model, engine, status, prompt_tokens, cached_tokens,"
             " completion_tokens, seconds) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [msgspec.structs.astuple(one) for one in used],
+            [msgspec.structs.astuple(entry) for entry in entries],
         )
 
 
-def since(connection: sqlite3.Connection, at: float) -> list[UsageRow]:
+def usage_since(connection: sqlite3.Connection, at: float) -> list[UsageRow]:
     """Return what was used since `at` (Unix seconds) by client and model, most tokens first."""
     rows = connection.execute(
         f"SELECT client, model, count(*), sum(status IN {_FAILED}), total(prompt_tokens), total(cached_tokens),"  # noqa: S608 -- constant names

@@ -14,7 +14,7 @@ class Alarm:
         self.due: float | None = None
         """When it rings; None while it is not set."""
 
-    def set(self, due: float | None) -> None:
+    def set_due(self, due: float | None) -> None:
         """Have it ring then instead, or not at all."""
         if due == self.due:
             return
@@ -22,14 +22,14 @@ class Alarm:
             self._timer.cancel()
         self.due, self._timer = due, None
         if due is not None:
-            self._wind(due)
+            self._arm_timer(due)
 
-    def _wind(self, due: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._look, due)
+    def _arm_timer(self, due: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(max(0.0, due - time.monotonic()), self._check_due, due)
 
-    def _look(self, due: float) -> None:
+    def _check_due(self, due: float) -> None:
         if time.monotonic() < due:  # timers may be early by what their clock does not count
-            self._wind(due)
+            self._arm_timer(due)
             return
         self.due = self._timer = None
         self._ring()

@@ -20,9 +20,9 @@ class Announcer:
         """Call `say` now, or soon. What is said is what is true when it is said."""
         wait_s = self._said_at + INTERVAL_S - time.monotonic()
         if at_once or wait_s <= 0:
-            self._now()
+            self._say_now()
         elif self._due is None:
-            self._due = self._loop.call_later(wait_s, self._now)
+            self._due = self._loop.call_later(wait_s, self._say_now)
 
     def close(self) -> None:
         """Say nothing more."""
@@ -30,7 +30,7 @@ class Announcer:
             self._due.cancel()
             self._due = None
 
-    def _now(self) -> None:
+    def _say_now(self) -> None:
         self.close()
         self._said_at = time.monotonic()
         self._say()

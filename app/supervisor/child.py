@@ -14,7 +14,7 @@ from typing import IO
 
 import msgspec
 
-from app.supervisor.logs import EngineLog, Lines, Redactor
+from app.supervisor.logs import EngineLog, LineSplitter, LogRedactor
 from engines.api import LogEvent, ProcessSpec, SoftStop
 
 if sys.platform == "win32":
@@ -22,7 +22,7 @@ if sys.platform == "win32":
 else:
     from app.supervisor.posix import Group, kill_leader_group
 
-__all__ = ["Child", "Heard", "Ways", "kill_leader_group"]
+__all__ = ["ChildHandlers", "ChildOutput", "EngineProcess", "kill_leader_group"]
 
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 2.0
@@ -34,7 +34,7 @@ _HAND_OVER_S = 1.0
 """How long a flood waits for the event loop before it goes on reading regardless."""
 
 
-class Heard(msgspec.Struct, frozen=True, kw_only=True):
+class ChildOutput(msgspec.Struct, frozen=True, kw_only=True):
     """Lines from one pipe, and what they mean to the engine's adapter. `at` is Unix seconds."""
 
     stream: str
@@ -43,92 +43,94 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     at: float
 
 
-class Ways(msgspec.Struct, frozen=True, kw_only=True):
+class ChildHandlers(msgspec.Struct, frozen=True, kw_only=True):
     """What happens to what a child says. `read_log` and `redactor` run in its threads, the other two in the loop."""
 
     log: EngineLog
-    redactor: Redactor
+    redactor: LogRedactor
     read_log: Callable[[str], Sequence[LogEvent]]
-    hear: Callable[[Heard], None]
-    ended: Callable[["Child", int], None]
+    hear: Callable[[ChildOutput], None]
+    ended: Callable[["EngineProcess", int], None]
 
 
-class Child:
+class EngineProcess:
     """A started process. Make it in the event loop's thread; raises OSError when it cannot be started."""
 
-    def __init__(self, spec: ProcessSpec, *, env: Mapping[str, str], cwd: Path, prefix: str, ways: Ways) -> None:
+    def __init__(
+        self, spec: ProcessSpec, *, env: Mapping[str, str], cwd: Path, prefix: str, handlers: ChildHandlers
+    ) -> None:
         self.role = spec.role
         self._group = Group(spec.argv, env=env, cwd=cwd, has_lifeline=spec.stdin_lifeline)
         self._loop = asyncio.get_running_loop()
         self._prefix = prefix
-        self._ways = ways
+        self._handlers = handlers
         self._reading_since: dict[str, float] = {}
         """By pipe that is waited for: since when, in monotonic seconds."""
         pipes = self._group.pipes
-        self._readers = {stream: self._thread(self._drain, stream, pipe) for stream, pipe in pipes.items()}
-        self._thread(self._wait)
+        self._readers = {stream: self._start_thread(self._drain_pipe, stream, pipe) for stream, pipe in pipes.items()}
+        self._start_thread(self._wait_for_end)
 
     @property
     def pid(self) -> int:
         """The process id."""
         return self._group.pid
 
-    def ask(self, how: SoftStop) -> None:
+    def ask_to_end(self, how: SoftStop) -> None:
         """Ask it to end in its own time."""
-        self._group.ask(how)
+        self._group.ask_to_end(how)
 
     def kill(self) -> None:
         """Kill it and all it started; harmless when it has ended."""
         self._group.kill()
 
-    def _thread(self, target: Callable[..., None], *arguments: object) -> threading.Thread:
+    def _start_thread(self, target: Callable[..., None], *arguments: object) -> threading.Thread:
         thread = threading.Thread(target=target, args=arguments, daemon=True, name=f"engine-{self.role}")
         thread.start()
         return thread
 
-    def _drain(self, stream: str, pipe: IO[bytes]) -> None:
-        lines = Lines()
+    def _drain_pipe(self, stream: str, pipe: IO[bytes]) -> None:
+        lines = LineSplitter()
         with pipe:
-            while data := self._read(stream, pipe):
-                self._pass_on(stream, lines.feed(data))
-        self._pass_on(stream, lines.end())
+            while data := self._read_chunk(stream, pipe):
+                self._publish_lines(stream, lines.feed_bytes(data))
+        self._publish_lines(stream, lines.flush_rest())
 
-    def _read(self, stream: str, pipe: IO[bytes]) -> bytes:
+    def _read_chunk(self, stream: str, pipe: IO[bytes]) -> bytes:
         self._reading_since[stream] = time.monotonic()
         try:
             return pipe.read(_CHUNK)
         finally:
             del self._reading_since[stream]
 
-    def _pass_on(self, stream: str, raw: Sequence[str]) -> None:
+    def _publish_lines(self, stream: str, raw: Sequence[str]) -> None:
         if not raw:
             return
-        clean = [self._ways.redactor.clean(line) for line in raw]
-        events = [event for line in clean for event in self._ways.read_log(line)]
+        clean = [self._handlers.redactor.redact_text(line) for line in raw]
+        events = [event for line in clean for event in self._handlers.read_log(line)]
         lines = [self._prefix + line for line in clean]
-        self._ways.log.file(lines)
-        heard = Heard(stream=stream, lines=lines, events=events, at=time.time())
-        taken = threading.Event()
-        self._in_loop(self._ways.hear, heard)
-        if self._in_loop(taken.set):
-            taken.wait(_HAND_OVER_S)
+        self._handlers.log.append_to_file(lines)
+        output = ChildOutput(stream=stream, lines=lines, events=events, at=time.time())
+        delivery = threading.Event()
+        self._call_in_loop(self._handlers.hear, output)
+        if self._call_in_loop(delivery.set):
+            delivery.wait(_HAND_OVER_S)
 
-    def _wait(self) -> None:
+    def _wait_for_end(self) -> None:
         code = self._group.wait()
         ended = time.monotonic()
         for stream, reader in self._readers.items():
-            while reader.is_alive() and not self._has_said_all(stream, ended):
+            while reader.is_alive() and not self._is_silent(stream, ended):
                 reader.join(_LOOKS_EVERY_S)
-        self._group.let_go()
-        self._in_loop(self._ways.ended, self, code)
+        self._group.close_stdin()
+        self._call_in_loop(self._handlers.ended, self, code)
 
-    def _has_said_all(self, stream: str, ended: float) -> bool:
+    def _is_silent(self, stream: str, ended: float) -> bool:
         """Tell whether nothing more is to be expected. What was read and waits to be passed on is."""
         now = time.monotonic()
         silent_since = max(ended, self._reading_since.get(stream, now))
         return now - silent_since > _LAST_WORDS_S or now - ended > _MOST_WORDS_S
 
-    def _in_loop(self, call: Callable[..., None], *arguments: object) -> bool:
+    def _call_in_loop(self, call: Callable[..., None], *arguments: object) -> bool:
         try:
             self._loop.call_soon_threadsafe(call, *arguments)
         except RuntimeError:  # the loop is closed: nobody is left to tell

@@ -13,8 +13,8 @@ from typing import NamedTuple, TypeVar
 from urllib.parse import SplitResult
 
 from app.core.addresses import is_forbidden
-from app.core.connections import Purpose, Why
-from app.network.door import door, is_here
+from app.core.connections import ConnectionReason, Purpose
+from app.network.door import egress_gate, is_this_computer
 
 P = TypeVar("P", bound=asyncio.Protocol)
 
@@ -25,7 +25,7 @@ class ForbiddenAddress(OSError):
     """The address is one that is never called (`core.addresses`)."""
 
 
-class Host(NamedTuple):
+class DialTarget(NamedTuple):
     """Where to connect to."""
 
     name: str
@@ -33,52 +33,54 @@ class Host(NamedTuple):
     is_tls: bool
 
     @classmethod
-    def of(cls, url: SplitResult) -> "Host":
+    def from_url(cls, url: SplitResult) -> "DialTarget":
         """Return the host of a URL."""
         return cls(url.hostname or "", url.port or _PORTS.get(url.scheme, 80), url.scheme == "https")
 
     @property
     def is_here(self) -> bool:
         """Whether it is this computer."""
-        return is_here(self.name)
+        return is_this_computer(self.name)
 
 
-async def dial(host: Host, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
+async def dial_host(host: DialTarget, protocol: Callable[[], P]) -> tuple[asyncio.Transport, P]:
     """Open a connection. Raises OSError, ssl.SSLError and ForbiddenAddress among them, or Offline."""
-    call = door.call(host.name, host.port, Purpose(why=Why.ATTACHED))
+    call = egress_gate.note_call(host.name, host.port, Purpose(why=ConnectionReason.ATTACHED))
     try:
-        trusted = await asyncio.to_thread(_trusted) if host.is_tls else None
-        addresses, loop = await _allowed(host), asyncio.get_running_loop()
+        context = await asyncio.to_thread(_trust_context) if host.is_tls else None
+        addresses, loop = await _resolve_allowed(host), asyncio.get_running_loop()
         server = host.name if host.is_tls else None
         for address in addresses[:-1]:
             with contextlib.suppress(OSError):  # another address of the same name may answer
-                return await loop.create_connection(protocol, address, host.port, ssl=trusted, server_hostname=server)
-        return await loop.create_connection(protocol, addresses[-1], host.port, ssl=trusted, server_hostname=server)
+                return await loop.create_connection(protocol, address, host.port, ssl=context, server_hostname=server)
+        return await loop.create_connection(protocol, addresses[-1], host.port, ssl=context, server_hostname=server)
     except OSError:
-        call.failed()
+        call.note_failure()
         raise
 
 
-async def connected(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Open a connection to the host of a URL, for who reads it in a task. Raises as `dial` does."""
+async def open_streams(where: SplitResult) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Open a connection to the host of a URL, for who reads it in a task. Raises as `dial_host` does."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
-    transport, protocol = await dial(Host.of(where), lambda: asyncio.StreamReaderProtocol(reader, loop=loop))
+    transport, protocol = await dial_host(
+        DialTarget.from_url(where), lambda: asyncio.StreamReaderProtocol(reader, loop=loop)
+    )
     return reader, asyncio.StreamWriter(transport, protocol, reader, loop)
 
 
-async def _allowed(host: Host) -> list[str]:
+async def _resolve_allowed(host: DialTarget) -> list[str]:
     """Return the addresses of a host. Raises ForbiddenAddress if any of them is never called."""
     if host.name == "127.0.0.1":  # as with every engine of ours
         return [host.name]
-    found = await asyncio.get_running_loop().getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
-    addresses = list(dict.fromkeys(str(info[4][0]) for info in found))
+    infos = await asyncio.get_running_loop().getaddrinfo(host.name, host.port, type=socket.SOCK_STREAM)
+    addresses = list(dict.fromkeys(str(info[4][0]) for info in infos))
     if any(map(is_forbidden, addresses)):
         raise ForbiddenAddress(f"{host.name} is an address that is never contacted")
     return addresses
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _trust_context() -> ssl.SSLContext:
     """Return the certificates this computer trusts. Reads files."""
     return ssl.create_default_context()

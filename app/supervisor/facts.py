@@ -9,13 +9,13 @@ from urllib.parse import urlsplit
 from engines.api import (
     BufferAllocated,
     ContextSet,
+    EngineInstallation,
     Exit,
-    Installation,
     LaunchOptions,
     LaunchPlan,
-    Listening,
+    LoadProgress,
     LogEvent,
-    Progress,
+    PortOpened,
     Suspicion,
 )
 
@@ -28,7 +28,7 @@ LAST_LINES = 300
 
 
 @dataclass(slots=True)
-class Facts:
+class RunFacts:
     """One run. Changed by the run only; times in Unix seconds unless they end in `_s`."""
 
     version: str = ""
@@ -59,48 +59,48 @@ class Facts:
     lines: int = 0
     tail: deque[str] = field(default_factory=lambda: deque(maxlen=TAIL_LINES))
 
-    def take_plan(self, plan: LaunchPlan, found: Installation) -> None:
+    def take_plan(self, plan: LaunchPlan, installation: EngineInstallation) -> None:
         """Note what is known before anything runs."""
-        self.version, self.backend = found.version, found.backend
+        self.version, self.backend = installation.version, installation.backend
         self.base_url, self.served_name = plan.base_url, plan.served_name
         self.context, self.slots = plan.context, plan.slots
-        self.left_out = tuple(each.sentence for each in plan.left_out)
+        self.left_out = tuple(omission.sentence for omission in plan.left_out)
 
-    def became_ready(self, begun_s: float, now_s: float) -> None:
+    def mark_ready(self, begun_s: float, now_s: float) -> None:
         """Note that loading is over: what went wrong until here ended nothing."""
         self.suspicions.clear()
         self.loaded_at, self.ready_at_s, self.load_s = time.time(), now_s, now_s - begun_s
         self.progress, self.stage = None, ""
 
-    def hear(self, lines: Sequence[str]) -> None:
+    def add_lines(self, lines: Sequence[str]) -> None:
         """Take in what it wrote."""
         self.tail.extend(lines)
         self.lines += len(lines)
 
-    def note(self, event: LogEvent) -> None:
+    def apply_event(self, event: LogEvent) -> None:
         """Take in what a log line meant."""
         match event:
-            case Progress(stage=stage, fraction=fraction):
+            case LoadProgress(stage=stage, fraction=fraction):
                 self.stage, self.progress = stage, fraction
-            case Listening(port=port):
+            case PortOpened(port=port):
                 self.base_url = _with_port(self.base_url, port)
             case BufferAllocated(purpose=purpose, size_bytes=size):
                 self.buffers[purpose] = self.buffers.get(purpose, 0) + size
             case ContextSet(tokens=tokens, slots=slots):
                 self.context, self.slots = tokens, slots or self.slots
             case Suspicion():
-                self._suspect(event)
+                self._add_suspicion(event)
             case _:
                 pass
 
-    def _suspect(self, suspicion: Suspicion) -> None:
+    def _add_suspicion(self, suspicion: Suspicion) -> None:
         """Keep the first while it loads, for what follows are consequences; the latest once it serves."""
         if suspicion.survived and suspicion.survived not in self.left_out:
             self.left_out += (suspicion.survived,)
         if self.ready_at_s is not None or len(self.suspicions) < SUSPICIONS:
             self.suspicions.append((self.lines, suspicion))
 
-    def end(self, options: LaunchOptions) -> Exit:
+    def build_exit(self, options: LaunchOptions) -> Exit:
         """Return how it ended, for the adapter to name the cause. `options` are those it ran with."""
         since = 0 if self.ready_at_s is None else self.lines - LAST_LINES
         return Exit(

@@ -7,9 +7,9 @@ import msgspec
 from app.core import words
 from app.core.engines import FailureReport
 from app.core.errors import EngineFailed, Overloaded, RoundhouseError, Unavailable
-from app.supervisor.messages import Reason
+from app.supervisor.messages import TurnAwayReason
 from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S
-from app.supervisor.scheduling import PLACES, SYSTEM, Refuse
+from app.supervisor.scheduling import PLACES, SYSTEM, RefuseLoad
 from engines.api import Failure, FailureKind
 
 _IN_DETAIL = 8
@@ -17,7 +17,7 @@ _IN_DETAIL = 8
 _ASK_FOR_REPORT = "Please report this with the log."
 
 
-class Unstartable(Exception):
+class StartFailed(Exception):
     """No process could be started."""
 
     def __init__(self, failure: Failure) -> None:
@@ -46,7 +46,7 @@ MISTAKE = Failure(
 )
 
 
-def stalled(stall_s: float) -> Failure:
+def stall_failure(stall_s: float) -> Failure:
     """Name a load that went quiet."""
     return Failure(
         kind=FailureKind.STALLED,
@@ -55,14 +55,16 @@ def stalled(stall_s: float) -> Failure:
     )
 
 
-def given_up(failure: Failure, model: str) -> Failure:
+def give_up_failure(failure: Failure, model: str) -> Failure:
     """Say of an engine that ended again and again that it is left alone now, and how to go on."""
-    tried = f"It ended {MAX_RESTARTS + 1} times within {RESTART_WINDOW_S / 60:g} minutes, and is not restarted for now"
-    hint = f"{failure.hint} {tried}: `roundhouse load {model}` starts it again.".strip()
+    attempts_note = (
+        f"It ended {MAX_RESTARTS + 1} times within {RESTART_WINDOW_S / 60:g} minutes, and is not restarted for now"
+    )
+    hint = f"{failure.hint} {attempts_note}: `roundhouse load {model}` starts it again.".strip()
     return msgspec.structs.replace(failure, hint=hint)
 
 
-def no_such_engine(engine: str) -> Failure:
+def unknown_engine_failure(engine: str) -> Failure:
     """Name an engine this build does not know."""
     return Failure(
         kind=FailureKind.NOT_INSTALLED,
@@ -71,12 +73,12 @@ def no_such_engine(engine: str) -> Failure:
     )
 
 
-def bad_options(sentence: str) -> Failure:
+def options_failure(sentence: str) -> Failure:
     """Pass on what an adapter says about options it cannot honour."""
     return Failure(kind=FailureKind.BAD_FLAG, sentence=sentence, hint="Load the model with other options.")
 
 
-def not_started(program: str, error: OSError) -> Failure:
+def start_failure(program: str, error: OSError) -> Failure:
     """Name a program that the operating system would not start."""
     if isinstance(error, FileNotFoundError):
         return Failure(
@@ -91,7 +93,7 @@ def not_started(program: str, error: OSError) -> Failure:
     )
 
 
-def not_prepared(error: OSError) -> Failure:
+def prepare_failure(error: OSError) -> Failure:
     """Name a launch whose private files or record the disk would not take."""
     return Failure(
         kind=FailureKind.UNKNOWN,
@@ -100,20 +102,18 @@ def not_prepared(error: OSError) -> Failure:
     )
 
 
-def no_room(refused: Refuse) -> Failure:
+def room_failure(refusal: RefuseLoad) -> Failure:
     """Name a load that would not fit even if everything went that may go."""
-    model, pinned = refused.model, ", ".join(refused.pinned)
+    model, pinned = refusal.model, ", ".join(refusal.pinned)
     hint = f"Unpin or unload {pinned}." if pinned else "Choose a smaller model, or a smaller quantisation of this one."
-    if refused.pool == PLACES:
+    if refusal.pool == PLACES:
         sentence = f"{model} cannot be loaded: as many models as allowed at once are pinned ({pinned})."
     else:
-        beside = f" beside {pinned}, which {'are' if len(refused.pinned) > 1 else 'is'} pinned" if pinned else ""
-        takes = "an unknown amount of" if refused.needed is None else f"about {words.size(refused.needed)} of"
-        where = "memory" if refused.pool == SYSTEM else f"memory on {refused.pool}"
-        sentence = (
-            f"{model} takes {takes} {where}, and at most {words.size(refused.available)} can be made available{beside}."
-        )
-    kind = FailureKind.OUT_OF_MEMORY if refused.pool in {SYSTEM, PLACES} else FailureKind.OUT_OF_GPU_MEMORY
+        beside = f" beside {pinned}, which {'are' if len(refusal.pinned) > 1 else 'is'} pinned" if pinned else ""
+        takes = "an unknown amount of" if refusal.needed is None else f"about {words.format_bytes(refusal.needed)} of"
+        where = "memory" if refusal.pool == SYSTEM else f"memory on {refusal.pool}"
+        sentence = f"{model} takes {takes} {where}, and at most {words.format_bytes(refusal.available)} can be made available{beside}."
+    kind = FailureKind.OUT_OF_MEMORY if refusal.pool in {SYSTEM, PLACES} else FailureKind.OUT_OF_GPU_MEMORY
     return Failure(kind=kind, sentence=sentence, hint=hint)
 
 
@@ -124,29 +124,29 @@ def as_error(report: FailureReport) -> EngineFailed:
     )
 
 
-def was_stopped(model: str) -> EngineFailed:
+def engine_stop_error(model: str) -> EngineFailed:
     """Return the error of an answer whose engine somebody stopped."""
     return EngineFailed(
         f"{model} was stopped while it answered.", hint="Send the request again to load it.", code="engine_stopped"
     )
 
 
-def turned_away(model: str, reason: Reason, *, retry_s: float = 0.0) -> RoundhouseError:
+def turn_away_error(model: str, reason: TurnAwayReason, *, retry_s: float = 0.0) -> RoundhouseError:
     """Return the error a caller gets when its load was called off, or too many wait."""
     match reason:
-        case Reason.FULL:
+        case TurnAwayReason.FULL:
             return Overloaded(
                 f"Server busy: too many requests are waiting for {model}.",
                 hint=f"Try again in {math.ceil(retry_s)} seconds, or raise the setting gateway.queue_limit.",
                 retry_s=retry_s,
             )
-        case Reason.UNLOADED:
+        case TurnAwayReason.UNLOADED:
             sentence, hint = f"{model} was unloaded before it was ready.", "Send the request again to load it."
-        case Reason.REPLACED:
+        case TurnAwayReason.REPLACED:
             sentence, hint = f"{model} is being reloaded with other options.", "Try again in a moment."
-        case Reason.PAUSED:
+        case TurnAwayReason.PAUSED:
             sentence = f"Roundhouse is paused, so {model} is not loaded."
             hint = "Resume in the window or with `roundhouse resume`, then try again."
-        case Reason.CLOSING:
+        case TurnAwayReason.CLOSING:
             sentence, hint = "Roundhouse is shutting down.", "Start it again to continue."
     return Unavailable(sentence, hint=hint, code=reason.value)

@@ -13,7 +13,7 @@ CLIENT: ContextVar[str] = ContextVar("client", default="")
 """For whom the present task asks; set where a request comes in, so that nobody need hand it through."""
 
 
-class Reachable(msgspec.Struct, frozen=True, kw_only=True):
+class ReadyEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where a ready engine is, for a look at it that uses nothing and keeps nothing loaded."""
 
     model: str
@@ -56,7 +56,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
         """Leave out the key: what is shown may be logged."""
         return f"Lease({self.served_name!r} at {self.base_url}, run {self.run})"
 
-    async def verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
+    async def wait_for_verdict(self, *, timeout_s: float = 3.0) -> EngineFailed | None:
         """Say why the engine ended, once a connection to it broke; None when it seems to be alive.
 
         Waits a little: a socket breaks before the process has been seen to end and its last words have been read. An

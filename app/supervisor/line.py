@@ -1,12 +1,12 @@
 """Who waits for a slot of a ready engine: each client has its turn, however many requests it sends. Pure.
 
-`Pace` measures how fast the line moves, so that whoever finds it full can be told when to come back.
+`WaitEstimate` measures how fast the line moves, so that whoever finds it full can be told when to come back.
 """
 
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator
 
-from app.supervisor.messages import Ask
+from app.supervisor.messages import ReadyRequest
 
 _NEWEST = 0.3
 """Weight of the newest gap: a few answers tell, and one long one does not frighten everybody away."""
@@ -17,28 +17,28 @@ LONGEST_S = 60.0
 """SDKs of OpenAI and Anthropic heed no longer time than this."""
 
 
-class Line:
+class SlotQueue:
     """Asks by client. Whoever was served goes behind the others; its own asks stay in their order."""
 
     def __init__(self) -> None:
-        self._asks: OrderedDict[str, deque[Ask]] = OrderedDict()
+        self._asks: OrderedDict[str, deque[ReadyRequest]] = OrderedDict()
         self._count = 0
 
     def __len__(self) -> int:
         """Return how many wait."""
         return self._count
 
-    def __iter__(self) -> Iterator[Ask]:
+    def __iter__(self) -> Iterator[ReadyRequest]:
         """Yield everybody, by client."""
         for asks in self._asks.values():
             yield from asks
 
-    def add(self, ask: Ask) -> None:
+    def append_ask(self, ask: ReadyRequest) -> None:
         """Put somebody at the end of its client's own line."""
         self._asks.setdefault(ask.client, deque()).append(ask)
         self._count += 1
 
-    def take(self) -> Ask:
+    def take_next(self) -> ReadyRequest:
         """Return who is next. Raises KeyError for an empty line."""
         client, asks = self._asks.popitem(last=False)
         ask = asks.popleft()
@@ -47,53 +47,53 @@ class Line:
         self._count -= 1
         return ask
 
-    def remove(self, ticket: int) -> None:
+    def remove_ticket(self, ticket: int) -> None:
         """Let somebody go who no longer waits."""
         for client, asks in self._asks.items():
-            kept = deque(ask for ask in asks if ask.ticket != ticket)
-            if len(kept) < len(asks):
-                self._asks[client] = kept
-                self._count -= len(asks) - len(kept)
+            remaining = deque(ask for ask in asks if ask.ticket != ticket)
+            if len(remaining) < len(asks):
+                self._asks[client] = remaining
+                self._count -= len(asks) - len(remaining)
                 break
         else:
             return
         if not self._asks[client]:
             del self._asks[client]
 
-    def empty(self) -> list[Ask]:
+    def drain_all(self) -> list[ReadyRequest]:
         """Return everybody in the order they would have been served, and forget them."""
-        return [self.take() for _ in range(self._count)]
+        return [self.take_next() for _ in range(self._count)]
 
 
-def in_turns(asks: Iterable[Ask]) -> list[Ask]:
+def order_by_turns(asks: Iterable[ReadyRequest]) -> list[ReadyRequest]:
     """Return asks in the order in which a line would serve them."""
-    line = Line()
+    queue = SlotQueue()
     for ask in asks:
-        line.add(ask)
-    return line.empty()
+        queue.append_ask(ask)
+    return queue.drain_all()
 
 
-class Pace:
+class WaitEstimate:
     """How long it takes until the next slot is free, and until the model is loaded, as seen so far. In seconds."""
 
     def __init__(self) -> None:
         self._gap_s: float | None = None
-        self._moved_at: float | None = None
+        self._served_at: float | None = None
         self.load_s: float | None = None
 
-    def moved(self, now: float) -> None:
+    def note_served(self, now: float) -> None:
         """Note that somebody was served from the line."""
-        if self._moved_at is not None:
-            gap = now - self._moved_at
+        if self._served_at is not None:
+            gap = now - self._served_at
             self._gap_s = gap if self._gap_s is None else _NEWEST * gap + (1 - _NEWEST) * self._gap_s
-        self._moved_at = now
+        self._served_at = now
 
-    def paused(self) -> None:
+    def note_idle(self) -> None:
         """Note that nobody waits any more: the time until somebody does is no gap."""
-        self._moved_at = None
+        self._served_at = None
 
     def retry_s(self, waiting: int, *, loading_s: float | None = None) -> float:
         """Return when to try again with so many waiting; `loading_s`: it has been loading for so long."""
         left = 0.0 if loading_s is None else max(0.0, (self.load_s or _UNKNOWN_S) - loading_s)
-        served = _UNKNOWN_S if self._gap_s is None else self._gap_s * waiting
-        return min(LONGEST_S, max(SHORTEST_S, left + served))
+        queue_s = _UNKNOWN_S if self._gap_s is None else self._gap_s * waiting
+        return min(LONGEST_S, max(SHORTEST_S, left + queue_s))

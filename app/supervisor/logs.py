@@ -29,42 +29,42 @@ _ENDS = re.compile(r"\r\n|\n|\r")
 """A progress bar redraws its line with a bare carriage return."""
 
 
-class Lines:
+class LineSplitter:
     """Bytes in, whole lines out, whatever the cuts between writes; an emoji cut in two comes out whole."""
 
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._rest = ""
 
-    def feed(self, data: bytes) -> list[str]:
+    def feed_bytes(self, data: bytes) -> list[str]:
         """Return the lines that `data` completes. A bare carriage return at its end waits for its line feed."""
         text = self._rest + self._decoder.decode(data)
-        held = text.endswith("\r")
-        *whole, rest = _ENDS.split(text[:-1] if held else text)
-        self._rest = rest + "\r" if held else rest
-        lines = [piece for line in whole for piece in _cut(line)]
+        ends_in_return = text.endswith("\r")
+        *whole, rest = _ENDS.split(text[:-1] if ends_in_return else text)
+        self._rest = rest + "\r" if ends_in_return else rest
+        lines = [piece for line in whole for piece in _cut_line(line)]
         while len(self._rest) > LINE_CHARACTERS:
             lines.append(self._rest[:LINE_CHARACTERS])
             self._rest = self._rest[LINE_CHARACTERS:]
         return [line for line in lines if line]
 
-    def end(self) -> list[str]:
+    def flush_rest(self) -> list[str]:
         """Return what was left without an end of line."""
         text, self._rest = self._rest + self._decoder.decode(b"", final=True), ""
-        return [piece for line in _ENDS.split(text) for piece in _cut(line) if piece]
+        return [piece for line in _ENDS.split(text) for piece in _cut_line(line) if piece]
 
 
-def _cut(line: str) -> list[str]:
+def _cut_line(line: str) -> list[str]:
     return [line[at : at + LINE_CHARACTERS] for at in range(0, len(line), LINE_CHARACTERS)]
 
 
-class Redactor:
+class LogRedactor:
     """Take secrets out of text."""
 
     def __init__(self, secrets: Sequence[str]) -> None:
         self._longest_first = sorted(filter(None, secrets), key=len, reverse=True)
 
-    def clean(self, text: str) -> str:
+    def redact_text(self, text: str) -> str:
         """Return `text` with every secret as `***`."""
         for secret in self._longest_first:
             text = text.replace(secret, "***")
@@ -87,17 +87,17 @@ class EngineLog:
     """The log of one model's engine, across its runs."""
 
     def __init__(self, model: str, folder: Path, publish: Callable[[LogLine], None]) -> None:
-        self.path = folder / f"engine-{slug(model)}.log"
+        self.path = folder / f"engine-{file_slug(model)}.log"
         self._ring: deque[LogLine] = deque(maxlen=RING_LINES)
         self._publish = publish
         self._model = model
         self._file: LossyFile | None = None
         self._lock = threading.Lock()
         self._second = 0
-        self._said = 0
-        self._unsaid = 0
+        self._published = 0
+        self._suppressed = 0
 
-    def file(self, lines: Sequence[str]) -> None:
+    def append_to_file(self, lines: Sequence[str]) -> None:
         """Append to the file; safe from any thread. A secret must have been taken out before."""
         record = logging.makeLogRecord({"msg": "\n".join(lines)})
         with self._lock:
@@ -109,31 +109,31 @@ class EngineLog:
                 )
             self._file.handle(record)
 
-    def add(self, stream: str, lines: Sequence[str], at: float) -> None:
+    def add_lines(self, stream: str, lines: Sequence[str], at: float) -> None:
         """Keep lines in memory and tell subscribers, in the event loop. `at` is Unix seconds."""
         for text in lines:
             line = LogLine(model=self._model, stream=stream, text=text, at=at)
             self._ring.append(line)
-            self._tell(line)
+            self._publish_line(line)
 
-    def _tell(self, line: LogLine) -> None:
+    def _publish_line(self, line: LogLine) -> None:
         if int(line.at) != self._second:
-            self._second, self._said = int(line.at), 0
+            self._second, self._published = int(line.at), 0
             self._admit_gap(line)
-        if self._said < LINES_PER_SECOND:
-            self._said += 1
+        if self._published < LINES_PER_SECOND:
+            self._published += 1
             self._publish(line)
         else:
-            self._unsaid += 1
+            self._suppressed += 1
 
     def _admit_gap(self, line: LogLine) -> None:
-        if not self._unsaid:
+        if not self._suppressed:
             return
-        text = f"[{self._unsaid} lines are not shown here; {self.path} has them]"
-        self._unsaid = 0
+        text = f"[{self._suppressed} lines are not shown here; {self.path} has them]"
+        self._suppressed = 0
         self._publish(LogLine(model=self._model, stream=line.stream, text=text, at=line.at))
 
-    def tail(self, count: int) -> list[LogLine]:
+    def tail_lines(self, count: int) -> list[LogLine]:
         """Return the last lines, oldest first."""
         return list(self._ring)[-count:] if count > 0 else []
 
@@ -145,7 +145,7 @@ class EngineLog:
                 self._file = None
 
 
-def slug(name: str) -> str:
+def file_slug(name: str) -> str:
     """Return a file name for a model's name: readable, and different for different names on every file system."""
     plain = re.sub(r"[^a-z0-9._-]", "_", name.lower())[:60]
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

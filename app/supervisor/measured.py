@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
-from app.supervisor.policy import Needs
-from app.supervisor.scheduling import SYSTEM, Limits, Seat
+from app.supervisor.policy import MemoryNeeds
+from app.supervisor.scheduling import SYSTEM, MemoryLimits, Resident
 
 _SLACK = 256 * 1024 * 1024
 """What other programs take or leave within two seconds without anybody calling it missing."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryReading(msgspec.Struct, frozen=True, kw_only=True):
     """What was free a moment ago, in bytes by pool, and what each engine process (and its children) keeps from it."""
 
     free: Mapping[str, int] = {}
@@ -24,35 +24,35 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Of system memory, by process: what the system would call available again if the process ended."""
 
 
-Gauge = Callable[[Sequence[int]], Awaitable[Reading]]
+Gauge = Callable[[Sequence[int]], Awaitable[MemoryReading]]
 """Reads memory, with the processes named. What cannot be read is left out; it raises nothing."""
 
 
-def corrected(needs: Needs | None, measured: int) -> Mapping[str, int] | None:
-    """Return the bytes by pool once an engine said that it allocated `measured` bytes of buffers."""
+def correct_holdings(needs: MemoryNeeds | None, reported_bytes: int) -> Mapping[str, int] | None:
+    """Return the bytes by pool once an engine said that it allocated `reported_bytes` bytes of buffers."""
     if needs is None:
-        return {SYSTEM: measured}
+        return {SYSTEM: reported_bytes}
     total = sum(needs.pools.values())
-    more = measured - needs.buffers
+    more = reported_bytes - needs.buffers
     if not (needs.buffers and total):
         return needs.pools
     return {pool: max(0, taken + round(more * taken / total)) for pool, taken in needs.pools.items()}
 
 
-def limits_of(reading: Reading, seats: Sequence[Seat], head_room: int) -> Limits:
+def limits_of(reading: MemoryReading, seats: Sequence[Resident], head_room: int) -> MemoryLimits:
     """Return how much all engines may take: what is free, and what those here give back when they go."""
-    pools = {pool: free + _ours(pool, reading, seats) - head_room for pool, free in reading.free.items()}
-    return Limits(pools=pools, head_room=head_room)
+    pools = {pool: free + _engine_holdings(pool, reading, seats) - head_room for pool, free in reading.free.items()}
+    return MemoryLimits(pools=pools, head_room=head_room)
 
 
-def is_back(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
+def is_memory_back(before: Mapping[str, int], now: Mapping[str, int]) -> bool:
     """Tell whether memory that an ended engine held can be used again: the limits are what they were."""
     return all(now.get(pool, limit) >= limit - _SLACK for pool, limit in before.items())
 
 
-def _ours(pool: str, reading: Reading, seats: Sequence[Seat]) -> int:
+def _engine_holdings(pool: str, reading: MemoryReading, seats: Sequence[Resident]) -> int:
     if pool == SYSTEM:
         return sum(reading.private.get(seat.pid, 0) for seat in seats if seat.pid is not None)
     # What a load has taken so far of a GPU nobody tells: until it is ready, nothing is assumed to be its own.
-    settled = (seat for seat in seats if seat.is_idle or seat.is_busy or seat.is_leaving)
-    return sum((seat.holds or {}).get(pool, 0) for seat in settled)
+    residents = (seat for seat in seats if seat.is_idle or seat.is_busy or seat.is_leaving)
+    return sum((seat.holds or {}).get(pool, 0) for seat in residents)

@@ -22,21 +22,21 @@ APPLICABLE = (
 """Those that are options of a load; the others are for people."""
 
 
-class Mended(msgspec.Struct, frozen=True, kw_only=True):
+class AutoRemedy(msgspec.Struct, frozen=True, kw_only=True):
     """The load to try instead, and what was changed and why."""
 
     request: LoadRequest
     applied: AppliedRemedy
 
 
-def mended(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind]) -> Mended | None:
+def apply_auto_remedy(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind]) -> AutoRemedy | None:
     """Return the load with the first remedy that is allowed; None when none is, or none changes anything."""
     for remedy in failure.remedies:
         if remedy.kind not in allowed or not remedy.options:
             continue
         options = msgspec.structs.replace(request.options, **remedy.options)
         if options != request.options:
-            done = f"{failure.sentence} Roundhouse did this: {remedy.label[0].lower()}{remedy.label[1:]}."
-            applied = AppliedRemedy(kind=remedy.kind.value, sentence=done)
-            return Mended(request=msgspec.structs.replace(request, options=options), applied=applied)
+            sentence = f"{failure.sentence} Roundhouse did this: {remedy.label[0].lower()}{remedy.label[1:]}."
+            applied = AppliedRemedy(kind=remedy.kind.value, sentence=sentence)
+            return AutoRemedy(request=msgspec.structs.replace(request, options=options), applied=applied)
     return None

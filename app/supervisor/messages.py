@@ -8,11 +8,11 @@ from enum import StrEnum
 
 import msgspec
 
-from app.supervisor.policy import LoadRequest, Terms
+from app.supervisor.policy import LeaseOptions, LoadRequest
 from engines.api import Failure
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class ReadyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants the model ready.
 
     `explicit`: a person or program said "load it", so exactly these options count and an earlier failure does not.
@@ -27,24 +27,24 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     any_options: bool = False
     holds: bool = False
     fingerprint: tuple[int, ...] = ()
-    terms: Terms = Terms()
+    terms: LeaseOptions = LeaseOptions()
     client: str = ""
 
 
-class Leave(msgspec.Struct, frozen=True, kw_only=True):
+class WithdrawTicket(msgspec.Struct, frozen=True, kw_only=True):
     """A caller no longer waits."""
 
     ticket: int
 
 
-class Release(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseLease(msgspec.Struct, frozen=True, kw_only=True):
     """A lease ended; `slot` as in its grant."""
 
     run: int
     slot: bool = True
 
 
-class How(StrEnum):
+class StopReason(StrEnum):
     """How to stop. None of these is silent about a crash."""
 
     DRAIN = "drain"
@@ -65,10 +65,10 @@ class How(StrEnum):
     """As `NOW`, and never start again."""
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class StopRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Somebody wants the engine gone. `ticket` 0 wants no answer."""
 
-    how: How
+    how: StopReason
     ticket: int = 0
 
 
@@ -91,7 +91,7 @@ class RoomRefused(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True):
+class ProcessesStarted(msgspec.Struct, frozen=True, kw_only=True):
     """The processes exist. Times in seconds, as the engine's adapter wants them."""
 
     run: int
@@ -100,20 +100,20 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float
 
 
-class Alive(msgspec.Struct, frozen=True, kw_only=True):
+class SignOfLife(msgspec.Struct, frozen=True, kw_only=True):
     """A sign of life: a log line, progress, or use of the processor."""
 
     run: int
 
 
-class Ready(msgspec.Struct, frozen=True, kw_only=True):
+class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
     """It was seen to work. `slots`: how many requests it works on at once; None: no bound is known."""
 
     run: int
     slots: int | None = None
 
 
-class Ended(msgspec.Struct, frozen=True, kw_only=True):
+class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
     """No process of this run is left, or none could be started. `failure` is what it would be if nobody asked."""
 
     run: int
@@ -124,28 +124,28 @@ class PolicyChanged(msgspec.Struct, frozen=True):
     """Times and limits may be others now."""
 
 
-News = RoomGranted | RoomAwaited | RoomRefused | Started | Alive | Ready | Ended
-Message = Ask | Leave | Release | Stop | PolicyChanged | News
+News = RoomGranted | RoomAwaited | RoomRefused | ProcessesStarted | SignOfLife | EngineReady | RunEnded
+Message = ReadyRequest | WithdrawTicket | ReleaseLease | StopRequest | PolicyChanged | News
 
 
-class Granted(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseGranted(msgspec.Struct, frozen=True, kw_only=True):
     """The caller holds this run until it releases it; `slot`: it takes one of those there are."""
 
     run: int
     slot: bool = True
 
 
-class Told(msgspec.Struct, frozen=True):
+class Acknowledgement(msgspec.Struct, frozen=True):
     """What was asked for is so; the status says the rest."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class LoadRefused(msgspec.Struct, frozen=True, kw_only=True):
     """The engine failed."""
 
     failure: Failure
 
 
-class Reason(StrEnum):
+class TurnAwayReason(StrEnum):
     """Why a waiter was sent away although nothing failed."""
 
     UNLOADED = "unloaded"
@@ -155,14 +155,14 @@ class Reason(StrEnum):
     PAUSED = "paused"
 
 
-class TurnedAway(msgspec.Struct, frozen=True, kw_only=True):
+class LoadTurnedAway(msgspec.Struct, frozen=True, kw_only=True):
     """The load was called off, or too many wait already: then `retry_s` says when it is worth another try."""
 
-    reason: Reason
+    reason: TurnAwayReason
     retry_s: float = 0.0
 
 
-Outcome = Granted | Told | Refused | TurnedAway
+CallOutcome = LeaseGranted | Acknowledgement | LoadRefused | LoadTurnedAway
 
 
 class EnterRoom(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,36 +175,36 @@ class LeaveRoom(msgspec.Struct, frozen=True):
     """Give the room back, or leave the queue."""
 
 
-class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """Start the processes; answered with `Started` or `Ended`."""
+class LaunchRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Start the processes; answered with `ProcessesStarted` or `RunEnded`."""
 
     run: int
     request: LoadRequest
 
 
 class AskToEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """Soft stop; answered with `Ended`."""
+    """Soft stop; answered with `RunEnded`."""
 
     run: int
 
 
-class Kill(msgspec.Struct, frozen=True, kw_only=True):
-    """Kill the process group; answered with `Ended`."""
+class KillRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Kill the process group; answered with `RunEnded`."""
 
     run: int
 
 
-class Abandon(msgspec.Struct, frozen=True, kw_only=True):
+class AbandonRun(msgspec.Struct, frozen=True, kw_only=True):
     """It survived being killed: watch it no longer, and leave its record for the next start."""
 
     run: int
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerCaller(msgspec.Struct, frozen=True, kw_only=True):
     """Wake one caller."""
 
     ticket: int
-    outcome: Outcome
+    outcome: CallOutcome
 
 
-Effect = EnterRoom | LeaveRoom | Launch | AskToEnd | Kill | Abandon | Answer
+MachineEffect = EnterRoom | LeaveRoom | LaunchRun | AskToEnd | KillRun | AbandonRun | AnswerCaller

@@ -21,15 +21,15 @@ from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
 from app.supervisor.alarm import Alarm
 from app.supervisor.announcer import Announcer
-from app.supervisor.facts import Facts
-from app.supervisor.faults import as_error, turned_away, was_stopped
-from app.supervisor.lease import CLIENT, Lease, Reachable
+from app.supervisor.facts import RunFacts
+from app.supervisor.faults import as_error, engine_stop_error, turn_away_error
+from app.supervisor.lease import CLIENT, Lease, ReadyEndpoint
 from app.supervisor.logs import EngineLog
-from app.supervisor.machine import Machine
-from app.supervisor.measured import corrected
-from app.supervisor.policy import LoadRequest, Policy, Terms
-from app.supervisor.run import Means, Run
-from app.supervisor.scheduling import Seat
+from app.supervisor.machine import EngineMachine
+from app.supervisor.measured import correct_holdings
+from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorPolicy
+from app.supervisor.run import EngineRun, RunDeps
+from app.supervisor.scheduling import Resident
 from app.supervisor.status import report_of, status_of
 from engines.api import Failure
 
@@ -39,66 +39,76 @@ _S = EngineState
 _MISTAKE = "The owner of %s ended by a mistake of ours"
 
 
-class Room(Protocol):
+class MemoryQueue(Protocol):
     """Where an owner queues before it starts an engine."""
 
-    def enter(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
+    def join_queue(self, model: str, run: int, needs: Mapping[str, int] | None) -> None:
         """Queue; `RoomGranted` or `RoomRefused` answers. `needs` in bytes by pool, None if nobody knows."""
 
-    def leave(self, model: str) -> None:
+    def leave_queue(self, model: str) -> None:
         """Give the place back, or leave the queue."""
 
-    def reconsider(self) -> None:
+    def reconsider_queue(self) -> None:
         """Somebody became idle, or busy."""
 
     def is_queued(self, model: str) -> bool:
         """Tell whether a model waits for another to make room."""
 
 
-class Held(NamedTuple):
+class RunHandle(NamedTuple):
     """What a caller hears that asked to hold a run. Others hear how things stood when they were answered."""
 
-    run: Run
+    run: EngineRun
     slot: bool
 
 
-class Owner:
+class EngineOwner:
     """One model's engine. Make it in the event loop."""
 
     def __init__(
-        self, model: str, means: Means, room: Room, *, policy: Callable[[], Policy], publish: Callable[[Event], None]
+        self,
+        model: str,
+        deps: RunDeps,
+        room: MemoryQueue,
+        *,
+        policy: Callable[[], SupervisorPolicy],
+        publish: Callable[[Event], None],
     ) -> None:
         self.model = model
-        self.log = EngineLog(model, means.folders.logs, publish)
-        self.machine = Machine(policy, model)
-        self._means = means
+        self.log = EngineLog(model, deps.folders.logs, publish)
+        self.machine = EngineMachine(policy, model)
+        self._deps = deps
         self._room = room
-        self._run: Run | None = None
-        self._facts = Facts()
+        self._run: EngineRun | None = None
+        self._facts = RunFacts()
         self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
         self._tickets = itertools.count(1)
-        self._waiting: dict[int, asyncio.Future[Held | EngineStatus]] = {}
+        self._waiting: dict[int, asyncio.Future[RunHandle | EngineStatus]] = {}
         self._alarm = Alarm(lambda: self._inbox.put_nowait(None))
-        self._announcer = Announcer(lambda: publish(EngineChanged(status=self.status())))
+        self._announcer = Announcer(lambda: publish(EngineChanged(status=self.engine_status())))
         self._loop = asyncio.get_running_loop()
-        self._task = asyncio.create_task(self._own(), name=f"engine owner {model}")
+        self._task = asyncio.create_task(self._run_inbox(), name=f"engine owner {model}")
 
-    def send(self, message: m.Message) -> None:
+    def send_message(self, message: m.Message) -> None:
         """Tell the owner; it acts when it gets to it."""
         self._inbox.put_nowait(message)
 
-    async def lease(self, request: LoadRequest, terms: Terms) -> Lease:
+    async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
         """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
         asked_s = time.monotonic()
         # A ready one is taken as it runs: nobody would compare.
-        seen = () if self.machine.state is _S.READY else await asyncio.to_thread(_fingerprint, request.source.path)
-        who = CLIENT.get()
-        said = await self._ask(
-            lambda ticket: m.Ask(ticket=ticket, request=request, holds=True, fingerprint=seen, terms=terms, client=who)
+        fingerprint = (
+            () if self.machine.state is _S.READY else await asyncio.to_thread(_file_fingerprint, request.source.path)
         )
-        if not isinstance(said, Held):
-            raise _broken(self.model)
-        facts = said.run.facts
+        client = CLIENT.get()
+        held_run = await self._send_and_wait(
+            lambda ticket: m.ReadyRequest(
+                ticket=ticket, request=request, holds=True, fingerprint=fingerprint, terms=terms, client=client
+            )
+        )
+        if not isinstance(held_run, RunHandle):
+            raise _owner_bug(self.model)
+        facts = held_run.run.facts
         was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
         return Lease(
             base_url=facts.base_url,
@@ -106,16 +116,16 @@ class Owner:
             served_name=facts.served_name,
             engine=request.engine,
             context=facts.context,
-            see=self.status,
+            see=self.engine_status,
             load_s=0.0 if was_ready else time.monotonic() - asked_s,
-            end=said.run.end,
-            run=said.run.number,
-            slot=said.slot,
+            end=held_run.run.end,
+            run=held_run.run.number,
+            slot=held_run.slot,
         )
 
-    def release(self, lease: Lease) -> None:
+    def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
-        self._take_at_once(m.Release(run=lease.run, slot=lease.slot))
+        self._handle_at_once(m.ReleaseLease(run=lease.run, slot=lease.slot))
 
     async def is_answering(self, lease: Lease) -> bool | None:
         """Ask the engine of a lease, given back or not; None if that is over, or the answer would tell nothing."""
@@ -130,168 +140,170 @@ class Owner:
         run.facts.stuck_at = time.time()
         return True
 
-    def _run_of(self, lease: Lease) -> Run | None:
+    def _run_of(self, lease: Lease) -> EngineRun | None:
         is_current = self._run is not None and self._run.number == lease.run
         return self._run if is_current and self.machine.state is _S.READY else None
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Wait until it is ready with exactly these options, or any. Raises EngineFailed or Unavailable."""
-        seen = await asyncio.to_thread(_fingerprint, request.source.path)
-        return await self._told(
-            lambda ticket: m.Ask(
-                ticket=ticket, request=request, explicit=True, any_options=any_options, fingerprint=seen
+        fingerprint = await asyncio.to_thread(_file_fingerprint, request.source.path)
+        return await self._request_status(
+            lambda ticket: m.ReadyRequest(
+                ticket=ticket, request=request, explicit=True, any_options=any_options, fingerprint=fingerprint
             )
         )
 
-    async def stop(self, how: m.How) -> EngineStatus:
+    async def stop_engine(self, how: m.StopReason) -> EngineStatus:
         """Wait until it is stopped, or has failed, or somebody called the stop off."""
-        return await self._told(lambda ticket: m.Stop(ticket=ticket, how=how))
+        return await self._request_status(lambda ticket: m.StopRequest(ticket=ticket, how=how))
 
     async def close(self) -> None:
         """Stop the engine for good, and end the task."""
         if not self._task.done():
-            await self.stop(m.How.CLOSE)
+            await self.stop_engine(m.StopReason.CLOSE)
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
         self.log.close()
 
-    async def _told(self, message: Callable[[int], m.Message]) -> EngineStatus:
-        said = await self._ask(message)
-        if isinstance(said, Held):
-            raise _broken(self.model)
-        return said
+    async def _request_status(self, message: Callable[[int], m.Message]) -> EngineStatus:
+        status = await self._send_and_wait(message)
+        if isinstance(status, RunHandle):
+            raise _owner_bug(self.model)
+        return status
 
-    async def _ask(self, message: Callable[[int], m.Message]) -> Held | EngineStatus:
+    async def _send_and_wait(self, message: Callable[[int], m.Message]) -> RunHandle | EngineStatus:
         if self._task.done():
-            raise _broken(self.model)
+            raise _owner_bug(self.model)
         ticket = next(self._tickets)
-        answer: asyncio.Future[Held | EngineStatus] = self._loop.create_future()
+        answer: asyncio.Future[RunHandle | EngineStatus] = self._loop.create_future()
         self._waiting[ticket] = answer
-        self._take_at_once(message(ticket))
+        self._handle_at_once(message(ticket))
         try:
             return await answer
         except asyncio.CancelledError:
-            self._withdraw(ticket, answer)
+            self._withdraw_ticket(ticket, answer)
             raise
 
-    def _withdraw(self, ticket: int, answer: "asyncio.Future[Held | EngineStatus]") -> None:
+    def _withdraw_ticket(self, ticket: int, answer: "asyncio.Future[RunHandle | EngineStatus]") -> None:
         self._waiting.pop(ticket, None)
         if not answer.done() or answer.cancelled():
-            self.send(m.Leave(ticket=ticket))
-        elif answer.exception() is None and isinstance(held := answer.result(), Held):
-            self.send(m.Release(run=held.run.number, slot=held.slot))  # handed out while this caller was cancelled
+            self.send_message(m.WithdrawTicket(ticket=ticket))
+        elif answer.exception() is None and isinstance(held := answer.result(), RunHandle):
+            self.send_message(
+                m.ReleaseLease(run=held.run.number, slot=held.slot)
+            )  # handed out while this caller was cancelled
 
-    async def _own(self) -> None:
+    async def _run_inbox(self) -> None:
         try:
             while True:
-                self._take(await self._inbox.get())
+                self._handle_message(await self._inbox.get())
         except asyncio.CancelledError:
             raise
         except Exception:
             log.exception(_MISTAKE, self.model)
         finally:
-            self._let_go()
+            self._shut_down()
 
-    def _take_at_once(self, message: m.Message) -> None:
+    def _handle_at_once(self, message: m.Message) -> None:
         """Take a message in the time of whoever sends it, after all that were sent before."""
         try:
             while not self._inbox.empty():
-                self._take(self._inbox.get_nowait())
-            self._take(message)
+                self._handle_message(self._inbox.get_nowait())
+            self._handle_message(message)
         except Exception:
             log.exception(_MISTAKE, self.model)
             self._task.cancel()
 
-    def _take(self, message: m.Message | None) -> None:
+    def _handle_message(self, message: m.Message | None) -> None:
         now = time.monotonic()
         before = self.machine.state
         effects = self.machine.tick(now) if message is None else self.machine.step(message, now)
         self._settle_leases()
         for effect in effects:
-            self._perform(effect)
-        self._alarm.set(self.machine.deadline)
-        if not isinstance(message, m.Alive):
+            self._perform_effect(effect)
+        self._alarm.set_due(self.machine.deadline)
+        if not isinstance(message, m.SignOfLife):
             self._announcer.announce(at_once=self.machine.state is not before)
-            self._room.reconsider()
+            self._room.reconsider_queue()
 
-    def _perform(self, effect: m.Effect) -> None:
+    def _perform_effect(self, effect: m.MachineEffect) -> None:
         match effect:
-            case m.Answer(ticket=ticket, outcome=outcome):
-                self._answer(ticket, outcome)
+            case m.AnswerCaller(ticket=ticket, outcome=outcome):
+                self._answer_caller(ticket, outcome)
             case m.EnterRoom(run=run):
-                self._facts = Facts()
-                self._room.enter(self.model, run, _needs(self.machine.request))
+                self._facts = RunFacts()
+                self._room.join_queue(self.model, run, _pool_needs(self.machine.request))
             case m.LeaveRoom():
-                self._room.leave(self.model)
-            case m.Launch():
-                self._launch(effect)
+                self._room.leave_queue(self.model)
+            case m.LaunchRun():
+                self._launch_run(effect)
             case _:
-                self._order(effect)
+                self._order_run(effect)
 
-    def _order(self, effect: m.AskToEnd | m.Kill | m.Abandon) -> None:
+    def _order_run(self, effect: m.AskToEnd | m.KillRun | m.AbandonRun) -> None:
         if self._run is None:
             return
         match effect:
             case m.AskToEnd():
                 self._run.ask_to_end()
-            case m.Kill():
+            case m.KillRun():
                 self._run.kill()
-            case m.Abandon():
+            case m.AbandonRun():
                 self._run.abandon()
             case _:
                 assert_never(effect)
 
-    def _launch(self, order: m.Launch) -> None:
+    def _launch_run(self, order: m.LaunchRun) -> None:
         if self._run is not None and not self._run.end.done():
-            self._run.end.set_result(was_stopped(self.model))
-        self._run = Run(
+            self._run.end.set_result(engine_stop_error(self.model))
+        self._run = EngineRun(
             order,
-            self._means,
+            self._deps,
             log=self.log,
-            tell=self.send,
+            tell=self.send_message,
             changed=lambda: self._announcer.announce(at_once=False),
         )
         self._facts = self._run.facts
 
-    def _answer(self, ticket: int, outcome: m.Outcome) -> None:
+    def _answer_caller(self, ticket: int, outcome: m.CallOutcome) -> None:
         answer = self._waiting.pop(ticket, None)
         is_there = answer is not None and not answer.done()
         match outcome:
-            case m.Granted(run=run, slot=slot) if not is_there:
-                self.send(m.Release(run=run, slot=slot))
+            case m.LeaseGranted(run=run, slot=slot) if not is_there:
+                self.send_message(m.ReleaseLease(run=run, slot=slot))
             case _ if answer is None or not is_there:
                 pass
-            case m.Granted(slot=slot) if self._run is not None:
-                answer.set_result(Held(self._run, slot))
-            case m.Granted() | m.Told():
-                answer.set_result(self.status())
-            case m.Refused(failure=failure):
-                answer.set_exception(as_error(self._report(failure)))
-            case m.TurnedAway(reason=reason, retry_s=retry_s):
-                answer.set_exception(turned_away(self.model, reason, retry_s=retry_s))
+            case m.LeaseGranted(slot=slot) if self._run is not None:
+                answer.set_result(RunHandle(self._run, slot))
+            case m.LeaseGranted() | m.Acknowledgement():
+                answer.set_result(self.engine_status())
+            case m.LoadRefused(failure=failure):
+                answer.set_exception(as_error(self._build_report(failure)))
+            case m.LoadTurnedAway(reason=reason, retry_s=retry_s):
+                answer.set_exception(turn_away_error(self.model, reason, retry_s=retry_s))
 
     def _settle_leases(self) -> None:
         if self._run is None or self._run.end.done():
             return
         if self.machine.failure is not None:
-            self._run.end.set_result(as_error(self._report(self.machine.failure)))
+            self._run.end.set_result(as_error(self._build_report(self.machine.failure)))
         elif self.machine.state is _S.STOPPED:
-            self._run.end.set_result(was_stopped(self.model))
+            self._run.end.set_result(engine_stop_error(self.model))
 
-    def _let_go(self) -> None:
-        self._alarm.set(None)
+    def _shut_down(self) -> None:
+        self._alarm.set_due(None)
         self._announcer.close()
         if self._run is not None:
             self._run.kill()
         waiting, self._waiting = self._waiting, {}
         for answer in waiting.values():
             if not answer.done():
-                answer.set_exception(_broken(self.model))
+                answer.set_exception(_owner_bug(self.model))
 
-    def seat(self) -> Seat:
+    def describe_resident(self) -> Resident:
         """Return what the scheduler wants to know."""
         machine = self.machine
-        return Seat(
+        return Resident(
             model=self.model,
             last_used=machine.last_used,
             is_idle=machine.state is _S.READY and not machine.in_flight,
@@ -299,44 +311,48 @@ class Owner:
             is_leaving=machine.state in {_S.DRAINING, _S.STOPPING},
             is_pinned=machine.is_pinned,
             load_s=self._facts.load_s or 0.0,
-            holds=self._holds(),
+            holds=self._memory_holdings(),
             pid=self._facts.pid,
         )
 
-    def _holds(self) -> Mapping[str, int] | None:
+    def _memory_holdings(self) -> Mapping[str, int] | None:
         """Return what it takes by pool: the estimate, put right by what the engine says once it is ready."""
         needs = self.machine.request.needs if self.machine.request else None
         is_measured = self._facts.ready_at_s is not None and self._facts.buffers
-        return corrected(needs, sum(self._facts.buffers.values())) if is_measured else _needs(self.machine.request)
+        return (
+            correct_holdings(needs, sum(self._facts.buffers.values()))
+            if is_measured
+            else _pool_needs(self.machine.request)
+        )
 
-    def reachable(self) -> Reachable | None:
+    def ready_endpoint(self) -> ReadyEndpoint | None:
         """Return where the engine is, None if it is not ready."""
         machine, facts = self.machine, self._facts
         if machine.state is not _S.READY or machine.request is None:
             return None
-        return Reachable(model=self.model, engine=machine.request.engine, base_url=facts.base_url, key=facts.key)
+        return ReadyEndpoint(model=self.model, engine=machine.request.engine, base_url=facts.base_url, key=facts.key)
 
-    def status(self) -> EngineStatus:
+    def engine_status(self) -> EngineStatus:
         """Return what everybody may know."""
         is_queued = self._room.is_queued(self.model)
         return status_of(self.model, self.machine, self._facts, now=time.monotonic(), is_queued=is_queued)
 
-    def _report(self, failure: Failure) -> FailureReport:
+    def _build_report(self, failure: Failure) -> FailureReport:
         return report_of(self.model, failure, self._facts, self.machine.request)
 
 
-def _needs(request: LoadRequest | None) -> Mapping[str, int] | None:
+def _pool_needs(request: LoadRequest | None) -> Mapping[str, int] | None:
     return None if request is None or request.needs is None else request.needs.pools
 
 
-def _fingerprint(path: Path) -> tuple[int, ...]:
+def _file_fingerprint(path: Path) -> tuple[int, ...]:
     """Return what tells one content of a file from another, cheaply; nothing for a file that is not there."""
     try:
-        found = path.stat()
+        stat = path.stat()
     except OSError:
         return ()
-    return (found.st_size, found.st_mtime_ns, found.st_ino)
+    return (stat.st_size, stat.st_mtime_ns, stat.st_ino)
 
 
-def _broken(model: str) -> Bug:
+def _owner_bug(model: str) -> Bug:
     return Bug(f"Roundhouse lost track of {model}.", hint="Restart it, and please report this with the log.")

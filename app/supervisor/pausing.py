@@ -17,12 +17,12 @@ from app.core.events import Event, PauseChanged
 from app.core.memory import Pause
 from app.supervisor import messages as m
 from app.supervisor.policy import LoadRequest
-from app.supervisor.scheduling import Seat
+from app.supervisor.scheduling import Resident
 
 log = logging.getLogger(__name__)
 
 
-class Engines(Protocol):
+class PauseHost(Protocol):
     """What is asked of the supervisor."""
 
     @property
@@ -33,10 +33,10 @@ class Engines(Protocol):
     def is_paused(self, value: bool) -> None:
         """Have its owners let nobody in, or somebody again."""
 
-    def seats(self) -> list[Seat]:
+    def list_residents(self) -> list[Resident]:
         """Return who takes up room."""
 
-    def statuses(self) -> list[EngineStatus]:
+    def list_statuses(self) -> list[EngineStatus]:
         """Return every engine that is there."""
 
     def request_of(self, model: str) -> LoadRequest | None:
@@ -49,37 +49,41 @@ class Engines(Protocol):
         """Load a model as it was."""
 
 
-class Pausing:
+class PauseControl:
     """Pauses and resumes; `publish` tells everybody."""
 
-    def __init__(self, engines: Engines, publish: Callable[[Event], None]) -> None:
+    def __init__(self, engines: PauseHost, publish: Callable[[Event], None]) -> None:
         self._engines, self._publish = engines, publish
         self._since: float | None = None
-        self._gone: list[LoadRequest] = []
+        self._unloaded: list[LoadRequest] = []
         self._returning: asyncio.Task[None] | None = None
 
-    def state(self) -> Pause:
+    def pause_state(self) -> Pause:
         """Return how it stands."""
         if not self._engines.is_paused:
             return Pause()
-        finishing = [one.model for one in self._engines.statuses() if one.in_flight and self._takes_memory(one.model)]
-        comes_back = [request.source.name for request in self._gone]
+        finishing = [
+            status.model
+            for status in self._engines.list_statuses()
+            if status.in_flight and self._takes_memory(status.model)
+        ]
+        comes_back = [request.source.name for request in self._unloaded]
         return Pause(is_paused=True, since=self._since, finishing=finishing, comes_back=comes_back)
 
-    def pause(self) -> None:
+    def pause_all(self) -> None:
         """Let nobody in, and have everybody go. Pausing again changes nothing."""
         if self._engines.is_paused:
             return
-        self._stop_returning()
+        self._cancel_return()
         self._since = time.time()
-        loaded = self._loaded()
+        loaded = self._requests_in_memory()
         names = {request.source.name for request in loaded}
-        self._gone = [*loaded, *(request for request in self._gone if request.source.name not in names)]
+        self._unloaded = [*loaded, *(request for request in self._unloaded if request.source.name not in names)]
         self._engines.is_paused = True
-        self._engines.tell_all(m.Stop(how=m.How.PAUSE))
-        self._publish(PauseChanged(pause=self.state()))
+        self._engines.tell_all(m.StopRequest(how=m.StopReason.PAUSE))
+        self._publish(PauseChanged(pause=self.pause_state()))
 
-    def resume(self) -> None:
+    def resume_all(self) -> None:
         """Let everybody in again, and bring back what was loaded. Without a pause this changes nothing."""
         if not self._engines.is_paused:
             return
@@ -89,7 +93,7 @@ class Pausing:
 
     async def close(self) -> None:
         """Bring back nothing more."""
-        self._stop_returning()
+        self._cancel_return()
         if self._returning is not None:
             await asyncio.gather(self._returning, return_exceptions=True)
 
@@ -97,21 +101,21 @@ class Pausing:
         request = self._engines.request_of(model)
         return request is not None and request.takes_memory
 
-    def _loaded(self) -> list[LoadRequest]:
+    def _requests_in_memory(self) -> list[LoadRequest]:
         """Return how what is in memory, or on its way there, was loaded."""
-        seats = sorted(self._engines.seats(), key=lambda seat: seat.last_used, reverse=True)
-        found = [self._engines.request_of(seat.model) for seat in seats if not seat.is_leaving]
-        return [request for request in found if request is not None and request.takes_memory]
+        residents = sorted(self._engines.list_residents(), key=lambda resident: resident.last_used, reverse=True)
+        requests = [self._engines.request_of(resident.model) for resident in residents if not resident.is_leaving]
+        return [request for request in requests if request is not None and request.takes_memory]
 
     async def _bring_back(self) -> None:
-        while self._gone:
-            request = self._gone[0]
+        while self._unloaded:
+            request = self._unloaded[0]
             try:
                 await self._engines.load_again(request)
             except RoundhouseError as error:
                 log.info("A model did not come back after a pause: %s", error)
-            self._gone = [one for one in self._gone if one is not request]
+            self._unloaded = [pending for pending in self._unloaded if pending is not request]
 
-    def _stop_returning(self) -> None:
+    def _cancel_return(self) -> None:
         if self._returning is not None:
             self._returning.cancel()

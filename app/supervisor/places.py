@@ -9,19 +9,19 @@ from collections.abc import Callable, Iterable, Mapping
 import msgspec
 
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
-from app.supervisor.measured import is_back
-from app.supervisor.policy import Policy
+from app.supervisor.measured import is_memory_back
+from app.supervisor.policy import SupervisorPolicy
 from app.supervisor.scheduling import (
     SYSTEM,
-    Effect,
-    Grant,
-    Limits,
-    Refuse,
-    Seat,
-    Waiting,
-    in_the_way,
+    GrantRoom,
+    MemoryLimits,
+    PendingLoad,
+    RefuseLoad,
+    Resident,
+    RoomEffect,
+    engines_in_the_way,
     next_overdue,
-    schedule,
+    schedule_loads,
 )
 
 BACK_S = 2.0
@@ -30,28 +30,28 @@ LOOK_S = 0.02
 """How often is looked whether it has."""
 
 
-class Places:
+class MemoryLedger:
     """The places and the queue. `seat` describes a model's engine. Times are monotonic seconds."""
 
-    def __init__(self, policy: Callable[[], Policy], seat: Callable[[str], Seat]) -> None:
+    def __init__(self, policy: Callable[[], SupervisorPolicy], describe_resident: Callable[[str], Resident]) -> None:
         self._policy = policy
-        self._seat = seat
-        self._seated: set[str] = set()
-        self._queue: dict[str, tuple[Waiting, int]] = {}
-        self._held_up: set[str] = set()
+        self._describe_resident = describe_resident
+        self._resident_models: set[str] = set()
+        self._queue: dict[str, tuple[PendingLoad, int]] = {}
+        self._blocked: set[str] = set()
         """Those for whom there was no room when it was looked for."""
         self._before: Mapping[str, int] = {}
         """The limits when all memory had last come back."""
         self.left_at = -BACK_S
-        self.limits = Limits()
+        self.limits = MemoryLimits()
 
     @property
-    def seats(self) -> list[Seat]:
+    def residents(self) -> list[Resident]:
         """Who is in."""
-        return [self._seat(model) for model in sorted(self._seated)]
+        return [self._describe_resident(model) for model in sorted(self._resident_models)]
 
     @property
-    def waiting(self) -> list[Waiting]:
+    def pending_loads(self) -> list[PendingLoad]:
         """The loads that wait, in the order they came."""
         return [load for load, _ in self._queue.values()]
 
@@ -59,47 +59,47 @@ class Places:
     def needs_deciding(self) -> bool:
         """Whether anybody waits, or more are in than may be."""
         most = self._policy().max_loaded
-        return bool(self._queue) or (most > 0 and len(self._seated) > most)
+        return bool(self._queue) or (most > 0 and len(self._resident_models) > most)
 
-    def enter(self, load: Waiting, run: int) -> None:
+    def join_queue(self, load: PendingLoad, run: int) -> None:
         """Queue for a place."""
-        self._held_up.discard(load.model)
+        self._blocked.discard(load.model)
         self._queue[load.model] = (load, run)
 
-    def leave(self, model: str, now: float) -> None:
+    def leave_queue(self, model: str, now: float) -> None:
         """Give up the place, or the place in the queue."""
         self._queue.pop(model, None)
-        if model in self._seated:
-            self._seated.discard(model)
+        if model in self._resident_models:
+            self._resident_models.discard(model)
             self.left_at = now
 
     def is_queued(self, model: str) -> bool:
         """Tell whether a model waits for others to make room."""
-        return model in self._queue and model in self._held_up
+        return model in self._queue and model in self._blocked
 
-    def decide(self, limits: Limits, now: float) -> list[tuple[Effect, int]]:
+    def decide_effects(self, limits: MemoryLimits, now: float) -> list[tuple[RoomEffect, int]]:
         """Return what is to be done, each with the run that waited (else 0), and note it as done."""
-        self.limits = self._judged(limits, now)
-        effects = schedule(self.waiting, self.seats, now=now, policy=self._policy(), limits=self.limits)
-        return [(effect, self._noted(effect)) for effect in effects]
+        self.limits = self._judge_limits(limits, now)
+        effects = schedule_loads(self.pending_loads, self.residents, now=now, policy=self._policy(), limits=self.limits)
+        return [(effect, self._note_effect(effect)) for effect in effects]
 
-    def newly_held_up(self) -> list[tuple[str, int]]:
+    def take_newly_blocked(self) -> list[tuple[str, int]]:
         """Return the models, each with its run, that turned out to have to wait in the last decision."""
-        held_up = set(self._queue)
-        new = held_up - self._held_up
-        self._held_up = held_up
+        blocked = set(self._queue)
+        new = blocked - self._blocked
+        self._blocked = blocked
         return [(model, self._queue[model][1]) for model in self._queue if model in new]
 
-    def due(self, now: float) -> float | None:
+    def next_due(self, now: float) -> float | None:
         """Return when to decide again although nothing happened."""
         if self._queue and not self.limits.is_settled and now - self.left_at < BACK_S:
             return now + LOOK_S
-        overdue = next_overdue(self.waiting, self._policy())
+        overdue = next_overdue(self.pending_loads, self._policy())
         return overdue if overdue is not None and overdue > now else None
 
-    def _judged(self, limits: Limits, now: float) -> Limits:
+    def _judge_limits(self, limits: MemoryLimits, now: float) -> MemoryLimits:
         """Return the limits, saying whether all memory there should be is back."""
-        is_all_back = now - self.left_at >= BACK_S or is_back(self._before, limits.pools)
+        is_all_back = now - self.left_at >= BACK_S or is_memory_back(self._before, limits.pools)
         if is_all_back and not self._fills_graphics():
             self._before = limits.pools
             return limits
@@ -107,43 +107,45 @@ class Places:
 
     def _fills_graphics(self) -> bool:
         """Tell whether a load is taking graphics memory, nobody knows how much of its share yet: it counts twice."""
-        loading = (seat for seat in self.seats if not (seat.is_idle or seat.is_busy or seat.is_leaving))
-        return any(pool != SYSTEM and size for seat in loading for pool, size in (seat.holds or {}).items())
+        loading = (
+            resident for resident in self.residents if not (resident.is_idle or resident.is_busy or resident.is_leaving)
+        )
+        return any(pool != SYSTEM and size for resident in loading for pool, size in (resident.holds or {}).items())
 
-    def _noted(self, effect: Effect) -> int:
-        if not isinstance(effect, Grant | Refuse):
+    def _note_effect(self, effect: RoomEffect) -> int:
+        if not isinstance(effect, GrantRoom | RefuseLoad):
             return 0
         _, run = self._queue.pop(effect.model)
-        if isinstance(effect, Grant):
-            self._seated.add(effect.model)
+        if isinstance(effect, GrantRoom):
+            self._resident_models.add(effect.model)
         return run
 
 
-def memory_state(places: Places, limits: Limits, policy: Policy, now: float) -> MemoryState:
+def memory_state(ledger: MemoryLedger, limits: MemoryLimits, policy: SupervisorPolicy, now: float) -> MemoryState:
     """Return what people are shown of it."""
-    pools = [_pool(pool, limit, limits.head_room, places.seats) for pool, limit in limits.pools.items()]
+    pools = [_describe_pool(pool, limit, limits.head_room, ledger.residents) for pool, limit in limits.pools.items()]
     waiting = [
         WaitingLoad(
             model=load.model,
             seconds=max(0.0, now - load.since),
             needs=None if load.needs is None else dict(load.needs),
-            waits_for=in_the_way(load, places.seats, policy, limits),
+            waits_for=engines_in_the_way(load, ledger.residents, policy, limits),
         )
-        for load in places.waiting
+        for load in ledger.pending_loads
     ]
     return MemoryState(pools=pools, waiting=waiting, max_loaded=policy.max_loaded)
 
 
-def _pool(pool: str, limit: int, head_room: int, seats: Iterable[Seat]) -> MemoryPool:
+def _describe_pool(pool: str, limit: int, head_room: int, residents: Iterable[Resident]) -> MemoryPool:
     holders = [
         MemoryHolder(
-            model=seat.model,
-            bytes=None if seat.holds is None else seat.holds.get(pool, 0),
-            is_pinned=seat.is_pinned,
-            is_busy=seat.is_busy,
-            is_idle=seat.is_idle,
+            model=resident.model,
+            bytes=None if resident.holds is None else resident.holds.get(pool, 0),
+            is_pinned=resident.is_pinned,
+            is_busy=resident.is_busy,
+            is_idle=resident.is_idle,
         )
-        for seat in seats
-        if seat.holds is None or seat.holds.get(pool)
+        for resident in residents
+        if resident.holds is None or resident.holds.get(pool)
     ]
     return MemoryPool(id=pool, name=pool, limit=limit, head_room=head_room, holders=holders)

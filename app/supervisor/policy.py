@@ -17,16 +17,16 @@ RESTART_WINDOW_S = 600.0
 
 BACK_OFF_CEILING_S = 60.0
 
-ASKED_AT_ONCE = frozenset({FailureKind.UNREACHABLE})
+RETRIED_AT_ONCE = frozenset({FailureKind.UNREACHABLE})
 """Ends that cost nothing to find out again: the next request does, however often it was so."""
 
 NOT_BY_ITSELF = (
-    NEVER_RETRY_UNCHANGED | ASKED_AT_ONCE | {FailureKind.STALLED, FailureKind.TOO_SLOW, FailureKind.LOST_PARENT}
+    NEVER_RETRY_UNCHANGED | RETRIED_AT_ONCE | {FailureKind.STALLED, FailureKind.TOO_SLOW, FailureKind.LOST_PARENT}
 )
 """Ends nobody restarts unasked. A stall or a slow load costs minutes each time: the next request decides."""
 
 
-class Needs(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryNeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine is expected to take, in bytes by pool; `buffers` of them are what it will itself report."""
 
     pools: Mapping[str, int]
@@ -39,7 +39,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     source: ModelSource
     options: LaunchOptions = LaunchOptions()
-    needs: Needs | None = None
+    needs: MemoryNeeds | None = None
 
     def is_for(self, other: "LoadRequest | None") -> bool:
         """Tell whether both would start the same engine in the same way; what it is expected to take may differ."""
@@ -53,7 +53,7 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.source.remote is None
 
 
-class Terms(msgspec.Struct, frozen=True, kw_only=True):
+class LeaseOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What one lease asks of the engine beside its work. Later leases that say nothing leave it as it is."""
 
     keep_s: float | None = None
@@ -64,7 +64,7 @@ class Terms(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens needed. An engine with fewer is loaded again once nobody uses it, if the request's own are more."""
 
 
-class Folders(msgspec.Struct, frozen=True, kw_only=True):
+class SupervisorFolders(msgspec.Struct, frozen=True, kw_only=True):
     """Where the supervisor writes: process records, engine logs, and private files of a launch. Made when needed."""
 
     records: Path
@@ -84,7 +84,7 @@ class ModelPolicy(msgspec.Struct, frozen=True, kw_only=True):
 _AS_ALL = ModelPolicy()
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class SupervisorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What a person can set. Times in seconds; None for `stall_s` or `hard_s` leaves it to the engine's adapter."""
 
     stall_s: float | None = None
@@ -110,27 +110,27 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     patience_s: float = 30.0
     """How long a load waits for an idle engine before a busy one takes no new requests, to make room in its turn."""
 
-    def of(self, model: str) -> ModelPolicy:
+    def for_model(self, model: str) -> ModelPolicy:
         """Return what was set for one model."""
         return self.models.get(model, _AS_ALL)
 
     def keeps_s(self, model: str) -> float:
         """Return how long a model's engine is kept unused where no request says otherwise; `inf` for ever."""
-        own = self.of(model).idle_s
+        own = self.for_model(model).idle_s
         return (self.idle_s if own is None else own) or math.inf
 
     mends: frozenset[RemedyKind] = frozenset()
     """Remedies to apply to a failed load without asking."""
 
 
-def recent(restarts: Sequence[float], now: float) -> list[float]:
+def recent_restarts(restarts: Sequence[float], now: float) -> list[float]:
     """Return the restarts that still count."""
     return [at for at in restarts if now - at < RESTART_WINDOW_S]
 
 
-def back_off(restarts: Sequence[float], now: float) -> float | None:
+def back_off_delay(restarts: Sequence[float], now: float) -> float | None:
     """Return how long to wait before the next restart (1, 2, 4, ... s), or None when there were too many."""
-    count = len(recent(restarts, now))
+    count = len(recent_restarts(restarts, now))
     if count >= MAX_RESTARTS:
         return None
     return min(float(2**count), BACK_OFF_CEILING_S)

@@ -16,56 +16,56 @@ from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
 from app.core.memory import MemoryState
 from app.supervisor import messages as m
-from app.supervisor.faults import turned_away
-from app.supervisor.lease import Lease, Reachable
+from app.supervisor.faults import turn_away_error
+from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.measured import Gauge
-from app.supervisor.owner import Owner
-from app.supervisor.pausing import Pausing
+from app.supervisor.owner import EngineOwner
+from app.supervisor.pausing import PauseControl
 from app.supervisor.places import memory_state
-from app.supervisor.policy import Folders, LoadRequest, Policy, Terms
-from app.supervisor.ports import Ports
-from app.supervisor.records import Records
-from app.supervisor.room import Room
-from app.supervisor.run import PROBE_S, Means
-from app.supervisor.scheduling import Seat
-from app.supervisor.watching import Watching
-from engines.api import Adapter
+from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorFolders, SupervisorPolicy
+from app.supervisor.ports import LoopbackPorts
+from app.supervisor.records import LaunchRecords
+from app.supervisor.room import MemoryArbiter
+from app.supervisor.run import PROBE_S, RunDeps
+from app.supervisor.scheduling import Resident
+from app.supervisor.watching import MemoryWatch
+from engines.api import EngineAdapter
 from engines.environment import engine_environment
 
-__all__ = ["Folders", "Lease", "LoadRequest", "Policy", "Supervisor", "Terms"]
+__all__ = ["Lease", "LeaseOptions", "LoadRequest", "Supervisor", "SupervisorFolders", "SupervisorPolicy"]
 
 log = logging.getLogger(__name__)
 
-_NO_TERMS = Terms()
+_NO_OPTIONS = LeaseOptions()
 
 Rescue = Callable[[LoadRequest, EngineStatus, EngineFailed], Awaitable[bool]]
 """Asked when a load has failed: whether another attempt would be a different one, because another version now runs."""
 
 
-_IsRescued = Callable[[Owner, LoadRequest, EngineFailed], Awaitable[bool]]
+_IsRescued = Callable[[EngineOwner, LoadRequest, EngineFailed], Awaitable[bool]]
 
 
-class Leasing:
+class LeaseBlock:
     """A lease while its block runs. Not made of a generator, which would cost every request as much again."""
 
     __slots__ = ("_is_rescued", "_lease", "_owner", "_request", "_terms")
 
-    def __init__(self, owner: Owner, request: LoadRequest, terms: Terms, is_rescued: _IsRescued) -> None:
-        self._owner, self._request, self._terms, self._is_rescued = owner, request, terms, is_rescued
+    def __init__(self, owner: EngineOwner, request: LoadRequest, options: LeaseOptions, is_rescued: _IsRescued) -> None:
+        self._owner, self._request, self._terms, self._is_rescued = owner, request, options, is_rescued
 
     async def __aenter__(self) -> Lease:
         try:
-            self._lease = await self._owner.lease(self._request, self._terms)
+            self._lease = await self._owner.acquire_lease(self._request, self._terms)
         except EngineFailed as error:
             if not await self._is_rescued(self._owner, self._request, error):
                 raise
             # A fresh attempt, whatever was remembered of the one before.
             await self._owner.ensure_ready(self._request)
-            self._lease = await self._owner.lease(self._request, self._terms)
+            self._lease = await self._owner.acquire_lease(self._request, self._terms)
         return self._lease
 
     async def __aexit__(self, *_error: object) -> None:
-        self._owner.release(self._lease)
+        self._owner.release_lease(self._lease)
 
 
 class Supervisor:
@@ -77,9 +77,9 @@ class Supervisor:
 
     def __init__(
         self,
-        adapters: Mapping[str, Adapter],
-        folders: Folders,
-        policy: Policy,
+        adapters: Mapping[str, EngineAdapter],
+        folders: SupervisorFolders,
+        policy: SupervisorPolicy,
         publish: Callable[[Event], None],
         *,
         inherited: Mapping[str, str] | None = None,
@@ -88,25 +88,25 @@ class Supervisor:
         self._publish = publish
         self._is_closed = False
         self.rescue: Rescue | None = None
-        self._owners: dict[str, Owner] = {}
-        self._means = Means(
+        self._owners: dict[str, EngineOwner] = {}
+        self._deps = RunDeps(
             adapters=adapters,
             folders=folders,
             inherited=engine_environment() if inherited is None else inherited,
-            ports=Ports(),
-            records=Records(folders.records),
+            ports=LoopbackPorts(),
+            records=LaunchRecords(folders.records),
         )
-        self._room = Room(
+        self._arbiter = MemoryArbiter(
             lambda: self._policy,
-            seat=lambda model: self._owners[model].seat(),
-            send=lambda model, message: self._owners[model].send(message),
+            describe_resident=lambda model: self._owners[model].describe_resident(),
+            send=lambda model, message: self._owners[model].send_message(message),
         )
-        self._watching: asyncio.Task[None] | None = None
-        self.pausing = Pausing(self, publish)
+        self._watch_task: asyncio.Task[None] | None = None
+        self.pausing = PauseControl(self, publish)
 
-    def seats(self) -> list[Seat]:
+    def list_residents(self) -> list[Resident]:
         """Return who takes up room."""
-        return self._room.places.seats
+        return self._arbiter.ledger.residents
 
     def request_of(self, model: str) -> LoadRequest | None:
         """Return how a model was loaded last."""
@@ -116,22 +116,22 @@ class Supervisor:
     def stop_if_idle(self, model: str) -> None:
         """Stop a model's engine unless somebody uses it."""
         if model in self._owners:
-            self._owners[model].send(m.Stop(how=m.How.IF_IDLE))
+            self._owners[model].send_message(m.StopRequest(how=m.StopReason.IF_IDLE))
 
     async def load_again(self, request: LoadRequest) -> None:
         """Load a model as it was, unless somebody has loaded it otherwise. Raises as `ensure_ready` does."""
         await self.ensure_ready(request, any_options=True)
 
     @property
-    def policy(self) -> Policy:
+    def policy(self) -> SupervisorPolicy:
         """What a person can set; assigning another takes effect at once. Whether it is paused stays as it is."""
         return self._policy
 
     @policy.setter
-    def policy(self, policy: Policy) -> None:
+    def policy(self, policy: SupervisorPolicy) -> None:
         self._policy = msgspec.structs.replace(policy, is_paused=self.is_paused)
         self.tell_all(m.PolicyChanged())
-        self._room.reconsider()
+        self._arbiter.reconsider_queue()
 
     @property
     def is_paused(self) -> bool:
@@ -145,44 +145,44 @@ class Supervisor:
     def tell_all(self, message: m.Message) -> None:
         """Tell every owner."""
         for owner in self._owners.values():
-            owner.send(message)
+            owner.send_message(message)
 
     @property
     def gauge(self) -> Gauge | None:
         """How much memory there is; without one it is taken to be endless."""
-        return self._room.gauge
+        return self._arbiter.gauge
 
     @gauge.setter
     def gauge(self, gauge: Gauge | None) -> None:
-        self._room.gauge = gauge
+        self._arbiter.gauge = gauge
 
     async def start(self) -> int:
         """Kill what a gateway that was killed left running; return how many launches that were. Then watch memory."""
-        self._watching = asyncio.create_task(Watching(self, self._publish).run(), name="memory for others")
-        reaped = await asyncio.to_thread(self._means.records.reap)
-        if reaped:
-            models = ", ".join(sorted({record.model for record in reaped}))
+        self._watch_task = asyncio.create_task(MemoryWatch(self, self._publish).run_forever(), name="memory for others")
+        orphans = await asyncio.to_thread(self._deps.records.reap_orphans)
+        if orphans:
+            models = ", ".join(sorted({record.model for record in orphans}))
             sentence = f"Engines that an earlier run had left behind were stopped: {models}."
             self._publish(Notice(level="info", code="orphans_stopped", sentence=sentence))
-        return len(reaped)
+        return len(orphans)
 
     async def close(self) -> None:
         """Stop every engine without waiting for requests, and start none again."""
         self._is_closed = True
-        if self._watching is not None:
-            self._watching.cancel()
-            await asyncio.gather(self._watching, return_exceptions=True)
+        if self._watch_task is not None:
+            self._watch_task.cancel()
+            await asyncio.gather(self._watch_task, return_exceptions=True)
         await self.pausing.close()
-        self._room.close()
+        self._arbiter.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
-    def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> Leasing:
+    def lease(self, request: LoadRequest, options: LeaseOptions = _NO_OPTIONS) -> LeaseBlock:
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
         Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is
         cancelled while waiting just leaves; a load that has begun goes on.
         """
-        return Leasing(self._owner(request), request, terms, self._is_rescued)
+        return LeaseBlock(self._owner_of(request), request, options, self._is_rescued)
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.
@@ -190,7 +190,7 @@ class Supervisor:
         With `any_options` the request's are only for a load that has to begin. Raises EngineFailed when it cannot be
         made ready, Unavailable when the load is called off.
         """
-        owner = self._owner(request)
+        owner = self._owner_of(request)
         try:
             return await owner.ensure_ready(request, any_options=any_options)
         except EngineFailed as error:
@@ -198,8 +198,8 @@ class Supervisor:
                 raise
         return await owner.ensure_ready(request)
 
-    async def _is_rescued(self, owner: Owner, request: LoadRequest, error: EngineFailed) -> bool:
-        return self.rescue is not None and await self.rescue(request, owner.status(), error)
+    async def _is_rescued(self, owner: EngineOwner, request: LoadRequest, error: EngineFailed) -> bool:
+        return self.rescue is not None and await self.rescue(request, owner.engine_status(), error)
 
     async def is_answering(self, lease: Lease) -> bool | None:
         """Ask the engine of a lease, given back or not, whether it is ready; wait for that `run.PROBE_S` at most.
@@ -225,65 +225,67 @@ class Supervisor:
             extra={"model": model},
         )
 
-    async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
+    async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""
-        return await self._stopped(model, m.How.NOW if force else m.How.DRAIN)
+        return await self._stop_model(model, m.StopReason.NOW if force else m.StopReason.DRAIN)
 
-    async def expire(self, model: str) -> EngineStatus:
+    async def expire_model(self, model: str) -> EngineStatus:
         """Stop a model's engine at once if nobody uses it, else as soon as nobody does; no request is cut off."""
-        return await self._stopped(model, m.How.EXPIRE)
+        return await self._stop_model(model, m.StopReason.EXPIRE)
 
     async def let_go(self, model: str) -> EngineStatus:
-        """As `expire`, unless it is pinned: then it stays, and the status says so."""
-        return await self._stopped(model, m.How.LET_GO)
+        """As `expire_model`, unless it is pinned: then it stays, and the status says so."""
+        return await self._stop_model(model, m.StopReason.LET_GO)
 
-    async def _stopped(self, model: str, how: m.How) -> EngineStatus:
+    async def _stop_model(self, model: str, how: m.StopReason) -> EngineStatus:
         owner = self._owners.get(model)
         if owner is None:
             return EngineStatus(model=model, engine="", state=EngineState.STOPPED)
-        return await owner.stop(how)
+        return await owner.stop_engine(how)
 
     def serves_at_once(self, model: str) -> bool:
         """Tell whether a lease would be had without waiting, as things are."""
         owner = self._owners.get(model)
         return owner is not None and owner.machine.has_free_slot
 
-    async def memory(self) -> MemoryState:
+    async def read_memory(self) -> MemoryState:
         """Return the memory engines share, who holds it, and who waits for it. Pools are named by their ids."""
-        limits = await self._room.read()
-        return memory_state(self._room.places, limits, self._policy, time.monotonic())
+        limits = await self._arbiter.read_limits()
+        return memory_state(self._arbiter.ledger, limits, self._policy, time.monotonic())
 
-    async def capacity(self, model: str) -> dict[str, int]:
+    async def model_capacity(self, model: str) -> dict[str, int]:
         """Return the most bytes of each pool that a model could have if all others went but the pinned ones."""
-        limits = await self._room.read()
-        pinned = [seat for seat in self._room.places.seats if seat.is_pinned and seat.model != model]
+        limits = await self._arbiter.read_limits()
+        pinned = [
+            resident for resident in self._arbiter.ledger.residents if resident.is_pinned and resident.model != model
+        ]
         return {
-            pool: limit + limits.head_room - sum((seat.holds or {}).get(pool, 0) for seat in pinned)
+            pool: limit + limits.head_room - sum((resident.holds or {}).get(pool, 0) for resident in pinned)
             for pool, limit in limits.pools.items()
         }
 
-    def statuses(self) -> list[EngineStatus]:
+    def list_statuses(self) -> list[EngineStatus]:
         """Return every engine that runs, is about to, or failed, by model name."""
-        found = [owner.status() for _, owner in sorted(self._owners.items())]
-        return [status for status in found if status.state is not EngineState.STOPPED]
+        all_statuses = [owner.engine_status() for _, owner in sorted(self._owners.items())]
+        return [status for status in all_statuses if status.state is not EngineState.STOPPED]
 
-    def reachable(self) -> list[Reachable]:
+    def list_ready(self) -> list[ReadyEndpoint]:
         """Return where every ready engine is."""
-        found = (owner.reachable() for _, owner in sorted(self._owners.items()))
-        return [each for each in found if each is not None]
+        endpoints = (owner.ready_endpoint() for _, owner in sorted(self._owners.items()))
+        return [endpoint for endpoint in endpoints if endpoint is not None]
 
-    def log(self, model: str, *, tail: int = 200) -> list[LogLine]:
+    def read_log(self, model: str, *, tail: int = 200) -> list[LogLine]:
         """Return the last lines a model's engine wrote, or with "" every engine, oldest first, over all runs."""
         owners = [owner for name, owner in self._owners.items() if model in {"", name}]
-        lines = sorted((line for owner in owners for line in owner.log.tail(tail)), key=lambda line: line.at)
+        lines = sorted((line for owner in owners for line in owner.log.tail_lines(tail)), key=lambda line: line.at)
         return lines[-tail:] if tail > 0 else []
 
-    def _owner(self, request: LoadRequest) -> Owner:
+    def _owner_of(self, request: LoadRequest) -> EngineOwner:
         model = request.source.name
         if self._is_closed:
-            raise turned_away(model, m.Reason.CLOSING)
+            raise turn_away_error(model, m.TurnAwayReason.CLOSING)
         if model not in self._owners:
-            self._owners[model] = Owner(
-                model, self._means, self._room, policy=lambda: self._policy, publish=self._publish
+            self._owners[model] = EngineOwner(
+                model, self._deps, self._arbiter, policy=lambda: self._policy, publish=self._publish
             )
         return self._owners[model]

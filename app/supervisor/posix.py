@@ -16,19 +16,19 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from app.supervisor.process import Process, stdin_for
+from app.supervisor.process import ChildProcess, stdin_for
 from engines.api import SoftStop
 
 if sys.platform != "win32":
 
-    class Group(Process):
+    class Group(ChildProcess):
         """One running process with its group."""
 
         def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, has_lifeline: bool) -> None:
             """Start it. Raises OSError when it cannot be started."""
-            guarded = argv if has_lifeline else [*_guard(argv[0], env), *argv]
+            command = argv if has_lifeline else [*_guard_command(argv[0], env), *argv]
             popen = subprocess.Popen(
-                guarded,
+                command,
                 env=dict(env),
                 cwd=cwd,
                 stdin=stdin_for(has_lifeline=has_lifeline),
@@ -40,20 +40,20 @@ if sys.platform != "win32":
             super().__init__(popen)
             self._lock = threading.Lock()
 
-        def ask(self, how: SoftStop) -> None:
+        def ask_to_end(self, how: SoftStop) -> None:
             """Ask it to end in its own time."""
             if how is SoftStop.STDIN_EOF:
-                self.let_go()
+                self.close_stdin()
             elif how is SoftStop.SIGINT:
-                self._signal(signal.SIGINT)
+                self._send_signal(signal.SIGINT)
             else:
-                self._signal(signal.SIGTERM)
+                self._send_signal(signal.SIGTERM)
 
         def kill(self) -> None:
             """Kill the group."""
-            self._signal(signal.SIGKILL)
+            self._send_signal(signal.SIGKILL)
 
-        def _signal(self, number: signal.Signals) -> None:
+        def _send_signal(self, number: signal.Signals) -> None:
             with self._lock:
                 if self._popen.returncode is None:  # a reaped pid may belong to somebody else by now
                     _kill_group(self.pid, number)
@@ -77,7 +77,7 @@ if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
             os.killpg(pid, number)
 
-    def _guard(program: str, env: Mapping[str, str]) -> Sequence[str]:
+    def _guard_command(program: str, env: Mapping[str, str]) -> Sequence[str]:
         if shutil.which(program, path=env.get("PATH")) is None:
             raise FileNotFoundError(program)  # through setpriv it would be an engine that ended
         return _death_signal()
@@ -85,10 +85,10 @@ if sys.platform != "win32":
     @functools.cache
     def _death_signal() -> Sequence[str]:
         """Return what to put before a command so that it dies with its parent: util-linux has it since 2.33."""
-        found = shutil.which("setpriv") if sys.platform == "linux" else None
-        if found is None:
+        setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
+        if setpriv is None:
             return ()
-        prefix = (found, "--pdeathsig", "KILL", "--")
+        prefix = (setpriv, "--pdeathsig", "KILL", "--")
         works = subprocess.run([*prefix, "true"], capture_output=True, check=False, timeout=5).returncode == 0
         return prefix if works else ()
 

@@ -9,7 +9,7 @@ def stdin_for(*, has_lifeline: bool) -> int:
     return subprocess.PIPE if has_lifeline else subprocess.DEVNULL
 
 
-class Process:
+class ChildProcess:
     """A child with both outputs on pipes, which are for the caller to drain."""
 
     def __init__(self, popen: "subprocess.Popen[bytes]") -> None:
@@ -23,10 +23,10 @@ class Process:
     @property
     def pipes(self) -> dict[str, IO[bytes]]:
         """Standard output as "out", standard error as "err"."""
-        named = {"out": self._popen.stdout, "err": self._popen.stderr}
-        return {name: pipe for name, pipe in named.items() if pipe is not None}
+        outputs = {"out": self._popen.stdout, "err": self._popen.stderr}
+        return {name: pipe for name, pipe in outputs.items() if pipe is not None}
 
-    def let_go(self) -> None:
+    def close_stdin(self) -> None:
         """Close the lifeline, if there is one."""
         if self._popen.stdin is not None:
             self._popen.stdin.close()

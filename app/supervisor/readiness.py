@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.core.errors import Offline
-from app.supervisor.dialing import connected
+from app.supervisor.dialing import open_streams
 from engines.api import Readiness, ReadyWhen
 
 OK = HTTPStatus.OK
@@ -24,28 +24,30 @@ GENERATE_S = 60.0
 """Time for one token: a first one may compile kernels, or wait for the load it was queued behind."""
 
 
-class Reply(msgspec.Struct, frozen=True, kw_only=True):
+class EngineReply(msgspec.Struct, frozen=True, kw_only=True):
     """An HTTP answer."""
 
     status: int
     body: bytes
 
 
-class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
+class EngineEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where an engine listens, and the key it wants."""
 
     base_url: str
     key: str
     served_name: str
 
-    async def request(self, method: str, path: str, *, body: bytes = b"", timeout_s: float = ANSWER_S) -> Reply:
+    async def send_request(
+        self, method: str, path: str, *, body: bytes = b"", timeout_s: float = ANSWER_S
+    ) -> EngineReply:
         """Exchange one request on a connection of its own. Raises OSError, TimeoutError or ValueError."""
         async with asyncio.timeout(timeout_s):
-            return await self._exchange(method, path, body)
+            return await self._exchange_bytes(method, path, body)
 
-    async def _exchange(self, method: str, path: str, body: bytes) -> Reply:
+    async def _exchange_bytes(self, method: str, path: str, body: bytes) -> EngineReply:
         where = urlsplit(self.base_url)
-        reader, writer = await connected(where)
+        reader, writer = await open_streams(where)
         try:
             key = f"Authorization: Bearer {self.key}\r\n" if self.key else ""
             head = (
@@ -60,7 +62,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
             writer.close()
 
 
-async def _read_reply(reader: asyncio.StreamReader) -> Reply:
+async def _read_reply(reader: asyncio.StreamReader) -> EngineReply:
     try:
         head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
@@ -70,7 +72,7 @@ async def _read_reply(reader: asyncio.StreamReader) -> Reply:
         raise ValueError("not an HTTP answer")
     length = re.search(r"\r\ncontent-length:\s*(\d+)", head, re.IGNORECASE)
     size = min(int(length[1]), REPLY_BYTES) if length else REPLY_BYTES
-    return Reply(status=int(status[1]), body=await _read_up_to(reader, size))
+    return EngineReply(status=int(status[1]), body=await _read_up_to(reader, size))
 
 
 async def _read_up_to(reader: asyncio.StreamReader, size: int) -> bytes:
@@ -80,19 +82,19 @@ async def _read_up_to(reader: asyncio.StreamReader, size: int) -> bytes:
         return error.partial
 
 
-class _Model(msgspec.Struct):
+class _ModelEntry(msgspec.Struct):
     id: str
 
 
-class _Models(msgspec.Struct):
-    data: list[_Model]
+class _ModelList(msgspec.Struct):
+    data: list[_ModelEntry]
 
 
 class _Completion(msgspec.Struct):
     choices: list[msgspec.Raw]
 
 
-async def is_ready(endpoint: Endpoint, readiness: Readiness) -> bool:
+async def is_ready(endpoint: EngineEndpoint, readiness: Readiness) -> bool:
     """Ask once. No answer, a refusal, and an answer that makes no sense all mean: not yet."""
     try:
         return await _ASK[readiness.when](endpoint, readiness.path)
@@ -100,27 +102,27 @@ async def is_ready(endpoint: Endpoint, readiness: Readiness) -> bool:
         return False
 
 
-async def _answers_ok(endpoint: Endpoint, path: str) -> bool:
-    return (await endpoint.request("GET", path)).status == OK
+async def _answers_ok(endpoint: EngineEndpoint, path: str) -> bool:
+    return (await endpoint.send_request("GET", path)).status == OK
 
 
-async def _lists_model(endpoint: Endpoint, path: str) -> bool:
-    reply = await endpoint.request("GET", path)
-    models = msgspec.json.decode(reply.body, type=_Models).data
+async def _lists_model(endpoint: EngineEndpoint, path: str) -> bool:
+    reply = await endpoint.send_request("GET", path)
+    models = msgspec.json.decode(reply.body, type=_ModelList).data
     return reply.status == OK and any(model.id == endpoint.served_name for model in models)
 
 
-async def _generates(endpoint: Endpoint, path: str) -> bool:
+async def _generates_token(endpoint: EngineEndpoint, path: str) -> bool:
     prompt = (
         {"messages": [{"role": "user", "content": "Hi"}]} if path.endswith("/chat/completions") else {"prompt": "Hi"}
     )
     body = msgspec.json.encode({"model": endpoint.served_name, "max_tokens": 1, **prompt})
-    reply = await endpoint.request("POST", path, body=body, timeout_s=GENERATE_S)
+    reply = await endpoint.send_request("POST", path, body=body, timeout_s=GENERATE_S)
     return reply.status == OK and bool(msgspec.json.decode(reply.body, type=_Completion).choices)
 
 
-_ASK: dict[ReadyWhen, Callable[[Endpoint, str], Awaitable[bool]]] = {
+_ASK: dict[ReadyWhen, Callable[[EngineEndpoint, str], Awaitable[bool]]] = {
     ReadyWhen.HTTP_OK: _answers_ok,
-    ReadyWhen.COMPLETION: _generates,
+    ReadyWhen.COMPLETION: _generates_token,
     ReadyWhen.MODEL_LISTED: _lists_model,
 }

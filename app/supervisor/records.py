@@ -1,6 +1,6 @@
 """One small file per live launch, so that a gateway that was killed leaves nothing running for ever.
 
-A record is written before the first process exists and completed after each. At the next start `reap` kills what is
+A record is written before the first process exists and completed after each. At the next start `reap_orphans` kills what is
 still there, and only what is really ours: a process whose id *and* creation time were recorded, or one that carries the
 launch's token in its environment. Never by name. A record holds no key.
 """
@@ -29,7 +29,7 @@ class RecordedProcess(msgspec.Struct, frozen=True, kw_only=True):
     executable: str
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One launch."""
 
     token: str
@@ -37,7 +37,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     engine: str
     processes: tuple[RecordedProcess, ...] = ()
 
-    def with_process(self, pid: int, executable: str) -> "Record":
+    def with_process(self, pid: int, executable: str) -> "LaunchRecord":
         """Return the record with a process that was just started; without it, if it has already gone."""
         try:
             created_at = psutil.Process(pid).create_time()
@@ -47,50 +47,50 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, processes=(*self.processes, added))
 
 
-class Records:
+class LaunchRecords:
     """The folder of records. Methods touch the disk; files are small and local."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._own: set[str] = set()
 
-    def write(self, record: Record) -> None:
+    def write_record(self, record: LaunchRecord) -> None:
         """Write or replace a launch's record: whole or not at all, readable by its owner only."""
         self._own.add(record.token)
-        write_private(self._file(record.token), msgspec.json.encode(record))
+        write_private(self._record_file(record.token), msgspec.json.encode(record))
 
-    def remove(self, token: str) -> None:
+    def remove_record(self, token: str) -> None:
         """Forget a launch of which nothing is left. A file that cannot be removed names nobody at the next start."""
         with contextlib.suppress(OSError):
-            self._file(token).unlink(missing_ok=True)
+            self._record_file(token).unlink(missing_ok=True)
         self._own.discard(token)
 
-    def reap(self) -> list[Record]:
+    def reap_orphans(self) -> list[LaunchRecord]:
         """Kill what launches of an earlier gateway left; return those that had left something. Blocks for a while."""
-        records = [record for record in self._read() if record.token not in self._own]
+        records = [record for record in self._read_records() if record.token not in self._own]
         if not records:
             return []
-        carriers = _carriers({record.token for record in records})
-        found = {record.token: _ours(record, carriers.get(record.token, [])) for record in records}
-        survivors = _kill([process for processes in found.values() for process in processes])
+        carriers = _find_carriers({record.token for record in records})
+        by_token = {record.token: _live_processes(record, carriers.get(record.token, [])) for record in records}
+        survivors = _kill_processes([process for processes in by_token.values() for process in processes])
         for record in records:
-            if not survivors.intersection(found[record.token]):
-                self.remove(record.token)
-        return [record for record in records if found[record.token]]
+            if not survivors.intersection(by_token[record.token]):
+                self.remove_record(record.token)
+        return [record for record in records if by_token[record.token]]
 
-    def _file(self, token: str) -> Path:
+    def _record_file(self, token: str) -> Path:
         return self._folder / f"{token}.json"
 
-    def _read(self) -> Iterable[Record]:
+    def _read_records(self) -> Iterable[LaunchRecord]:
         for path in sorted(self._folder.glob("*.json")):
             try:
-                yield msgspec.json.decode(path.read_bytes(), type=Record)
+                yield msgspec.json.decode(path.read_bytes(), type=LaunchRecord)
             except (OSError, msgspec.MsgspecError):
                 path.unlink(missing_ok=True)  # it names no process that could be trusted to be ours
 
 
-def _ours(record: Record, carriers: list[psutil.Process]) -> list[psutil.Process]:
-    return list({*carriers, *(found for known in record.processes if (found := _same_process(known)))})
+def _live_processes(record: LaunchRecord, carriers: list[psutil.Process]) -> list[psutil.Process]:
+    return list({*carriers, *(process for known in record.processes if (process := _same_process(known)))})
 
 
 def _same_process(known: RecordedProcess) -> psutil.Process | None:
@@ -102,21 +102,21 @@ def _same_process(known: RecordedProcess) -> psutil.Process | None:
         return None
 
 
-def _carriers(tokens: set[str]) -> dict[str, list[psutil.Process]]:
-    found: dict[str, list[psutil.Process]] = {}
+def _find_carriers(tokens: set[str]) -> dict[str, list[psutil.Process]]:
+    by_token: dict[str, list[psutil.Process]] = {}
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):  # other people's processes do not show their environment
             token = process.environ().get(TOKEN_VARIABLE, "")
             if token in tokens:
-                found.setdefault(token, []).append(process)
-    return found
+                by_token.setdefault(token, []).append(process)
+    return by_token
 
 
-def _kill(processes: list[psutil.Process]) -> set[psutil.Process]:
+def _kill_processes(processes: list[psutil.Process]) -> set[psutil.Process]:
     for process in processes:
         with contextlib.suppress(psutil.Error):
-            for one in [*process.children(recursive=True), process]:
-                one.kill()
+            for target in [*process.children(recursive=True), process]:
+                target.kill()
             kill_leader_group(process.pid)
     _, alive = psutil.wait_procs(processes, timeout=DEATH_S)
     return {process for process in alive if not _is_zombie(process)}

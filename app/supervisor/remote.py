@@ -13,8 +13,8 @@ import msgspec
 
 from app.core.errors import Offline
 from app.supervisor.dialing import ForbiddenAddress
-from app.supervisor.faults import Unstartable
-from app.supervisor.readiness import Endpoint
+from app.supervisor.faults import StartFailed
+from app.supervisor.readiness import EngineEndpoint
 from engines.api import Failure, FailureKind
 
 MODELS = "/models"
@@ -28,7 +28,7 @@ _REDIRECTS = range(300, 400)
 _LOOK_THERE = "Check that it is running and can be reached from this computer."
 
 
-class _Meta(msgspec.Struct, frozen=True):
+class _RemoteMeta(msgspec.Struct, frozen=True):
     n_ctx: int | None = None
     n_ctx_train: int | None = None
 
@@ -47,7 +47,7 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     context_window: int | None = None
     """Groq."""
     max_context_length: int | None = None
-    meta: _Meta | None = None
+    meta: _RemoteMeta | None = None
     """llama-server."""
     owned_by: object = None
     capabilities: object = None
@@ -60,8 +60,8 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def context(self) -> int | None:
         """The most this endpoint takes, as far as it says."""
-        meta = self.meta or _Meta()
-        said = (
+        meta = self.meta or _RemoteMeta()
+        limits = (
             self.max_model_len,
             self.loaded_context_length,
             self.context_length,
@@ -70,77 +70,81 @@ class RemoteModel(msgspec.Struct, frozen=True, kw_only=True):
             self.max_context_length,
             meta.n_ctx_train,
         )
-        return next((tokens for tokens in said if tokens is not None and tokens > 0), None)
+        return next((tokens for tokens in limits if tokens is not None and tokens > 0), None)
 
 
-class _Models(msgspec.Struct, frozen=True):
+class _RemoteModelList(msgspec.Struct, frozen=True):
     data: list[RemoteModel]
 
 
-async def models_at(endpoint: Endpoint, path: str) -> list[RemoteModel]:
+async def list_remote_models(endpoint: EngineEndpoint, path: str) -> list[RemoteModel]:
     """Return the models an endpoint lists. Raises Unstartable with what to say if it does not, or Offline."""
     where = urlsplit(endpoint.base_url).netloc
     try:
-        reply = await endpoint.request("GET", path, timeout_s=LOOK_S)
+        reply = await endpoint.send_request("GET", path, timeout_s=LOOK_S)
     except (OSError, ValueError) as error:  # TimeoutError and ssl.SSLError are OSErrors
-        raise Unstartable(_unreachable(where, error)) from error
+        raise StartFailed(_unreachable_failure(where, error)) from error
     if reply.status in _REFUSED:
-        raise Unstartable(_wrong_key(where))
+        raise StartFailed(_key_failure(where))
     if reply.status != HTTPStatus.OK:
-        raise Unstartable(_odd_answer(where, reply.status))
+        raise StartFailed(_answer_failure(where, reply.status))
     try:
-        return msgspec.json.decode(reply.body, type=_Models).data
+        return msgspec.json.decode(reply.body, type=_RemoteModelList).data
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        raise Unstartable(_failure(f"What answers at {where} does not list models in OpenAI's format.")) from None
+        raise StartFailed(
+            _endpoint_failure(f"What answers at {where} does not list models in OpenAI's format.")
+        ) from None
 
 
-async def look(endpoint: Endpoint, path: str) -> Failure | None:
+async def check_endpoint(endpoint: EngineEndpoint, path: str) -> Failure | None:
     """Return why the model cannot be asked there now; None if it can."""
     try:
-        models = await models_at(endpoint, path)
-    except Unstartable as error:
+        models = await list_remote_models(endpoint, path)
+    except StartFailed as error:
         return error.failure
     except Offline as error:
-        return _failure(str(error), hint=error.hint)
+        return _endpoint_failure(str(error), hint=error.hint)
     if any(model.id == endpoint.served_name for model in models):
         return None
     where = urlsplit(endpoint.base_url).netloc
-    return _failure(
+    return _endpoint_failure(
         f"The endpoint at {where} has no model called {endpoint.served_name!r} now.",
         hint="Load it there, or attach the endpoint again.",
     )
 
 
-async def lost(endpoint: Endpoint, path: str, *, every_s: float) -> Failure:
+async def wait_until_lost(endpoint: EngineEndpoint, path: str, *, every_s: float) -> Failure:
     """Look now and then; return once the model has been out of reach several times in a row."""
     missed = 0
     while True:
         await asyncio.sleep(every_s)
-        failure = await look(endpoint, path)
+        failure = await check_endpoint(endpoint, path)
         missed = 0 if failure is None else missed + 1
         if failure is not None and missed >= _LOOKS:
             return failure
 
 
-def _unreachable(where: str, error: Exception) -> Failure:
+def _unreachable_failure(where: str, error: Exception) -> Failure:
     match error:
         case ForbiddenAddress():
-            return _failure(f"The address of {where} is one that is never contacted.", hint="Attach another endpoint.")
+            return _endpoint_failure(
+                f"The address of {where} is one that is never contacted.", hint="Attach another endpoint."
+            )
         case ssl.SSLCertVerificationError():
-            return _failure(
+            return _endpoint_failure(
                 f"The certificate of {where} cannot be verified: {error.verify_message}.",
                 hint="Give the endpoint a certificate that this computer trusts.",
             )
         case TimeoutError():
-            return _failure(f"The endpoint at {where} did not answer within {LOOK_S:g} seconds.")
+            return _endpoint_failure(f"The endpoint at {where} did not answer within {LOOK_S:g} seconds.")
         case ConnectionRefusedError():
-            return _failure(f"The endpoint at {where} does not answer: nothing listens there.")
+            return _endpoint_failure(f"The endpoint at {where} does not answer: nothing listens there.")
         case _:
-            said = getattr(error, "strerror", None) or error  # an OSError's text begins with its number
-            return _failure(f"The endpoint at {where} does not answer: {said}.")
+            reason = getattr(error, "strerror", None) or error  # an OSError's text begins with its number
+            return _endpoint_failure(f"The endpoint at {where} does not answer: {reason}.")
 
 
-def _wrong_key(where: str) -> Failure:
+def _key_failure(where: str) -> Failure:
     return Failure(
         kind=FailureKind.AUTH,
         sentence=f"The endpoint at {where} does not accept the key.",
@@ -148,14 +152,14 @@ def _wrong_key(where: str) -> Failure:
     )
 
 
-def _odd_answer(where: str, status: int) -> Failure:
+def _answer_failure(where: str, status: int) -> Failure:
     if status in _REDIRECTS:
-        return _failure(
+        return _endpoint_failure(
             f"The endpoint at {where} redirects to another address ({status}), which is not followed.",
             hint="Attach its actual address.",
         )
-    return _failure(f"The endpoint at {where} answers {status} when asked for its models.")
+    return _endpoint_failure(f"The endpoint at {where} answers {status} when asked for its models.")
 
 
-def _failure(sentence: str, *, hint: str = _LOOK_THERE) -> Failure:
+def _endpoint_failure(sentence: str, *, hint: str = _LOOK_THERE) -> Failure:
     return Failure(kind=FailureKind.UNREACHABLE, sentence=sentence, hint=hint)

@@ -19,25 +19,35 @@ import msgspec
 import psutil
 
 from app.supervisor import messages as m
-from app.supervisor.child import Child, Heard, Ways
-from app.supervisor.facts import Facts
+from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
+from app.supervisor.facts import RunFacts
 from app.supervisor.faults import (
     CALLED_OFF,
     MISTAKE,
-    Unstartable,
-    bad_options,
-    no_such_engine,
-    not_prepared,
-    not_started,
+    StartFailed,
+    options_failure,
+    prepare_failure,
+    start_failure,
+    unknown_engine_failure,
 )
-from app.supervisor.logs import EngineLog, Redactor
-from app.supervisor.policy import Folders
-from app.supervisor.ports import HOST, Ports
+from app.supervisor.logs import EngineLog, LogRedactor
+from app.supervisor.policy import SupervisorFolders
+from app.supervisor.ports import HOST, LoopbackPorts
 from app.supervisor.private import write_private
-from app.supervisor.readiness import Endpoint, is_ready
-from app.supervisor.records import TOKEN_VARIABLE, Record, Records
-from app.supervisor.remote import look, lost
-from engines.api import Adapter, Failure, LaunchPlan, LogEvent, Net, ProcessSpec, Readiness, ReadyWhen, SoftStop
+from app.supervisor.readiness import EngineEndpoint, is_ready
+from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
+from app.supervisor.remote import check_endpoint, wait_until_lost
+from engines.api import (
+    EngineAdapter,
+    Failure,
+    LaunchPlan,
+    ListenOptions,
+    LogEvent,
+    ProcessSpec,
+    Readiness,
+    ReadyWhen,
+    SoftStop,
+)
 
 if TYPE_CHECKING:
     from app.core.errors import EngineFailed
@@ -49,41 +59,41 @@ PROBE_S = 10.0
 """How long one that was ready is asked whether it still is. As `remote.LOOK_S`: one thread may answer and compute."""
 
 
-class Means(msgspec.Struct, frozen=True, kw_only=True):
+class RunDeps(msgspec.Struct, frozen=True, kw_only=True):
     """What every run of a gateway shares. `inherited` is the environment engines start with."""
 
-    adapters: Mapping[str, Adapter]
-    folders: Folders
+    adapters: Mapping[str, EngineAdapter]
+    folders: SupervisorFolders
     inherited: Mapping[str, str]
-    ports: Ports
-    records: Records
+    ports: LoopbackPorts
+    records: LaunchRecords
 
 
-class Run:
+class EngineRun:
     """One run. `tell` reaches the engine's owner, `changed` says that `facts` did. `end` is set when it failed."""
 
     def __init__(
         self,
-        order: m.Launch,
-        means: Means,
+        order: m.LaunchRun,
+        deps: RunDeps,
         *,
         log: EngineLog,
         tell: Callable[[m.Message], None],
         changed: Callable[[], None],
     ) -> None:
         self.number = order.run
-        self.facts = Facts()
+        self.facts = RunFacts()
         self.end: asyncio.Future[EngineFailed] = asyncio.get_running_loop().create_future()
         self._request = order.request
-        self._means = means
+        self._deps = deps
         self._log = log
         self._tell = tell
         self._changed = changed
         self._token = secrets.token_hex(16)
-        self._folder = means.folders.scratch / self._token
-        self._ends: dict[Child, asyncio.Future[int]] = {}
+        self._folder = deps.folders.scratch / self._token
+        self._ends: dict[EngineProcess, asyncio.Future[int]] = {}
         self._plan: LaunchPlan | None = None
-        self._record = Record(token=self._token, model=order.request.source.name, engine=order.request.engine)
+        self._record = LaunchRecord(token=self._token, model=order.request.source.name, engine=order.request.engine)
         self._begun_s = time.monotonic()
         self._understands_log = True
         self._is_asked_to_end = False
@@ -91,7 +101,7 @@ class Run:
         self._has_begun = False
         self._is_called_off = False
         self._stopping: asyncio.Task[None] | None = None
-        self._task = asyncio.create_task(self._live(), name=f"engine run {self._request.source.name}")
+        self._task = asyncio.create_task(self._run_to_end(), name=f"engine run {self._request.source.name}")
 
     def ask_to_end(self) -> None:
         """Stop softly, as the engine's adapter wants it."""
@@ -102,7 +112,7 @@ class Run:
             self._stopping = asyncio.create_task(self._post_stop(self._plan.stop.path))
         else:
             for child in reversed(self._ends):
-                child.ask(self._plan.stop.how)
+                child.ask_to_end(self._plan.stop.how)
 
     def kill(self) -> None:
         """Kill every process and all they started."""
@@ -138,40 +148,44 @@ class Run:
         if self._has_begun:
             self._task.cancel()
 
-    async def _live(self) -> None:
+    async def _run_to_end(self) -> None:
         self._has_begun = True
         failure = CALLED_OFF
         try:
             if not self._is_called_off:
-                with self._means.ports.reserve() as port:
-                    failure = await self._work(port)
+                with self._deps.ports.reserve_port() as port:
+                    failure = await self._launch_and_wait(port)
         except asyncio.CancelledError:  # called off before anything ran, or abandoned: both are ends, and told below
-            await self._sweep()
-        except Unstartable as error:
+            await self._kill_remaining()
+        except StartFailed as error:
             failure = error.failure
         except OSError as error:
-            failure = not_prepared(error)
+            failure = prepare_failure(error)
         except Exception:
             logging.getLogger(__name__).exception("A run of %s ended by a mistake of ours", self._request.source.name)
             failure = MISTAKE
         await asyncio.to_thread(self._clean_up)
-        self._tell(m.Ended(run=self.number, failure=failure))
+        self._tell(m.RunEnded(run=self.number, failure=failure))
 
-    async def _work(self, port: int) -> Failure:
+    async def _launch_and_wait(self, port: int) -> Failure:
         try:
-            adapter, plan = await self._prepare(port)
+            adapter, plan = await self._prepare_launch(port)
             if not plan.processes:
-                return await self._attend(plan.readiness, grace_s=plan.stop.grace_s)
-            self._start(adapter, plan)
+                return await self._watch_endpoint(plan.readiness, grace_s=plan.stop.grace_s)
+            self._start_processes(adapter, plan)
             await self._until_first_end(plan)
         finally:
-            await self._sweep()
-        return adapter.classify_exit(self.facts.end(self._request.options))
+            await self._kill_remaining()
+        return adapter.classify_exit(self.facts.build_exit(self._request.options))
 
     async def _until_first_end(self, plan: LaunchPlan) -> None:
-        asks = plan.readiness
-        self._tell(m.Started(run=self.number, stall_s=asks.stall_s, hard_s=asks.hard_s, grace_s=plan.stop.grace_s))
-        coming_up = asyncio.create_task(self._come_up(asks))
+        readiness = plan.readiness
+        self._tell(
+            m.ProcessesStarted(
+                run=self.number, stall_s=readiness.stall_s, hard_s=readiness.hard_s, grace_s=plan.stop.grace_s
+            )
+        )
+        coming_up = asyncio.create_task(self._wait_until_up(readiness))
         try:
             done, _ = await asyncio.wait(self._ends.values(), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -180,69 +194,73 @@ class Run:
         if self._is_asked_to_end:
             await asyncio.wait(self._ends.values())
 
-    async def _prepare(self, port: int) -> tuple[Adapter, LaunchPlan]:
-        adapter = await asyncio.to_thread(self._means.adapters.get, self._request.engine)
+    async def _prepare_launch(self, port: int) -> tuple[EngineAdapter, LaunchPlan]:
+        adapter = await asyncio.to_thread(self._deps.adapters.get, self._request.engine)
         if adapter is None:
-            raise Unstartable(no_such_engine(self._request.engine))
-        found = await asyncio.to_thread(adapter.probe)
-        if isinstance(found, Failure):
-            raise Unstartable(found)
+            raise StartFailed(unknown_engine_failure(self._request.engine))
+        installation = await asyncio.to_thread(adapter.probe)
+        if isinstance(installation, Failure):
+            raise StartFailed(installation)
         self.facts.key = secrets.token_urlsafe(32)
-        net = Net(host=HOST, port=port, key=self.facts.key)
+        net = ListenOptions(host=HOST, port=port, key=self.facts.key)
         try:
-            plan = adapter.plan(self._request.source, self._request.options, net, found)
+            plan = adapter.plan(self._request.source, self._request.options, net, installation)
         except ValueError as error:
-            raise Unstartable(bad_options(str(error))) from error
-        self.facts.take_plan(plan, found)
+            raise StartFailed(options_failure(str(error))) from error
+        self.facts.take_plan(plan, installation)
         self._plan = plan
         if plan.key_file is not None:
             self.facts.key = await asyncio.to_thread(plan.key_file.read_text, "utf-8")
         if plan.processes:
-            await asyncio.to_thread(self._lay_out, plan)
+            await asyncio.to_thread(self._write_files, plan)
         return adapter, plan
 
-    async def _attend(self, asks: Readiness, *, grace_s: float) -> Failure:
+    async def _watch_endpoint(self, readiness: Readiness, *, grace_s: float) -> Failure:
         """Watch an endpoint that somebody else runs until it is lost. Being cancelled is all there is to stopping."""
-        self._tell(m.Started(run=self.number, stall_s=asks.stall_s, hard_s=asks.hard_s, grace_s=grace_s))
-        failure = await look(self._endpoint(), asks.path)
+        self._tell(
+            m.ProcessesStarted(run=self.number, stall_s=readiness.stall_s, hard_s=readiness.hard_s, grace_s=grace_s)
+        )
+        failure = await check_endpoint(self._build_endpoint(), readiness.path)
         if failure is not None:
             return failure
-        self.facts.became_ready(self._begun_s, time.monotonic())
-        self._tell(m.Ready(run=self.number, slots=self.facts.slots))
-        return await lost(self._endpoint(), asks.path, every_s=asks.interval_s)
+        self.facts.mark_ready(self._begun_s, time.monotonic())
+        self._tell(m.EngineReady(run=self.number, slots=self.facts.slots))
+        return await wait_until_lost(self._build_endpoint(), readiness.path, every_s=readiness.interval_s)
 
-    def _lay_out(self, plan: LaunchPlan) -> None:
+    def _write_files(self, plan: LaunchPlan) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         for file in plan.files:
             write_private(self._folder / file.name, file.content)
-        self._means.records.write(self._record)
+        self._deps.records.write_record(self._record)
 
-    def _start(self, adapter: Adapter, plan: LaunchPlan) -> None:
+    def _start_processes(self, adapter: EngineAdapter, plan: LaunchPlan) -> None:
         hidden = [self.facts.key, *(value for spec in plan.processes for value in spec.secrets.values())]
-        ways = Ways(
+        handlers = ChildHandlers(
             log=self._log,
-            redactor=Redactor(hidden),
+            redactor=LogRedactor(hidden),
             read_log=functools.partial(self._read_log, adapter),
-            hear=self._hear,
-            ended=self._child_ended,
+            hear=self._handle_output,
+            ended=self._note_child_end,
         )
         for spec in plan.processes:
-            child = self._start_one(spec, ways, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
+            child = self._start_process(spec, handlers, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
             self._ends[child] = asyncio.get_running_loop().create_future()
             self._record = self._record.with_process(child.pid, spec.argv[0])
-            self._means.records.write(self._record)
+            self._deps.records.write_record(self._record)
         self.facts.pid = next(iter(self._ends)).pid
         self._changed()
 
-    def _start_one(self, spec: ProcessSpec, ways: Ways, *, prefix: str) -> Child:
-        self._log.file([ways.redactor.clean(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(spec.argv)}")])
-        env = {**self._means.inherited, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token}
+    def _start_process(self, spec: ProcessSpec, handlers: ChildHandlers, *, prefix: str) -> EngineProcess:
+        self._log.append_to_file(
+            [handlers.redactor.redact_text(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(spec.argv)}")]
+        )
+        env = {**self._deps.inherited, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token}
         try:
-            return Child(spec, env=env, cwd=spec.cwd or self._folder, prefix=prefix, ways=ways)
+            return EngineProcess(spec, env=env, cwd=spec.cwd or self._folder, prefix=prefix, handlers=handlers)
         except OSError as error:
-            raise Unstartable(not_started(spec.argv[0], error)) from error
+            raise StartFailed(start_failure(spec.argv[0], error)) from error
 
-    def _read_log(self, adapter: Adapter, line: str) -> Sequence[LogEvent]:
+    def _read_log(self, adapter: EngineAdapter, line: str) -> Sequence[LogEvent]:
         if not self._understands_log:
             return ()
         try:
@@ -252,55 +270,55 @@ class Run:
             logging.getLogger(__name__).exception("The adapter of %s cannot read its log", self._request.engine)
             return ()
 
-    def _hear(self, heard: Heard) -> None:
-        self.facts.hear(heard.lines)
-        for event in heard.events:
-            self.facts.note(event)
-        self._log.add(heard.stream, heard.lines, heard.at)
+    def _handle_output(self, output: ChildOutput) -> None:
+        self.facts.add_lines(output.lines)
+        for event in output.events:
+            self.facts.apply_event(event)
+        self._log.add_lines(output.stream, output.lines, output.at)
         if self.facts.ready_at_s is None:
-            self._tell(m.Alive(run=self.number))
-        if heard.events:
+            self._tell(m.SignOfLife(run=self.number))
+        if output.events:
             self._changed()
 
-    def _child_ended(self, child: Child, code: int) -> None:
+    def _note_child_end(self, child: EngineProcess, code: int) -> None:
         if not self._ends[child].done():
             self._ends[child].set_result(code)
 
-    async def _come_up(self, asks: Readiness) -> None:
-        pulse = asyncio.create_task(self._feel_pulse())
+    async def _wait_until_up(self, readiness: Readiness) -> None:
+        pulse = asyncio.create_task(self._watch_cpu())
         try:
-            await asyncio.sleep(asks.grace_s)
-            await self._until_ready(asks)
+            await asyncio.sleep(readiness.grace_s)
+            await self._until_ready(readiness)
         finally:
             pulse.cancel()
         if not self.facts.buffers:
             self.facts.resident = await asyncio.to_thread(resident_bytes, [child.pid for child in self._ends])
-        self.facts.became_ready(self._begun_s, time.monotonic())
-        self._tell(m.Ready(run=self.number, slots=self.facts.slots))
+        self.facts.mark_ready(self._begun_s, time.monotonic())
+        self._tell(m.EngineReady(run=self.number, slots=self.facts.slots))
 
-    async def _until_ready(self, asks: Readiness) -> None:
-        while not await is_ready(self._endpoint(), asks):  # noqa: ASYNC110 -- another process cannot set an Event
-            await asyncio.sleep(asks.interval_s)
+    async def _until_ready(self, readiness: Readiness) -> None:
+        while not await is_ready(self._build_endpoint(), readiness):  # noqa: ASYNC110 -- another process cannot set an Event
+            await asyncio.sleep(readiness.interval_s)
 
-    async def _feel_pulse(self) -> None:
+    async def _watch_cpu(self) -> None:
         pids = [child.pid for child in self._ends]
         spent_s = await asyncio.to_thread(_cpu_seconds, pids)
         while True:
             await asyncio.sleep(PULSE_S)
             before_s, spent_s = spent_s, await asyncio.to_thread(_cpu_seconds, pids)
             if spent_s - before_s > ALIVE_SHARE * PULSE_S:
-                self._tell(m.Alive(run=self.number))
+                self._tell(m.SignOfLife(run=self.number))
 
-    def _endpoint(self) -> Endpoint:
-        return Endpoint(base_url=self.facts.base_url, key=self.facts.key, served_name=self.facts.served_name)
+    def _build_endpoint(self) -> EngineEndpoint:
+        return EngineEndpoint(base_url=self.facts.base_url, key=self.facts.key, served_name=self.facts.served_name)
 
     async def _post_stop(self, path: str) -> None:
         with contextlib.suppress(
             OSError, ValueError
         ):  # deaf by now: the grace period ends in a kill (TimeoutError too)
-            await self._endpoint().request("POST", path)
+            await self._build_endpoint().send_request("POST", path)
 
-    async def _sweep(self) -> None:
+    async def _kill_remaining(self) -> None:
         left = [end for end in self._ends.values() if not end.done()]
         if left and not self._is_abandoned:
             self.kill()
@@ -308,7 +326,7 @@ class Run:
 
     def _clean_up(self) -> None:
         if all(end.done() for end in self._ends.values()):
-            self._means.records.remove(self._token)
+            self._deps.records.remove_record(self._token)
             shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -4,7 +4,7 @@ Room is counted in pools: bytes of each memory, and places where the number of m
 read has no limit; an engine of unknown size takes all of every pool until it has been measured.
 
 - Loads are let in as they came. One that waits keeps others from what it waits for, not from what it does not need.
-- What makes room is idle and not pinned; of those, what is worth least (`worth`), and no more than is needed.
+- What makes room is idle and not pinned; of those, what is worth least (`keep_worth`), and no more than is needed.
 - A busy engine is never cut. When a load has waited for `patience_s`, the busy ones that were used least recently take
   no new requests and go once the last is answered.
 - A load that would not fit even if all but the pinned ones went is refused, once nothing is on its way in or out.
@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
-from app.supervisor.policy import Policy
+from app.supervisor.policy import SupervisorPolicy
 
 SYSTEM = "system"
 """The pool of system memory, whoever computes on it."""
@@ -26,7 +26,7 @@ _HALF_LIFE_S = 60.0
 """An engine unused for this long is worth half of what it was."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How many bytes of each pool all engines together may take, those that run included."""
 
     pools: Mapping[str, int] = {}
@@ -36,7 +36,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """False while memory of an engine that ended is still on its way back: too early to send anybody away."""
 
 
-class Seat(msgspec.Struct, frozen=True, kw_only=True):
+class Resident(msgspec.Struct, frozen=True, kw_only=True):
     """One engine that takes up room. While it loads it is neither idle nor busy. `last_used` is monotonic."""
 
     model: str
@@ -57,7 +57,7 @@ class Seat(msgspec.Struct, frozen=True, kw_only=True):
         return not (self.is_leaving or self.is_pinned)
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class PendingLoad(msgspec.Struct, frozen=True, kw_only=True):
     """One load that waits for room, since a monotonic time."""
 
     model: str
@@ -65,20 +65,20 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     needs: Mapping[str, int] | None = {}
 
 
-class Grant(msgspec.Struct, frozen=True, kw_only=True):
+class GrantRoom(msgspec.Struct, frozen=True, kw_only=True):
     """This model may start now."""
 
     model: str
 
 
-class Evict(msgspec.Struct, frozen=True, kw_only=True):
+class EvictEngine(msgspec.Struct, frozen=True, kw_only=True):
     """This model should stop. `drain`: it is busy, and should finish what it does and take nothing new."""
 
     model: str
     drain: bool = False
 
 
-class Refuse(msgspec.Struct, frozen=True, kw_only=True):
+class RefuseLoad(msgspec.Struct, frozen=True, kw_only=True):
     """This model will not fit: of `pool` it needs so much and may have so much beside what is pinned."""
 
     model: str
@@ -88,14 +88,14 @@ class Refuse(msgspec.Struct, frozen=True, kw_only=True):
     pinned: Sequence[str] = ()
 
 
-Effect = Grant | Evict | Refuse
-_Holds = Callable[[Seat], Mapping[str, int]]
+RoomEffect = GrantRoom | EvictEngine | RefuseLoad
+_Holds = Callable[[Resident], Mapping[str, int]]
 
 
-class Book:
+class ReservationTable:
     """What is taken of each pool."""
 
-    def __init__(self, seats: Iterable[Seat], limits: Limits, policy: Policy) -> None:
+    def __init__(self, residents: Iterable[Resident], limits: MemoryLimits, policy: SupervisorPolicy) -> None:
         self._head_room = limits.head_room
         self._is_settled = limits.is_settled
         self._overcommits = limits.is_settled and not policy.refuses_too_large
@@ -103,20 +103,20 @@ class Book:
         if policy.max_loaded:
             self._limits[PLACES] = policy.max_loaded
         self._taken = dict.fromkeys(self._limits, 0)
-        for seat in seats:
-            self.add(seat.holds)
+        for resident in residents:
+            self.add_engine(resident.holds)
 
-    def add(self, needs: Mapping[str, int] | None) -> None:
+    def add_engine(self, needs: Mapping[str, int] | None) -> None:
         """Count an engine in."""
-        for pool, amount in self.wanted(needs).items():
+        for pool, amount in self.demand_of(needs).items():
             self._taken[pool] += amount
 
-    def remove(self, needs: Mapping[str, int] | None) -> None:
+    def remove_engine(self, needs: Mapping[str, int] | None) -> None:
         """Count an engine out."""
-        for pool, amount in self.wanted(needs).items():
+        for pool, amount in self.demand_of(needs).items():
             self._taken[pool] -= amount
 
-    def wanted(self, needs: Mapping[str, int] | None) -> dict[str, int]:
+    def demand_of(self, needs: Mapping[str, int] | None) -> dict[str, int]:
         """Return what an engine takes of the pools that have limits: a place, and bytes; all of them if unknown."""
         beyond = 0 if self._is_settled else self._head_room + 1  # what "all" is will be known once all is back
         memory = {pool: max(1, limit) + beyond for pool, limit in self._limits.items() if pool != PLACES}
@@ -124,157 +124,193 @@ class Book:
         places = 1 if needs is None else needs.get(PLACES, 1)  # an endpoint that somebody else runs takes none
         return {PLACES: places, **known} if places and PLACES in self._limits else known
 
-    def allowed(self, pool: str) -> float:
+    def allowance_of(self, pool: str) -> float:
         """Return how much of a pool may be taken."""
         limit = self._limits[pool]
         if pool == PLACES or self._taken[pool]:
             return limit
         return float("inf") if self._overcommits else limit + self._head_room
 
-    def short(self, needs: Mapping[str, int] | None) -> dict[str, float]:
+    def shortfall_of(self, needs: Mapping[str, int] | None) -> dict[str, float]:
         """Return how much is missing by pool, for one more such engine; nothing if it fits."""
-        wanted = self.wanted(needs)
-        missing = {pool: self._taken[pool] + amount - self.allowed(pool) for pool, amount in wanted.items()}
+        demand = self.demand_of(needs)
+        missing = {pool: self._taken[pool] + amount - self.allowance_of(pool) for pool, amount in demand.items()}
         return {pool: amount for pool, amount in missing.items() if amount > 0}
 
-    def over(self) -> dict[str, float]:
+    def excess_engines(self) -> dict[str, float]:
         """Return by how many there are more engines than places."""
         excess = self._taken.get(PLACES, 0) - self._limits.get(PLACES, 0)
         return {PLACES: excess} if excess > 0 else {}
 
 
-def worth(seat: Seat, now: float) -> float:
+def keep_worth(resident: Resident, now: float) -> float:
     """Return what keeping an idle engine is worth: the seconds its next load would cost, the less the longer unused.
 
     `max(load_s, 1) / (1 + unused_s / 60)`: of two unused for as long, the one that loads in 2 s goes before the one
     that takes 60; but after an hour without use that one goes before the one that was used a minute ago.
     """
-    return max(_LEAST_LOAD_S, seat.load_s) / (1.0 + max(0.0, now - seat.last_used) / _HALF_LIFE_S)
+    return max(_LEAST_LOAD_S, resident.load_s) / (1.0 + max(0.0, now - resident.last_used) / _HALF_LIFE_S)
 
 
-def schedule(
-    waiting: Sequence[Waiting], running: Sequence[Seat], *, now: float, policy: Policy, limits: Limits | None = None
-) -> list[Effect]:
+def schedule_loads(
+    waiting: Sequence[PendingLoad],
+    running: Sequence[Resident],
+    *,
+    now: float,
+    policy: SupervisorPolicy,
+    limits: MemoryLimits | None = None,
+) -> list[RoomEffect]:
     """Give free room in the order of asking; for the rest, say who makes room, or that nobody can."""
-    return _Round(waiting, running, now, policy, limits or Limits()).effects()
+    return _ScheduleRound(waiting, running, now, policy, limits or MemoryLimits()).decide_effects()
 
 
-def in_the_way(load: Waiting, running: Sequence[Seat], policy: Policy, limits: Limits) -> list[str]:
+def engines_in_the_way(
+    load: PendingLoad, running: Sequence[Resident], policy: SupervisorPolicy, limits: MemoryLimits
+) -> list[str]:
     """Name the engines a load waits for: those that hold what it is short of, and cannot go now."""
-    book = Book(running, limits, policy)
-    short = book.short(load.needs)
-    return [seat.model for seat in running if not seat.is_idle and not short.keys().isdisjoint(book.wanted(seat.holds))]
+    table = ReservationTable(running, limits, policy)
+    short = table.shortfall_of(load.needs)
+    return [
+        resident.model
+        for resident in running
+        if not resident.is_idle and not short.keys().isdisjoint(table.demand_of(resident.holds))
+    ]
 
 
-def to_free(running: Sequence[Seat], missing: Mapping[str, float], now: float) -> list[str]:
+def engines_to_free(running: Sequence[Resident], missing: Mapping[str, float], now: float) -> list[str]:
     """Name the idle engines to stop so that another program gets what is missing of each pool; as far as they go."""
-    chosen, _ = _victims(dict(missing), _idle(running, now), lambda seat: seat.holds or {})
-    return [seat.model for seat in chosen]
+    chosen, _ = _choose_victims(dict(missing), _idle_residents(running, now), lambda resident: resident.holds or {})
+    return [resident.model for resident in chosen]
 
 
-def next_overdue(waiting: Sequence[Waiting], policy: Policy) -> float | None:
-    """Return when `schedule` has to be asked again although nothing happened."""
+def next_overdue(waiting: Sequence[PendingLoad], policy: SupervisorPolicy) -> float | None:
+    """Return when `schedule_loads` has to be asked again although nothing happened."""
     return min((load.since + policy.patience_s for load in waiting), default=None)
 
 
-class _Round:
+class _ScheduleRound:
     """One decision."""
 
     def __init__(
-        self, waiting: Sequence[Waiting], running: Sequence[Seat], now: float, policy: Policy, limits: Limits
+        self,
+        waiting: Sequence[PendingLoad],
+        running: Sequence[Resident],
+        now: float,
+        policy: SupervisorPolicy,
+        limits: MemoryLimits,
     ) -> None:
         self._waiting, self._running, self._now, self._policy, self._limits = waiting, running, now, policy, limits
-        self._granted: list[Waiting] = []
-        self._gone: set[str] = set()
+        self._granted: list[PendingLoad] = []
+        self._evicted: set[str] = set()
 
-    def effects(self) -> list[Effect]:
-        queued = self._let_in()
-        effects: list[Effect] = [Grant(model=load.model) for load in self._granted]
+    def decide_effects(self) -> list[RoomEffect]:
+        queued = self._grant_fitting()
+        effects: list[RoomEffect] = [GrantRoom(model=load.model) for load in self._granted]
         if not self._limits.is_settled:
             return effects
-        staying = [seat for seat in self._running if not seat.is_leaving]
-        book = self._book(staying)
+        residents = [resident for resident in self._running if not resident.is_leaving]
+        table = self._build_table(residents)
         for load in self._granted:
-            book.add(load.needs)
+            table.add_engine(load.needs)
         for load in queued:
-            effects += self._make_room(load, book)
-        return effects + self._shrink(book)
+            effects += self._make_room(load, table)
+        return effects + self._evict_excess(table)
 
-    def _book(self, seats: Iterable[Seat]) -> Book:
-        return Book(seats, self._limits, self._policy)
+    def _build_table(self, residents: Iterable[Resident]) -> ReservationTable:
+        return ReservationTable(residents, self._limits, self._policy)
 
-    def _let_in(self) -> list[Waiting]:
-        book, queued = self._book(self._running), []
+    def _grant_fitting(self) -> list[PendingLoad]:
+        table, queued = self._build_table(self._running), []
         for load in self._waiting:
-            if book.short(load.needs):
+            if table.shortfall_of(load.needs):
                 queued.append(load)
             else:
                 self._granted.append(load)
-            book.add(load.needs)  # kept for it also if it has to wait: nobody overtakes it for ever
+            table.add_engine(load.needs)  # kept for it also if it has to wait: nobody overtakes it for ever
         return queued
 
-    def _make_room(self, load: Waiting, book: Book) -> list[Effect]:
-        refusal = self._refusal(load)
+    def _make_room(self, load: PendingLoad, table: ReservationTable) -> list[RoomEffect]:
+        refusal = self._find_refusal(load)
         if refusal is not None:
             return [refusal]
         is_overdue = self._now - load.since >= self._policy.patience_s
-        idle = [seat for seat in _idle(self._running, self._now) if seat.model not in self._gone]
-        busy = [seat for seat in _busy(self._running) if seat.model not in self._gone] if is_overdue else []
-        chosen, is_enough = _victims(book.short(load.needs), [*idle, *busy], lambda seat: book.wanted(seat.holds))
-        book.add(load.needs)
+        idle = [
+            resident for resident in _idle_residents(self._running, self._now) if resident.model not in self._evicted
+        ]
+        busy = (
+            [resident for resident in _busy_residents(self._running) if resident.model not in self._evicted]
+            if is_overdue
+            else []
+        )
+        chosen, is_enough = _choose_victims(
+            table.shortfall_of(load.needs), [*idle, *busy], lambda resident: table.demand_of(resident.holds)
+        )
+        table.add_engine(load.needs)
         if not (is_enough or is_overdue):
             return []
-        for seat in chosen:
-            book.remove(seat.holds)
-            self._gone.add(seat.model)
-        return [Evict(model=seat.model, drain=seat.is_busy) for seat in chosen]
+        for resident in chosen:
+            table.remove_engine(resident.holds)
+            self._evicted.add(resident.model)
+        return [EvictEngine(model=resident.model, drain=resident.is_busy) for resident in chosen]
 
-    def _refusal(self, load: Waiting) -> Refuse | None:
+    def _find_refusal(self, load: PendingLoad) -> RefuseLoad | None:
         """Say that it will never fit, once everything has come to rest."""
-        on_the_way = any(not (seat.is_idle or seat.is_busy) for seat in self._running)
+        on_the_way = any(not (resident.is_idle or resident.is_busy) for resident in self._running)
         if on_the_way or self._granted:
             return None
-        pinned = [seat for seat in self._running if seat.is_pinned]
-        book = self._book(pinned)
-        short = book.short(load.needs)
+        pinned = [resident for resident in self._running if resident.is_pinned]
+        table = self._build_table(pinned)
+        short = table.shortfall_of(load.needs)
         if not short:
             return None
         pool = max(short, key=lambda name: short[name])
-        needed = book.wanted(load.needs)[pool]
-        return Refuse(
+        needed = table.demand_of(load.needs)[pool]
+        return RefuseLoad(
             model=load.model,
             pool=pool,
             needed=None if load.needs is None and pool != PLACES else needed,
             available=int(max(0, needed - short[pool])),
-            pinned=tuple(seat.model for seat in pinned if pool in book.wanted(seat.holds)),
+            pinned=tuple(resident.model for resident in pinned if pool in table.demand_of(resident.holds)),
         )
 
-    def _shrink(self, book: Book) -> list[Effect]:
+    def _evict_excess(self, table: ReservationTable) -> list[RoomEffect]:
         """Make do with fewer places than are taken: the ceiling was lowered."""
-        idle = [seat for seat in _idle(self._running, self._now) if seat.model not in self._gone]
-        chosen, _ = _victims({} if self._waiting else book.over(), idle, lambda seat: book.wanted(seat.holds))
-        return [Evict(model=seat.model) for seat in chosen]
+        idle = [
+            resident for resident in _idle_residents(self._running, self._now) if resident.model not in self._evicted
+        ]
+        chosen, _ = _choose_victims(
+            {} if self._waiting else table.excess_engines(), idle, lambda resident: table.demand_of(resident.holds)
+        )
+        return [EvictEngine(model=resident.model) for resident in chosen]
 
 
-def _idle(running: Sequence[Seat], now: float) -> list[Seat]:
+def _idle_residents(running: Sequence[Resident], now: float) -> list[Resident]:
     """Return what may go at once, what is worth least first."""
-    return sorted((seat for seat in running if seat.is_idle and seat.may_go), key=lambda seat: worth(seat, now))
+    return sorted(
+        (resident for resident in running if resident.is_idle and resident.may_go),
+        key=lambda resident: keep_worth(resident, now),
+    )
 
 
-def _busy(running: Sequence[Seat]) -> list[Seat]:
-    return sorted((seat for seat in running if seat.is_busy and seat.may_go), key=lambda seat: seat.last_used)
+def _busy_residents(running: Sequence[Resident]) -> list[Resident]:
+    return sorted(
+        (resident for resident in running if resident.is_busy and resident.may_go),
+        key=lambda resident: resident.last_used,
+    )
 
 
-def _victims(missing: dict[str, float], ranked: Sequence[Seat], holds: _Holds) -> tuple[list[Seat], bool]:
+def _choose_victims(
+    missing: dict[str, float], ranked: Sequence[Resident], holds: _Holds
+) -> tuple[list[Resident], bool]:
     """Take from the front until nothing is missing, then spare who was not needed. Say whether it is enough."""
     left, chosen = dict(missing), []
-    for seat in ranked:
-        if not any(amount > 0 and holds(seat).get(pool) for pool, amount in left.items()):
+    for resident in ranked:
+        if not any(amount > 0 and holds(resident).get(pool) for pool, amount in left.items()):
             continue
-        chosen.append(seat)
-        left = {pool: amount - holds(seat).get(pool, 0) for pool, amount in left.items()}
-    for seat in reversed(chosen):
-        spared = {pool: amount + holds(seat).get(pool, 0) for pool, amount in left.items()}
-        if all(amount <= 0 for amount in spared.values()):
-            chosen, left = [other for other in chosen if other is not seat], spared
+        chosen.append(resident)
+        left = {pool: amount - holds(resident).get(pool, 0) for pool, amount in left.items()}
+    for resident in reversed(chosen):
+        without = {pool: amount + holds(resident).get(pool, 0) for pool, amount in left.items()}
+        if all(amount <= 0 for amount in without.values()):
+            chosen, left = [other for other in chosen if other is not resident], without
     return chosen, all(amount <= 0 for amount in left.values())

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from app.supervisor.process import Process, stdin_for
+from app.supervisor.process import ChildProcess, stdin_for
 from engines.api import SoftStop
 
 if sys.platform == "win32":
@@ -49,27 +49,27 @@ if sys.platform == "win32":
             ("PeakJobMemoryUsed", ctypes.c_size_t),
         )
 
-    class _Job:
+    class _JobObject:
         """A Job Object with KILL_ON_JOB_CLOSE."""
 
         def __init__(self) -> None:
             self._kernel = ctypes.WinDLL("kernel32", use_last_error=True)
             self._kernel.CreateJobObjectW.restype = wintypes.HANDLE
-            created = self._checked(self._kernel.CreateJobObjectW(None, None))
-            self._handle: wintypes.HANDLE | None = wintypes.HANDLE(created)
+            handle = self._check_result(self._kernel.CreateJobObjectW(None, None))
+            self._handle: wintypes.HANDLE | None = wintypes.HANDLE(handle)
             self._lock = threading.Lock()
             limits = _ExtendedLimits()
             limits.BasicLimitInformation.LimitFlags = _LIMIT_KILL_ON_JOB_CLOSE
             size = ctypes.sizeof(limits)
-            self._checked(
+            self._check_result(
                 self._kernel.SetInformationJobObject(
                     self._handle, _EXTENDED_LIMIT_INFORMATION, ctypes.byref(limits), size
                 )
             )
 
-        def adopt(self, process: int) -> None:
+        def add_process(self, process: int) -> None:
             """Put a process, by its handle, into the job."""
-            self._checked(self._kernel.AssignProcessToJobObject(self._handle, wintypes.HANDLE(process)))
+            self._check_result(self._kernel.AssignProcessToJobObject(self._handle, wintypes.HANDLE(process)))
 
         def kill(self) -> None:
             """Kill every process in it."""
@@ -84,12 +84,12 @@ if sys.platform == "win32":
             if handle is not None:
                 self._kernel.CloseHandle(handle)
 
-        def _checked(self, result: int) -> int:
+        def _check_result(self, result: int) -> int:
             if not result:
                 raise ctypes.WinError(ctypes.get_last_error())
             return result
 
-    class Group(Process):
+    class Group(ChildProcess):
         """One running process with its job."""
 
         def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, has_lifeline: bool) -> None:
@@ -106,17 +106,17 @@ if sys.platform == "win32":
             )
             super().__init__(popen)
             try:
-                self._job = _Job()
-                self._job.adopt(int(popen._handle))  # type: ignore[attr-defined]  # noqa: SLF001 -- the only way to the handle
+                self._job = _JobObject()
+                self._job.add_process(int(popen._handle))  # type: ignore[attr-defined]  # noqa: SLF001 -- the only way to the handle
                 psutil.Process(popen.pid).resume()
             except (OSError, psutil.Error) as error:
                 popen.kill()
                 raise OSError(f"the process could not be put into its job: {error}") from error
 
-        def ask(self, how: SoftStop) -> None:
+        def ask_to_end(self, how: SoftStop) -> None:
             """Ask it to end in its own time, where there is a way."""
             if how is SoftStop.STDIN_EOF:
-                self.let_go()
+                self.close_stdin()
             else:
                 self.kill()
 

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from app.config.installation import previous_of
+from app.config.installation import previous_path
 from app.core.errors import Conflict, StorageFault
 
 _AT_FDCWD = -100
@@ -40,42 +40,42 @@ def check_replaceable(place: Path) -> None:
 
 def put_in_place(place: Path) -> None:
     """Use what was made ready from now on, and keep what was used. Raises StorageFault, with everything as it was."""
-    ready, previous = next_of(place), previous_of(place)
+    ready, previous = next_of(place), previous_path(place)
     try:
-        remove(previous)
-        swap(place, ready)
+        remove_path(previous)
+        swap_paths(place, ready)
     except OSError as error:
-        raise _failed(place, error) from error
+        raise _replacement_fault(place, error) from error
     with suppress(OSError):  # it is replaced; there is only no way back by name
         ready.rename(previous)
 
 
 def go_back(place: Path) -> None:
     """Use what was used before; what is used now is kept instead. Raises Conflict, StorageFault."""
-    previous = previous_of(place)
+    previous = previous_path(place)
     if not previous.exists():
         raise Conflict("There is no previous version to go back to.", code="no_previous")
     try:
-        swap(place, previous)
+        swap_paths(place, previous)
     except OSError as error:
-        raise _failed(place, error) from error
+        raise _replacement_fault(place, error) from error
 
 
-def swap(one: Path, other: Path) -> None:
+def swap_paths(first: Path, second: Path) -> None:
     """Exchange what two names stand for. Raises OSError, with both as they were."""
-    if _exchanged(one, other):
+    if _exchange_atomically(first, second):
         return
-    aside = one.with_name(f".{one.name}.aside")
-    one.rename(aside)
+    aside = first.with_name(f".{first.name}.aside")
+    first.rename(aside)
     try:
-        other.rename(one)
+        second.rename(first)
     except OSError:
-        aside.rename(one)
+        aside.rename(first)
         raise
-    aside.rename(other)
+    aside.rename(second)
 
 
-def remove(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove a folder or file, if there is one. Raises OSError."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -83,17 +83,17 @@ def remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _exchanged(one: Path, other: Path) -> bool:
+def _exchange_atomically(first: Path, second: Path) -> bool:
     """Exchange two names in one step; False where the system or the disk cannot."""
     if sys.platform != "linux":
         return False
     with suppress(OSError, AttributeError):  # a C library that does not have it
         exchange = ctypes.CDLL(None, use_errno=True).renameat2
-        return not exchange(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE)
+        return not exchange(_AT_FDCWD, os.fsencode(first), _AT_FDCWD, os.fsencode(second), _RENAME_EXCHANGE)
     return False
 
 
-def _failed(place: Path, error: OSError) -> StorageFault:
+def _replacement_fault(place: Path, error: OSError) -> StorageFault:
     return StorageFault(
         f"{place} could not be replaced: {error.strerror or error}.",
         hint="The current version stays in use.",

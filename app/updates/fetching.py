@@ -10,70 +10,71 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.core import words
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Forbidden, RoundhouseError, StorageFault, Unauthorized, Unavailable
-from app.hub.download.transfer import Means, fetch
-from app.hub.download.wire import Wire, untiring
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.download.transfer import TransferDeps, fetch_blob
+from app.hub.download.wire import HttpSource, unlimited_remote
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import RepoFile
-from app.updates.manifest import MAX_BYTES, File, Signed, UpdateRefused, address
+from app.updates.manifest import MAX_BYTES, ReleaseFile, SignedManifest, UpdateRefused, file_address
 
 HEAD_ROOM_BYTES = 256 << 20
 """What is left free on the disk: a system without any space does not work."""
-PURPOSE = Purpose(why=Why.APP_UPDATE)
+PURPOSE = Purpose(why=ConnectionReason.APP_UPDATE)
 _CHUNK = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
+class _UpdateFolder:
     """Where one file grows and ends up, under its own name: a system's installer goes by it."""
 
     folder: Path
 
-    def blob(self, file: RepoFile) -> Path:
+    def blob_path(self, file: RepoFile) -> Path:
         """Return where it is once it is whole and right."""
         return self.folder / file.path
 
-    def part(self, file: RepoFile) -> Path:
+    def part_path(self, file: RepoFile) -> Path:
         """Return where it grows."""
         return self.folder / f"{file.path}.part"
 
 
-def fetch_manifest(url: str) -> Signed:
+def fetch_manifest(url: str) -> SignedManifest:
     """Return what is served at an address and what signs it. Raises what the network raises."""
-    remote = Remote(url, PURPOSE, budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
+    remote = RemoteHost(url, PURPOSE, budget=ReadBudget(max_bytes=2 * MAX_BYTES, max_requests=8))
     try:
-        return Signed(
-            content=remote.text(url, MAX_BYTES), signatures=remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
+        return SignedManifest(
+            content=remote.read_small_file(url, MAX_BYTES),
+            signatures=remote.read_small_file(f"{url}.sig", MAX_BYTES).decode("latin-1"),
         )
     except (Unauthorized, Forbidden) as error:
-        raise _not_handed_out(error) from None
+        raise _withheld_fault(error) from None
 
 
-def fetch_file(manifest_url: str, file: File, folder: Path, means: Means) -> Path:
+def fetch_file(manifest_url: str, file: ReleaseFile, folder: Path, means: TransferDeps) -> Path:
     """Return a release's file, whole and checked. Raises Stopped, StorageFault, UpdateRefused, or the network's.
 
     Only the manifest's own server may be other than https, as it is on this computer in tests.
     """
-    wanted = RepoFile(path=file.name, size=file.size, sha256=file.sha256)
-    place = _Place(folder)
-    path = place.blob(wanted)
+    repo_file = RepoFile(path=file.name, size=file.size, sha256=file.sha256)
+    place = _UpdateFolder(folder)
+    path = place.blob_path(repo_file)
     if path.exists():
         try:
-            return checked(path, file)
+            return verify_file(path, file)
         except UpdateRefused:  # it was whole once; now fetch it anew
             path.unlink(missing_ok=True)
     _make_private(folder)
     check_room(folder, file.size)
     try:
-        wire = Wire(untiring(manifest_url, PURPOSE), address(manifest_url, file), size=file.size)
-        fetch(place, wanted, wire, means)
+        wire = HttpSource(unlimited_remote(manifest_url, PURPOSE), file_address(manifest_url, file), size=file.size)
+        fetch_blob(place, repo_file, wire, means)
     except (Unauthorized, Forbidden) as error:
-        raise _not_handed_out(error) from None
-    return checked(path, file)
+        raise _withheld_fault(error) from None
+    return verify_file(path, file)
 
 
-def checked(path: Path, file: File) -> Path:
+def verify_file(path: Path, file: ReleaseFile) -> Path:
     """Return a file that is what was signed. Raises UpdateRefused, and removes one that is not."""
     try:
         size, digest = path.stat().st_size, _sha256(path)
@@ -95,13 +96,13 @@ def check_room(folder: Path, needed_bytes: int) -> None:
     missing = needed_bytes + HEAD_ROOM_BYTES - free
     if missing > 0:
         raise StorageFault(
-            f"The update needs {words.size(needed_bytes)} in {folder}, and {words.size(free)} are free there.",
-            hint=f"Free {words.size(missing)}.",
+            f"The update needs {words.format_bytes(needed_bytes)} in {folder}, and {words.format_bytes(free)} are free there.",
+            hint=f"Free {words.format_bytes(missing)}.",
             code="disk_full",
         )
 
 
-def forget_others(folder: Path, keep: str) -> None:
+def remove_other_versions(folder: Path, keep: str) -> None:
     """Remove what was fetched of other versions; what cannot be removed is left."""
     if folder.is_dir():
         for path in folder.iterdir():
@@ -125,5 +126,5 @@ def _sha256(path: Path) -> str:
     return digest.hexdigest()
 
 
-def _not_handed_out(error: RoundhouseError) -> Unavailable:
+def _withheld_fault(error: RoundhouseError) -> Unavailable:
     return Unavailable("The update server does not provide it.", hint="Try again later.", detail=str(error))

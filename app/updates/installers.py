@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from threading import Event
 
-from app.config.programs import child_environment, found_program
+from app.config.programs import child_environment, find_program
 from app.core.errors import EnvironmentFault
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 
 _POLL_S = 0.1
 _LAST = 2000
@@ -25,21 +25,21 @@ def install_package(package: Path, off: Event) -> bool:
 
     Raises EnvironmentFault (update_by_hand) with the command that does it, where the system cannot ask.
     """
-    apt, asking = found_program("apt-get"), found_program("pkexec")
+    apt, asking = find_program("apt-get"), find_program("pkexec")
     if apt and asking and _can_ask():
-        _run([asking, apt, "install", "--yes", "--", str(package)], package, off)
+        _run_installer([asking, apt, "install", "--yes", "--", str(package)], package, off)
         return True
-    opener = found_program("xdg-open")
+    opener = find_program("xdg-open")
     if opener and _can_ask():
         subprocess.Popen([opener, str(package)], start_new_session=True)
         return False
-    raise _by_hand(package, "There is no way to ask for an administrator's password from here.")
+    raise _manual_update_fault(package, "There is no way to ask for an administrator's password from here.")
 
 
 def open_image(image: Path) -> None:
     """Show a disk image, from which a person drags the application. Raises EnvironmentFault."""
-    done = subprocess.run(["/usr/bin/open", str(image)], capture_output=True, check=False)
-    if done.returncode:
+    result = subprocess.run(["/usr/bin/open", str(image)], capture_output=True, check=False)
+    if result.returncode:
         raise EnvironmentFault(f"{image} cannot be opened.", hint="Open it yourself.", code="update_by_hand")
 
 
@@ -48,29 +48,29 @@ def start_setup(setup: Path) -> None:
     subprocess.Popen([str(setup)], close_fds=True)
 
 
-def _run(argv: Sequence[str], package: Path, off: Event) -> None:
+def _run_installer(argv: Sequence[str], package: Path, off: Event) -> None:
     child = subprocess.Popen(
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
     )
-    said = _waited(child, off)
+    output = _wait_for_output(child, off)
     if child.returncode in _NOT_ALLOWED:
-        raise _by_hand(package, "The system was not allowed to install the package.", said)
+        raise _manual_update_fault(package, "The system was not allowed to install the package.", output)
     if child.returncode:
-        raise _by_hand(package, "The package could not be installed.", said)
+        raise _manual_update_fault(package, "The package could not be installed.", output)
 
 
-def _waited(child: "subprocess.Popen[bytes]", off: Event) -> str:
+def _wait_for_output(child: "subprocess.Popen[bytes]", off: Event) -> str:
     """Return what a program said once it has ended; ends it when `off`, as far as it lets us."""
     while True:
         try:
-            said, _ = child.communicate(timeout=_POLL_S)
-            return said.decode("utf-8", "replace")[-_LAST:]
+            output, _ = child.communicate(timeout=_POLL_S)
+            return output.decode("utf-8", "replace")[-_LAST:]
         except subprocess.TimeoutExpired:
-            if off.is_set() and _is_ended(child):
-                raise Stopped from None
+            if off.is_set() and _try_to_end(child):
+                raise DownloadStopped from None
 
 
-def _is_ended(child: "subprocess.Popen[bytes]") -> bool:
+def _try_to_end(child: "subprocess.Popen[bytes]") -> bool:
     """Ask a program to end; one that runs as an administrator by now cannot be, and is waited for."""
     try:
         child.terminate()
@@ -85,10 +85,10 @@ def _can_ask() -> bool:
     return sys.platform == "linux" and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
 
 
-def _by_hand(package: Path, why: str, said: str = "") -> EnvironmentFault:
+def _manual_update_fault(package: Path, why: str, output: str = "") -> EnvironmentFault:
     return EnvironmentFault(
         why,
         hint=f"In a terminal: sudo apt install {package}",
         code="update_by_hand",
-        detail=said.strip(),
+        detail=output.strip(),
     )

@@ -36,10 +36,10 @@ _FINAL = "z"
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,127}")
 _EVER = dt.datetime.min.replace(tzinfo=dt.UTC)
-Order = tuple[tuple[int, ...], str, int]
+VersionOrder = tuple[tuple[int, ...], str, int]
 
 
-class File(msgspec.Struct, frozen=True, kw_only=True):
+class ReleaseFile(msgspec.Struct, frozen=True, kw_only=True):
     """One file of a release. `url` may be relative to the manifest; `platform` is a `sys.platform`."""
 
     kind: InstallationKind
@@ -56,7 +56,7 @@ class File(msgspec.Struct, frozen=True, kw_only=True):
         return self.url.rsplit("/", 1)[-1]
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class UpdateManifest(msgspec.Struct, frozen=True, kw_only=True):
     """The document. Days and times have their zone."""
 
     purpose: str
@@ -67,15 +67,22 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """When it was signed; the later counts where two are of one version."""
     expires: dt.datetime
     notes: str = ""
-    files: list[File] = []
+    files: list[ReleaseFile] = []
 
-    def file(self, kind: InstallationKind, platform: str, architecture: str) -> File | None:
+    def find_file(self, kind: InstallationKind, platform: str, architecture: str) -> ReleaseFile | None:
         """Return the file that updates such a copy."""
-        wanted = (kind, platform, architecture)
-        return next((one for one in self.files if (one.kind, one.platform, one.architecture) == wanted), None)
+        target = (kind, platform, architecture)
+        return next(
+            (
+                candidate
+                for candidate in self.files
+                if (candidate.kind, candidate.platform, candidate.architecture) == target
+            ),
+            None,
+        )
 
 
-class Signed(msgspec.Struct, frozen=True, kw_only=True):
+class SignedManifest(msgspec.Struct, frozen=True, kw_only=True):
     """A manifest as it came, to be checked again whenever it is read."""
 
     content: bytes
@@ -88,25 +95,25 @@ class UpdateRefused(Conflict):
     default_code = "update_refused"
 
 
-def trusted_keys(*files: Path) -> tuple[bytes, ...]:
+def read_trusted_keys(*files: Path) -> tuple[bytes, ...]:
     """Return the public keys that files list, one a line in base64; a file that is not there lists none."""
-    lines = [line.partition("#")[0].strip() for file in files for line in _text(file).splitlines()]
-    return tuple(key for key in map(_decoded, lines) if len(key) == _KEY_BYTES)
+    lines = [line.partition("#")[0].strip() for file in files for line in _read_text(file).splitlines()]
+    return tuple(key for key in map(_decode_base64, lines) if len(key) == _KEY_BYTES)
 
 
-def verified(signed: Signed, keys: tuple[bytes, ...]) -> Manifest:
+def verify_manifest(signed: SignedManifest, keys: tuple[bytes, ...]) -> UpdateManifest:
     """Return what a trusted key signed. Raises UpdateRefused."""
-    signatures = [_decoded(line) for line in signed.signatures.split()[:_MOST_SIGNATURES]]
+    signatures = [_decode_base64(line) for line in signed.signatures.split()[:_MOST_SIGNATURES]]
     if not any(is_signed(signed.content, signature, key) for signature in signatures for key in keys):
         raise UpdateRefused(
             "The description of the newest version has no signature that this copy trusts, so it was refused.",
             hint="Somebody on the way may have changed it. Nothing was installed; try another network.",
             code="update_signature",
         )
-    return _read(signed.content)
+    return _parse_manifest(signed.content)
 
 
-def check_current(manifest: Manifest, channel: str, now: dt.datetime) -> None:
+def check_current(manifest: UpdateManifest, channel: str, now: dt.datetime) -> None:
     """Raise UpdateRefused for another channel's manifest, and one whose time is over."""
     if manifest.channel != channel:
         raise UpdateRefused(
@@ -120,9 +127,9 @@ def check_current(manifest: Manifest, channel: str, now: dt.datetime) -> None:
         )
 
 
-def check_no_downgrade(manifest: Manifest, known: str, issued: dt.datetime = _EVER) -> None:
+def check_no_downgrade(manifest: UpdateManifest, known: str, issued: dt.datetime = _EVER) -> None:
     """Raise UpdateRefused for what is older than the version known, or, of the same, than what was `issued` of it."""
-    if (order(manifest.version), manifest.issued) < (order(known), issued):
+    if (version_order(manifest.version), manifest.issued) < (version_order(known), issued):
         raise UpdateRefused(
             f"What is served describes version {manifest.version}, and {known} is known already: it was refused.",
             hint="Somebody may be serving old descriptions. The current version stays in use.",
@@ -130,57 +137,57 @@ def check_no_downgrade(manifest: Manifest, known: str, issued: dt.datetime = _EV
         )
 
 
-def order(version: str) -> Order:
+def version_order(version: str) -> VersionOrder:
     """Return what versions are compared by; trailing zeros count for nothing. Raises UpdateRefused for no version."""
-    found = _VERSION.fullmatch(version)
-    if found is None:
-        raise _unreadable(f"{version[:40]!r} is no version")
-    numbers = [int(part) for part in found[1].split(".")]
+    match = _VERSION.fullmatch(version)
+    if match is None:
+        raise _unreadable_manifest(f"{version[:40]!r} is no version")
+    numbers = [int(part) for part in match[1].split(".")]
     while numbers and not numbers[-1]:
         numbers.pop()
-    return tuple(numbers), found[2] or _FINAL, int(found[3] or 0)
+    return tuple(numbers), match[2] or _FINAL, int(match[3] or 0)
 
 
 def is_final(version: str) -> bool:
     """Tell whether a version is one that everybody gets. Raises UpdateRefused for no version."""
-    return order(version)[1] == _FINAL
+    return version_order(version)[1] == _FINAL
 
 
-def address(manifest_url: str, file: File) -> str:
+def file_address(manifest_url: str, file: ReleaseFile) -> str:
     """Return where a file is fetched from; whoever fetches looks that it is a safe address."""
     return urljoin(manifest_url, file.url)
 
 
-def _text(file: Path) -> str:
+def _read_text(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
         return ""
 
 
-def _read(content: bytes) -> Manifest:
+def _parse_manifest(content: bytes) -> UpdateManifest:
     try:
-        found = msgspec.json.decode(content, type=Manifest)
+        manifest = msgspec.json.decode(content, type=UpdateManifest)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(str(error)) from None
-    if found.purpose != PURPOSE:
-        raise _unreadable("it is for something else")
-    if found.format != FORMAT:
+        raise _unreadable_manifest(str(error)) from None
+    if manifest.purpose != PURPOSE:
+        raise _unreadable_manifest("it is for something else")
+    if manifest.format != FORMAT:
         raise UpdateRefused(
             "The description of the newest version is in a format that this version does not know.",
             hint="Install the newest version by hand, the way you did the first time.",
             code="update_unreadable",
         )
-    if found.issued.tzinfo is None or found.expires.tzinfo is None or len(found.notes) > _MOST_NOTES:
-        raise _unreadable("its times have no zone, or its notes no end")
-    order(found.version)
-    for file in found.files:
+    if manifest.issued.tzinfo is None or manifest.expires.tzinfo is None or len(manifest.notes) > _MOST_NOTES:
+        raise _unreadable_manifest("its times have no zone, or its notes no end")
+    version_order(manifest.version)
+    for file in manifest.files:
         if not (_NAME.fullmatch(file.name) and _SHA256.fullmatch(file.sha256) and 0 < file.size <= MAX_FILE_BYTES):
-            raise _unreadable(f"it lists a file that cannot be: {file.name[:80]!r}")
-    return found
+            raise _unreadable_manifest(f"it lists a file that cannot be: {file.name[:80]!r}")
+    return manifest
 
 
-def _unreadable(why: str) -> UpdateRefused:
+def _unreadable_manifest(why: str) -> UpdateRefused:
     return UpdateRefused(
         "The description of the newest version cannot be read.",
         hint="Try again later.",
@@ -189,7 +196,7 @@ def _unreadable(why: str) -> UpdateRefused:
     )
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):

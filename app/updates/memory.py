@@ -9,23 +9,23 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import ErrorBody
-from app.hub.library.registry_file import KeptFile
-from app.updates.manifest import Signed
+from app.hub.library.registry_file import JsonFile
+from app.updates.manifest import SignedManifest
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class NewestRelease(msgspec.Struct, frozen=True, kw_only=True):
     """The newest description of the highest version that a channel ever had."""
 
     version: str
     issued: dt.datetime
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class UpdateRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The file. `signed` is the description found last."""
 
-    seen: dict[str, Seen] = {}
+    seen: dict[str, NewestRelease] = {}
     """By channel."""
-    signed: Signed | None = None
+    signed: SignedManifest | None = None
     checked_at: float | None = None
     skipped: str = ""
     failure: ErrorBody | None = None
@@ -35,18 +35,18 @@ class UpdateMemory:
     """Owned by whoever looks for updates; blocks."""
 
     def __init__(self, file: Path) -> None:
-        self._file = KeptFile(file, Kept, "What is known of updates")
-        self._kept: Kept | None = None
+        self._file = JsonFile(file, UpdateRecord, "What is known of updates")
+        self._record: UpdateRecord | None = None
 
-    def kept(self) -> Kept:
+    def read_record(self) -> UpdateRecord:
         """Return what is remembered; what cannot be read was put aside."""
-        if self._kept is None:
-            self._kept = self._file.read() or Kept()
-        return self._kept
+        if self._record is None:
+            self._record = self._file.read_value() or UpdateRecord()
+        return self._record
 
-    def change(self, **changes: object) -> Kept:
+    def change_record(self, **changes: object) -> UpdateRecord:
         """Remember something else. Raises StorageFault."""
-        changed = msgspec.structs.replace(self.kept(), **changes)
-        self._file.write(changed)
-        self._kept = changed
+        changed = msgspec.structs.replace(self.read_record(), **changes)
+        self._file.write_value(changed)
+        self._record = changed
         return changed

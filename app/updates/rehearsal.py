@@ -15,7 +15,7 @@ import msgspec
 from app.config.programs import child_environment
 from app.core.api import PortFile
 from app.core.errors import EnvironmentFault
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 
 WITHIN_S = 120.0
 """A slow disk reads 300 MB in less."""
@@ -37,28 +37,30 @@ def rehearse(program: Path, version: str, off: Event) -> None:
     """Start a new version's service once. Raises EnvironmentFault (update_does_not_run), or Stopped when `off`."""
     with tempfile.TemporaryDirectory(prefix="roundhouse-update-", ignore_cleanup_errors=True) as folder:
         home = Path(folder)
-        with (home / "said").open("w+b") as said:
+        with (home / "said").open("w+b") as output:
             try:
                 child = subprocess.Popen(
                     [str(program), "-P", "-m", "app.gateway"],
                     stdin=subprocess.DEVNULL,
-                    stdout=said,
-                    stderr=said,
+                    stdout=output,
+                    stderr=output,
                     env=child_environment({**_QUIET, "ROUNDHOUSE_HOME": str(home)}),
                 )
             except OSError as error:
-                raise _does_not_run(version, str(error)) from error
+                raise _does_not_run_fault(version, str(error)) from error
             try:
-                announced = _announced(child, home / "state" / "gateway.json", off)
+                reported = _wait_for_port_file(child, home / "state" / "gateway.json", off)
             finally:
-                _end(child)
-            if announced is None or announced.version != version:
-                said.seek(0)
-                found = said.read().decode("utf-8", "replace")[-_LAST:]
-                raise _does_not_run(version, found or f"It announced itself as {announced and announced.version}.")
+                _end_process(child)
+            if reported is None or reported.version != version:
+                output.seek(0)
+                last_output = output.read().decode("utf-8", "replace")[-_LAST:]
+                raise _does_not_run_fault(
+                    version, last_output or f"It announced itself as {reported and reported.version}."
+                )
 
 
-def _announced(child: "subprocess.Popen[bytes]", port_file: Path, off: Event) -> PortFile | None:
+def _wait_for_port_file(child: "subprocess.Popen[bytes]", port_file: Path, off: Event) -> PortFile | None:
     """Wait until it says where it is; None when it ended, or took too long."""
     deadline = time.monotonic() + WITHIN_S
     while child.poll() is None and time.monotonic() < deadline:
@@ -66,11 +68,11 @@ def _announced(child: "subprocess.Popen[bytes]", port_file: Path, off: Event) ->
             return msgspec.json.decode(port_file.read_bytes(), type=PortFile)
         except (OSError, msgspec.MsgspecError):
             if off.wait(_POLL_S):
-                raise Stopped from None
+                raise DownloadStopped from None
     return None
 
 
-def _end(child: "subprocess.Popen[bytes]") -> None:
+def _end_process(child: "subprocess.Popen[bytes]") -> None:
     child.terminate()
     try:
         child.wait(_END_S)
@@ -79,10 +81,10 @@ def _end(child: "subprocess.Popen[bytes]") -> None:
         child.wait()
 
 
-def _does_not_run(version: str, said: str) -> EnvironmentFault:
+def _does_not_run_fault(version: str, output: str) -> EnvironmentFault:
     return EnvironmentFault(
         f"Version {version} does not run on this computer, so nothing was changed.",
         hint="The current version stays in use. Its notes may say what it needs.",
         code="update_does_not_run",
-        detail=said.strip(),
+        detail=output.strip(),
     )

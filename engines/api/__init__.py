@@ -5,47 +5,64 @@ supervisor does what the plan says. Four launch families cover every engine we k
 cover orchestrators (a frontend plus workers), started in order and stopped in reverse.
 """
 
-from engines.api.about import Descriptor, Family, Feature, Gauge, Route
-from engines.api.adapter import Adapter
+from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api.adapter import EngineAdapter
 from engines.api.failure import NEVER_RETRY_UNCHANGED, Failure, FailureKind, Remedy, RemedyKind
 from engines.api.formats import ModelFormat
-from engines.api.log import BufferAllocated, ContextSet, Exit, Listening, LogEvent, Progress, Suspicion
-from engines.api.options import Draft, Installation, LaunchOptions, ModelSource, Net, Place, Remote
-from engines.api.plan import FileToWrite, LaunchPlan, LeftOut, ProcessSpec, Readiness, ReadyWhen, SoftStop, Stop
+from engines.api.log import BufferAllocated, ContextSet, Exit, LoadProgress, LogEvent, PortOpened, Suspicion
+from engines.api.options import (
+    Draft,
+    EngineInstallation,
+    EngineLocation,
+    LaunchOptions,
+    ListenOptions,
+    ModelSource,
+    RemoteEndpoint,
+)
+from engines.api.plan import (
+    LaunchFile,
+    LaunchPlan,
+    OmittedOption,
+    ProcessSpec,
+    Readiness,
+    ReadyWhen,
+    SoftStop,
+    StopPlan,
+)
 
 __all__ = [
     "NEVER_RETRY_UNCHANGED",
-    "Adapter",
     "BufferAllocated",
     "ContextSet",
     "Descriptor",
     "Draft",
+    "EngineAdapter",
+    "EngineFamily",
+    "EngineInstallation",
+    "EngineLocation",
     "Exit",
     "Failure",
     "FailureKind",
-    "Family",
     "Feature",
-    "FileToWrite",
     "Gauge",
-    "Installation",
+    "LaunchFile",
     "LaunchOptions",
     "LaunchPlan",
-    "LeftOut",
-    "Listening",
+    "ListenOptions",
+    "LoadProgress",
     "LogEvent",
     "ModelFormat",
     "ModelSource",
-    "Net",
-    "Place",
+    "OmittedOption",
+    "PortOpened",
     "ProcessSpec",
-    "Progress",
     "Readiness",
     "ReadyWhen",
     "Remedy",
     "RemedyKind",
-    "Remote",
+    "RemoteEndpoint",
     "Route",
     "SoftStop",
-    "Stop",
+    "StopPlan",
     "Suspicion",
 ]

@@ -9,7 +9,7 @@ from engines.api.formats import ModelFormat
 from engines.api.traits import Traits
 
 
-class Family(StrEnum):
+class EngineFamily(StrEnum):
     """How an engine comes to run."""
 
     BINARY = "binary"
@@ -99,7 +99,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     licence: str
     homepage: str
-    family: Family
+    family: EngineFamily
     formats: tuple[ModelFormat, ...]
     """What it reads, in the order preferred where quality is equal."""
     modalities: frozenset[str]
@@ -128,7 +128,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     program: str = ""
     """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
     tool_parsers: Mapping[str, str] = {}
-    """Its parser for each way in which models write calls (`engines.parsers.Calls`)."""
+    """Its parser for each way in which models write calls (`engines.parsers.ToolCallFormat`)."""
     obtained: str = ""
     """How a person gets it where Roundhouse does not install it, in a sentence; empty where it does."""
     legacy: str = ""

@@ -8,14 +8,14 @@ from engines.api.failure import FailureKind
 from engines.api.options import LaunchOptions
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+class LoadProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
     """Loading went on. `fraction` is 0..1, or None when the engine does not say."""
 
     stage: str
     fraction: float | None = None
 
 
-class Listening(msgspec.Struct, frozen=True, kw_only=True, tag="listening"):
+class PortOpened(msgspec.Struct, frozen=True, kw_only=True, tag="listening"):
     """The engine chose its own port."""
 
     port: int
@@ -46,7 +46,7 @@ class Suspicion(msgspec.Struct, frozen=True, kw_only=True, tag="suspicion"):
     """How the engine goes on without what failed, as a sentence. Such a line counts only where no other tells more."""
 
 
-LogEvent = Progress | Listening | BufferAllocated | ContextSet | Suspicion
+LogEvent = LoadProgress | PortOpened | BufferAllocated | ContextSet | Suspicion
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):

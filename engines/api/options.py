@@ -6,10 +6,10 @@ from pathlib import Path
 import msgspec
 
 from engines.api.formats import ModelFormat
-from engines.sampling import Sampling
+from engines.sampling import SamplingDefaults
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class EngineLocation(msgspec.Struct, frozen=True, kw_only=True):
     """Where the engine store put one version: `python` is its environment's, `executable` its program."""
 
     folder: Path
@@ -20,7 +20,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     executable: Path | None = None
 
 
-class Installation(msgspec.Struct, frozen=True, kw_only=True):
+class EngineInstallation(msgspec.Struct, frozen=True, kw_only=True):
     """One engine version on disk, as `probe` found it. `python` or `executable` starts it; `flags` are those it has."""
 
     engine: str
@@ -59,7 +59,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     draft: Draft | None = None
     lora: tuple[Path, ...] = ()
     projector: Path | None = None
-    sampling: Sampling = Sampling()
+    sampling: SamplingDefaults = SamplingDefaults()
     task: str = "chat"
     """"chat", "embed" or "rerank"."""
     chat_template: str | None = None
@@ -72,7 +72,7 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     extra_env: Mapping[str, str] = {}
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True):
+class RemoteEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where an attached model is: its endpoint's base URL and name for it, and the file that holds the key (0600)."""
 
     url: str
@@ -89,10 +89,10 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     path: Path
     format: ModelFormat
-    remote: Remote | None = None
+    remote: RemoteEndpoint | None = None
 
 
-class Net(msgspec.Struct, frozen=True, kw_only=True):
+class ListenOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Where the engine must listen, and the per-launch key every request to it carries. Never put the key in argv."""
 
     host: str

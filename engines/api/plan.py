@@ -22,7 +22,7 @@ class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
     stdin_lifeline: bool = False
 
 
-class FileToWrite(msgspec.Struct, frozen=True, kw_only=True):
+class LaunchFile(msgspec.Struct, frozen=True, kw_only=True):
     """A file the launch needs, relative to the launch's private folder; written with mode 0600."""
 
     name: str
@@ -58,7 +58,7 @@ class SoftStop(StrEnum):
     HTTP = "http"
 
 
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
+class StopPlan(msgspec.Struct, frozen=True, kw_only=True):
     """`path` is for HTTP: POSTed with the launch key. `grace_s` is how long to wait before killing the group."""
 
     how: SoftStop = SoftStop.SIGTERM
@@ -66,7 +66,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     grace_s: float = 10.0
 
 
-class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+class OmittedOption(msgspec.Struct, frozen=True, kw_only=True):
     """An option the installed version has no flag for, and can do without: it runs, and says so."""
 
     option: str
@@ -83,9 +83,9 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     served_name: str
     readiness: Readiness
-    stop: Stop = Stop()
-    files: tuple[FileToWrite, ...] = ()
+    stop: StopPlan = StopPlan()
+    files: tuple[LaunchFile, ...] = ()
     context: int | None = None
     slots: int = 1
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[OmittedOption, ...] = ()
     key_file: Path | None = None

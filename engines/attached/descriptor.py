@@ -1,13 +1,13 @@
 """What any OpenAI-compatible endpoint can be asked for. Paths are below the base that was attached, `/v1` included."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 
 DESCRIPTOR = Descriptor(
     id="attached",
     name="Attached endpoint",
     licence="that of the endpoint's operator",
     homepage="https://platform.openai.com/docs/api-reference",
-    family=Family.EXTERNAL,
+    family=EngineFamily.EXTERNAL,
     formats=(ModelFormat.REMOTE,),
     modalities=frozenset({"text"}),
     routes={

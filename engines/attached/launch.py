@@ -7,39 +7,41 @@ from collections.abc import Sequence
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     Readiness,
     ReadyWhen,
 )
 from engines.attached.descriptor import DESCRIPTOR
-from engines.failures import Reader
-from engines.remedies import Means
+from engines.failures import FailureReader
+from engines.remedies import RemedyOptions
 
-_READER = Reader(name=DESCRIPTOR.name, means=Means())
+_READER = FailureReader(name=DESCRIPTOR.name, means=RemedyOptions())
 _READINESS = Readiness(when=ReadyWhen.MODEL_LISTED, path="/models", interval_s=15.0, stall_s=30.0, hard_s=60.0)
 
 
-class Attached:
-    """`engines.api.Adapter` for an endpoint that runs already."""
+class AttachedAdapter:
+    """`engines.api.EngineAdapter` for an endpoint that runs already."""
 
     @property
     def descriptor(self) -> Descriptor:
         """What an endpoint is."""
         return DESCRIPTOR
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- nothing is installed
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- nothing is installed
         """Return that there is nothing to install."""
-        return Installation(engine=DESCRIPTOR.id, version="", backend="")
+        return EngineInstallation(engine=DESCRIPTOR.id, version="", backend="")
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:  # noqa: ARG002 -- the contract's
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:  # noqa: ARG002 -- the contract's
         """Say where the endpoint is. Raises ValueError for a model that is no endpoint's."""
         if model.format not in DESCRIPTOR.formats or model.remote is None:
             raise ValueError(f"An attached endpoint serves no {model.format.value} files of this computer.")
@@ -62,4 +64,4 @@ class Attached:
         return _READER.explain(end)
 
 
-ADAPTER = Attached()
+ADAPTER = AttachedAdapter()

@@ -5,9 +5,9 @@ ends with OpenAI's [DONE]. What is translated here does neither. Three of its pa
 the calls of GLM 4.5 as text, and `mistral` and `harmony` lost calls in forms that models of theirs write.
 """
 
-from engines.api import Descriptor, Family, Feature, Gauge, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
 from engines.dynamo.traits import TRAITS
-from engines.parsers import Calls
+from engines.parsers import ToolCallFormat
 from engines.vllm.descriptor import DESCRIPTOR as VLLM
 
 DESCRIPTOR = Descriptor(
@@ -15,7 +15,7 @@ DESCRIPTOR = Descriptor(
     name="NVIDIA Dynamo",
     licence="Apache-2.0",
     homepage="https://github.com/ai-dynamo/dynamo",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=VLLM.formats,
     modalities=frozenset({"text"}),
     routes={
@@ -26,16 +26,16 @@ DESCRIPTOR = Descriptor(
     },
     features=VLLM.features - {Feature.API_KEY, Feature.SLEEP, Feature.VISION, Feature.LORA},
     tool_parsers={
-        Calls.HERMES: "hermes",
-        Calls.QWEN_CODER: "qwen3_coder",
-        Calls.GLM_47: "glm47",
-        Calls.LLAMA_3: "llama3_json",
-        Calls.DEEPSEEK_V3: "deepseek_v3",
-        Calls.DEEPSEEK_V31: "deepseek_v3_1",
-        Calls.DEEPSEEK_V32: "deepseek_v3_2",
-        Calls.KIMI_K2: "kimi_k2",
-        Calls.MINIMAX_M2: "minimax_m2",
-        Calls.GEMMA_4: "gemma4",
+        ToolCallFormat.HERMES: "hermes",
+        ToolCallFormat.QWEN_CODER: "qwen3_coder",
+        ToolCallFormat.GLM_47: "glm47",
+        ToolCallFormat.LLAMA_3: "llama3_json",
+        ToolCallFormat.DEEPSEEK_V3: "deepseek_v3",
+        ToolCallFormat.DEEPSEEK_V31: "deepseek_v3_1",
+        ToolCallFormat.DEEPSEEK_V32: "deepseek_v3_2",
+        ToolCallFormat.KIMI_K2: "kimi_k2",
+        ToolCallFormat.MINIMAX_M2: "minimax_m2",
+        ToolCallFormat.GEMMA_4: "gemma4",
     },
     platforms=frozenset({"linux"}),
     accelerators=("cuda",),

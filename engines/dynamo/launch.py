@@ -10,30 +10,30 @@ from pathlib import Path
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     ProcessSpec,
     Readiness,
     ReadyWhen,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.clues import clues
+from engines.clues import compile_clues
 from engines.dynamo.descriptor import DESCRIPTOR
-from engines.failures import Reader
-from engines.flags import Flag, Table, arguments, tasks, value
-from engines.log_lines import read_line, stage
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, build_arguments, task_flag, value_flag
+from engines.log_lines import read_line, stage_row
 from engines.probing import flags_of
-from engines.remedies import Means
-from engines.served import QUIET, TEMPLATE, devices, template_file
+from engines.remedies import RemedyOptions
+from engines.served import QUIET, TEMPLATE, device_environment, template_file
 from engines.vllm.launch import LOG as VLLM_LOG
 from engines.vllm.launch import READER as VLLM_READER
 from engines.vllm.launch import TABLE as VLLM_TABLE
@@ -44,20 +44,20 @@ FILE, ETCD = "file", "etcd"
 """Ways to find each other."""
 
 _OWN = (
-    value("tool_parser", "--dyn-tool-call-parser"),
-    value("reasoning_parser", "--dyn-reasoning-parser"),
+    value_flag("tool_parser", "--dyn-tool-call-parser"),
+    value_flag("reasoning_parser", "--dyn-reasoning-parser"),
     Flag(
         option="chat_template",
         names=("--custom-jinja-template",),
         say=lambda _options: ("--custom-jinja-template", TEMPLATE),
     ),
-    tasks({"chat": (), "embed": ("--embedding-worker", "--runner", "pooling", "--convert", "embed")}),
+    task_flag({"chat": (), "embed": ("--embedding-worker", "--runner", "pooling", "--convert", "embed")}),
 )
 """The worker tells the frontend which template to write a prompt with and what to read an answer with."""
 _NOT_VLLMS = frozenset({"lora", *(flag.option for flag in _OWN)})
 """LoRA adapters are loaded by a request to the worker, which nobody here sends."""
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="NVIDIA Dynamo",
     flags=(*(flag for flag in VLLM_TABLE.flags if flag.option not in _NOT_VLLMS), *_OWN),
     reserved=VLLM_TABLE.reserved
@@ -71,11 +71,11 @@ PLAIN_LOG = {"DYN_SDK_DISABLE_ANSI_LOGGING": "1"}
 """It colours its lines into files and pipes too, and heeds no NO_COLOR."""
 HOSTS = ("DYN_TCP_RPC_HOST", "DYN_TCP_RESPONSE_STREAM_HOST", "DYN_EVENT_PLANE_HOST")
 """Where requests, answers and events go between the processes: by default an address that others reach."""
-READER = Reader(
+READER = FailureReader(
     name="NVIDIA Dynamo",
-    means=Means(cache_type="fp8", gpu_share=True),
+    means=RemedyOptions(cache_type="fp8", gpu_share=True),
     clues=(
-        *clues(
+        *compile_clues(
             (
                 _K.OFFLINE,
                 (
@@ -90,10 +90,10 @@ READER = Reader(
         *VLLM_READER.clues,
     ),
 )
-LOG = (stage(r"Committed discovered model group", "Ready"), *VLLM_LOG)
+LOG = (stage_row(r"Committed discovered model group", "Ready"), *VLLM_LOG)
 
 
-def frontend(net: Net, discovery: str) -> Sequence[str]:
+def frontend_arguments(net: ListenOptions, discovery: str) -> Sequence[str]:
     """Return the frontend's arguments."""
     return (
         *("--http-host", net.host, "--http-port", str(net.port), "--discovery-backend", discovery),
@@ -101,7 +101,7 @@ def frontend(net: Net, discovery: str) -> Sequence[str]:
     )
 
 
-def worker(model: ModelSource, discovery: str, args: Sequence[str]) -> Sequence[str]:
+def worker_arguments(model: ModelSource, discovery: str, args: Sequence[str]) -> Sequence[str]:
     """Return a worker's arguments: where it registers, then vLLM's own."""
     return (
         *("--model", str(model.path), "--served-model-name", model.name),
@@ -109,8 +109,8 @@ def worker(model: ModelSource, discovery: str, args: Sequence[str]) -> Sequence[
     )
 
 
-class Dynamo:
-    """`engines.api.Adapter` for Dynamo."""
+class DynamoAdapter:
+    """`engines.api.EngineAdapter` for Dynamo."""
 
     @property
     def descriptor(self) -> Descriptor:
@@ -118,11 +118,11 @@ class Dynamo:
         return DESCRIPTOR
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FlagTable:
         """How options become its flags."""
         return TABLE
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         """Look at the environment in `place`."""
         if place is None or place.python is None:
             return Failure(
@@ -130,7 +130,7 @@ class Dynamo:
                 sentence="NVIDIA Dynamo is not installed.",
                 hint="It is for several computers with NVIDIA GPUs; one computer is served better by vLLM alone.",
             )
-        return Installation(
+        return EngineInstallation(
             engine=DESCRIPTOR.id,
             version=place.version,
             backend=place.backend,
@@ -138,26 +138,35 @@ class Dynamo:
             flags=flags_of((str(place.python), "-P", "-m", WORKER, "--help"), place.folder),
         )
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return a frontend and one worker. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"NVIDIA Dynamo does not read {model.format.value} weights.")
-        spoken = arguments(TABLE, options, found)
+        command_line = build_arguments(TABLE, options, installation)
         here = dict.fromkeys(HOSTS, net.host)
-        env = {**QUIET, **PLAIN_LOG, **here, "DYN_FILE_KV": "discovery", **devices(options), **options.extra_env}
+        env = {
+            **QUIET,
+            **PLAIN_LOG,
+            **here,
+            "DYN_FILE_KV": "discovery",
+            **device_environment(options),
+            **options.extra_env,
+        }
         return LaunchPlan(
             processes=(
-                process(found, "frontend", FRONTEND, frontend(net, FILE), env),
-                process(found, "worker", WORKER, worker(model, FILE, spoken.args), env),
+                process_spec(installation, "frontend", FRONTEND, frontend_arguments(net, FILE), env),
+                process_spec(installation, "worker", WORKER, worker_arguments(model, FILE, command_line.args), env),
             ),
             base_url=f"http://{net.host}:{net.port}",
             served_name=model.name,
             readiness=Readiness(when=ReadyWhen.MODEL_LISTED, path="/v1/models", interval_s=1.0, stall_s=600.0),
-            stop=Stop(how=SoftStop.SIGTERM, grace_s=15.0),
+            stop=StopPlan(how=SoftStop.SIGTERM, grace_s=15.0),
             files=template_file(options),
             context=options.context,
             slots=options.slots,
-            left_out=spoken.left_out,
+            left_out=command_line.left_out,
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
@@ -169,10 +178,12 @@ class Dynamo:
         return READER.explain(end)
 
 
-def process(found: Installation, role: str, module: str, args: Sequence[str], env: dict[str, str]) -> ProcessSpec:
+def process_spec(
+    installation: EngineInstallation, role: str, module: str, args: Sequence[str], env: dict[str, str]
+) -> ProcessSpec:
     """Return one of Dynamo's processes."""
-    python = str(found.python or Path("python"))
+    python = str(installation.python or Path("python"))
     return ProcessSpec(role=role, argv=(python, "-P", "-m", module, *args), env=env)
 
 
-ADAPTER = Dynamo()
+ADAPTER = DynamoAdapter()

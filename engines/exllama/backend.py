@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from engines.exllama.compiling import cards_seen, compiling
-from engines.exllama.vocabulary import Vocabulary  # noqa: TC001 -- an attribute's type, and no cost
-from engines.serving.backend import Decoder, Finish, Loaded, Outcome, Tell, Token, Work
-from engines.serving.refusals import Refused, failed, invalid
+from engines.exllama.compiling import visible_cards, watch_kernel_build
+from engines.exllama.vocabulary import ExllamaVocabulary  # noqa: TC001 -- an attribute's type, and no cost
+from engines.serving.backend import BackendFinish, Decoder, LoadResult, ProgressCallback, StepOutcome, Token, WorkItem
+from engines.serving.refusals import RequestRefused, engine_failure, invalid_request
 
 PAGE_TOKENS = 256
 """Both page their cache by so much; a cache is a multiple of it."""
@@ -27,7 +27,7 @@ _REFUSALS = (ValueError, TypeError, KeyError, IndexError, AssertionError, OSErro
 """What the libraries raise for models and cards they cannot do with."""
 
 
-class Held(Protocol):
+class AnswerConstraint(Protocol):
     """What holds an answer to a schema."""
 
     @property
@@ -35,8 +35,8 @@ class Held(Protocol):
         """Why it cannot any more; empty while it can."""
 
 
-class Exllama(ABC):
-    """`engines.serving.backend.Backend` on a dynamic generator."""
+class ExllamaBackend(ABC):
+    """`engines.serving.backend.WorkerBackend` on a dynamic generator."""
 
     name = ""
     """The library's module."""
@@ -44,13 +44,13 @@ class Exllama(ABC):
     def __init__(self) -> None:
         self.library: Any = None
         self.torch: Any = None
-        self.vocabulary: Vocabulary
+        self.vocabulary: ExllamaVocabulary
         self.ends: frozenset[int] = frozenset()
         self.generator: Any = None
         self._jobs: dict[int, Any] = {}
-        self._filters: dict[int, Held] = {}
+        self._filters: dict[int, AnswerConstraint] = {}
 
-    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model onto the cards that were chosen, else all. Raises RuntimeError when the library refuses."""
         devices = config["devices"]
         if isinstance(devices, list) and devices:
@@ -59,7 +59,7 @@ class Exllama(ABC):
         self.torch = importlib.import_module("torch")
         if not self.torch.cuda.is_available():  # without this the kernels would be compiled first, and for no card
             raise RuntimeError("no CUDA GPUs are available to PyTorch")
-        with compiling(self.name, cards_seen(self.torch), os.environ, tell):
+        with watch_kernel_build(self.name, visible_cards(self.torch), os.environ, tell):
             self.library = importlib.import_module(self.name)
         try:
             return self.open(config, tell)
@@ -67,11 +67,11 @@ class Exllama(ABC):
             raise RuntimeError(f"{type(error).__name__}: {error}") from error
 
     @abstractmethod
-    def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model with the library, which is there."""
 
     @abstractmethod
-    def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
+    def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
 
     @abstractmethod
@@ -86,38 +86,42 @@ class Exllama(ABC):
         """Return the text of tokens, special ones left out."""
         return self.vocabulary.decode(tokens)
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
-        return self.vocabulary.decoder()
+        return self.vocabulary.make_decoder()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: WorkItem) -> None:
         """Take on a request. Raises Refused for one that can never fit, or whose schema nobody understands."""
         try:
-            job = self.job(work)
+            job = self.make_job(work)
             self.generator.enqueue(job)
         except (AssertionError, ValueError) as error:
             self.cancel(work.id)
-            raise invalid(f"ExLlama does not accept this request: {error}.") from error
+            raise invalid_request(f"ExLlama does not accept this request: {error}.") from error
         self._jobs[work.id] = job
 
-    def step(self) -> Iterable[Outcome]:
+    def step(self) -> Iterable[StepOutcome]:
         """Compute a little for every job. Raises RuntimeError when the library fails for good."""
         try:
             results = self.generator.iterate()
         except AssertionError as error:
             raise RuntimeError(f"ExLlama failed: {error}") from error
-        return [self._told(result) for result in results if result["stage"] in _TELLING]
+        return [self._result_outcome(result) for result in results if result["stage"] in _TELLING]
 
-    def _told(self, result: Mapping[str, Any]) -> Outcome:
+    def _result_outcome(self, result: Mapping[str, Any]) -> StepOutcome:
         """Return what one result tells of its request: its tokens, or why nothing more comes."""
         if result["stage"] == "error":  # ExLlamaV3 gives up one job where it can, and goes on with the others
-            error = failed(f"The engine gave this request up: {result['error']}")
-            return Outcome(int(result["job"].identifier), [], error=error)
-        outcome = self.outcome(result)
-        held = self._filters.get(outcome.work)
-        return Outcome(outcome.work, [], error=unfollowed(held)) if held is not None and held.problem else outcome
+            error = engine_failure(f"The engine gave this request up: {result['error']}")
+            return StepOutcome(int(result["job"].identifier), [], error=error)
+        outcome = self.token_outcome(result)
+        constraint = self._filters.get(outcome.work)
+        return (
+            StepOutcome(outcome.work, [], error=schema_refusal(constraint))
+            if constraint is not None and constraint.problem
+            else outcome
+        )
 
-    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:  # noqa: ARG002 -- where it matters
+    def read_tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:  # noqa: ARG002 -- where it matters
         """Return the tokens in a part of a result, with the figures that came with them."""
         return [Token(token) for token in ids_of(result)]
 
@@ -128,28 +132,28 @@ class Exllama(ABC):
         if job is not None:
             self.generator.cancel(job)
 
-    def outcome(self, result: Mapping[str, Any]) -> Outcome:
+    def token_outcome(self, result: Mapping[str, Any]) -> StepOutcome:
         """Return what one result tells of its request."""
         work = int(result["identifier"])
-        tokens = self.tokens(work, result)
+        tokens = self.read_tokens(work, result)
         reason = result.get("eos_reason") if result["eos"] else None
         if reason == "stop_token":  # what was held back comes apart, with the end-of-sequence token last
-            tokens += self.tokens(work, result.get("held", {}))[:-1]
-        finish = None if reason is None else Finish.LENGTH if reason == "max_new_tokens" else Finish.STOP
+            tokens += self.read_tokens(work, result.get("held", {}))[:-1]
+        finish = None if reason is None else BackendFinish.LENGTH if reason == "max_new_tokens" else BackendFinish.STOP
         cached = result.get("cached_tokens") if finish else None
-        return Outcome(work, tokens, finish, cached)
+        return StepOutcome(work, tokens, finish, cached)
 
 
-def unfollowed(held: Held) -> Refused:
+def schema_refusal(constraint: AnswerConstraint) -> RequestRefused:
     """Return why an answer ends whose schema could not be kept to."""
-    sentence = f"This schema could not be followed to the end: {held.problem}."
-    return invalid(sentence, "response_format", code="invalid_schema")
+    sentence = f"This schema could not be followed to the end: {constraint.problem}."
+    return invalid_request(sentence, "response_format", code="invalid_schema")
 
 
 def ids_of(result: Mapping[str, Any]) -> list[int]:
     """Return the tokens of one result; none while the library holds them back for the end of a character."""
     tensor = result.get("token_ids")
-    return [] if tensor is None else [int(one) for one in tensor.tolist()[0]]
+    return [] if tensor is None else [int(token_id) for token_id in tensor.tolist()[0]]
 
 
 def cache_tokens(context: int, slots: int) -> int:
@@ -160,10 +164,10 @@ def cache_tokens(context: int, slots: int) -> int:
 
 def context_of(config: Mapping[str, object], made_for: int | None) -> int:
     """Return how many tokens a conversation may have: what was asked for, within what the model was made for."""
-    asked = config["context"]
-    if not asked:
+    requested_context = config["context"]
+    if not requested_context:
         return made_for or UNBOUNDED_CONTEXT
-    return min(int(str(asked)), made_for or int(str(asked)))
+    return min(int(str(requested_context)), made_for or int(str(requested_context)))
 
 
 def folder_of(config: Mapping[str, object]) -> Path:

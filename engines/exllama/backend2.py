@@ -12,17 +12,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of
-from engines.exllama.constraint import Constraints
-from engines.exllama.ends import begins_in, ends_in
-from engines.exllama.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Loaded, Tell, Token, Work
-from engines.serving.templates import found_in
+from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of
+from engines.exllama.constraint import SchemaFilterFactory
+from engines.exllama.ends import read_end_tokens, reads_begin_token
+from engines.exllama.vocabulary import ExllamaVocabulary
+from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
+from engines.serving.templates import read_template
 
 _CACHES = {0: "ExLlamaV2Cache", 8: "ExLlamaV2Cache_Q8", 6: "ExLlamaV2Cache_Q6", 4: "ExLlamaV2Cache_Q4"}
 
 
-class Exl2(Exllama):
+class Exl2Backend(ExllamaBackend):
     """The backend for EXL2 weights."""
 
     name = "exllamav2"
@@ -32,7 +32,7 @@ class Exl2(Exllama):
         self._folder = Path()
         self._tops: dict[int, int] = {}
 
-    def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model. Raises RuntimeError when there is no room or no card."""
         exl, folder = self.library, folder_of(config)
         self._folder = folder
@@ -48,9 +48,9 @@ class Exl2(Exllama):
         model.load_autosplit(cache, callback=lambda done, total: tell("Reading weights", done / max(1, total)))
         tell("Reading the vocabulary")
         tokenizer = exl.ExLlamaV2Tokenizer(settings)
-        template, specials = found_in(folder)
-        self.vocabulary = Vocabulary(self.torch, tokenizer, begins=begins_in(folder))
-        self.ends = ends_in(folder) | _own_ends(tokenizer, specials["eos_token"])
+        template, specials = read_template(folder)
+        self.vocabulary = ExllamaVocabulary(self.torch, tokenizer, begins=reads_begin_token(folder))
+        self.ends = read_end_tokens(folder) | _own_ends(tokenizer, specials["eos_token"])
         self._parts = importlib.import_module("exllamav2.generator")
         self.generator = self._parts.ExLlamaV2DynamicGenerator(
             model=model,
@@ -60,39 +60,39 @@ class Exl2(Exllama):
             max_seq_len=settings.max_seq_len,
             paged=is_paged,
         )
-        return Loaded(
+        return LoadResult(
             context=context,
             slots=slots,
             device="cuda",
             device_name=str(self.torch.cuda.get_device_name(0)),
-            abilities=_abilities(),
+            abilities=detect_abilities(),
             chat_template=template,
             specials=specials,
         )
 
-    def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
+    def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
-        held = None if work.schema is None else self._constraints.filter(work.schema)
-        if held is not None:
-            self._filters[work.id] = held
+        schema_filter = None if work.schema is None else self._filter_factory.make_filter(work.schema)
+        if schema_filter is not None:
+            self._filters[work.id] = schema_filter
         if work.logprobs is not None:
             self._tops[work.id] = work.logprobs
-        ends = [] if work.ignores_end and held is None else sorted(self.ends)
+        ends = [] if work.ignores_end and schema_filter is None else sorted(self.ends)
         return self._parts.ExLlamaV2DynamicJob(
-            input_ids=self.vocabulary.tensor(work.prompt),
+            input_ids=self.vocabulary.to_tensor(work.prompt),
             max_new_tokens=work.max_tokens,
-            gen_settings=self._parts.ExLlamaV2Sampler.Settings(**sampling(work)),
+            gen_settings=self._parts.ExLlamaV2Sampler.Settings(**sampler_settings(work)),
             seed=work.sampling.seed,
             stop_conditions=ends,
-            filters=None if held is None else [held],
+            filters=None if schema_filter is None else [schema_filter],
             return_logits=work.logprobs is not None,
             identifier=work.id,
         )
 
-    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
+    def read_tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
         """Return tokens with the probabilities the model gave them."""
         if "logits" not in result:
-            return super().tokens(work, result)
+            return super().read_tokens(work, result)
         figures = self.torch.log_softmax(result["logits"][0].to(self.torch.float32), -1)
         tops = self.torch.topk(figures, self._tops.get(work, 0), -1)
         alternatives = zip(tops.indices.tolist(), tops.values.tolist(), strict=True)
@@ -112,8 +112,8 @@ class Exl2(Exllama):
         return bool(attention.has_flash_attn_with_paged) and not settings.no_flash_attn
 
     @cached_property
-    def _constraints(self) -> Constraints:
-        return Constraints(self.torch, self._folder, sorted(self.ends))
+    def _filter_factory(self) -> SchemaFilterFactory:
+        return SchemaFilterFactory(self.torch, self._folder, sorted(self.ends))
 
     def cache_use(self) -> float | None:
         """Return nothing: it does not say."""
@@ -126,22 +126,24 @@ def _own_ends(tokenizer: Any, text: str) -> frozenset[int]:  # noqa: ANN401 -- t
     return frozenset(token for token in (tokenizer.eos_token_id, named) if token is not None)
 
 
-def _abilities() -> frozenset[Ability]:
+def detect_abilities() -> frozenset[BackendAbility]:
     """Return what it can do; schemas need llguidance, which versions installed before it was locked have not."""
-    usual = frozenset({Ability.LOGPROBS, Ability.TOP_LOGPROBS, Ability.MIN_P, Ability.PENALTIES})
-    return usual | {Ability.JSON_SCHEMA} if importlib.util.find_spec("llguidance") else usual
+    usual = frozenset(
+        {BackendAbility.LOGPROBS, BackendAbility.TOP_LOGPROBS, BackendAbility.MIN_P, BackendAbility.PENALTIES}
+    )
+    return usual | {BackendAbility.JSON_SCHEMA} if importlib.util.find_spec("llguidance") else usual
 
 
-def sampling(work: Work) -> dict[str, object]:
+def sampler_settings(work: WorkItem) -> dict[str, object]:
     """Return the sampler's settings; what is not asked for does nothing."""
-    asked = work.sampling
-    is_greedy = asked.temperature == 0
+    requested = work.sampling
+    is_greedy = requested.temperature == 0
     return {
-        "temperature": 1.0 if asked.temperature is None or is_greedy else asked.temperature,
-        "top_k": 1 if is_greedy else max(0, asked.top_k or 0),
-        "top_p": asked.top_p or 0.0,
-        "min_p": asked.min_p or 0.0,
-        "token_repetition_penalty": asked.repetition_penalty or 1.0,
-        "token_presence_penalty": asked.presence_penalty or 0.0,
-        "token_frequency_penalty": asked.frequency_penalty or 0.0,
+        "temperature": 1.0 if requested.temperature is None or is_greedy else requested.temperature,
+        "top_k": 1 if is_greedy else max(0, requested.top_k or 0),
+        "top_p": requested.top_p or 0.0,
+        "min_p": requested.min_p or 0.0,
+        "token_repetition_penalty": requested.repetition_penalty or 1.0,
+        "token_presence_penalty": requested.presence_penalty or 0.0,
+        "token_frequency_penalty": requested.frequency_penalty or 0.0,
     }

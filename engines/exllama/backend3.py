@@ -5,24 +5,32 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
-from engines.exllama.backend import Exllama, cache_tokens, context_of, folder_of, ids_of, unfollowed
+from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of, schema_refusal
 from engines.exllama.constraint import unknown_schema
-from engines.exllama.ends import begins_in
-from engines.exllama.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Loaded, Tell, Token, Work
-from engines.serving.templates import found_in
+from engines.exllama.ends import reads_begin_token
+from engines.exllama.vocabulary import ExllamaVocabulary
+from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
+from engines.serving.templates import read_template
 
-_ABILITIES = frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.TOP_LOGPROBS, Ability.MIN_P, Ability.PENALTIES})
+_ABILITIES = frozenset(
+    {
+        BackendAbility.JSON_SCHEMA,
+        BackendAbility.LOGPROBS,
+        BackendAbility.TOP_LOGPROBS,
+        BackendAbility.MIN_P,
+        BackendAbility.PENALTIES,
+    }
+)
 _LEAST = 1e-38
 """A probability that was rounded to nothing still has a logarithm: JSON has no infinity."""
 
 
-class Exl3(Exllama):
+class Exl3Backend(ExllamaBackend):
     """The backend for EXL3 weights."""
 
     name = "exllamav3"
 
-    def open(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def open(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model. Raises RuntimeError when there is no room or no card."""
         exl, folder, slots = self.library, folder_of(config), int(str(config["slots"]))
         settings = exl.Config.from_directory(str(folder))
@@ -34,12 +42,12 @@ class Exl3(Exllama):
         model.load(callback=lambda done, total: tell("Reading weights", done / max(1, total)))
         tell("Reading the vocabulary")
         tokenizer = exl.Tokenizer.from_config(settings)
-        self.vocabulary = Vocabulary(self.torch, tokenizer, begins=begins_in(folder))
+        self.vocabulary = ExllamaVocabulary(self.torch, tokenizer, begins=reads_begin_token(folder))
         self.ends = frozenset(settings.eos_token_id_list)
         self._tokenizer = tokenizer
         self.generator = exl.Generator(model=model, cache=cache, tokenizer=tokenizer, max_batch_size=slots)
-        template, specials = found_in(folder)
-        return Loaded(
+        template, specials = read_template(folder)
+        return LoadResult(
             context=context,
             slots=slots,
             device="cuda",
@@ -49,16 +57,16 @@ class Exl3(Exllama):
             specials=specials,
         )
 
-    def job(self, work: Work) -> Any:  # noqa: ANN401 -- the library's own
+    def make_job(self, work: WorkItem) -> Any:  # noqa: ANN401 -- the library's own
         """Return the library's job for a request."""
         exl = self.library
         filters = None
         if work.schema is not None:
-            filters = [self._filter(work.id, work.schema)]
+            filters = [self._make_filter(work.id, work.schema)]
         return exl.Job(
-            input_ids=self.vocabulary.tensor(work.prompt),
+            input_ids=self.vocabulary.to_tensor(work.prompt),
             max_new_tokens=work.max_tokens,
-            sampler=exl.ComboSampler(**sampling(work)),
+            sampler=exl.ComboSampler(**sampler_arguments(work)),
             seed=work.sampling.seed,
             stop_conditions=[] if work.ignores_end else sorted(self.ends),
             filters=filters,
@@ -67,27 +75,30 @@ class Exl3(Exllama):
             identifier=work.id,
         )
 
-    def _filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
+    def _make_filter(self, work: int, schema: str) -> Any:  # noqa: ANN401 -- the library's own
         """Return what holds an answer to a schema. The library's own filter would end the work of everybody else."""
         try:
-            held = self._schema_filter(self._tokenizer, json_schema=schema, eos_after_completed=True)
+            schema_filter = self._schema_filter_class(self._tokenizer, json_schema=schema, eos_after_completed=True)
         except ValueError as error:
             raise unknown_schema(str(error).removeprefix("Invalid grammar: ")) from error
-        if held.problem:
-            raise unfollowed(held)
-        self._filters[work] = held
-        return held
+        if schema_filter.problem:
+            raise schema_refusal(schema_filter)
+        self._filters[work] = schema_filter
+        return schema_filter
 
     @cached_property
-    def _schema_filter(self) -> Any:  # noqa: ANN401 -- a class made of the library's
-        return type("SchemaFilter", (self.library.LLGuidanceFilter,), {"problem": "", "_check_error": _note})
+    def _schema_filter_class(self) -> Any:  # noqa: ANN401 -- a class made of the library's
+        return type("SchemaFilter", (self.library.LLGuidanceFilter,), {"problem": "", "_check_error": _record_problem})
 
-    def tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
+    def read_tokens(self, work: int, result: Mapping[str, Any]) -> list[Token]:
         """Return tokens with the probabilities the model gave them, whatever the sampler made of those."""
         if "token_probs" not in result:
-            return super().tokens(work, result)
+            return super().read_tokens(work, result)
         ids, figures = ids_of(result), map(_logarithm, result["token_probs"].tolist()[0])
-        return [Token(*one) for one in zip(ids, figures, _tops(result, len(ids)), strict=True)]
+        return [
+            Token(*figures_of_token)
+            for figures_of_token in zip(ids, figures, _top_alternatives(result, len(ids)), strict=True)
+        ]
 
     def cache_use(self) -> float | None:
         """Return the share of the cache's tokens in use."""
@@ -99,13 +110,13 @@ class Exl3(Exllama):
         return {"layer_type": self.library.CacheLayer_quant, "k_bits": bits, "v_bits": bits} if bits else {}
 
 
-def _note(held: Any) -> None:  # noqa: ANN401 -- a filter of the library's
+def _record_problem(schema_filter: Any) -> None:  # noqa: ANN401 -- a filter of the library's
     """Keep what went wrong, for the step to end this one request with."""
-    if held._matcher.is_error():  # noqa: SLF001 -- as the method does that this is in the place of
-        held.problem = held.problem or str(held._matcher.get_error()).partition("\n")[0]  # noqa: SLF001 -- as above
+    if schema_filter._matcher.is_error():  # noqa: SLF001 -- as the method does that this is in the place of
+        schema_filter.problem = schema_filter.problem or str(schema_filter._matcher.get_error()).partition("\n")[0]  # noqa: SLF001 -- as above
 
 
-def _tops(result: Mapping[str, Any], count: int) -> list[list[tuple[int, float]]]:
+def _top_alternatives(result: Mapping[str, Any], count: int) -> list[list[tuple[int, float]]]:
     """Return each token's alternatives, likeliest first."""
     if "top_k_tokens" not in result:
         return [[] for _ in range(count)]
@@ -117,15 +128,15 @@ def _logarithm(probability: float) -> float:
     return math.log(max(probability, _LEAST))
 
 
-def sampling(work: Work) -> dict[str, object]:
+def sampler_arguments(work: WorkItem) -> dict[str, object]:
     """Return the sampler's arguments; what is not asked for does nothing."""
-    asked = work.sampling
+    requested = work.sampling
     return {
-        "temperature": 1.0 if asked.temperature is None else asked.temperature,
-        "top_p": 1.0 if asked.top_p is None else asked.top_p,
-        "top_k": max(0, asked.top_k or 0),
-        "min_p": asked.min_p or 0.0,
-        "rep_p": asked.repetition_penalty or 1.0,
-        "pres_p": asked.presence_penalty or 0.0,
-        "freq_p": asked.frequency_penalty or 0.0,
+        "temperature": 1.0 if requested.temperature is None else requested.temperature,
+        "top_p": 1.0 if requested.top_p is None else requested.top_p,
+        "top_k": max(0, requested.top_k or 0),
+        "min_p": requested.min_p or 0.0,
+        "rep_p": requested.repetition_penalty or 1.0,
+        "pres_p": requested.presence_penalty or 0.0,
+        "freq_p": requested.frequency_penalty or 0.0,
     }

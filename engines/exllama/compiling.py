@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from engines.serving.backend import Tell
+from engines.serving.backend import ProgressCallback
 
 TELL_EVERY_S = 4.0
 JOB_BYTES = 3 << 30
@@ -35,46 +35,48 @@ STAGE = "Compiling the kernels for this computer, which is done once"
 
 
 @contextmanager
-def compiling(name: str, cards: str, environment: MutableMapping[str, str], tell: Tell) -> Iterator[None]:
+def watch_kernel_build(
+    name: str, cards: str, environment: MutableMapping[str, str], tell: ProgressCallback
+) -> Iterator[None]:
     """Make everything ready for `name`'s kernels to be compiled, and tell how far it is, until the library is there.
 
     They are kept for each kind of `cards`: PyTorch compiles for those it sees, and all anew when these change.
     Raises RuntimeError without a C++ compiler, if one is needed still, and with a compiler's words when it fails.
     """
-    kept = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels" / cards)))
-    find_compilers(environment, Path(sysconfig.get_path("purelib")), kept / "link")
-    folder = kept / f"{name}_ext"
+    extensions_folder = Path(environment.setdefault("TORCH_EXTENSIONS_DIR", str(Path(sys.prefix) / "kernels" / cards)))
+    find_compilers(environment, Path(sysconfig.get_path("purelib")), extensions_folder / "link")
+    folder = extensions_folder / f"{name}_ext"
     if not _is_compiled(folder) and shutil.which(environment.get("CXX", "c++"), path=environment["PATH"]) is None:
         raise RuntimeError("no C++ compiler is on PATH (c++), and the kernels are to be compiled")
     over = threading.Event()
-    teller = threading.Thread(target=_tell_on, args=(folder, tell, over), name="compiling", daemon=True)
+    teller = threading.Thread(target=_report_progress, args=(folder, tell, over), name="compiling", daemon=True)
     teller.start()
     try:
         yield
     except RuntimeError as error:
         if not str(error).startswith("Error building extension"):
             raise
-        raise _refusal(str(error)) from error
+        raise _build_failure(str(error)) from error
     finally:
         over.set()
         teller.join()
 
 
-def _refusal(said: str) -> RuntimeError:
+def _build_failure(compiler_output: str) -> RuntimeError:
     """Return an error with what the compiler said; PyTorch puts all commands of the build before it.
 
     The rest is written to the log.
     """
-    words = [line for line in said.splitlines()[1:] if line and not _COMMAND.match(line)]
+    words = [line for line in compiler_output.splitlines()[1:] if line and not _COMMAND.match(line)]
     sys.stderr.write("\n".join(words[-_MOST_LINES:]) + "\n")
-    culprit = next(filter(_CULPRIT.search, words), words[-1] if words else said)
+    culprit = next(filter(_CULPRIT.search, words), words[-1] if words else compiler_output)
     return RuntimeError(f"the kernels could not be compiled: {culprit.strip()}")
 
 
-def cards_seen(torch: Any) -> str:  # noqa: ANN401 -- the library
+def visible_cards(torch: Any) -> str:  # noqa: ANN401 -- the library
     """Return the kinds of cards that PyTorch sees, e.g. "8.6-8.9", the compute capabilities."""
-    seen = {torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())}
-    return "-".join(f"{major}.{minor}" for major, minor in sorted(seen))
+    capabilities = {torch.cuda.get_device_capability(index) for index in range(torch.cuda.device_count())}
+    return "-".join(f"{major}.{minor}" for major, minor in sorted(capabilities))
 
 
 def find_compilers(environment: MutableMapping[str, str], packages: Path, links: Path) -> None:
@@ -86,15 +88,15 @@ def find_compilers(environment: MutableMapping[str, str], packages: Path, links:
     _prepend(environment, "PATH", Path(sys.executable).parent)  # ninja: nobody activated this environment
     ninja = shutil.which("ninja", path=environment["PATH"])
     if ninja is not None and sys.platform == "linux":
-        _prepend(environment, "PATH", mortal_ninja(ninja, links))
-    environment.setdefault("MAX_JOBS", str(jobs(_available_bytes())))
+        _prepend(environment, "PATH", write_ninja_wrapper(ninja, links))
+    environment.setdefault("MAX_JOBS", str(compiler_count(_available_bytes())))
     toolkit = next((nvcc.parents[1] for nvcc in sorted(packages.glob("nvidia/cu*/bin/nvcc"))), None)
     if toolkit is not None:
         environment["CUDA_HOME"] = str(toolkit)
-        _prepend(environment, "LIBRARY_PATH", _linkable(toolkit / "lib", links))
+        _prepend(environment, "LIBRARY_PATH", _link_runtime_library(toolkit / "lib", links))
 
 
-def jobs(available_bytes: int) -> int:
+def compiler_count(available_bytes: int) -> int:
     """Return how many compilers may run at once: as many as there are processors, and as memory has room for."""
     return max(1, min(_processors(), available_bytes // JOB_BYTES))
 
@@ -105,7 +107,7 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def progress(folder: Path) -> tuple[int, int]:
+def build_progress(folder: Path) -> tuple[int, int]:
     """Return how many files are compiled and how many there are; (0, 0) while it is unknown, or when all is done."""
     plan = folder / "build.ninja"
     if not plan.exists() or _is_compiled(folder):
@@ -126,10 +128,10 @@ def _is_newer(made: Path, plan: Path) -> bool:
         return made.exists()
 
 
-def _tell_on(folder: Path, tell: Tell, over: threading.Event) -> None:
+def _report_progress(folder: Path, tell: ProgressCallback, over: threading.Event) -> None:
     """Tell again and again, also what was told before: a single file can take minutes, and silence means a hang."""
     while not over.wait(TELL_EVERY_S):
-        done, total = progress(folder)
+        done, total = build_progress(folder)
         if total:
             tell(STAGE, done / total)
 
@@ -146,7 +148,7 @@ def _prepend(environment: MutableMapping[str, str], name: str, folder: Path) -> 
     environment[name] = os.pathsep.join(filter(None, (str(folder), environment.get(name, ""))))
 
 
-def mortal_ninja(ninja: str, folder: Path) -> Path:
+def write_ninja_wrapper(ninja: str, folder: Path) -> Path:
     """Return a folder with a ninja that ends with this process, and its compilers with it.
 
     Whoever calls off a load ends the worker; left alone, ninja would go on for an hour, beside that of the next start.
@@ -160,7 +162,7 @@ def mortal_ninja(ninja: str, folder: Path) -> Path:
     return folder
 
 
-def _linkable(libraries: Path, folder: Path) -> Path:
+def _link_runtime_library(libraries: Path, folder: Path) -> Path:
     """Return a folder with the runtime library by the name that linkers look for, which the wheels leave out."""
     link = folder / "libcudart.so"
     for library in libraries.glob("libcudart.so.*"):

@@ -9,15 +9,15 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from engines.serving.refusals import Refused, invalid
+from engines.serving.refusals import RequestRefused, invalid_request
 
 
-def unknown_schema(problem: str) -> Refused:
+def unknown_schema(problem: str) -> RequestRefused:
     """Return the answer to a schema that llguidance does not understand."""
-    return invalid(f"This schema cannot be followed: {problem}.", "response_format", code="invalid_schema")
+    return invalid_request(f"This schema cannot be followed: {problem}.", "response_format", code="invalid_schema")
 
 
-class Constraints:
+class SchemaFilterFactory:
     """The vocabulary as llguidance knows it. Making it takes about a second for a large one, so it is made once."""
 
     def __init__(self, torch: Any, folder: Path, ends: list[int]) -> None:  # noqa: ANN401 -- the libraries' own types
@@ -26,7 +26,7 @@ class Constraints:
         text = (folder / "tokenizer.json").read_text(encoding="utf-8")
         self._tokenizer = self._library.LLTokenizer(text, eos_token=ends)
 
-    def filter(self, schema: str) -> "SchemaFilter":
+    def make_filter(self, schema: str) -> "SchemaFilter":
         """Return what holds one answer to a schema. Raises Refused for a schema nobody understands."""
         matcher = self._library.LLMatcher
         grammar = matcher.grammar_from_json_schema(schema)

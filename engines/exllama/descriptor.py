@@ -2,7 +2,7 @@
 
 import msgspec
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.exllama.traits import EXL2 as EXL2_TRAITS
 from engines.exllama.traits import EXL3 as EXL3_TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
@@ -23,7 +23,7 @@ EXL3 = Descriptor(
     name="ExLlamaV3",
     licence="MIT",
     homepage="https://github.com/turboderp-org/exllamav3",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.EXL3,),
     modalities=frozenset({"text"}),
     routes={

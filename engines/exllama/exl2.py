@@ -2,17 +2,17 @@
 
 from collections.abc import Mapping
 
-from engines.api import Installation, LaunchOptions
+from engines.api import EngineInstallation, LaunchOptions
 from engines.exllama.descriptor import EXL2
 from engines.exllama.exl3 import READINESS, WORKER
 from engines.exllama.failures import EXL2 as READER
-from engines.worker_adapter import Library, WorkerAdapter
+from engines.worker_adapter import WorkerAdapter, WorkerRecipe
 
 KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q4_0": 4}
 """Our names of KV cache types -> bits; 0 is not quantised."""
 
 
-def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, object]:
+def build_worker_config(options: LaunchOptions, _installation: EngineInstallation) -> Mapping[str, object]:
     """Return what the worker is told. Raises ValueError for a cache it has not."""
     if options.kv_type not in {None, *KV_BITS}:
         raise ValueError(f"ExLlamaV2 keeps its KV cache as one of {', '.join(KV_BITS)}.")
@@ -24,12 +24,12 @@ def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, obje
 
 
 ADAPTER = WorkerAdapter(
-    Library(
+    WorkerRecipe(
         about=EXL2,
         reader=READER,
         worker=WORKER,
         distribution="exllamav2",
-        configure=configure,
+        configure=build_worker_config,
         readiness=READINESS,
     )
 )

@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 
-from engines.api import Installation, LaunchOptions, Readiness
+from engines.api import EngineInstallation, LaunchOptions, Readiness
 from engines.exllama.descriptor import EXL3
 from engines.exllama.failures import EXL3 as READER
-from engines.worker_adapter import Library, WorkerAdapter
+from engines.worker_adapter import WorkerAdapter, WorkerRecipe
 
 WORKER = "engines.exllama.worker"
 KV_BITS = {"f16": 0, "q8_0": 8, "q6_0": 6, "q5_0": 5, "q4_0": 4}
@@ -14,7 +14,7 @@ READINESS = Readiness(interval_s=0.05, stall_s=300.0, hard_s=14_400.0)
 """The first start compiles 194 files, which took 40 minutes on two busy cores."""
 
 
-def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, object]:
+def build_worker_config(options: LaunchOptions, _installation: EngineInstallation) -> Mapping[str, object]:
     """Return what the worker is told. Raises ValueError for a cache it has not."""
     if options.kv_type not in {None, *KV_BITS}:
         raise ValueError(f"ExLlamaV3 keeps its KV cache as one of {', '.join(KV_BITS)}.")
@@ -26,12 +26,12 @@ def configure(options: LaunchOptions, _found: Installation) -> Mapping[str, obje
 
 
 ADAPTER = WorkerAdapter(
-    Library(
+    WorkerRecipe(
         about=EXL3,
         reader=READER,
         worker=WORKER,
         distribution="exllamav3",
-        configure=configure,
+        configure=build_worker_config,
         readiness=READINESS,
     )
 )

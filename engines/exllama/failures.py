@@ -1,13 +1,13 @@
 """Why ExLlama ended: its own words, from the sources of 1.6.5 and 0.3.2."""
 
 from engines.api import FailureKind
-from engines.clues import clues
-from engines.failures import Reader
-from engines.remedies import Means
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.remedies import RemedyOptions
 
 _K = FailureKind
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.OUT_OF_GPU_MEMORY, (r"insufficient vram", r"insufficient space in device")),
     (_K.DRIVER, (r"no cuda device is visible", r"TORCH_CUDA_ARCH_LIST", r"in _get_cuda_arch_flags")),
     (
@@ -27,5 +27,5 @@ _CLUES = clues(
     (_K.MODEL_NOT_FOUND, (r"cannot find config\.json", r"no \.safetensors files found")),
 )
 
-EXL3 = Reader(name="ExLlamaV3", means=Means(cache_type="q8_0"), clues=_CLUES)
-EXL2 = Reader(name="ExLlamaV2", means=Means(cache_type="q8_0"), clues=_CLUES)
+EXL3 = FailureReader(name="ExLlamaV3", means=RemedyOptions(cache_type="q8_0"), clues=_CLUES)
+EXL2 = FailureReader(name="ExLlamaV2", means=RemedyOptions(cache_type="q8_0"), clues=_CLUES)

@@ -7,7 +7,7 @@ BROKEN = "�"
 """What stands for bytes that are no character yet."""
 
 
-class Vocabulary:
+class ExllamaVocabulary:
     """A loaded tokeniser. `begins` tells whether its model wants a token in front of a text."""
 
     def __init__(self, torch: Any, tokenizer: Any, *, begins: bool) -> None:  # noqa: ANN401 -- the libraries' own types
@@ -15,7 +15,7 @@ class Vocabulary:
         self._tokenizer = tokenizer
         self._begins = begins
 
-    def tensor(self, tokens: Sequence[int]) -> Any:  # noqa: ANN401 -- as above
+    def to_tensor(self, tokens: Sequence[int]) -> Any:  # noqa: ANN401 -- as above
         """Return tokens as the libraries take them: one row, on the CPU."""
         return self._torch.tensor([list(tokens)], dtype=self._torch.long)
 
@@ -25,13 +25,13 @@ class Vocabulary:
         if not text and not add_bos:
             return []
         encoded = self._tokenizer.encode(text, add_bos=add_bos, encode_special_tokens=True)
-        return [int(one) for one in encoded.tolist()[0]]
+        return [int(token) for token in encoded.tolist()[0]]
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
-        return str(self._tokenizer.decode(self.tensor(tokens))[0]) if tokens else ""
+        return str(self._tokenizer.decode(self.to_tensor(tokens))[0]) if tokens else ""
 
-    def decoder(self) -> "WindowDecoder":
+    def make_decoder(self) -> "WindowDecoder":
         """Return what turns the tokens of one answer into text."""
         return WindowDecoder(self.decode)
 

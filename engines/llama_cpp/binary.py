@@ -9,26 +9,26 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from engines.api import (
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    FileToWrite,
-    Installation,
+    LaunchFile,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     ModelSource,
-    Net,
-    Place,
     ProcessSpec,
     Readiness,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.flags import Flag, Table, arguments, elsewhere, listed, tasks, value
+from engines.flags import Flag, FlagTable, build_arguments, list_flag, no_flag, task_flag, value_flag
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
-from engines.probing import QUICK_S, Answer, answer_of, flags_of, output_of
+from engines.probing import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
 
 KEY_VARIABLE = "LLAMA_API_KEY"
 TEMPLATE = "chat_template.jinja"
@@ -42,7 +42,7 @@ SAMPLING_FLAGS = {
     "min_p": "--min-p",
     "repeat_penalty": "--repeat-penalty",
 }
-USUAL: Mapping[str, float | int] = {
+USUAL_SAMPLING: Mapping[str, float | int] = {
     "temperature": 0.8,
     "top_p": 0.95,
     "top_k": 40,
@@ -68,12 +68,12 @@ _PER_SLOT = "--kv-unified-per-slot"
 """Keeps each slot of a shared cache to its context; builds without it say more than an input may have."""
 
 
-def _context(options: LaunchOptions) -> Sequence[str]:
+def _context_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the sum of all slots' contexts, as llama.cpp counts."""
     return ("--ctx-size", str((options.context or 0) * options.slots))
 
 
-def _draft(options: LaunchOptions) -> Sequence[str]:
+def _draft_flags(options: LaunchOptions) -> Sequence[str]:
     draft = options.draft
     if draft is None or draft.kind not in _SPECULATION:
         raise ValueError(f"llama.cpp drafts with one of {', '.join(_SPECULATION)}.")
@@ -82,7 +82,7 @@ def _draft(options: LaunchOptions) -> Sequence[str]:
     return ("--spec-type", _SPECULATION[draft.kind], *path, *tokens)
 
 
-def _cache_type(options: LaunchOptions) -> Sequence[str]:
+def _cache_type_flags(options: LaunchOptions) -> Sequence[str]:
     if options.kv_type not in KV_TYPES:
         raise ValueError(f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}.")
     if options.flash_attention is False and options.kv_type in KV_TYPES[3:]:
@@ -90,39 +90,41 @@ def _cache_type(options: LaunchOptions) -> Sequence[str]:
     return ("--cache-type-k", options.kv_type, "--cache-type-v", options.kv_type)
 
 
-def _sampling(options: LaunchOptions) -> Sequence[str]:
+def _sampling_flags(options: LaunchOptions) -> Sequence[str]:
     """Return what is said; where the model file's own does not count, llama.cpp's usual values for the rest."""
-    said = {**(USUAL if options.sampling.is_all else {}), **options.sampling.said}
-    return [word for name, flag in SAMPLING_FLAGS.items() if name in said for word in (flag, f"{said[name]:g}")]
+    values = {**(USUAL_SAMPLING if options.sampling.is_all else {}), **options.sampling.explicit_values}
+    return [word for name, flag in SAMPLING_FLAGS.items() if name in values for word in (flag, f"{values[name]:g}")]
 
 
-def _batch(options: LaunchOptions) -> Sequence[str]:
+def _batch_flags(options: LaunchOptions) -> Sequence[str]:
     return ("--batch-size", str(options.max_batch_tokens))
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="llama.cpp",
     flags=(
-        Flag(option="context", names=("--ctx-size", "-c"), say=_context),
-        elsewhere("slots", "--parallel", "-np"),
-        value("threads", "--threads"),
-        value("gpu_layers", "--gpu-layers"),
-        listed("device_ids", "--device"),
-        listed("split_ratio", "--tensor-split"),
-        Flag(option="kv_type", names=("--cache-type-k", "--cache-type-v", "-ctk", "-ctv"), say=_cache_type),
-        value("flash_attention", "--flash-attn", names={True: "on", False: "off"}),
-        value("cpu_moe_layers", "--n-cpu-moe"),
-        Flag(option="draft", names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md"), say=_draft),
-        listed("lora", "--lora"),
-        value("projector", "--mmproj"),
-        Flag(option="sampling", names=tuple(SAMPLING_FLAGS.values()), say=_sampling),
-        tasks({"chat": (), "embed": ("--embeddings",), "rerank": ("--rerank",)}),
+        Flag(option="context", names=("--ctx-size", "-c"), say=_context_flags),
+        no_flag("slots", "--parallel", "-np"),
+        value_flag("threads", "--threads"),
+        value_flag("gpu_layers", "--gpu-layers"),
+        list_flag("device_ids", "--device"),
+        list_flag("split_ratio", "--tensor-split"),
+        Flag(option="kv_type", names=("--cache-type-k", "--cache-type-v", "-ctk", "-ctv"), say=_cache_type_flags),
+        value_flag("flash_attention", "--flash-attn", names={True: "on", False: "off"}),
+        value_flag("cpu_moe_layers", "--n-cpu-moe"),
+        Flag(
+            option="draft", names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md"), say=_draft_flags
+        ),
+        list_flag("lora", "--lora"),
+        value_flag("projector", "--mmproj"),
+        Flag(option="sampling", names=tuple(SAMPLING_FLAGS.values()), say=_sampling_flags),
+        task_flag({"chat": (), "embed": ("--embeddings",), "rerank": ("--rerank",)}),
         Flag(
             option="chat_template",
             names=("--chat-template-file", "--chat-template"),
             say=lambda _options: ("--chat-template-file", TEMPLATE),
         ),
-        Flag(option="max_batch_tokens", names=("--batch-size", "-b"), say=_batch),
+        Flag(option="max_batch_tokens", names=("--batch-size", "-b"), say=_batch_flags),
         Flag(option="prefix_cache", names=("--cache-prompt",), say=lambda _options: ("--no-cache-prompt",)),
     ),
     reserved=frozenset(
@@ -150,34 +152,34 @@ TABLE = Table(
 )
 
 
-def probed(place: Place, executable: Path) -> Installation | Failure:
+def probe_program(place: EngineLocation, executable: Path) -> EngineInstallation | Failure:
     """Return what a program says about itself, or why it cannot be used: it may be any, named by a person."""
-    said = answer_of((str(executable), "--version"))
+    output = answer_of((str(executable), "--version"))
     keep_in = place.folder if place.version else None  # beside a person's own program nothing is written
-    flags = frozenset() if said.is_late else flags_of((str(executable), "--help"), keep_in, QUICK_S)
+    flags = frozenset() if output.is_late else flags_of((str(executable), "--help"), keep_in, QUICK_S)
     if not flags >= _NEEDED:
-        return _unusable(said)
-    return Installation(
+        return _explain_unusable(output)
+    return EngineInstallation(
         engine=DESCRIPTOR.id,
-        version=place.version or version_in(said.text),
+        version=place.version or version_in(output.text),
         backend=place.backend,
         executable=executable,
         flags=flags,
     )
 
 
-def _unusable(said: Answer) -> Failure:
+def _explain_unusable(output: ProgramOutput) -> Failure:
     """Return why a program cannot serve: it says nothing, ends as broken ones do, or is something else."""
-    if said.is_late:
+    if output.is_late:
         return Failure(
             kind=FailureKind.STALLED,
             sentence=f"It did not report its version within {QUICK_S:.0f} s.",
             hint="Run it with --version yourself to see what it is waiting for.",
         )
-    lines = said.text.splitlines()
-    suspicions = [found for found in map(READER.suspect, lines) if found]
-    if said.code and (suspicions or said.code < 0):
-        return READER.explain(Exit(code=said.code, suspicions=suspicions, tail=lines, was_ready=False))
+    lines = output.text.splitlines()
+    suspicions = [suspicion for suspicion in map(READER.suspect, lines) if suspicion]
+    if output.code and (suspicions or output.code < 0):
+        return READER.explain(Exit(code=output.code, suspicions=suspicions, tail=lines, was_ready=False))
     return Failure(
         kind=FailureKind.NOT_INSTALLED,
         sentence=f"It is not a {DESCRIPTOR.program}: its help shows none of the expected options.",
@@ -199,14 +201,16 @@ def devices_of(executable: Path) -> tuple[str, ...]:
     return tuple(line.strip() for line in lines if ": " in line)
 
 
-def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+def plan_program(
+    model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+) -> LaunchPlan:
     """Return the program's process. Raises ValueError for options it cannot honour."""
-    spoken = arguments(TABLE, options, found)
+    command_line = build_arguments(TABLE, options, installation)
     template = options.chat_template
     server = ProcessSpec(
         role="server",
-        argv=(str(found.executable), *_opening(model, options, net, found), *spoken.args),
-        env={"LLAMA_SERVER_ROUTER_PORT": "1", **_libraries(found), **options.extra_env},
+        argv=(str(installation.executable), *_base_arguments(model, options, net, installation), *command_line.args),
+        env={"LLAMA_SERVER_ROUTER_PORT": "1", **_library_environment(installation), **options.extra_env},
         secrets={KEY_VARIABLE: net.key},
         stdin_lifeline=True,
     )
@@ -216,31 +220,33 @@ def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installati
         base_url=f"http://{host}:{net.port}",
         served_name=model.name,
         readiness=Readiness(interval_s=0.03),
-        stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
-        files=(FileToWrite(name=TEMPLATE, content=template.encode()),) if template else (),
+        stop=StopPlan(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+        files=(LaunchFile(name=TEMPLATE, content=template.encode()),) if template else (),
         context=options.context,
         slots=options.slots,
-        left_out=spoken.left_out,
+        left_out=command_line.left_out,
     )
 
 
-def _opening(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> Sequence[str]:
+def _base_arguments(
+    model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+) -> Sequence[str]:
     """Return what Roundhouse decides."""
-    said = (
+    flags = (
         *("--model", str(model.path), "--alias", model.name, "--host", net.host, "--port", str(net.port)),
         *("--parallel", str(options.slots), "--threads-http", str(options.slots + SPARE_HTTP_THREADS)),
     )
-    extras = [word for flag, values in _IF_THERE if flag in found.flags for word in (flag, *values)]
+    extras = [word for flag, values in _IF_THERE if flag in installation.flags for word in (flag, *values)]
     if options.task == "chat":
-        return (*said, *extras)
+        return (*flags, *extras)
     # An input to embed must fit in one physical batch, and slots share a cache (see `worker`).
     batch, context = str(options.max_batch_tokens or options.context or 0), str(options.context or 0)
-    shared = ("--kv-unified", *((_PER_SLOT, context) if _PER_SLOT in found.flags else ()))
-    return (*said, *extras, *shared, *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
+    shared = ("--kv-unified", *((_PER_SLOT, context) if _PER_SLOT in installation.flags else ()))
+    return (*flags, *extras, *shared, *(("--ubatch-size", batch, "--batch-size", batch) if batch != "0" else ()))
 
 
-def _libraries(found: Installation) -> dict[str, str]:
+def _library_environment(installation: EngineInstallation) -> dict[str, str]:
     """Return what makes the loader find the libraries that came with the program, also CUDA's beside them."""
-    if sys.platform != "linux" or found.executable is None:
+    if sys.platform != "linux" or installation.executable is None:
         return {}
-    return {"LD_LIBRARY_PATH": str(found.executable.parent)}
+    return {"LD_LIBRARY_PATH": str(installation.executable.parent)}

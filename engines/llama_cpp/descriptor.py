@@ -1,6 +1,6 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
 from engines.llama_cpp.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="llama.cpp",
     licence="MIT",
     homepage="https://github.com/ggml-org/llama.cpp",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.GGUF,),
     modalities=frozenset({"text", "image"}),
     routes={

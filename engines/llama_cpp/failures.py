@@ -1,14 +1,14 @@
 """Why llama.cpp ended: what its own lines mean, checked against recorded runs of the pinned build, and own words."""
 
 from engines.api import FailureKind
-from engines.clues import clues
-from engines.failure_words import Said
-from engines.failures import Reader, Survived
-from engines.remedies import Means
+from engines.clues import compile_clues
+from engines.failure_words import FailureText
+from engines.failures import FailureReader, SurvivableClue
+from engines.remedies import RemedyOptions
 
 _K = FailureKind
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.PORT_IN_USE, (r"couldn't bind HTTP server socket",)),
     (_K.OUT_OF_GPU_MEMORY, (r"(cuda|hip)Malloc failed", r"ErrorOutOfDeviceMemory", r"CUDA.*out of memory")),
     (
@@ -49,27 +49,31 @@ _GOES_ON = (
         "The draft model is not used: its vocabulary differs from this model's.",
     ),
 )
-_SURVIVED = tuple(Survived(clue, sentence) for row, sentence in _GOES_ON for clue in clues(row))
+_SURVIVED = tuple(SurvivableClue(clue, sentence) for row, sentence in _GOES_ON for clue in compile_clues(row))
 
 _SAID = {
-    _K.MODEL_CORRUPT: Said(
+    _K.MODEL_CORRUPT: FailureText(
         "The model file is damaged or incomplete.",
         "Download it again; an interrupted download is the usual cause.",
     ),
-    _K.MODEL_UNSUPPORTED: Said(
+    _K.MODEL_UNSUPPORTED: FailureText(
         "This version of llama.cpp does not support this kind of model.",
         "Update Roundhouse for a newer llama.cpp, or choose another model.",
     ),
-    _K.MODEL_NOT_FOUND: Said(
+    _K.MODEL_NOT_FOUND: FailureText(
         "The model file was moved or cannot be read.",
         "Restore it, or choose another model.",
     ),
-    _K.MISSING_LIBRARY: Said(
+    _K.MISSING_LIBRARY: FailureText(
         "A library that llama.cpp needs is missing or cannot be loaded.",
         "Install Roundhouse again; on Windows also the Microsoft Visual C++ runtime.",
     ),
 }
 
-READER = Reader(
-    name="llama.cpp", means=Means(cache_type="q8_0", gpu_layers=True), clues=_CLUES, survived=_SURVIVED, said=_SAID
+READER = FailureReader(
+    name="llama.cpp",
+    means=RemedyOptions(cache_type="q8_0", gpu_layers=True),
+    clues=_CLUES,
+    survived=_SURVIVED,
+    said=_SAID,
 )

@@ -12,22 +12,22 @@ from collections.abc import Callable, Sequence
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     Readiness,
     SoftStop,
-    Stop,
+    StopPlan,
 )
 from engines.environment import engine_environment
-from engines.flags import Table
+from engines.flags import FlagTable
 from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
@@ -47,13 +47,13 @@ _REPORT_LOAD = {"LLAMA_SERVER_ROUTER_PORT": "1"}
 """Makes llama.cpp write its load progress to standard output. Meant for its own router; without it, no fractions."""
 _DEVICES_TIMEOUT_S = 20.0
 
-_REFUSED_BY_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
+_REFUSALS_OF_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.draft is not None, "This build of llama.cpp does not support draft models; the bundled one does."),
     (lambda o: bool(o.lora), "This build of llama.cpp does not support LoRA adapters; the bundled one does."),
     (lambda o: o.projector is not None, "This build of llama.cpp does not support images; the bundled one does."),
 )
 """What our own server does not do for llama-cpp-python."""
-_REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
+_REFUSALS: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.task not in TASKS, "llama.cpp knows the tasks chat, embed and rerank."),
     (lambda o: o.kv_type not in {None, *KV_TYPES}, f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}."),
     (
@@ -84,8 +84,8 @@ _REFUSED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
 )
 
 
-class LlamaCpp:
-    """`engines.api.Adapter` for llama.cpp."""
+class LlamaCppAdapter:
+    """`engines.api.EngineAdapter` for llama.cpp."""
 
     @property
     def descriptor(self) -> Descriptor:
@@ -93,14 +93,14 @@ class LlamaCpp:
         return DESCRIPTOR
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FlagTable:
         """How options become the flags of `llama-server`."""
         return binary.TABLE
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         """Find xllamacpp in this environment by its metadata, or in `place`; nothing native is loaded here."""
         if place is not None and place.executable is not None:
-            return binary.probed(place, place.executable)
+            return binary.probe_program(place, place.executable)
         if place is not None:
             return _in_environment(place)
         try:
@@ -111,54 +111,56 @@ class LlamaCpp:
                 sentence="llama.cpp is missing from this installation.",
                 hint="Install Roundhouse again; it includes llama.cpp.",
             )
-        return Installation(engine=DESCRIPTOR.id, version=version, backend=_backend(), python=own_python())
+        return EngineInstallation(engine=DESCRIPTOR.id, version=version, backend=_wheel_backend(), python=own_python())
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return one worker that listens where `net` says. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
-        if found.executable is not None:
-            return binary.plan(model, options, net, found)
-        for is_refused, sentence in (*_REFUSED, *(_REFUSED_BY_BINDING if found.package == BINDING else ())):
+        if installation.executable is not None:
+            return binary.plan_program(model, options, net, installation)
+        for is_refused, sentence in (*_REFUSALS, *(_REFUSALS_OF_BINDING if installation.package == BINDING else ())):
             if is_refused(options):
                 raise ValueError(sentence)
         worker = worker_process(
-            found,
-            WORKERS.get(found.package, WORKER),
-            _config(model, options, net, found),
+            installation,
+            WORKERS.get(installation.package, WORKER),
+            _worker_config(model, options, net, installation),
             net.key,
             env={**_REPORT_LOAD, **options.extra_env},
         )
         return LaunchPlan(
             processes=(worker,),
-            base_url=f"http://{_bracketed(net.host)}:{net.port}",
+            base_url=f"http://{_bracket_ipv6(net.host)}:{net.port}",
             served_name=model.name,
             readiness=Readiness(interval_s=0.03),  # a small model is ready in 0.1 s; asking costs next to nothing
             # Windows has no SIGTERM that a process could tell from a kill; the worker ends with its standard input.
-            stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+            stop=StopPlan(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
             context=options.context,
             slots=options.slots,
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line of the worker or of llama.cpp means."""
-        return log.read(line)
+        return log.read_log_line(line)
 
     def classify_exit(self, end: Exit) -> Failure:
         """Name the cause of an end that was not asked for."""
         return READER.explain(end)
 
 
-ADAPTER = LlamaCpp()
+ADAPTER = LlamaCppAdapter()
 
 
-def ask_devices(found: Installation) -> tuple[str, ...]:
+def ask_devices(installation: EngineInstallation) -> tuple[str, ...]:
     """Ask a short-lived child which devices llama.cpp can use; empty when it cannot say. Takes up to 20 s."""
-    if found.executable is not None:
-        return binary.devices_of(found.executable)
+    if installation.executable is not None:
+        return binary.devices_of(installation.executable)
     try:
-        asked = subprocess.run(
-            worker_argv(found, WORKER, "--devices"),
+        process = subprocess.run(
+            worker_argv(installation, WORKER, "--devices"),
             capture_output=True,
             text=True,
             timeout=_DEVICES_TIMEOUT_S,
@@ -167,14 +169,14 @@ def ask_devices(found: Installation) -> tuple[str, ...]:
         )
     except (OSError, subprocess.SubprocessError):
         return ()
-    lines = [line for line in asked.stdout.splitlines() if line.startswith('{"event": "devices"')]
+    lines = [line for line in process.stdout.splitlines() if line.startswith('{"event": "devices"')]
     return tuple(json.loads(lines[-1])["names"]) if lines else ()
 
 
-def _in_environment(place: Place) -> Installation:
+def _in_environment(place: EngineLocation) -> EngineInstallation:
     """Return which of the packages that bring llama.cpp is in an environment, told by its folders alone."""
     bound = place.python is not None and any(place.python.parents[1].glob(_BINDING))
-    return Installation(
+    return EngineInstallation(
         engine=DESCRIPTOR.id,
         version=place.version,
         backend=place.backend,
@@ -183,18 +185,20 @@ def _in_environment(place: Place) -> Installation:
     )
 
 
-def _backend() -> str:
+def _wheel_backend() -> str:
     """Return what the wheel of this platform was built for: Metal comes with the Apple silicon wheel, else the CPU."""
     import platform  # noqa: PLC0415 -- only asked when probing
 
     return "metal" if sys.platform == "darwin" and platform.machine() == "arm64" else "cpu"
 
 
-def _bracketed(host: str) -> str:
+def _bracket_ipv6(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> dict[str, object]:
+def _worker_config(
+    model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+) -> dict[str, object]:
     return {
         "model": str(model.path),
         "alias": model.name,
@@ -205,22 +209,22 @@ def _config(model: ModelSource, options: LaunchOptions, net: Net, found: Install
         "threads": options.threads,
         "gpu_layers": options.gpu_layers,
         # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
-        "fit": found.backend != "cpu",
+        "fit": installation.backend != "cpu",
         "kv_type": options.kv_type,
         "flash_attention": options.flash_attention,
         "batch": options.max_batch_tokens,
         "projector": str(options.projector) if options.projector else None,
         "lora": [str(path) for path in options.lora],
-        "draft": _draft(options),
-        "sampling": {"said": options.sampling.said, "is_all": options.sampling.is_all},
-        "usual_sampling": options.sampling.said,  # our own server's name for it, which serves the binding
+        "draft": _draft_config(options),
+        "sampling": {"said": options.sampling.explicit_values, "is_all": options.sampling.is_all},
+        "usual_sampling": options.sampling.explicit_values,  # our own server's name for it, which serves the binding
         "chat_template": options.chat_template,
         "prefix_cache": options.prefix_cache,
         "task": options.task,
     }
 
 
-def _draft(options: LaunchOptions) -> dict[str, object] | None:
+def _draft_config(options: LaunchOptions) -> dict[str, object] | None:
     draft = options.draft
     if draft is None:
         return None

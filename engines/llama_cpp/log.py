@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from engines.api import BufferAllocated, ContextSet, LogEvent, Progress
+from engines.api import BufferAllocated, ContextSet, LoadProgress, LogEvent
 from engines.llama_cpp.failures import READER
 from engines.worker_log import read_worker_line
 
@@ -27,7 +27,7 @@ _BUFFER = re.compile(r"\s(?P<device>\S+)\s+(?P<purpose>model|KV|compute|output|R
 _CONTEXT = re.compile(r"initializing, n_slots = (?P<slots>\d+), n_ctx_slot = (?P<tokens>\d+)")
 
 
-class _Loading(msgspec.Struct):
+class _LoadState(msgspec.Struct):
     stages: list[str] = []
     current: str = ""
     value: float = 0.0
@@ -45,13 +45,13 @@ _STAGE_NAMES = {
 }
 
 
-def read(line: str) -> Sequence[LogEvent]:
+def read_log_line(line: str) -> Sequence[LogEvent]:
     """Return what a line means; most mean nothing."""
     if line.startswith(_CHILD_STATE):
         return _read_child_state(line.removeprefix(_CHILD_STATE))
-    said = read_worker_line(line)
-    if said is not None:
-        return said
+    events = read_worker_line(line)
+    if events is not None:
+        return events
     line = _message(line)
     return [event for event in (reader(line) for reader in _READERS) if event is not None]
 
@@ -67,10 +67,10 @@ def _message(line: str) -> str:
     if not line.startswith('{"type"'):
         return line
     try:
-        said = msgspec.json.decode(line, type=_JsonLine)
+        record = msgspec.json.decode(line, type=_JsonLine)
     except msgspec.DecodeError:
         return line
-    return f"{said.level[:1].upper()} {said.msg}".lstrip()
+    return f"{record.level[:1].upper()} {record.msg}".lstrip()
 
 
 def _read_child_state(text: str) -> Sequence[LogEvent]:
@@ -79,30 +79,30 @@ def _read_child_state(text: str) -> Sequence[LogEvent]:
         child = msgspec.json.decode(text, type=_ChildState)
         if child.state != "loading":
             return ()
-        loading = msgspec.json.decode(child.payload, type=_Loading)
+        loading = msgspec.json.decode(child.payload, type=_LoadState)
     except msgspec.DecodeError:
         return ()
     done = loading.stages.index(loading.current) if loading.current in loading.stages else 0
     fraction = min(1.0, (done + max(0.0, loading.value)) / max(1, len(loading.stages)))
-    return (Progress(stage=_STAGE_NAMES.get(loading.current, "Reading weights"), fraction=fraction),)
+    return (LoadProgress(stage=_STAGE_NAMES.get(loading.current, "Reading weights"), fraction=fraction),)
 
 
 def _read_buffer(line: str) -> LogEvent | None:
-    found = _BUFFER.search(line)
-    if found is None:
+    match = _BUFFER.search(line)
+    if match is None:
         return None
-    size = round(float(found["mib"]) * MIB)
-    return BufferAllocated(device=found["device"], purpose=_PURPOSES[found["purpose"]], size_bytes=size)
+    size = round(float(match["mib"]) * MIB)
+    return BufferAllocated(device=match["device"], purpose=_PURPOSES[match["purpose"]], size_bytes=size)
 
 
 def _read_context(line: str) -> LogEvent | None:
-    found = _CONTEXT.search(line)
-    return ContextSet(tokens=int(found["tokens"]), slots=int(found["slots"])) if found else None
+    match = _CONTEXT.search(line)
+    return ContextSet(tokens=int(match["tokens"]), slots=int(match["slots"])) if match else None
 
 
 def _read_stage(line: str) -> LogEvent | None:
     stage = next((stage for pattern, stage in _STAGES if pattern.search(line)), None)
-    return Progress(stage=stage) if stage else None
+    return LoadProgress(stage=stage) if stage else None
 
 
 _READERS: tuple[Callable[[str], LogEvent | None], ...] = (_read_buffer, _read_context, _read_stage, READER.suspect)

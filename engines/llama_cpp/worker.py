@@ -20,7 +20,7 @@ SPARE_HTTP_THREADS = 16
 LOG_LEVEL = 4
 """The level at which llama.cpp names its buffers and its real context; prompts are not written at it."""
 TINY_BYTES = 64 * 1024 * 1024
-"""Below this a model computes so little between two waits that its threads had better sleep; see `waiting`."""
+"""Below this a model computes so little between two waits that its threads had better sleep; see `thread_wait_policy`."""
 SPECULATION = {"model": "DRAFT_SIMPLE", "eagle3": "DRAFT_EAGLE3", "mtp": "DRAFT_MTP", "ngram": "NGRAM_SIMPLE"}
 """Kinds of drafts, and the endings of llama.cpp's names for them."""
 SAMPLING = {
@@ -42,22 +42,22 @@ def main() -> None:
     if "--devices" in sys.argv[1:]:
         print_devices()
         return
-    worker_base.run(serve)
+    worker_base.run(serve_llama_cpp)
 
 
-def serve(launch: worker_base.Launch) -> None:
+def serve_llama_cpp(launch: worker_base.WorkerLaunch) -> None:
     """Load the model and answer requests until the process is ended. Raises RuntimeError when llama.cpp refuses."""
     worker_base.emit("progress", stage="Starting llama.cpp")
-    os.environ.update(waiting(Path(str(launch.config["model"]))) | dict(os.environ))
+    os.environ.update(thread_wait_policy(Path(str(launch.config["model"]))) | dict(os.environ))
     import xllamacpp  # noqa: PLC0415 -- 100 MB of native code: the lifeline must hold before it loads
 
-    server = xllamacpp.Server(parameters(xllamacpp, launch))
+    server = xllamacpp.Server(build_parameters(xllamacpp, launch))
     worker_base.emit("listening", port=int(server.listening_address.rpartition(":")[2]))
     worker_base.emit("ready")
     threading.Event().wait()
 
 
-def waiting(model: Path) -> dict[str, str]:
+def thread_wait_policy(model: Path) -> dict[str, str]:
     """Return how OpenMP's threads wait for each other: by spinning for some microseconds, then asleep.
 
     Measured on two cores, 0.5 G parameters in Q4_K, tokens/s alone | beside one busy loop | beside more work than
@@ -71,7 +71,7 @@ def waiting(model: Path) -> dict[str, str]:
     return {"OMP_WAIT_POLICY": "passive"} if is_tiny else {"GOMP_SPINCOUNT": "1000"}
 
 
-def parameters(xllamacpp: Any, launch: worker_base.Launch) -> Any:  # noqa: ANN401 -- the wheel has no type information
+def build_parameters(xllamacpp: Any, launch: worker_base.WorkerLaunch) -> Any:  # noqa: ANN401 -- the wheel has no type information
     """Return llama.cpp's parameters for a launch. Raises KeyError, TypeError or ValueError for a bad configuration."""
     config = launch.config
     params = xllamacpp.CommonParams()
@@ -155,14 +155,14 @@ def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> N
         speculation.draft.n_gpu_layers = config["gpu_layers"]
 
 
-def _sample(sampling: Any, wanted: Any) -> None:  # noqa: ANN401 -- as above
+def _sample(sampling: Any, defaults: Any) -> None:  # noqa: ANN401 -- as above
     """Set how tokens are chosen where a request does not say; what is set here goes before the model file's own."""
     chosen = 0
-    for name, value in wanted["said"].items():
+    for name, value in defaults["said"].items():
         field, bit = SAMPLING[name]
         setattr(sampling, field, value)
         chosen |= bit
-    sampling.user_sampling_config = ALL_SAMPLING if wanted["is_all"] else chosen
+    sampling.user_sampling_config = ALL_SAMPLING if defaults["is_all"] else chosen
 
 
 def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- as above
@@ -188,7 +188,7 @@ def _set_task(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> None:  
 
 def print_devices() -> None:
     """Write the devices llama.cpp can use as `llama-server --list-devices` does, PCI addresses added: one event."""
-    import xllamacpp  # noqa: PLC0415 -- as in `serve`
+    import xllamacpp  # noqa: PLC0415 -- as in `serve_llama_cpp`
 
     worker_base.emit("devices", names=[_device_line(device) for device in _devices(xllamacpp)])
 
@@ -201,8 +201,8 @@ def _device_line(device: dict[str, Any]) -> str:
 
 
 def _devices(xllamacpp: Any) -> list[dict[str, Any]]:  # noqa: ANN401 -- the wheel has no type information
-    found: list[dict[str, Any]] = xllamacpp.get_device_info()
-    return found
+    devices: list[dict[str, Any]] = xllamacpp.get_device_info()
+    return devices
 
 
 if __name__ == "__main__":

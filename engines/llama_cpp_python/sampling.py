@@ -3,8 +3,8 @@
 import secrets
 from typing import Any
 
-from engines.serving.backend import Sampling, Token, Work
-from engines.serving.refusals import invalid
+from engines.serving.backend import BackendSampling, Token, WorkItem
+from engines.serving.refusals import invalid_request
 
 _TEMPERATURE, _TOP_K, _TOP_P, _MIN_P = 0.8, 40, 0.95, 0.05
 """llama-server's, for what a client leaves open."""
@@ -13,7 +13,7 @@ _LAST_TOKENS = 64
 _NEVER = float("-inf")
 
 
-class Samplers:
+class SamplerFactory:
     """Makes chains for one vocabulary."""
 
     def __init__(self, lib: Any, vocabulary: Any) -> None:  # noqa: ANN401 -- the package, and a pointer
@@ -22,7 +22,7 @@ class Samplers:
         self._size = lib.llama_vocab_n_tokens(vocabulary)
         self._ends: Any = None
 
-    def chain(self, work: Work) -> Any:  # noqa: ANN401 -- a pointer
+    def make_chain(self, work: WorkItem) -> Any:  # noqa: ANN401 -- a pointer
         """Return a chain, to be freed. Raises Refused for a schema that llama.cpp cannot follow."""
         lib, sampling = self._lib, work.sampling
         grammar = self._grammar(work.schema) if work.schema is not None else None
@@ -32,26 +32,26 @@ class Samplers:
             lib.llama_sampler_chain_add(chain, lib.llama_sampler_init_logit_bias(self._size, len(ends), ends))
         if grammar is not None:
             lib.llama_sampler_chain_add(chain, grammar)
-        for sampler in self._drawing(sampling):
+        for sampler in self._selection_samplers(sampling):
             lib.llama_sampler_chain_add(chain, sampler)
         return chain
 
-    def _drawing(self, sampling: Sampling) -> list[Any]:
+    def _selection_samplers(self, sampling: BackendSampling) -> list[Any]:
         lib = self._lib
         penalties = (
             sampling.repetition_penalty or 1.0,
             sampling.frequency_penalty or 0.0,
             sampling.presence_penalty or 0.0,
         )
-        found = []
+        samplers = []
         if penalties != (1.0, 0.0, 0.0):
-            found.append(lib.llama_sampler_init_penalties(self._size, _LAST_TOKENS, *penalties))
+            samplers.append(lib.llama_sampler_init_penalties(self._size, _LAST_TOKENS, *penalties))
         temperature = _TEMPERATURE if sampling.temperature is None else sampling.temperature
         if temperature == 0:
-            return [*found, lib.llama_sampler_init_greedy()]
+            return [*samplers, lib.llama_sampler_init_greedy()]
         seed = secrets.randbits(32) if sampling.seed is None else sampling.seed % 2**32
         return [
-            *found,
+            *samplers,
             lib.llama_sampler_init_top_k(_TOP_K if sampling.top_k is None else sampling.top_k),
             lib.llama_sampler_init_top_p(_TOP_P if sampling.top_p is None else sampling.top_p, 1),
             lib.llama_sampler_init_min_p(_MIN_P if sampling.min_p is None else sampling.min_p, 1),
@@ -80,7 +80,7 @@ class Samplers:
         return self._ends
 
 
-def likely(token: int, logits: Any, size: int, count: int) -> Token:  # noqa: ANN401 -- a ctypes array
+def token_with_alternatives(token: int, logits: Any, size: int, count: int) -> Token:  # noqa: ANN401 -- a ctypes array
     """Return the token with its logarithm of probability, and the likeliest others."""
     import numpy as np  # noqa: PLC0415 -- comes with llama-cpp-python
 
@@ -88,8 +88,8 @@ def likely(token: int, logits: Any, size: int, count: int) -> Token:  # noqa: AN
     row -= row.max()
     row -= np.log(np.exp(row).sum())
     best = np.argsort(-row)[:count]
-    return Token(token, float(row[token]), [(int(one), float(row[one])) for one in best])
+    return Token(token, float(row[token]), [(int(index), float(row[index])) for index in best])
 
 
 def _bad_schema(why: str) -> Exception:
-    return invalid(f"llama.cpp cannot follow this schema: {why}.", "response_format", code="invalid_schema")
+    return invalid_request(f"llama.cpp cannot follow this schema: {why}.", "response_format", code="invalid_schema")

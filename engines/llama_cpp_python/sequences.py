@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from engines.llama_cpp_python.batch import Batch
-from engines.serving.backend import Work
+from engines.serving.backend import WorkItem
 
 
 class Slot:
@@ -14,7 +14,7 @@ class Slot:
         self.number = number
         self.known: list[int] = []
         self.ahead: list[int] = []
-        self.work: Work | None = None
+        self.work: WorkItem | None = None
         self.sampler: Any = None
         self.output = -1
         """Where in the last batch its next token can be drawn; -1 if its prompt is not read yet."""
@@ -26,7 +26,7 @@ class Slot:
         """Whether as many tokens are written as were asked for."""
         return self.work is not None and self._written >= self.work.max_tokens
 
-    def same(self, prompt: Sequence[int]) -> int:
+    def prefix_match_length(self, prompt: Sequence[int]) -> int:
         """Return how many tokens of a prompt it knows already; one is always left to compute."""
         same = 0
         for ours, theirs in zip(self.known, prompt[:-1], strict=False):
@@ -35,7 +35,7 @@ class Slot:
             same += 1
         return same
 
-    def begin(self, work: Work, sampler: Any, same: int) -> None:  # noqa: ANN401 -- a pointer
+    def begin(self, work: WorkItem, sampler: Any, same: int) -> None:  # noqa: ANN401 -- a pointer
         """Take on a request of which it knows the first `same` tokens."""
         self.work, self.sampler, self._written, self._cached = work, sampler, 0, same
         self.known, self.ahead = list(work.prompt[:same]), list(work.prompt[same:])
@@ -64,7 +64,7 @@ class Slot:
         self.ahead, self.output = [], -1
 
 
-def chosen(slots: Sequence[Slot], prompt: Sequence[int]) -> Slot:
+def choose_slot(slots: Sequence[Slot], prompt: Sequence[int]) -> Slot:
     """Return the free slot that knows most of a prompt; of those that know nothing, the one with least to lose."""
     free = [slot for slot in slots if slot.work is None]
-    return max(free, key=lambda slot: (slot.same(prompt), -len(slot.known)))
+    return max(free, key=lambda slot: (slot.prefix_match_length(prompt), -len(slot.known)))

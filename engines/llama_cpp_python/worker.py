@@ -12,12 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from engines import worker_base
-from engines.llama_cpp.worker import waiting
+from engines.llama_cpp.worker import thread_wait_policy
 from engines.llama_cpp_python.batch import Batch
-from engines.llama_cpp_python.sampling import Samplers, likely
-from engines.llama_cpp_python.sequences import Slot, chosen
-from engines.serving.backend import Ability, Decoder, Finish, Loaded, Outcome, Tell, Token, Work
-from engines.serving.server import serve
+from engines.llama_cpp_python.sampling import SamplerFactory, token_with_alternatives
+from engines.llama_cpp_python.sequences import Slot, choose_slot
+from engines.serving.backend import (
+    BackendAbility,
+    BackendFinish,
+    Decoder,
+    LoadResult,
+    ProgressCallback,
+    StepOutcome,
+    Token,
+    WorkItem,
+)
+from engines.serving.server import serve_backend
 from engines.serving.text import BytesDecoder
 
 BATCH_TOKENS = 512
@@ -29,46 +38,46 @@ _FLASH = {None: -1, False: 0, True: 1}
 _SPECIALS = ("bos", "eos")
 
 
-class Contexts:
-    """`engines.serving.backend.Backend` on one context with a sequence for each slot."""
+class LlamaCppPythonBackend:
+    """`engines.serving.backend.WorkerBackend` on one context with a sequence for each slot."""
 
     def __init__(self) -> None:
         self._lib: Any = None
         self._context: Any = None
         self._vocabulary: Any = None
-        self._samplers: Samplers
+        self._samplers: SamplerFactory
         self._batch: Batch
         self._slots: list[Slot] = []
-        self._hears: Any = None
+        self._progress_callback: Any = None
         self._keeps_prompts = True
         self._pieces: dict[int, bytes] = {}
 
-    def load(self, config: Mapping[str, Any], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, Any], tell: ProgressCallback) -> LoadResult:
         """Load the model. Raises RuntimeError when llama.cpp refuses; what it wrote names the cause."""
         tell("Starting llama.cpp")
-        os.environ.update(waiting(Path(str(config["model"]))) | dict(os.environ))
+        os.environ.update(thread_wait_policy(Path(str(config["model"]))) | dict(os.environ))
         import llama_cpp  # noqa: PLC0415 -- native code: the lifeline must hold before it loads
 
         self._lib = lib = llama_cpp
         lib.llama_backend_init()
-        model = self._model(config, tell)
+        model = self._load_native_model(config, tell)
         self._vocabulary = lib.llama_model_get_vocab(model)
         tell("Preparing the context")
         slots = config["slots"]
-        self._context = self._made_context(model, config, slots)
-        self._samplers = Samplers(lib, self._vocabulary)
+        self._context = self._make_context(model, config, slots)
+        self._samplers = SamplerFactory(lib, self._vocabulary)
         self._batch = Batch(lib, lib.llama_n_batch(self._context))
         self._slots = [Slot(number) for number in range(slots)]
         self._keeps_prompts = config["prefix_cache"]
         template = lib.llama_model_chat_template(model, None)
-        return Loaded(
+        return LoadResult(
             context=lib.llama_n_ctx_seq(self._context),
             slots=slots,
             device="GPU" if lib.llama_supports_gpu_offload() else "CPU",
             device_name=lib.llama_print_system_info().decode(errors="replace").strip(),
-            abilities=frozenset(Ability),
+            abilities=frozenset(BackendAbility),
             chat_template=template.decode(errors="replace") if template else None,
-            specials={f"{name}_token": self._special(name) for name in _SPECIALS},
+            specials={f"{name}_token": self._special_token_text(name) for name in _SPECIALS},
         )
 
     def encode(self, text: str, *, adds_special: bool) -> list[int]:
@@ -81,24 +90,24 @@ class Contexts:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
-        return b"".join(map(self._piece, tokens)).decode("utf-8", "replace")
+        return b"".join(map(self._token_bytes, tokens)).decode("utf-8", "replace")
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
-        return BytesDecoder(self._piece)
+        return BytesDecoder(self._token_bytes)
 
-    def start(self, work: Work) -> None:
+    def start(self, work: WorkItem) -> None:
         """Take on a request, in the slot that knows most of its prompt. Raises Refused for an impossible schema."""
-        sampler = self._samplers.chain(work)
-        slot = chosen(self._slots, work.prompt)
+        sampler = self._samplers.make_chain(work)
+        slot = choose_slot(self._slots, work.prompt)
         memory = self._lib.llama_get_memory(self._context)
-        same = slot.same(work.prompt) if self._keeps_prompts else 0
+        same = slot.prefix_match_length(work.prompt) if self._keeps_prompts else 0
         if not self._lib.llama_memory_seq_rm(memory, slot.number, same, -1):
             same = 0  # a recurrent state cannot be cut
             self._lib.llama_memory_seq_rm(memory, slot.number, -1, -1)
         slot.begin(work, sampler, same)
 
-    def step(self) -> Iterable[Outcome]:
+    def step(self) -> Iterable[StepOutcome]:
         """Compute one batch: the next token of every answer, and as much of the prompts as fits beside them."""
         running = [slot for slot in self._slots if slot.work is not None]
         self._batch.clear()
@@ -107,7 +116,7 @@ class Contexts:
         error = self._lib.llama_decode(self._context, self._batch.native)
         if error:
             raise RuntimeError(f"llama_decode failed with {error}")
-        return [outcome for slot in running if slot.output >= 0 for outcome in (self._next(slot),)]
+        return [outcome for slot in running if slot.output >= 0 for outcome in (self._sample_next(slot),)]
 
     def cancel(self, work: int) -> None:
         """Let go of a request; what it computed stays known to its slot."""
@@ -121,42 +130,46 @@ class Contexts:
         used = sum(len(slot.known) for slot in self._slots if slot.work is not None)
         return float(used / max(1, self._lib.llama_n_ctx(self._context)))
 
-    def _next(self, slot: Slot) -> Outcome:
+    def _sample_next(self, slot: Slot) -> StepOutcome:
         lib, work = self._lib, slot.work
         assert work is not None  # noqa: S101 -- only running slots have an output
         token = lib.llama_sampler_sample(slot.sampler, self._context, slot.output)
         cached = slot.take_cached()
         if lib.llama_vocab_is_eog(self._vocabulary, token) and not work.ignores_end:
-            return Outcome(work.id, (), Finish.STOP, cached)
-        told = Token(token)
+            return StepOutcome(work.id, (), BackendFinish.STOP, cached)
+        output_token = Token(token)
         if work.logprobs is not None:
             logits = lib.llama_get_logits_ith(self._context, slot.output)
-            told = likely(token, logits, lib.llama_vocab_n_tokens(self._vocabulary), work.logprobs)
+            output_token = token_with_alternatives(
+                token, logits, lib.llama_vocab_n_tokens(self._vocabulary), work.logprobs
+            )
         slot.write(token)
-        return Outcome(work.id, (told,), Finish.LENGTH if slot.is_full else None, cached)
+        return StepOutcome(work.id, (output_token,), BackendFinish.LENGTH if slot.is_full else None, cached)
 
-    def _model(self, config: Mapping[str, Any], tell: Tell) -> Any:  # noqa: ANN401 -- a pointer
+    def _load_native_model(self, config: Mapping[str, Any], tell: ProgressCallback) -> Any:  # noqa: ANN401 -- a pointer
         lib = self._lib
         parameters = lib.llama_model_default_params()
         if config["gpu_layers"] is not None:
             parameters.n_gpu_layers = config["gpu_layers"]
 
-        told = -1.0
+        last_fraction = -1.0
 
-        def hear(fraction: float, _data: object) -> bool:
-            nonlocal told
-            if fraction - told >= _TELL_EVERY or fraction == 1:
-                told = fraction
+        def on_progress(fraction: float, _data: object) -> bool:
+            nonlocal last_fraction
+            if fraction - last_fraction >= _TELL_EVERY or fraction == 1:
+                last_fraction = fraction
                 tell("Reading weights", round(fraction, 2))
             return True
 
-        parameters.progress_callback = self._hears = lib.llama_progress_callback(hear)  # llama.cpp holds no reference
+        parameters.progress_callback = self._progress_callback = lib.llama_progress_callback(
+            on_progress
+        )  # llama.cpp holds no reference
         model = lib.llama_model_load_from_file(str(config["model"]).encode(), parameters)
         if not model:
             raise RuntimeError(f"failed to load model, '{config['model']}'")
         return model
 
-    def _made_context(self, model: Any, config: Mapping[str, Any], slots: int) -> Any:  # noqa: ANN401 -- pointers
+    def _make_context(self, model: Any, config: Mapping[str, Any], slots: int) -> Any:  # noqa: ANN401 -- pointers
         lib = self._lib
         parameters = lib.llama_context_default_params()
         parameters.n_seq_max = slots
@@ -173,7 +186,7 @@ class Contexts:
             raise RuntimeError("failed to create the context")
         return context
 
-    def _piece(self, token: int) -> bytes:
+    def _token_bytes(self, token: int) -> bytes:
         known = self._pieces.get(token)
         if known is None:
             room = ctypes.create_string_buffer(_LONGEST_PIECE)
@@ -181,7 +194,7 @@ class Contexts:
             known = self._pieces[token] = room.raw[: max(0, size)]
         return known
 
-    def _special(self, name: str) -> str:
+    def _special_token_text(self, name: str) -> str:
         token = getattr(self._lib, f"llama_vocab_{name}")(self._vocabulary)
         text = self._lib.llama_vocab_get_text(self._vocabulary, token) if token >= 0 else b""
         return str(text.decode(errors="replace"))
@@ -192,7 +205,7 @@ def main() -> None:
     if "--devices" in sys.argv[1:]:
         worker_base.emit("devices", names=[])
         return
-    worker_base.run(lambda launch: serve(launch, Contexts))
+    worker_base.run(lambda launch: serve_backend(launch, LlamaCppPythonBackend))
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 """What LMDeploy is and can do. From 0.18.0 as installed."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
 from engines.lmdeploy.traits import TRAITS
-from engines.parsers import Calls
+from engines.parsers import ToolCallFormat
 
 DESCRIPTOR = Descriptor(
     id="lmdeploy",
     name="LMDeploy",
     licence="Apache-2.0",
     homepage="https://github.com/InternLM/lmdeploy",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=(
         ModelFormat.FP8,
         ModelFormat.MXFP4,
@@ -44,12 +44,12 @@ DESCRIPTOR = Descriptor(
         }
     ),
     tool_parsers={
-        Calls.HERMES: "qwen3",
-        Calls.QWEN_CODER: "qwen3coder",
-        Calls.GLM_47: "glm47",
-        Calls.LLAMA_3: "llama3",
-        Calls.DEEPSEEK_V32: "deepseek-v32",
-        Calls.KIMI_K2: "kimi-k2",
+        ToolCallFormat.HERMES: "qwen3",
+        ToolCallFormat.QWEN_CODER: "qwen3coder",
+        ToolCallFormat.GLM_47: "glm47",
+        ToolCallFormat.LLAMA_3: "llama3",
+        ToolCallFormat.DEEPSEEK_V32: "deepseek-v32",
+        ToolCallFormat.KIMI_K2: "kimi-k2",
     },
     platforms=frozenset({"linux", "win32"}),
     accelerators=("cuda",),

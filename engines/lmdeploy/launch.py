@@ -5,21 +5,21 @@ It has two engines. TurboMind, which it prefers, passes over drafts and LoRA ada
 
 from collections.abc import Sequence
 
-from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.lmdeploy.descriptor import DESCRIPTOR
-from engines.log_lines import stage
-from engines.remedies import Means
-from engines.served import Recipe, Served
+from engines.log_lines import stage_row
+from engines.remedies import RemedyOptions
+from engines.served import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 KV_TYPES = {"f16": "0", "q8_0": "8", "q4_0": "4", "fp8": "fp8", "fp8_e5m2": "fp8_e5m2"}
 _ALGORITHMS = {"eagle3": "eagle3", "mtp": "deepseek_mtp"}
 
 
-def speculation(options: LaunchOptions) -> Sequence[str]:
+def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the algorithm and its draft. Raises ValueError for kinds it has not."""
     draft = options.draft
     if draft is None or draft.kind not in _ALGORITHMS:
@@ -29,29 +29,29 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--speculative-algorithm", _ALGORITHMS[draft.kind], *path, *tokens)
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="LMDeploy",
     flags=(
-        value("context", "--session-len"),
-        value("slots", "--max-batch-size"),
-        elsewhere("threads"),
-        elsewhere("device_ids"),
-        value("tensor_parallel", "--tp"),
-        value("gpu_memory_fraction", "--cache-max-entry-count"),
-        value("kv_type", "--quant-policy", names=KV_TYPES),
+        value_flag("context", "--session-len"),
+        value_flag("slots", "--max-batch-size"),
+        no_flag("threads"),
+        no_flag("device_ids"),
+        value_flag("tensor_parallel", "--tp"),
+        value_flag("gpu_memory_fraction", "--cache-max-entry-count"),
+        value_flag("kv_type", "--quant-policy", names=KV_TYPES),
         Flag(
             option="draft",
             names=("--speculative-algorithm", "--speculative-draft-model", "--speculative-num-draft-tokens"),
-            say=speculation,
+            say=speculation_flags,
         ),
-        loras("--adapters"),
-        elsewhere("sampling"),
-        tasks({"chat": ()}),
-        elsewhere("prefix_cache", "--enable-prefix-caching"),
-        switch("trust_remote_code", on="--trust-remote-code", since="0.10"),
-        value("tool_parser", "--tool-call-parser"),
-        value("reasoning_parser", "--reasoning-parser"),
-        value("max_batch_tokens", "--max-prefill-token-num", can_do_without=True),
+        lora_flag("--adapters"),
+        no_flag("sampling"),
+        task_flag({"chat": ()}),
+        no_flag("prefix_cache", "--enable-prefix-caching"),
+        switch_flag("trust_remote_code", on="--trust-remote-code", since="0.10"),
+        value_flag("tool_parser", "--tool-call-parser"),
+        value_flag("reasoning_parser", "--reasoning-parser"),
+        value_flag("max_batch_tokens", "--max-prefill-token-num", can_do_without=True),
     ),
     reserved=frozenset(
         {"--server-name", "--server-port", "--model-name", "--api-keys", "--proxy-url", "--ssl"}
@@ -60,7 +60,7 @@ TABLE = Table(
     reserved_env=frozenset({"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.OUT_OF_GPU_MEMORY, (r"no enough gpu memory", r"\[TM\]\[ERROR\].*out of memory", r"no enough blocks")),
     (_K.MODEL_UNSUPPORTED, (r"is not supported by (lmdeploy|turbomind|pytorch engine)", r"unrecognized model name")),
     (_K.MODEL_UNSUPPORTED, (r"unsupported quant method",)),
@@ -69,16 +69,16 @@ _CLUES = clues(
     (_K.CONTEXT_TOO_LARGE, (r"session_len .* (exceed|too large)", r"truncate max_prefill_token_num.*insufficient")),
 )
 
-READER = Reader(name="LMDeploy", means=Means(cache_type="q8_0"), clues=_CLUES)
+READER = FailureReader(name="LMDeploy", means=RemedyOptions(cache_type="q8_0"), clues=_CLUES)
 
 LOG = (
-    stage(r"Loading weights from safetensors:\s+(?P<percent>\d+)%", "Reading weights"),
-    stage(r"Convert to turbomind format:\s+(?P<percent>\d+)%", "Converting weights"),
-    stage(r"Application startup complete|Uvicorn running on", "Ready"),
+    stage_row(r"Loading weights from safetensors:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage_row(r"Convert to turbomind format:\s+(?P<percent>\d+)%", "Converting weights"),
+    stage_row(r"Application startup complete|Uvicorn running on", "Ready"),
 )
 
 
-def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides."""
     is_beyond_turbomind = options.draft is not None or bool(options.lora)
     return (
@@ -89,13 +89,13 @@ def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[st
     )
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="lmdeploy",
-        opening=opening,
+        opening=base_arguments,
         distribution="lmdeploy",
         program="lmdeploy",
         help_arguments=("serve", "api_server", "--help"),

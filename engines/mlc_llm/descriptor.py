@@ -1,6 +1,6 @@
 """What MLC LLM is and can do. From its sources of July 2026."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
 from engines.mlc_llm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="MLC LLM",
     licence="Apache-2.0",
     homepage="https://github.com/mlc-ai/mlc-llm",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=(ModelFormat.MLC,),
     modalities=frozenset({"text"}),
     routes={

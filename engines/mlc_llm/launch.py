@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness, ReadyWhen
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, tasks
-from engines.log_lines import stage
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness, ReadyWhen
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, no_flag, task_flag
+from engines.log_lines import stage_row
 from engines.mlc_llm.descriptor import DESCRIPTOR
-from engines.remedies import Means
-from engines.served import Recipe, Served
+from engines.remedies import RemedyOptions
+from engines.served import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 _DRAFTS = {"model": "small_draft", "eagle3": "eagle"}
@@ -23,7 +23,7 @@ _OVERRIDES = {
 }
 
 
-def speculation(options: LaunchOptions) -> Sequence[str]:
+def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the draft and how it is used. Raises ValueError for kinds it has not."""
     draft = options.draft
     if draft is None or draft.path is None or draft.kind not in _DRAFTS:
@@ -31,16 +31,16 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--additional-models", str(draft.path), "--speculative-mode", _DRAFTS[draft.kind])
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="MLC LLM",
     flags=(
-        *(elsewhere(option, "--overrides") for option in _OVERRIDES),
-        elsewhere("threads"),
-        elsewhere("device_ids", "--device"),
-        Flag(option="draft", names=("--additional-models", "--speculative-mode"), say=speculation),
-        elsewhere("prefix_cache", "--prefix-cache-mode"),
-        elsewhere("sampling"),
-        tasks({"chat": ()}),
+        *(no_flag(option, "--overrides") for option in _OVERRIDES),
+        no_flag("threads"),
+        no_flag("device_ids", "--device"),
+        Flag(option="draft", names=("--additional-models", "--speculative-mode"), say=speculation_flags),
+        no_flag("prefix_cache", "--prefix-cache-mode"),
+        no_flag("sampling"),
+        task_flag({"chat": ()}),
     ),
     reserved=frozenset(
         {
@@ -57,24 +57,24 @@ TABLE = Table(
     reserved_env=frozenset({"ROUNDHOUSE_WORKER_KEY"}),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.OUT_OF_GPU_MEMORY, (r"insufficient gpu memory error", r"the available single gpu memory is")),
     (_K.MODEL_NOT_FOUND, (r"mlc-chat-config\.json.*not found", r"cannot find (model|`mlc-chat-config)")),
     (_K.MISSING_LIBRARY, (r"clang(\+\+)?.*(not found|no such file)", r"cannot find .*tvm", r"libtvm")),
     (_K.MODEL_UNSUPPORTED, (r"unknown model type", r"unrecognized conversation template", r"keyerror: 'model_type'")),
 )
 
-READER = Reader(name="MLC LLM", means=Means(), clues=_CLUES)
+READER = FailureReader(name="MLC LLM", means=RemedyOptions(), clues=_CLUES)
 
 LOG = (
-    stage(r"jit\.py.*Compiling using commands", "Compiling"),
-    stage(r"Now compiling model lib on device", "Compiling"),
-    stage(r"\[\d+:\d+:\d+\].*engine\.cc.*Loading", "Reading weights"),
-    stage(r"Uvicorn running on", "Ready"),
+    stage_row(r"jit\.py.*Compiling using commands", "Compiling"),
+    stage_row(r"Now compiling model lib on device", "Compiling"),
+    stage_row(r"\[\d+:\d+:\d+\].*engine\.cc.*Loading", "Reading weights"),
+    stage_row(r"Uvicorn running on", "Ready"),
 )
 
 
-def overrides(options: LaunchOptions) -> str:
+def format_overrides(options: LaunchOptions) -> str:
     """Return the sizes as MLC writes them: "context_window_size=8192;max_num_sequence=4"."""
     unset = LaunchOptions()
     chosen = {name: getattr(options, option) for option, name in _OVERRIDES.items()}
@@ -82,22 +82,22 @@ def overrides(options: LaunchOptions) -> str:
     return ";".join(f"{name}={value}" for name, value in chosen.items() if value != defaults.get(name))
 
 
-def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides. Which devices it sees says the environment."""
     return (
         *("serve", str(model.path), "--host", net.host, "--port", str(net.port), "--mode", "server"),
-        *("--device", "auto", "--overrides", overrides(options)),
+        *("--device", "auto", "--overrides", format_overrides(options)),
         *("--prefix-cache-mode", "radix" if options.prefix_cache else "disable"),
     )
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="mlc_llm",
-        opening=opening,
+        opening=base_arguments,
         distribution="mlc-llm",
         program="mlc_llm",
         help_arguments=("serve", "--help"),

@@ -1,6 +1,6 @@
 """What MLX-LM is and can do, behind our worker. Checked against mlx-lm 0.32.2 on the CPU under Linux."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.mlx_lm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="MLX-LM",
     licence="MIT",
     homepage="https://github.com/ml-explore/mlx-lm",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text"}),
     routes={Route.CHAT: "/v1/chat/completions", Route.COMPLETIONS: "/v1/completions"},

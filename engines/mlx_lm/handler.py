@@ -13,7 +13,7 @@ from typing import Any
 
 _Handler: Any = object
 """`mlx_lm.server.APIHandler` follows in the order of methods; it is not there to type-check against."""
-_REFUSED = {
+_REFUSED_FIELDS = {
     "adapters": "Adapters are chosen when a model is loaded, not in a request.",
     "draft_model": "A draft model is chosen when a model is loaded, not in a request.",
 }
@@ -25,7 +25,7 @@ def is_loaded(generator: Any) -> bool:  # noqa: ANN401 -- mlx_lm has no types he
     return bool(generator.generation_available()) and generator.model_provider.model_key is not None
 
 
-class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no types
+class GuardedHandler(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no types
     """What is put before `mlx_lm.server.APIHandler`. Subclasses set the three values of a launch."""
 
     key = ""
@@ -46,7 +46,7 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
 
     def do_OPTIONS(self) -> None:  # noqa: N802 -- http.server names it
         """Refuse: no page of a browser talks to an engine."""
-        self._refuse(401, "This engine accepts requests from its gateway only.", "authentication_error")
+        self._send_refusal(401, "This engine accepts requests from its gateway only.", "authentication_error")
 
     def handle_health_check(self) -> None:
         """Say ok once the model is loaded, and not before."""
@@ -71,10 +71,10 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
     def handle_completion(self, request: Any, stop_words: list[str]) -> None:  # noqa: ANN401 -- untyped
         """Answer, and stop when the client has gone."""
         inner = self.response_generator
-        self.response_generator = Answering(inner, self, self.context)
+        self.response_generator = WatchedGenerator(inner, self, self.context)
         try:
             super().handle_completion(request, stop_words)
-        except _Gone:
+        except _ClientGone:
             self.close_connection = True
         finally:
             self.response_generator = inner
@@ -91,19 +91,19 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
         status = self.response_generator.status(status_code) if self._is_answering() else status_code
         super()._set_completion_headers(status)
         if status >= 400:  # noqa: PLR2004 -- HTTP: errors begin here
-            self.wfile = _Envelope(self.wfile, status)
+            self.wfile = _ErrorEnvelope(self.wfile, status)
 
     def _is_answering(self) -> bool:
-        return isinstance(self.response_generator, Answering)
+        return isinstance(self.response_generator, WatchedGenerator)
 
     def _is_allowed(self) -> bool:
-        given = (self.headers.get("Authorization") or "").encode()
-        if self.key and hmac.compare_digest(given, f"Bearer {self.key}".encode()):
+        authorization = (self.headers.get("Authorization") or "").encode()
+        if self.key and hmac.compare_digest(authorization, f"Bearer {self.key}".encode()):
             return True
-        self._refuse(401, "This engine accepts requests from its gateway only.", "authentication_error")
+        self._send_refusal(401, "This engine accepts requests from its gateway only.", "authentication_error")
         return False
 
-    def _refuse(self, status: int, message: str, kind: str) -> None:
+    def _send_refusal(self, status: int, message: str, kind: str) -> None:
         body = json.dumps({"error": {"message": message, "type": kind, "code": status}}).encode()
         self.send_response(status)
         self.send_header("Content-Type", "application/json")
@@ -115,11 +115,11 @@ class Handling(_Handler):  # type: ignore[misc]  # Any: what is mixed in has no 
         """Write no line for every request: the gateway has its own record."""
 
 
-class _Gone(Exception):
+class _ClientGone(Exception):
     """The client went away."""
 
 
-class Answering:
+class WatchedGenerator:
     """The generator as one request sees it: watches the client, keeps to the context, remembers whose fault it was."""
 
     def __init__(self, generator: Any, handler: Any, context: int | None) -> None:  # noqa: ANN401 -- untyped
@@ -132,12 +132,12 @@ class Answering:
     def generate(self, request: Any, arguments: Any, progress_callback: Any = None) -> tuple[Any, Iterator[Any]]:  # noqa: ANN401
         """Begin an answer. Raises what mlx_lm raises, and ValueError for a prompt that fills the context."""
         try:
-            begun, pieces = self._generator.generate(request, arguments, self._watched(progress_callback))
-            room = self._room(begun)
+            generation, pieces = self._generator.generate(request, arguments, self._watch_progress(progress_callback))
+            room = self._context_room(generation)
         except Exception as error:
             self._error = error
             raise
-        return begun, self._followed(begun, pieces, room)
+        return generation, self._follow_pieces(generation, pieces, room)
 
     def status(self, meant: int) -> int:
         """Return the status for what mlx_lm answers with `meant`: it says 404 whatever happened."""
@@ -145,45 +145,45 @@ class Answering:
             return meant
         return 400 if isinstance(self._error, _CLIENTS_FAULT) or _is_templates(self._error) else 500
 
-    def _room(self, begun: Any) -> int | None:  # noqa: ANN401 -- untyped
+    def _context_room(self, generation: Any) -> int | None:  # noqa: ANN401 -- untyped
         if self._context is None:
             return None
-        used = len(begun.prompt)
+        used = len(generation.prompt)
         if used >= self._context:
-            begun.stop()
+            generation.stop()
             raise ValueError(
                 f"The request has {used} tokens, and the context holds {self._context} (exceed_context_size_error)."
             )
         return self._context - used
 
-    def _watched(self, callback: Any) -> Callable[[int, int], None]:  # noqa: ANN401 -- untyped
-        def progress(done: int, total: int) -> None:
-            self._check()
+    def _watch_progress(self, callback: Any) -> Callable[[int, int], None]:  # noqa: ANN401 -- untyped
+        def watch_progress(done: int, total: int) -> None:
+            self._check_client()
             if callback is not None:
                 callback(done, total)
 
-        return progress
+        return watch_progress
 
-    def _followed(self, begun: Any, pieces: Iterator[Any], room: int | None) -> Iterator[Any]:  # noqa: ANN401
+    def _follow_pieces(self, generation: Any, pieces: Iterator[Any], room: int | None) -> Iterator[Any]:  # noqa: ANN401
         try:
             for count, piece in enumerate(pieces, start=1):
-                self._check()
+                self._check_client()
                 if count == room and piece.finish_reason is None:
                     yield dataclasses.replace(piece, finish_reason="length")
                     return
                 yield piece
         finally:
-            begun.stop()
+            generation.stop()
 
-    def _check(self) -> None:
+    def _check_client(self) -> None:
         """Raise when the client has closed its end; a request without a stream would never notice."""
         connection = self._handler.connection
         readable, _, _ = select.select([connection], [], [], 0)
         if readable and not connection.recv(1, socket.MSG_PEEK):
-            raise _Gone
+            raise _ClientGone
 
 
-class _Envelope:
+class _ErrorEnvelope:
     """A way out that gives errors OpenAI's form: mlx_lm writes {"error": "text"} or plain text."""
 
     def __init__(self, out: Any, status: int) -> None:  # noqa: ANN401 -- socketserver's writer
@@ -204,18 +204,18 @@ class _Envelope:
 def error_body(data: bytes, status: int) -> bytes:
     """Return an error in OpenAI's form."""
     try:
-        said = json.loads(data)["error"]
+        message = json.loads(data)["error"]
     except (ValueError, KeyError, TypeError):
-        said = data.decode(errors="replace")
+        message = data.decode(errors="replace")
     kind = "invalid_request_error" if status < 500 else "server_error"  # noqa: PLR2004 -- HTTP: the server's own
-    if "exceed_context_size_error" in str(said):
+    if "exceed_context_size_error" in str(message):
         kind = "exceed_context_size_error"
-    return json.dumps({"error": {"message": str(said), "type": kind, "code": status}}).encode()
+    return json.dumps({"error": {"message": str(message), "type": kind, "code": status}}).encode()
 
 
 def _refuse_fields(body: dict[str, Any]) -> None:
     """Raise ValueError for fields it would act on behind our back, or pass over."""
-    for field, sentence in _REFUSED.items():
+    for field, sentence in _REFUSED_FIELDS.items():
         if body.get(field) is not None:
             raise ValueError(sentence)
     shape = (body.get("response_format") or {}).get("type", "text")
@@ -227,11 +227,11 @@ def _is_templates(error: Exception) -> bool:
     return type(error).__module__.startswith("jinja2")
 
 
-def _in_our_words(said: dict[str, Any], served_name: str) -> dict[str, Any]:
+def _in_our_words(payload: dict[str, Any], served_name: str) -> dict[str, Any]:
     """Name the model as clients do, and reasoning as everybody else does."""
-    said["model"] = served_name
-    for choice in said["choices"]:
+    payload["model"] = served_name
+    for choice in payload["choices"]:
         for part in (choice.get("delta"), choice.get("message")):
             if part and "reasoning" in part:
                 part["reasoning_content"] = part.pop("reasoning")
-    return said
+    return payload

@@ -6,27 +6,27 @@ from pathlib import Path
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     Readiness,
     ReadyWhen,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, arguments, elsewhere, switch, tasks, value
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, build_arguments, no_flag, switch_flag, task_flag, value_flag
 from engines.mlx_lm.descriptor import DESCRIPTOR
 from engines.probing import flags_of
-from engines.remedies import Means
+from engines.remedies import RemedyOptions
 from engines.worker_launch import worker_process
 from engines.worker_log import read_worker_line
 
@@ -34,44 +34,44 @@ _K = FailureKind
 WORKER = "engines.mlx_lm.worker"
 
 
-def _draft(options: LaunchOptions) -> Sequence[str]:
+def _draft_flags(options: LaunchOptions) -> Sequence[str]:
     draft = options.draft
     if draft is None or draft.path is None or draft.kind != "model":
         raise ValueError("MLX-LM drafts with a smaller model only.")
     return ("--draft-model", str(draft.path), "--num-draft-tokens", str(draft.tokens))
 
 
-def _adapter(options: LaunchOptions) -> Sequence[str]:
+def _adapter_flags(options: LaunchOptions) -> Sequence[str]:
     if len(options.lora) > 1:
         raise ValueError("MLX-LM takes one LoRA adapter.")
     return ("--adapter-path", str(options.lora[0]))
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="MLX-LM",
     flags=(
-        elsewhere("context", "--max-tokens"),
-        value("slots", "--decode-concurrency"),
-        elsewhere("threads"),
-        elsewhere("gpu_layers"),
-        value("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
-        Flag(option="draft", names=("--draft-model", "--num-draft-tokens"), say=_draft),
-        Flag(option="lora", names=("--adapter-path",), say=_adapter),
-        elsewhere("sampling"),
-        tasks({"chat": ()}),
-        value("chat_template", "--chat-template"),
-        value("max_batch_tokens", "--prefill-step-size", can_do_without=True),
+        no_flag("context", "--max-tokens"),
+        value_flag("slots", "--decode-concurrency"),
+        no_flag("threads"),
+        no_flag("gpu_layers"),
+        value_flag("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
+        Flag(option="draft", names=("--draft-model", "--num-draft-tokens"), say=_draft_flags),
+        Flag(option="lora", names=("--adapter-path",), say=_adapter_flags),
+        no_flag("sampling"),
+        task_flag({"chat": ()}),
+        value_flag("chat_template", "--chat-template"),
+        value_flag("max_batch_tokens", "--prefill-step-size", can_do_without=True),
         Flag(option="prefix_cache", names=("--prompt-cache-size",), say=lambda _options: ("--prompt-cache-size", "1")),
-        switch("trust_remote_code", on="--trust-remote-code"),
+        switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset({"--model", "--host", "--port", "--allowed-origins", "--pipeline", "--log-level"}),
     reserved_env=frozenset({"HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}),
 )
 
-READER = Reader(
+READER = FailureReader(
     name="MLX-LM",
-    means=Means(cache_type="q8_0"),
-    clues=clues(
+    means=RemedyOptions(cache_type="q8_0"),
+    clues=compile_clues(
         (_K.REMOTE_CODE, (r"requires importing and running a custom module",)),
         (_K.MODEL_UNSUPPORTED, (r"model type \S+ not supported", r"missing (vision|audio) config")),
         (
@@ -88,8 +88,8 @@ READER = Reader(
 )
 
 
-class MlxLm:
-    """`engines.api.Adapter` for MLX-LM."""
+class MlxLmAdapter:
+    """`engines.api.EngineAdapter` for MLX-LM."""
 
     @property
     def descriptor(self) -> Descriptor:
@@ -97,11 +97,11 @@ class MlxLm:
         return DESCRIPTOR
 
     @property
-    def table(self) -> Table:
+    def flag_table(self) -> FlagTable:
         """How options become its flags."""
         return TABLE
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         """Look at the environment in `place`; MLX-LM does not come with Roundhouse."""
         if place is None or place.python is None:
             return Failure(
@@ -109,7 +109,7 @@ class MlxLm:
                 sentence="MLX-LM is not installed.",
                 hint="`roundhouse engines install mlx-lm` installs it.",
             )
-        return Installation(
+        return EngineInstallation(
             engine=DESCRIPTOR.id,
             version=place.version,
             backend=place.backend,
@@ -117,36 +117,38 @@ class MlxLm:
             flags=flags_of((str(place.python), "-P", "-m", "mlx_lm", "server", "--help"), place.folder),
         )
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return one worker. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"MLX-LM reads MLX weights and 16-bit safetensors, not {model.format.value}.")
-        spoken = arguments(TABLE, options, found)
+        command_line = build_arguments(TABLE, options, installation)
         config = {
             "model": str(Path(model.path)),
             "name": model.name,
             "host": net.host,
             "port": net.port,
             "context": options.context,
-            "arguments": list(spoken.args),
+            "arguments": list(command_line.args),
         }
         return LaunchPlan(
-            processes=(worker_process(found, WORKER, config, net.key, env=dict(options.extra_env)),),
+            processes=(worker_process(installation, WORKER, config, net.key, env=dict(options.extra_env)),),
             base_url=f"http://{net.host}:{net.port}",
             served_name=model.name,
             # The worker's health tells the truth; a token more, and the kernels of the first answer are compiled too.
             readiness=Readiness(when=ReadyWhen.COMPLETION, path="/v1/completions", interval_s=0.05),
-            stop=Stop(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
+            stop=StopPlan(how=SoftStop.STDIN_EOF if sys.platform == "win32" else SoftStop.SIGTERM, grace_s=5.0),
             context=options.context,
             slots=options.slots,
-            left_out=spoken.left_out,
+            left_out=command_line.left_out,
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
         """Say what a line of the worker or of MLX-LM means."""
-        said = read_worker_line(line)
-        if said is not None:
-            return said
+        events = read_worker_line(line)
+        if events is not None:
+            return events
         suspicion = READER.suspect(line)
         return (suspicion,) if suspicion else ()
 
@@ -155,4 +157,4 @@ class MlxLm:
         return READER.explain(end)
 
 
-ADAPTER = MlxLm()
+ADAPTER = MlxLmAdapter()

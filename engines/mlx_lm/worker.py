@@ -15,7 +15,7 @@ from http.server import ThreadingHTTPServer
 from typing import Any, NoReturn
 
 from engines import worker_base
-from engines.mlx_lm.handler import Handling, is_loaded
+from engines.mlx_lm.handler import GuardedHandler, is_loaded
 
 WITHOUT_LIMIT = 1 << 20
 """For --max-tokens where no context is set: its default of 512 would cut answers short."""
@@ -27,20 +27,20 @@ _OFFLINE = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_OFFLINE": "1", "HF_HUB_DISABLE_
 
 def main() -> None:
     """Serve as the environment says."""
-    worker_base.run(serve)
+    worker_base.run(serve_mlx_lm)
 
 
-def serve(launch: worker_base.Launch) -> None:
+def serve_mlx_lm(launch: worker_base.WorkerLaunch) -> None:
     """Load and answer until ended. Raises ImportError without mlx_lm, RuntimeError when it does not load."""
     worker_base.emit("progress", stage="Starting MLX-LM")
     os.environ.update(_OFFLINE)
     server = importlib.import_module("mlx_lm.server")
-    sys.argv = ["mlx_lm.server", *arguments(launch.config)]
-    setattr(server, OPENS_PORT, runner(server, launch))
+    sys.argv = ["mlx_lm.server", *build_arguments(launch.config)]
+    setattr(server, OPENS_PORT, make_runner(server, launch))
     server.main()
 
 
-def arguments(config: dict[str, Any]) -> list[str]:
+def build_arguments(config: dict[str, Any]) -> list[str]:
     """Return the command line of mlx_lm.server: what Roundhouse decides, then what the options came to."""
     return [
         *("--model", str(config["model"]), "--host", str(config["host"]), "--port", str(config["port"])),
@@ -49,7 +49,7 @@ def arguments(config: dict[str, Any]) -> list[str]:
     ]
 
 
-def runner(server: Any, launch: worker_base.Launch) -> Callable[..., None]:  # noqa: ANN401 -- mlx_lm has no types here
+def make_runner(server: Any, launch: worker_base.WorkerLaunch) -> Callable[..., None]:  # noqa: ANN401 -- mlx_lm has no types here
     """Return what takes the place of the function that opens the port."""
 
     def run(host: str, port: int, response_generator: Any, *_unused: object) -> None:  # noqa: ANN401 -- as above
@@ -62,14 +62,14 @@ def runner(server: Any, launch: worker_base.Launch) -> Callable[..., None]:  # n
             return handler(response_generator, *given, system_fingerprint=fingerprint)
 
         ThreadingHTTPServer.address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        httpd = _opened(host, port, handle)
+        httpd = _open_server(host, port, handle)
         worker_base.emit("listening", port=httpd.server_port)
         httpd.serve_forever()
 
     return run
 
 
-def _opened(host: str, port: int, handle: Callable[..., Any]) -> ThreadingHTTPServer:
+def _open_server(host: str, port: int, handle: Callable[..., Any]) -> ThreadingHTTPServer:
     """Return the server with its port open. A taken port ends the process: mlx_lm's threads would keep it alive."""
     try:
         return ThreadingHTTPServer((host, port), handle)
@@ -96,10 +96,10 @@ def _end_now(message: str) -> NoReturn:
     os._exit(worker_base.ExitCode.REFUSED)
 
 
-def handler_class(server: Any, launch: worker_base.Launch) -> type:  # noqa: ANN401 -- as above
+def handler_class(server: Any, launch: worker_base.WorkerLaunch) -> type:  # noqa: ANN401 -- as above
     """Return mlx_lm's request handler with ours before it."""
     values = {"key": launch.key, "served_name": str(launch.config["name"]), "context": launch.config["context"]}
-    return type("Handler", (Handling, server.APIHandler), values)
+    return type("Handler", (GuardedHandler, server.APIHandler), values)
 
 
 if __name__ == "__main__":

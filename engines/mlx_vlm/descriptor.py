@@ -1,6 +1,6 @@
 """What MLX-VLM is and can do. Checked against 0.7.10 on the CPU under Linux."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.mlx_vlm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="MLX-VLM",
     licence="MIT",
     homepage="https://github.com/Blaizzy/mlx-vlm",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text", "image", "audio"}),
     routes={

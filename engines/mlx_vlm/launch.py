@@ -2,14 +2,14 @@
 
 from collections.abc import Sequence
 
-from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness, ReadyWhen
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, switch, value
-from engines.log_lines import stage
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness, ReadyWhen
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, no_flag, switch_flag, value_flag
+from engines.log_lines import stage_row
 from engines.mlx_vlm.descriptor import DESCRIPTOR
-from engines.remedies import Means
-from engines.served import Recipe, Served
+from engines.remedies import RemedyOptions
+from engines.served import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 WITHOUT_LIMIT = 1 << 20
@@ -17,33 +17,33 @@ WITHOUT_LIMIT = 1 << 20
 _DRAFTS = {"eagle3": "eagle3", "mtp": "mtp"}
 
 
-def _draft(options: LaunchOptions) -> Sequence[str]:
+def _draft_flags(options: LaunchOptions) -> Sequence[str]:
     draft = options.draft
     if draft is None or draft.path is None or draft.kind not in _DRAFTS:
         raise ValueError("MLX-VLM drafts with an eagle3 or mtp model.")
     return ("--draft-model", str(draft.path), "--draft-kind", _DRAFTS[draft.kind])
 
 
-def _adapter(options: LaunchOptions) -> Sequence[str]:
+def _adapter_flags(options: LaunchOptions) -> Sequence[str]:
     if len(options.lora) > 1:
         raise ValueError("MLX-VLM takes one LoRA adapter.")
     return ("--adapter-path", str(options.lora[0]))
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="MLX-VLM",
     flags=(
-        value("context", "--max-kv-size"),
-        value("slots", "--max-num-seqs"),
-        elsewhere("threads"),
-        elsewhere("gpu_layers"),
-        value("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
-        Flag(option="draft", names=("--draft-model", "--draft-kind"), say=_draft),
-        Flag(option="lora", names=("--adapter-path",), say=_adapter),
-        elsewhere("sampling"),
-        elsewhere("task", "--embedding-model", "--reranker-model"),
-        value("max_batch_tokens", "--prefill-step-size", can_do_without=True),
-        switch("trust_remote_code", on="--trust-remote-code"),
+        value_flag("context", "--max-kv-size"),
+        value_flag("slots", "--max-num-seqs"),
+        no_flag("threads"),
+        no_flag("gpu_layers"),
+        value_flag("kv_type", "--kv-bits", names={"f16": "", "q8_0": "8", "q4_0": "4"}),
+        Flag(option="draft", names=("--draft-model", "--draft-kind"), say=_draft_flags),
+        Flag(option="lora", names=("--adapter-path",), say=_adapter_flags),
+        no_flag("sampling"),
+        no_flag("task", "--embedding-model", "--reranker-model"),
+        value_flag("max_batch_tokens", "--prefill-step-size", can_do_without=True),
+        switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset(
         {"--model", "--host", "--port", "--api-key", "--model-dir", "--reload", "--max-tokens"}
@@ -52,10 +52,10 @@ TABLE = Table(
     reserved_env=frozenset({"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY", "MLX_VLM_SERVER_API_KEY"}),
 )
 
-READER = Reader(
+READER = FailureReader(
     name="MLX-VLM",
-    means=Means(cache_type="q8_0"),
-    clues=clues(
+    means=RemedyOptions(cache_type="q8_0"),
+    clues=compile_clues(
         (_K.MODEL_UNSUPPORTED, (r"model type \S+ not supported", r"no module named 'mlx_vlm\.(models|speculative)")),
         (_K.MODEL_CORRUPT, (r"\[load_safetensors\]", r"expected shape .* but received", r"missing \d+ parameters")),
         (_K.MODEL_NOT_FOUND, (r"no safetensors found", r"hfvalidationerror")),
@@ -63,13 +63,13 @@ READER = Reader(
 )
 
 LOG = (
-    stage(r"Loading model from|Pre-?loading (language )?model", "Reading weights"),
-    stage(r"Application startup complete|Uvicorn running on", "Ready"),
+    stage_row(r"Loading model from|Pre-?loading (language )?model", "Reading weights"),
+    stage_row(r"Application startup complete|Uvicorn running on", "Ready"),
 )
 _MODEL_FLAGS = {"chat": "--model", "embed": "--embedding-model", "rerank": "--reranker-model"}
 
 
-def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides. Raises ValueError for a task it does not know."""
     if options.task not in _MODEL_FLAGS:
         raise ValueError(f"MLX-VLM knows the tasks {', '.join(_MODEL_FLAGS)}, not {options.task}.")
@@ -79,13 +79,13 @@ def opening(model: ModelSource, options: LaunchOptions, net: Net) -> Sequence[st
     )
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="mlx_vlm.server",
-        opening=opening,
+        opening=base_arguments,
         distribution="mlx-vlm",
         program="mlx_vlm.server",
         log=LOG,

@@ -1,6 +1,6 @@
 """What ONNX Runtime GenAI is and can do behind our own server. Checked against the pinned version (`install.toml`)."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.onnx_genai.traits import TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
 
@@ -9,7 +9,7 @@ DESCRIPTOR = Descriptor(
     name="ONNX Runtime GenAI",
     licence="MIT",
     homepage="https://github.com/microsoft/onnxruntime-genai",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.ONNX_GENAI,),
     modalities=frozenset({"text"}),
     routes={

@@ -1,13 +1,13 @@
 """Why ONNX Runtime GenAI ended: what its own lines mean, recorded from the pinned version, or from its sources."""
 
 from engines.api import FailureKind
-from engines.clues import clues
-from engines.failures import Reader
-from engines.remedies import Means
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.remedies import RemedyOptions
 
 _K = FailureKind
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.MODEL_CORRUPT, (r"Protobuf parsing failed", r"are out of bounds or can ?not be read in full", r"JSON Error: ")),
     (_K.MODEL_CORRUPT, (r"external data size mismatch",)),
     (_K.MODEL_NOT_FOUND, (r"Error opening .*genai_config\.json", r"Failed to open a json file")),
@@ -34,4 +34,4 @@ _CLUES = clues(
     (_K.BACKEND_CRASH, (r"CUDA failure \d+", r"CUDNN failure", r"Non-zero status code returned while running")),
 )
 
-READER = Reader(name="ONNX Runtime GenAI", means=Means(slots=True), clues=_CLUES)
+READER = FailureReader(name="ONNX Runtime GenAI", means=RemedyOptions(slots=True), clues=_CLUES)

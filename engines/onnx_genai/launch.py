@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from engines.api import Installation, LaunchOptions
+from engines.api import EngineInstallation, LaunchOptions
 from engines.onnx_genai.descriptor import DESCRIPTOR
 from engines.onnx_genai.failures import READER
-from engines.worker_adapter import Library, WorkerAdapter
+from engines.worker_adapter import WorkerAdapter, WorkerRecipe
 
 PROVIDERS = MappingProxyType({"cpu": "", "cuda": "cuda", "directml": "dml", "npu": "qnn"})
 """Our backends -> the library's providers. The processor's is what remains when there is no other."""
@@ -14,11 +14,11 @@ _WITH_NUMBERS = frozenset({"cuda", "dml"})
 """Providers whose devices have numbers."""
 
 
-def configure(options: LaunchOptions, found: Installation) -> Mapping[str, object]:
+def build_worker_config(options: LaunchOptions, installation: EngineInstallation) -> Mapping[str, object]:
     """Return what the worker is told. Raises ValueError for a provider or device it has not."""
-    if found.backend not in PROVIDERS:
-        raise ValueError(f"ONNX Runtime GenAI has no provider for {found.backend}.")
-    provider = PROVIDERS[found.backend]
+    if installation.backend not in PROVIDERS:
+        raise ValueError(f"ONNX Runtime GenAI has no provider for {installation.backend}.")
+    provider = PROVIDERS[installation.backend]
     return {"provider": provider, "provider_options": _options(options, provider)}
 
 
@@ -32,12 +32,12 @@ def _options(options: LaunchOptions, provider: str) -> dict[str, str]:
 
 
 ADAPTER = WorkerAdapter(
-    Library(
+    WorkerRecipe(
         about=DESCRIPTOR,
         reader=READER,
         worker="engines.onnx_genai.worker",
         distribution="onnxruntime-genai",
-        configure=configure,
+        configure=build_worker_config,
         refused=(
             (lambda o: o.kv_type is not None, "{engine} keeps its KV cache as the model was made for."),
             (lambda o: o.max_batch_tokens is not None, "{engine} reads each prompt by itself, in pieces of its own."),

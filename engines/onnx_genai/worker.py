@@ -10,27 +10,35 @@ from pathlib import Path
 from typing import Any
 
 from engines import worker_base
-from engines.onnx_genai.generation import Generation, together
-from engines.serving.backend import SHARE_S, Ability, Decoder, Loaded, Outcome, Tell, Work
-from engines.serving.json_text import compact, parse_object
-from engines.serving.refusals import Refused, invalid
-from engines.serving.server import serve
-from engines.serving.templates import found_in
+from engines.onnx_genai.generation import OnnxGeneration, step_together
+from engines.serving.backend import (
+    SHARE_S,
+    BackendAbility,
+    Decoder,
+    LoadResult,
+    ProgressCallback,
+    StepOutcome,
+    WorkItem,
+)
+from engines.serving.json_text import encode_compact, parse_object
+from engines.serving.refusals import RequestRefused, invalid_request
+from engines.serving.server import serve_backend
+from engines.serving.templates import read_template
 
 _GPUS = frozenset({"cuda", "dml"})
 
 
-class Generators:
-    """`engines.serving.backend.Backend` with one generator a request."""
+class OnnxBackend:
+    """`engines.serving.backend.WorkerBackend` with one generator a request."""
 
     def __init__(self) -> None:
         self._genai: Any = None
         self._model: Any = None
         self._tokenizer: Any = None
-        self._running: dict[int, Generation] = {}
+        self._running: dict[int, OnnxGeneration] = {}
         self._adds_special: bool | None = None
 
-    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model with the provider asked for, and no other. Raises RuntimeError when the library refuses."""
         tell("Starting ONNX Runtime")
         import onnxruntime_genai  # noqa: PLC0415 -- native code: the lifeline must hold before it loads
@@ -39,17 +47,17 @@ class Generators:
         tell("Reading weights")
         self._genai = onnxruntime_genai
         folder = Path(str(config["model"]))
-        self._model = onnxruntime_genai.Model(self._config(folder, config))
+        self._model = onnxruntime_genai.Model(self._make_config(folder, config))
         self._check_device(config["provider"])
         self._tokenizer = onnxruntime_genai.Tokenizer(self._model)
-        context, asked = _trained_context(folder), config["context"]
-        template, specials = found_in(folder)
-        return Loaded(
-            context=min(int(str(asked)), context) if asked else context,
+        context, requested_context = _read_trained_context(folder), config["context"]
+        template, specials = read_template(folder)
+        return LoadResult(
+            context=min(int(str(requested_context)), context) if requested_context else context,
             slots=int(str(config["slots"])),
             device=str(self._model.device_type),
             device_name=str(config["provider"] or "CPUExecutionProvider"),
-            abilities=frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.TOP_LOGPROBS}),
+            abilities=frozenset({BackendAbility.JSON_SCHEMA, BackendAbility.LOGPROBS, BackendAbility.TOP_LOGPROBS}),
             chat_template=template,
             specials=specials,
         )
@@ -59,33 +67,33 @@ class Generators:
         if adds_special is not self._adds_special:
             self._tokenizer.update_options(add_special_tokens="true" if adds_special else "false")
             self._adds_special = adds_special
-        return [int(one) for one in self._tokenizer.encode(text)] if text or adds_special else []
+        return [int(token) for token in self._tokenizer.encode(text)] if text or adds_special else []
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
         return str(self._tokenizer.decode(list(tokens))) if tokens else ""
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
         return _StreamDecoder(self._tokenizer.create_stream())
 
-    def start(self, work: Work) -> None:
+    def start(self, work: WorkItem) -> None:
         """Take on a request. Raises Refused for what the library refuses at once, such as a bad schema."""
         try:
-            self._running[work.id] = Generation(self._genai, self._model, self._tokenizer.eos_token_ids, work)
+            self._running[work.id] = OnnxGeneration(self._genai, self._model, self._tokenizer.eos_token_ids, work)
         except RuntimeError as error:
             is_schema = work.schema is not None and "grammar" in str(error)
-            raise invalid(
+            raise invalid_request(
                 f"ONNX Runtime does not accept this request: {error}.",
                 "response_format" if is_schema else None,
                 code="invalid_schema" if is_schema else "invalid_value",
             ) from error
 
-    def step(self) -> Iterable[Outcome]:
+    def step(self) -> Iterable[StepOutcome]:
         """Compute the next tokens of every request, or a part of a long prompt."""
         running = list(self._running.values())
         if all(generation.is_steady for generation in running):
-            yield from together(running, time.perf_counter() + SHARE_S)
+            yield from step_together(running, time.perf_counter() + SHARE_S)
             return
         for generation in running:
             outcome = generation.step()
@@ -105,20 +113,20 @@ class Generators:
         if provider in _GPUS and str(self._model.device_type).upper() == "CPU":
             raise RuntimeError(f"{provider} execution provider is not used: the model runs on the processor")
 
-    def _config(self, folder: Path, config: Mapping[str, object]) -> Any:  # noqa: ANN401 -- the wheel's own type
-        made = self._genai.Config(str(folder))
+    def _make_config(self, folder: Path, config: Mapping[str, object]) -> Any:  # noqa: ANN401 -- the wheel's own type
+        settings = self._genai.Config(str(folder))
         if config["provider"] is not None:
-            made.clear_providers()
+            settings.clear_providers()
             if config["provider"]:
-                made.append_provider(config["provider"])
+                settings.append_provider(config["provider"])
             provider_options = config["provider_options"]
             if isinstance(provider_options, dict):
                 for name, value in provider_options.items():
-                    made.set_provider_option(config["provider"], name, value)
+                    settings.set_provider_option(config["provider"], name, value)
         if config["threads"]:
             options = {"intra_op_num_threads": config["threads"]}
-            made.overlay(compact({"model": {"decoder": {"session_options": options}}}).decode())
-        return made
+            settings.overlay(encode_compact({"model": {"decoder": {"session_options": options}}}).decode())
+        return settings
 
 
 class _StreamDecoder:
@@ -136,11 +144,11 @@ class _StreamDecoder:
         return ""
 
 
-def _trained_context(folder: Path) -> int:
+def _read_trained_context(folder: Path) -> int:
     """Return the context the model was made for. Raises RuntimeError for a folder that does not say."""
     try:
         model = parse_object((folder / "genai_config.json").read_bytes()).get("model")
-    except (OSError, Refused) as error:
+    except (OSError, RequestRefused) as error:
         raise RuntimeError(f"Error opening {folder}/genai_config.json: {error}") from error
     length = model.get("context_length") if isinstance(model, dict) else None
     if not isinstance(length, int) or length < 1:
@@ -150,7 +158,7 @@ def _trained_context(folder: Path) -> int:
 
 def main() -> None:
     """Serve as the environment says."""
-    worker_base.run(lambda launch: serve(launch, Generators))
+    worker_base.run(lambda launch: serve_backend(launch, OnnxBackend))
 
 
 if __name__ == "__main__":

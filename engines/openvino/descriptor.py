@@ -1,6 +1,6 @@
 """What OpenVINO GenAI is and can do behind our own server. Checked against the pinned version (see `install.toml`)."""
 
-from engines.api import Descriptor, Family, Feature, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
 from engines.openvino.traits import TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
 
@@ -9,7 +9,7 @@ DESCRIPTOR = Descriptor(
     name="OpenVINO GenAI",
     licence="Apache-2.0",
     homepage="https://github.com/openvinotoolkit/openvino.genai",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.OPENVINO,),
     modalities=frozenset({"text"}),
     routes={

@@ -1,13 +1,13 @@
 """Why OpenVINO ended: what its own lines mean, recorded from the pinned version, or from its sources."""
 
 from engines.api import FailureKind
-from engines.clues import clues
-from engines.failures import Reader
-from engines.remedies import Means
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.remedies import RemedyOptions
 
 _K = FailureKind
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.MODEL_CORRUPT, (r"Incorrect weights in bin file", r"Error parsing .* at offset \d+", r"Empty weights data")),
     (
         _K.MODEL_NOT_FOUND,
@@ -40,4 +40,4 @@ _CLUES = clues(
     (_K.BAD_FLAG, (r"Option not found: ", r"Wrong value .* for property key")),
 )
 
-READER = Reader(name="OpenVINO GenAI", means=Means(cache_type="q8_0"), clues=_CLUES)
+READER = FailureReader(name="OpenVINO GenAI", means=RemedyOptions(cache_type="q8_0"), clues=_CLUES)

@@ -4,16 +4,16 @@ From the documentation of 2026.4. It listens on every address unless told otherw
 """
 
 from engines.api import (
-    FileToWrite,
-    Installation,
+    EngineInstallation,
+    LaunchFile,
     LaunchOptions,
     LaunchPlan,
-    LeftOut,
+    ListenOptions,
     ModelSource,
-    Net,
+    OmittedOption,
     ProcessSpec,
     Readiness,
-    Stop,
+    StopPlan,
 )
 from engines.openvino.devices import device_of, precision_of
 
@@ -27,16 +27,18 @@ _LEFT_OUT = {
 }
 
 
-def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+def plan_model_server(
+    model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+) -> LaunchPlan:
     """Return one server process. Raises ValueError for a device or cache it has not."""
-    if found.executable is None:
+    if installation.executable is None:
         raise ValueError("This installation has no model server.")
     if options.chat_template is not None:
         raise ValueError("OpenVINO Model Server takes the chat template that lies with the model, and no other.")
-    root = found.executable.parent.parent
+    root = installation.executable.parent.parent
     process = ProcessSpec(
         role="server",
-        argv=(str(found.executable), *_arguments(model, options, net, found)),
+        argv=(str(installation.executable), *_server_arguments(model, options, net, installation)),
         env={
             # What its `setupvars` sets: its own libraries, and Python for chat templates.
             "LD_LIBRARY_PATH": str(root / "lib"),
@@ -49,10 +51,12 @@ def plan(model: ModelSource, options: LaunchOptions, net: Net, found: Installati
         base_url=f"http://{net.host}:{net.port}",
         served_name=model.name,
         readiness=Readiness(path=f"/v2/models/{model.name}/ready", interval_s=0.25, stall_s=300.0),
-        stop=Stop(grace_s=10.0),
-        files=(FileToWrite(name=KEY_FILE, content=net.key.encode()),),
+        stop=StopPlan(grace_s=10.0),
+        files=(LaunchFile(name=KEY_FILE, content=net.key.encode()),),
         slots=options.slots,
-        left_out=tuple(LeftOut(option=name, sentence=_LEFT_OUT[name]) for name in _LEFT_OUT if _is_set(options, name)),
+        left_out=tuple(
+            OmittedOption(option=name, sentence=_LEFT_OUT[name]) for name in _LEFT_OUT if _is_set(options, name)
+        ),
     )
 
 
@@ -60,12 +64,14 @@ def _is_set(options: LaunchOptions, name: str) -> bool:
     return bool(getattr(options, name) != getattr(_UNSET, name))
 
 
-def _arguments(model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> list[str]:
+def _server_arguments(
+    model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+) -> list[str]:
     precision = precision_of(options)
     return [
         *("--rest_bind_address", net.host, "--rest_port", str(net.port), "--api_key_file", KEY_FILE),
         *("--model_name", model.name, "--model_path", str(model.path), "--task", "text_generation"),
-        *("--target_device", device_of(options, found), "--max_num_seqs", str(options.slots)),
+        *("--target_device", device_of(options, installation), "--max_num_seqs", str(options.slots)),
         *("--enable_prefix_caching", "true" if options.prefix_cache else "false"),
         *(("--kv_cache_precision", precision) if precision else ()),
         *(("--max_num_batched_tokens", str(options.max_batch_tokens)) if options.max_batch_tokens else ()),

@@ -4,14 +4,14 @@ import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
-from engines.serving.backend import Finish, Outcome, Sampling, Token, Work
+from engines.serving.backend import BackendFinish, BackendSampling, StepOutcome, Token, WorkItem
 
 
 @dataclass(slots=True)
-class Running:
+class RunningRequest:
     """A request that is computed. `prompt` and `left` change when it has to be asked again from where it was."""
 
-    work: Work
+    work: WorkItem
     prompt: list[int]
     left: int
     handle: Any = None
@@ -19,7 +19,7 @@ class Running:
     written: list[int] = field(default_factory=list)
     is_over: bool = False
 
-    def read(self) -> Outcome | None:
+    def read_outcome(self) -> StepOutcome | None:
         """Return what the last step brought; None for nothing."""
         tokens: list[Token] = []
         finish = None
@@ -28,14 +28,14 @@ class Running:
                 tokens += _tokens(output, has_logprobs=self.work.logprobs is not None)
                 finish = _FINISHES.get(output.finish_reason.name)
         if finish is None and self.handle.get_status().name == "IGNORED":  # no room in the KV cache for another token
-            finish = Finish.LENGTH
+            finish = BackendFinish.LENGTH
         if not tokens and finish is None:
             return None
         self.written += [token.id for token in tokens]
         self.is_over = finish is not None
-        if finish is Finish.STOP and tokens and tokens[-1].id in self.ends:
+        if finish is BackendFinish.STOP and tokens and tokens[-1].id in self.ends:
             tokens.pop()
-        return Outcome(self.work.id, tokens, finish)
+        return StepOutcome(self.work.id, tokens, finish)
 
     def resume(self) -> None:
         """Have what was written count as prompt, for the rest to be written after it."""
@@ -43,44 +43,44 @@ class Running:
         self.left = self.work.max_tokens - len(self.written)
 
 
-_FINISHES = {"STOP": Finish.STOP, "LENGTH": Finish.LENGTH, "TOOL_CALL": Finish.STOP}
+_FINISHES = {"STOP": BackendFinish.STOP, "LENGTH": BackendFinish.LENGTH, "TOOL_CALL": BackendFinish.STOP}
 
 
-def generation_config(genai: Any, made: Any, running: Running) -> Any:  # noqa: ANN401 -- the wheel's own types
-    """Turn a request into OpenVINO's settings, `made` being the model's own."""
+def generation_config(genai: Any, settings: Any, running: RunningRequest) -> Any:  # noqa: ANN401 -- the wheel's own types
+    """Turn a request into OpenVINO's settings, `settings` being the model's own."""
     work = running.work
-    made.max_new_tokens = running.left
-    made.apply_chat_template = False
-    made.ignore_eos = work.ignores_end
+    settings.max_new_tokens = running.left
+    settings.apply_chat_template = False
+    settings.ignore_eos = work.ignores_end
     if work.logprobs is not None:
-        made.logprobs = 1
+        settings.logprobs = 1
     if work.schema is not None:
-        made.structured_output_config = genai.StructuredOutputConfig(json_schema=work.schema)
-    _choose(made, work.sampling)
-    running.ends = frozenset({*made.stop_token_ids, made.eos_token_id})
-    return made
+        settings.structured_output_config = genai.StructuredOutputConfig(json_schema=work.schema)
+    _choose(settings, work.sampling)
+    running.ends = frozenset({*settings.stop_token_ids, settings.eos_token_id})
+    return settings
 
 
-def _choose(made: Any, sampling: Sampling) -> None:  # noqa: ANN401 -- the wheel's own type
+def _choose(settings: Any, sampling: BackendSampling) -> None:  # noqa: ANN401 -- the wheel's own type
     if sampling.temperature is not None:
-        made.do_sample = sampling.temperature > 0
-    if made.do_sample:
-        made.rng_seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
-        _set(made, "temperature", sampling.temperature)
-        _set(made, "top_p", None if sampling.top_p == 0 else sampling.top_p)
-        _set(made, "min_p", sampling.min_p)
+        settings.do_sample = sampling.temperature > 0
+    if settings.do_sample:
+        settings.rng_seed = secrets.randbits(32) if sampling.seed is None else sampling.seed
+        _set(settings, "temperature", sampling.temperature)
+        _set(settings, "top_p", None if sampling.top_p == 0 else sampling.top_p)
+        _set(settings, "min_p", sampling.min_p)
         if sampling.top_k is not None and sampling.top_k > 0:
-            made.top_k = sampling.top_k
+            settings.top_k = sampling.top_k
         if sampling.top_p == 0:
-            made.top_k = 1
-    _set(made, "repetition_penalty", sampling.repetition_penalty)
-    _set(made, "presence_penalty", sampling.presence_penalty)
-    _set(made, "frequency_penalty", sampling.frequency_penalty)
+            settings.top_k = 1
+    _set(settings, "repetition_penalty", sampling.repetition_penalty)
+    _set(settings, "presence_penalty", sampling.presence_penalty)
+    _set(settings, "frequency_penalty", sampling.frequency_penalty)
 
 
-def _set(made: Any, name: str, value: float | None) -> None:  # noqa: ANN401 -- the wheel's own type
+def _set(settings: Any, name: str, value: float | None) -> None:  # noqa: ANN401 -- the wheel's own type
     if value is not None:
-        setattr(made, name, value)
+        setattr(settings, name, value)
 
 
 def _tokens(output: Any, *, has_logprobs: bool) -> list[Token]:  # noqa: ANN401 -- the wheel's own type

@@ -14,7 +14,7 @@ from engines.serving.text import BytesDecoder
 _TRIAL = "Grüße, 世界! \n\tfn(x) -> 12.5 🚂 it's  two spaces"
 
 
-class Vocabulary:
+class OpenVinoVocabulary:
     """A loaded tokeniser."""
 
     def __init__(self, genai: Any, tokenizer: Any) -> None:  # noqa: ANN401 -- the wheel's own types
@@ -25,13 +25,13 @@ class Vocabulary:
     def encode(self, text: str, *, adds_special: bool) -> list[int]:
         """Return a text's tokens; special tokens in it count as such."""
         ids = self._tokenizer.encode(text, add_special_tokens=adds_special).input_ids
-        return [int(one) for one in ids.data[0]] if text or adds_special else []
+        return [int(token) for token in ids.data[0]] if text or adds_special else []
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
         return str(self._tokenizer.decode(list(tokens))) if tokens else ""
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
         known = self._bytes
         if known is None:
@@ -45,10 +45,10 @@ class Vocabulary:
             known = [b""] * (1 + max(vocabulary.values()))
             for text, token in vocabulary.items():
                 known[token] = text
-            shown = self._tokenizer.decode([[token] for token in range(len(known))])
+            decoded_texts = self._tokenizer.decode([[token] for token in range(len(known))])
         except (RuntimeError, ValueError):  # a tokeniser that is no list of texts
             return None
-        plain = [text if said else b"" for text, said in zip(known, shown, strict=True)]
+        plain = [text if decoded_text else b"" for text, decoded_text in zip(known, decoded_texts, strict=True)]
         tokens = self.encode(_TRIAL, adds_special=False)
         return plain if b"".join(plain[token] for token in tokens).decode("utf-8", "replace") == _TRIAL else None
 
@@ -59,23 +59,23 @@ class _LibraryDecoder:
     def __init__(self, genai: Any, tokenizer: Any) -> None:  # noqa: ANN401 -- the wheel's own types
         self._text: list[str] = []
         self._goes_on = genai.StreamingStatus.RUNNING
-        self._streamer = genai.TextStreamer(tokenizer, self._take)
+        self._streamer = genai.TextStreamer(tokenizer, self._append_text)
 
     def feed(self, token: int) -> str:
         """Return the text that a token completes."""
         self._streamer.write(token)
-        return self._taken()
+        return self._take_text()
 
     def flush(self) -> str:
         """Return what was kept back."""
         self._streamer.end()
-        return self._taken()
+        return self._take_text()
 
-    def _take(self, text: str) -> object:
+    def _append_text(self, text: str) -> object:
         self._text.append(text)
         return self._goes_on
 
-    def _taken(self) -> str:
+    def _take_text(self) -> str:
         text = "".join(self._text)
         self._text.clear()
         return text

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from engines import worker_base
-from engines.openvino.requests import Running, generation_config
-from engines.openvino.vocabulary import Vocabulary
-from engines.serving.backend import Ability, Decoder, Loaded, Outcome, Tell, Work
+from engines.openvino.requests import RunningRequest, generation_config
+from engines.openvino.vocabulary import OpenVinoVocabulary
+from engines.serving.backend import BackendAbility, Decoder, LoadResult, ProgressCallback, StepOutcome, WorkItem
 from engines.serving.json_text import parse_object
-from engines.serving.refusals import Refused, invalid
-from engines.serving.server import serve
-from engines.serving.templates import found_in
+from engines.serving.refusals import RequestRefused, invalid_request
+from engines.serving.server import serve_backend
+from engines.serving.templates import read_template
 
 BLOCK_TOKENS = {"CPU": 32}
 """Tokens in one block of the KV cache; the GPU's have 16."""
@@ -25,38 +25,40 @@ _UNBOUNDED_CONTEXT = 4096
 """Where neither a person nor the model says how long a conversation may be."""
 
 
-class Pipeline:
-    """`engines.serving.backend.Backend` on a continuous-batching pipeline."""
+class OpenVinoBackend:
+    """`engines.serving.backend.WorkerBackend` on a continuous-batching pipeline."""
 
     def __init__(self) -> None:
         self._genai: Any = None
         self._pipeline: Any = None
-        self._vocabulary: Vocabulary
-        self._running: dict[int, Running] = {}
+        self._vocabulary: OpenVinoVocabulary
+        self._running: dict[int, RunningRequest] = {}
 
-    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model on the device asked for, and no other. Raises RuntimeError when OpenVINO refuses."""
         tell("Starting OpenVINO")
         import openvino  # noqa: PLC0415 -- 60 MB of native code: the lifeline must hold before it loads
         import openvino_genai  # noqa: PLC0415 -- as above
 
         folder, device = Path(str(config["model"])), str(config["device"])
-        context, slots = _context(folder, config), int(str(config["slots"]))
+        context, slots = _context_limit(folder, config), int(str(config["slots"]))
         tell("Reading weights")
         self._genai = openvino_genai
         self._pipeline = openvino_genai.ContinuousBatchingPipeline(
-            str(folder), self._cache(config, context, slots), device, _properties(config)
+            str(folder), self._scheduler_config(config, context, slots), device, _properties(config)
         )
         tell("Reading the vocabulary")
-        self._vocabulary = Vocabulary(openvino_genai, self._pipeline.get_tokenizer())
-        template, specials = found_in(folder)
-        return Loaded(
+        self._vocabulary = OpenVinoVocabulary(openvino_genai, self._pipeline.get_tokenizer())
+        template, specials = read_template(folder)
+        return LoadResult(
             context=context,
             slots=slots,
             device=device,
             device_name=str(openvino.Core().get_property(device, "FULL_DEVICE_NAME")),
             hides_cache=bool(config["prefix_cache"]),
-            abilities=frozenset({Ability.JSON_SCHEMA, Ability.LOGPROBS, Ability.MIN_P, Ability.PENALTIES}),
+            abilities=frozenset(
+                {BackendAbility.JSON_SCHEMA, BackendAbility.LOGPROBS, BackendAbility.MIN_P, BackendAbility.PENALTIES}
+            ),
             chat_template=template or self._pipeline.get_tokenizer().get_original_chat_template() or None,
             specials=specials,
         )
@@ -69,26 +71,26 @@ class Pipeline:
         """Return the text of tokens, special ones left out."""
         return self._vocabulary.decode(tokens)
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
-        return self._vocabulary.decoder()
+        return self._vocabulary.make_decoder()
 
-    def start(self, work: Work) -> None:
+    def start(self, work: WorkItem) -> None:
         """Take on a request. Raises Refused for what the library refuses at once."""
-        running = Running(work, list(work.prompt), work.max_tokens)
+        running = RunningRequest(work, list(work.prompt), work.max_tokens)
         try:
             self._add(running)
         except RuntimeError as error:
-            raise invalid(f"OpenVINO does not accept this request: {_said(error)}.") from error
+            raise invalid_request(f"OpenVINO does not accept this request: {_error_sentence(error)}.") from error
         self._running[work.id] = running
 
-    def step(self) -> Iterable[Outcome]:
+    def step(self) -> Iterable[StepOutcome]:
         """Compute the next token of every request, or a part of a long prompt."""
         try:
             self._pipeline.step()
         except RuntimeError as error:
-            return self._recovered(error)
-        outcomes = [running.read() for running in self._running.values()]
+            return self._recover_from(error)
+        outcomes = [running.read_outcome() for running in self._running.values()]
         return [outcome for outcome in outcomes if outcome is not None]
 
     def cancel(self, work: int) -> None:
@@ -104,7 +106,7 @@ class Pipeline:
         """Return the share of the KV cache's blocks in use."""
         return float(self._pipeline.get_metrics().cache_usage) / 100
 
-    def _cache(self, config: Mapping[str, object], context: int, slots: int) -> Any:  # noqa: ANN401 -- the wheel's own
+    def _scheduler_config(self, config: Mapping[str, object], context: int, slots: int) -> Any:  # noqa: ANN401 -- the wheel's own
         """Give the cache as many blocks as all slots can fill; without a number it would grow for ever."""
         cache = self._genai.SchedulerConfig()
         size = BLOCK_TOKENS.get(str(config["device"]), _GPU_BLOCK_TOKENS)
@@ -115,51 +117,57 @@ class Pipeline:
             cache.max_num_batched_tokens = int(str(config["batch"]))
         return cache
 
-    def _add(self, running: Running) -> None:
+    def _add(self, running: RunningRequest) -> None:
         import numpy as np  # noqa: PLC0415 -- comes with openvino
         from openvino import Tensor  # noqa: PLC0415 -- as in `load`
 
-        made = generation_config(self._genai, self._pipeline.get_config(), running)
+        settings = generation_config(self._genai, self._pipeline.get_config(), running)
         tokens = Tensor(np.array([running.prompt], dtype=np.int64))
-        running.handle = self._pipeline.add_request(running.work.id, tokens, made)
+        running.handle = self._pipeline.add_request(running.work.id, tokens, settings)
 
-    def _recovered(self, error: RuntimeError) -> list[Outcome]:
+    def _recover_from(self, error: RuntimeError) -> list[StepOutcome]:
         """Go on after a step that failed, as it does on a schema OpenVINO cannot follow.
 
         A pipeline that failed in the middle of a step computes nothing until all its requests are let go of. Those that
         can are asked again from where they were. Raises the error if no request can have been the cause.
         """
-        suspects = [each for each in self._running.values() if each.work.schema is not None and not each.written]
+        suspects = [
+            running for running in self._running.values() if running.work.schema is not None and not running.written
+        ]
         if not suspects:
             raise error
-        for each in self._running.values():
-            each.handle.cancel()
+        for running in self._running.values():
+            running.handle.cancel()
         self._pipeline.step()
-        outcomes = [Outcome(each.work.id, (), error=_bad_schema(error)) for each in suspects]
-        for each in self._running.values():
-            if each in suspects:
+        outcomes = [StepOutcome(running.work.id, (), error=_bad_schema(error)) for running in suspects]
+        for running in self._running.values():
+            if running in suspects:
                 continue
-            if each.work.schema is not None:  # its grammar cannot be resumed in the middle
-                outcomes.append(Outcome(each.work.id, (), error=_interrupted()))
+            if running.work.schema is not None:  # its grammar cannot be resumed in the middle
+                outcomes.append(StepOutcome(running.work.id, (), error=_interruption_error()))
                 continue
-            each.resume()
-            self._add(each)
+            running.resume()
+            self._add(running)
         for outcome in outcomes:
             self._running[outcome.work].is_over = True
         return outcomes
 
 
-def _context(folder: Path, config: Mapping[str, object]) -> int:
+def _context_limit(folder: Path, config: Mapping[str, object]) -> int:
     """Return how many tokens a conversation may have: what was asked for, within what the model was made for."""
-    made_for = _trained_context(folder)
-    asked = config["context"]
-    return min(int(str(asked)), made_for or int(str(asked))) if asked else made_for or _UNBOUNDED_CONTEXT
+    made_for = _read_trained_context(folder)
+    requested_context = config["context"]
+    return (
+        min(int(str(requested_context)), made_for or int(str(requested_context)))
+        if requested_context
+        else made_for or _UNBOUNDED_CONTEXT
+    )
 
 
-def _trained_context(folder: Path) -> int | None:
+def _read_trained_context(folder: Path) -> int | None:
     try:
         length = parse_object((folder / "config.json").read_bytes()).get("max_position_embeddings")
-    except (OSError, Refused):
+    except (OSError, RequestRefused):
         return None
     return length if isinstance(length, int) and length > 0 else None
 
@@ -173,23 +181,27 @@ def _properties(config: Mapping[str, object]) -> dict[str, object]:
     return properties
 
 
-def _said(error: RuntimeError) -> str:
+def _error_sentence(error: RuntimeError) -> str:
     """Return the last line of what OpenVINO says; those before name source files of its own."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[-1].rpartition(".cc:")[2].rstrip(".") if lines else "no reason given"
 
 
-def _bad_schema(error: RuntimeError) -> Refused:
-    return invalid(f"OpenVINO cannot follow this schema: {_said(error)}.", "response_format", code="invalid_schema")
+def _bad_schema(error: RuntimeError) -> RequestRefused:
+    return invalid_request(
+        f"OpenVINO cannot follow this schema: {_error_sentence(error)}.", "response_format", code="invalid_schema"
+    )
 
 
-def _interrupted() -> Refused:
-    return Refused(503, "The answer was interrupted by another request's mistake; try again.", kind="unavailable_error")
+def _interruption_error() -> RequestRefused:
+    return RequestRefused(
+        503, "The answer was interrupted by another request's mistake; try again.", kind="unavailable_error"
+    )
 
 
 def main() -> None:
     """Serve as the environment says."""
-    worker_base.run(lambda launch: serve(launch, Pipeline))
+    worker_base.run(lambda launch: serve_backend(launch, OpenVinoBackend))
 
 
 if __name__ == "__main__":

@@ -5,53 +5,58 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engines.serving.asked import Wanted
-from engines.serving.backend import Decoder, Finish, Outcome, Token
-from engines.serving.refusals import Refused
-from engines.serving.text import Stops
+from engines.serving.asked import AnswerRequest
+from engines.serving.backend import BackendFinish, Decoder, StepOutcome, Token
+from engines.serving.refusals import RequestRefused
+from engines.serving.text import StopSequences
 
 _MS = 1000.0
 
 
 @dataclass(slots=True)
-class Clock:
+class AnswerTimes:
     """When an answer was asked for, begun, had its first token and ended: `time.perf_counter()` readings."""
 
-    asked: float = field(default_factory=time.perf_counter)
-    begun: float = 0.0
-    first: float = 0.0
-    last: float = 0.0
+    requested_at: float = field(default_factory=time.perf_counter)
+    begun_at: float = 0.0
+    first_token_at: float = 0.0
+    last_token_at: float = 0.0
 
-    def prefill(self, tokens: int) -> dict[str, float]:
+    def prefill_timings(self, tokens: int) -> dict[str, float]:
         """Return llama-server's figures of how long reading a prompt took."""
-        return {"prompt_n": tokens, **_spent("prompt", tokens, self.first - self.begun)}
+        return {"prompt_n": tokens, **_span_timings("prompt", tokens, self.first_token_at - self.begun_at)}
 
-    def decode(self, tokens: int) -> dict[str, float]:
+    def decode_timings(self, tokens: int) -> dict[str, float]:
         """Return its figures of how long writing took. The first token came of reading the prompt."""
-        return {"predicted_n": tokens, **_spent("predicted", tokens - 1, self.last - self.first)}
+        return {
+            "predicted_n": tokens,
+            **_span_timings("predicted", tokens - 1, self.last_token_at - self.first_token_at),
+        }
 
 
-class Prompt(NamedTuple):
+class PromptSize(NamedTuple):
     """How long a prompt is, and whether parts of it may be in a cache without anybody's knowing."""
 
     tokens: int
     hides_cache: bool = False
 
 
-class Answer:
+class WorkerAnswer:
     """Takes tokens as they come and hands on text. `ready` is called whenever there is something to send."""
 
-    def __init__(self, wanted: Wanted, decoder: Decoder, prompt: Prompt, *, ready: Callable[[], None]) -> None:
-        self.wanted = wanted
+    def __init__(
+        self, request: AnswerRequest, decoder: Decoder, prompt: PromptSize, *, ready: Callable[[], None]
+    ) -> None:
+        self.request = request
         self.prompt_tokens = prompt.tokens
         self.written = 0
         self.cached: int | None = None
-        self.finish: Finish | None = None
-        self.error: Refused | None = None
-        self.clock = Clock()
+        self.finish: BackendFinish | None = None
+        self.error: RequestRefused | None = None
+        self.times = AnswerTimes()
         self._decoder = decoder
-        self._stops = Stops(wanted.stops)
-        self._is_plain = not wanted.stops and wanted.logprobs is None
+        self._stops = StopSequences(request.stops)
+        self._is_plain = not request.stops and request.logprobs is None
         self._ready = ready
         self._hides_cache = prompt.hides_cache
         self._text: list[str] = []
@@ -62,7 +67,7 @@ class Answer:
         """Whether nothing more comes."""
         return self.finish is not None or self.error is not None
 
-    def take(self, outcome: Outcome) -> bool:
+    def take_outcome(self, outcome: StepOutcome) -> bool:
         """Take what a step brought; return False once no more is wanted."""
         if outcome.error is not None:
             self.error = outcome.error
@@ -75,41 +80,41 @@ class Answer:
             self._keep(self._stops.feed(self._decoder.flush()))
             self._keep(self._stops.flush())
         if outcome.finish is not None or self._stops.is_met:
-            self._end(Finish.STOP if self._stops.is_met else outcome.finish)
+            self._end(BackendFinish.STOP if self._stops.is_met else outcome.finish)
         return not self.is_over
 
-    def fail(self, error: Refused) -> None:
+    def fail_with(self, error: RequestRefused) -> None:
         """End it with an error."""
         self.error = error
         self._ready()
 
-    def flush(self) -> None:
+    def announce_text(self) -> None:
         """Have what was collected sent."""
         if self._text or self.is_over:
             self._ready()
 
-    def text(self) -> str:
+    def take_text(self) -> str:
         """Return the text that came since this was last asked."""
         text = "".join(self._text)
         self._text.clear()
         return text
 
-    def tokens(self) -> Sequence[tuple[str, Token]]:
+    def take_tokens(self) -> Sequence[tuple[str, Token]]:
         """Return the tokens with their text that came since this was last asked; only where figures are wanted."""
         tokens, self._tokens = self._tokens, []
         return tokens
 
-    def timings(self) -> dict[str, float]:
+    def collect_timings(self) -> dict[str, float]:
         """Return how long what took."""
-        decode = self.clock.decode(self.written)
+        decode = self.times.decode_timings(self.written)
         if self.cached is not None:
-            return {"cache_n": self.cached, **self.clock.prefill(self.prompt_tokens - self.cached), **decode}
-        return decode if self._hides_cache else {**self.clock.prefill(self.prompt_tokens), **decode}
+            return {"cache_n": self.cached, **self.times.prefill_timings(self.prompt_tokens - self.cached), **decode}
+        return decode if self._hides_cache else {**self.times.prefill_timings(self.prompt_tokens), **decode}
 
     def _write(self, tokens: Sequence[Token]) -> None:
-        self.clock.last = time.perf_counter()
+        self.times.last_token_at = time.perf_counter()
         if not self.written:
-            self.clock.first = self.clock.last
+            self.times.first_token_at = self.times.last_token_at
         if self._is_plain:  # every token of every answer comes by here: a fast model writes thousands a second
             self.written += len(tokens)
             self._text += filter(None, [self._decoder.feed(token.id) for token in tokens])
@@ -117,7 +122,7 @@ class Answer:
         for token in tokens:
             self.written += 1
             piece = self._decoder.feed(token.id)
-            if self.wanted.logprobs is not None:
+            if self.request.logprobs is not None:
                 self._tokens.append((piece, token))
             if piece:
                 self._keep(self._stops.feed(piece))
@@ -128,12 +133,12 @@ class Answer:
         if text:
             self._text.append(text)
 
-    def _end(self, finish: Finish | None) -> None:
+    def _end(self, finish: BackendFinish | None) -> None:
         self.finish = finish
-        if not self.clock.first:
-            self.clock.first = self.clock.last = time.perf_counter()
+        if not self.times.first_token_at:
+            self.times.first_token_at = self.times.last_token_at = time.perf_counter()
 
 
-def _spent(what: str, tokens: int, seconds: float) -> dict[str, float]:
+def _span_timings(what: str, tokens: int, seconds: float) -> dict[str, float]:
     rate = tokens / seconds if seconds > 0 else 0.0
     return {f"{what}_ms": round(seconds * _MS, 3), f"{what}_per_second": round(rate, 3)}

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from engines.serving.backend import Ability, Sampling
-from engines.serving.fields import Fields
-from engines.serving.refusals import invalid, unsupported
+from engines.serving.backend import BackendAbility, BackendSampling
+from engines.serving.fields import RequestFields
+from engines.serving.refusals import feature_refusal, invalid_request
 
 MOST_STOPS = 16
 _MOST_LOGPROBS = 20
@@ -22,10 +22,10 @@ _NOT_OFFERED = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class AnswerRequest:
     """What chat and bare completions have in common. `max_tokens` None: as many as fit."""
 
-    sampling: Sampling
+    sampling: BackendSampling
     stops: Sequence[str]
     max_tokens: int | None
     ignores_end: bool
@@ -36,7 +36,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Conversation:
+class TemplateInput:
     """What a chat template is rendered with."""
 
     messages: Sequence[Mapping[str, object]]
@@ -45,128 +45,132 @@ class Conversation:
     """Further names for the template, as clients may give them."""
 
 
-def wanted_of(
+def parse_answer_request(
     body: Mapping[str, object],
-    abilities: frozenset[Ability],
+    abilities: frozenset[BackendAbility],
     *,
     is_chat: bool,
     usual: Mapping[str, float | int] = MappingProxyType({}),
-) -> Wanted:
+) -> AnswerRequest:
     """Return what a request wants of the answer; `usual` sampling counts where it does not say. Raises Refused."""
-    fields = Fields(body)
+    fields = RequestFields(body)
     _refuse_what_nobody_offers(fields)
     limits = [fields.integer(name, least=-1) for name in ("max_tokens", "max_completion_tokens", "n_predict")]
     most = next((limit for limit in limits if limit is not None), None)
     if most == 0:
-        raise invalid("`max_tokens` must be at least 1.", "max_tokens")
+        raise invalid_request("`max_tokens` must be at least 1.", "max_tokens")
     stops = fields.strings("stop")
     if len(stops) > MOST_STOPS:
-        raise invalid(f"`stop` may hold at most {MOST_STOPS} strings.", "stop")
-    return Wanted(
-        sampling=_sampling(_with_usual(fields, usual, abilities), abilities),
+        raise invalid_request(f"`stop` may hold at most {MOST_STOPS} strings.", "stop")
+    return AnswerRequest(
+        sampling=_sampling(_with_usual_sampling(fields, usual, abilities), abilities),
         stops=stops,
         max_tokens=None if most == -1 else most,
         ignores_end=fields.flag("ignore_eos"),
         streams=fields.flag("stream"),
-        tells_usage=Fields(fields.mapping("stream_options")).flag("include_usage"),
+        tells_usage=RequestFields(fields.json_object("stream_options")).flag("include_usage"),
         schema=_schema(fields, abilities),
         logprobs=_logprobs(fields, abilities, is_chat=is_chat),
     )
 
 
-def conversation_of(body: Mapping[str, object]) -> Conversation:
+def parse_template_input(body: Mapping[str, object]) -> TemplateInput:
     """Return the conversation of a chat request. Raises Refused."""
-    fields = Fields(body)
+    fields = RequestFields(body)
     messages = fields.objects("messages")
     if not messages:
-        raise invalid("`messages` must hold at least one message.", "messages")
+        raise invalid_request("`messages` must hold at least one message.", "messages")
     tools = [] if body.get("tool_choice") == "none" else fields.objects("tools")
-    return Conversation(
+    return TemplateInput(
         messages=[_message(message) for message in messages],
         tools=tools,
-        arguments=fields.mapping("chat_template_kwargs"),
+        arguments=fields.json_object("chat_template_kwargs"),
     )
 
 
-def prompt_of(body: Mapping[str, object]) -> str | list[int]:
+def parse_prompt(body: Mapping[str, object]) -> str | list[int]:
     """Return the one prompt of a bare completion, as text or as tokens. Raises Refused."""
-    fields = Fields(body)
+    fields = RequestFields(body)
     prompt = body.get("prompt")
     if isinstance(prompt, list) and len(prompt) == 1 and isinstance(prompt[0], str | list):
         prompt = prompt[0]
     if isinstance(prompt, str):
         return prompt
-    tokens = fields.tokens("prompt") or Fields({"prompt": prompt}).tokens("prompt")
+    tokens = fields.tokens("prompt") or RequestFields({"prompt": prompt}).tokens("prompt")
     if tokens is None:
-        raise invalid("`prompt` must be one string, or one list of tokens.", "prompt")
+        raise invalid_request("`prompt` must be one string, or one list of tokens.", "prompt")
     return tokens
 
 
-def _refuse_what_nobody_offers(fields: Fields) -> None:
+def _refuse_what_nobody_offers(fields: RequestFields) -> None:
     for name, what in _NOT_OFFERED.items():
         if fields.has(name):
-            raise unsupported(what, name)
+            raise feature_refusal(what, name)
     for name in ("n", "best_of"):
         count = fields.integer(name, least=1)
         if count is not None and count > 1:
-            raise unsupported("several answers to one request", name)
+            raise feature_refusal("several answers to one request", name)
 
 
-def _with_usual(fields: Fields, usual: Mapping[str, float | int], abilities: frozenset[Ability]) -> Fields:
+def _with_usual_sampling(
+    fields: RequestFields, usual: Mapping[str, float | int], abilities: frozenset[BackendAbility]
+) -> RequestFields:
     """Return the fields with what is usual; what the library cannot do is refused to clients, and not done unasked."""
     if not usual:
         return fields
-    able = {name: value for name, value in usual.items() if name != "min_p" or Ability.MIN_P in abilities}
-    return Fields({**able, **{name: value for name, value in fields.of.items() if value is not None}})
+    able = {name: value for name, value in usual.items() if name != "min_p" or BackendAbility.MIN_P in abilities}
+    return RequestFields({**able, **{name: value for name, value in fields.of.items() if value is not None}})
 
 
-def _sampling(fields: Fields, abilities: frozenset[Ability]) -> Sampling:
-    named = fields.number("repetition_penalty", least=0.01, most=10)
-    sampling = Sampling(
+def _sampling(fields: RequestFields, abilities: frozenset[BackendAbility]) -> BackendSampling:
+    repetition_penalty = fields.number("repetition_penalty", least=0.01, most=10)
+    sampling = BackendSampling(
         temperature=fields.number("temperature", least=0, most=100),
         top_p=fields.number("top_p", least=0, most=1),
         top_k=fields.integer("top_k", least=-1, most=2**31 - 1),
         min_p=fields.number("min_p", least=0, most=1),
-        repetition_penalty=fields.number("repeat_penalty", least=0.01, most=10) if named is None else named,
+        repetition_penalty=fields.number("repeat_penalty", least=0.01, most=10)
+        if repetition_penalty is None
+        else repetition_penalty,
         presence_penalty=fields.number("presence_penalty", least=-2, most=2),
         frequency_penalty=fields.number("frequency_penalty", least=-2, most=2),
         seed=_seed(fields),
     )
-    if sampling.min_p and Ability.MIN_P not in abilities:
-        raise unsupported("a least probability", "min_p")
-    if (sampling.presence_penalty or sampling.frequency_penalty) and Ability.PENALTIES not in abilities:
-        raise unsupported("penalties of presence and frequency", "presence_penalty")
+    if sampling.min_p and BackendAbility.MIN_P not in abilities:
+        raise feature_refusal("a least probability", "min_p")
+    if (sampling.presence_penalty or sampling.frequency_penalty) and BackendAbility.PENALTIES not in abilities:
+        raise feature_refusal("penalties of presence and frequency", "presence_penalty")
     return sampling
 
 
-def _seed(fields: Fields) -> int | None:
+def _seed(fields: RequestFields) -> int | None:
     """Return the seed, which llama-server's clients also give as -1 for a random one."""
     seed = fields.integer("seed", least=-1)
     return None if seed == -1 else seed
 
 
-def _schema(fields: Fields, abilities: frozenset[Ability]) -> str | None:
-    wanted = fields.mapping("response_format")
-    kind = wanted.get("type", "text")
+def _schema(fields: RequestFields, abilities: frozenset[BackendAbility]) -> str | None:
+    response_format = fields.json_object("response_format")
+    kind = response_format.get("type", "text")
     if kind == "text":
         schema: object = fields.of.get("json_schema")
     elif kind == "json_object":
-        schema = wanted.get("schema") or {"type": "object"}
+        schema = response_format.get("schema") or {"type": "object"}
     elif kind == "json_schema":
-        inner = Fields(wanted).mapping("json_schema")
+        inner = RequestFields(response_format).json_object("json_schema")
         schema = inner.get("schema", inner)
     else:
-        raise unsupported(f"the response format {kind!r}", "response_format")
+        raise feature_refusal(f"the response format {kind!r}", "response_format")
     if schema is None:
         return None
-    if Ability.JSON_SCHEMA not in abilities:
-        raise unsupported("answers in a given format", "response_format")
+    if BackendAbility.JSON_SCHEMA not in abilities:
+        raise feature_refusal("answers in a given format", "response_format")
     if not isinstance(schema, dict | bool):
-        raise invalid("The schema must be an object.", "response_format")
+        raise invalid_request("The schema must be an object.", "response_format")
     return json.dumps(schema)
 
 
-def _logprobs(fields: Fields, abilities: frozenset[Ability], *, is_chat: bool) -> int | None:
+def _logprobs(fields: RequestFields, abilities: frozenset[BackendAbility], *, is_chat: bool) -> int | None:
     if is_chat:
         top = fields.integer("top_logprobs", least=0, most=_MOST_LOGPROBS)
         count = (top or 0) if fields.flag("logprobs") else None
@@ -174,17 +178,17 @@ def _logprobs(fields: Fields, abilities: frozenset[Ability], *, is_chat: bool) -
         count = fields.integer("top_logprobs", least=0, most=_MOST_LOGPROBS) or 0 if fields.flag("logprobs") else None
     else:
         count = fields.integer("logprobs", least=0, most=_MOST_LOGPROBS)
-    if count is not None and Ability.LOGPROBS not in abilities:
-        raise unsupported("log probabilities", "logprobs")
-    if count and Ability.TOP_LOGPROBS not in abilities:
-        raise unsupported("log probabilities of other tokens than the chosen", "top_logprobs")
+    if count is not None and BackendAbility.LOGPROBS not in abilities:
+        raise feature_refusal("log probabilities", "logprobs")
+    if count and BackendAbility.TOP_LOGPROBS not in abilities:
+        raise feature_refusal("log probabilities of other tokens than the chosen", "top_logprobs")
     return count
 
 
 def _message(message: Mapping[str, object]) -> dict[str, object]:
     """Return a message as templates take it: its text in one piece, and the arguments of calls as objects."""
     if not isinstance(message.get("role"), str):
-        raise invalid("Each message must have a `role`.", "messages")
+        raise invalid_request("Each message must have a `role`.", "messages")
     ours = {**message, "content": _content(message.get("content"))}
     calls = message.get("tool_calls")
     if isinstance(calls, list):
@@ -196,17 +200,17 @@ def _content(content: object) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list) or not all(isinstance(part, dict) for part in content):
-        raise invalid("A message's `content` must be a string or a list of parts.", "messages")
+        raise invalid_request("A message's `content` must be a string or a list of parts.", "messages")
     texts = [part.get("text") if part.get("type", "text") in {"text", "input_text"} else None for part in content]
     if not all(isinstance(text, str) for text in texts):
-        raise invalid("This engine reads text only.", "messages", code="unsupported_content")
+        raise invalid_request("This engine reads text only.", "messages", code="unsupported_content")
     return "".join(str(text) for text in texts)
 
 
 def _call(call: object) -> object:
     """Return a call with its arguments as an object, which most templates expect; text that is none stays text."""
     if not isinstance(call, dict) or not isinstance(call.get("function"), dict):
-        raise invalid("Each of `tool_calls` must have a `function`.", "messages")
+        raise invalid_request("Each of `tool_calls` must have a `function`.", "messages")
     function = call["function"]
     try:
         arguments = json.loads(function["arguments"])

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple, Protocol
 
-from engines.serving.refusals import Refused
+from engines.serving.refusals import RequestRefused
 
 SHARE_S = 0.016
 """What steps bring within this time is sent together: about as long as a screen shows one picture."""
 
 
-class Ability(StrEnum):
+class BackendAbility(StrEnum):
     """What not every library can do; the rest is expected of all."""
 
     JSON_SCHEMA = "json_schema"
@@ -29,7 +29,7 @@ class Ability(StrEnum):
     """OpenAI's two, of presence and of frequency."""
 
 
-class Finish(StrEnum):
+class BackendFinish(StrEnum):
     """Why an answer ended, in OpenAI's words."""
 
     STOP = "stop"
@@ -37,7 +37,7 @@ class Finish(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sampling:
+class BackendSampling:
     """How tokens are chosen. None leaves it to the model's own defaults."""
 
     temperature: float | None = None
@@ -51,13 +51,13 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
+class WorkItem:
     """One answer to write. `logprobs` is how many alternatives are told beside each token, None for no figures."""
 
     id: int
     prompt: Sequence[int]
     max_tokens: int
-    sampling: Sampling
+    sampling: BackendSampling
     ignores_end: bool = False
     schema: str | None = None
     """A JSON schema the answer must keep to."""
@@ -65,7 +65,7 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class LoadResult:
     """What came of loading. `device` is what really computes, in the backend's word; `context` is tokens a request.
 
     `chat_template` is the model's own; `specials` are the tokens it may name, such as `bos_token`.
@@ -74,7 +74,7 @@ class Loaded:
     context: int
     device: str
     device_name: str
-    abilities: frozenset[Ability]
+    abilities: frozenset[BackendAbility]
     slots: int
     hides_cache: bool = False
     """It may have parts of a prompt in a cache without saying which: then nobody knows how fast it read the rest."""
@@ -90,15 +90,15 @@ class Token(NamedTuple):
     top: Sequence[tuple[int, float]] = ()
 
 
-class Outcome(NamedTuple):
+class StepOutcome(NamedTuple):
     """What one step did for one request; the end-of-sequence token is not among the tokens."""
 
     work: int
     tokens: Sequence[Token]
-    finish: Finish | None = None
+    finish: BackendFinish | None = None
     cached: int | None = None
     """How many tokens of the prompt need not be computed, told once, where it is known."""
-    error: Refused | None = None
+    error: RequestRefused | None = None
     """Why nothing more comes."""
 
 
@@ -112,17 +112,17 @@ class Decoder(Protocol):
         """Return what was kept back."""
 
 
-class Tell(Protocol):
+class ProgressCallback(Protocol):
     """Takes the stages of a load."""
 
     def __call__(self, stage: str, fraction: float | None = None) -> None:
         """Tell what goes on now."""
 
 
-class Backend(Protocol):
+class WorkerBackend(Protocol):
     """A library that writes text. `step` raises RuntimeError when it fails for good."""
 
-    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         """Load the model; called once, on a thread of its own. Raises RuntimeError when the library refuses."""
 
     def encode(self, text: str, *, adds_special: bool) -> list[int]:
@@ -131,13 +131,13 @@ class Backend(Protocol):
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         """Return what turns the tokens of one answer into text."""
 
-    def start(self, work: Work) -> None:
-        """Take on a request. Raises `refusals.Refused` for what it cannot do."""
+    def start(self, work: WorkItem) -> None:
+        """Take on a request. Raises `refusals.RequestRefused` for what it cannot do."""
 
-    def step(self) -> Iterable[Outcome]:
+    def step(self) -> Iterable[StepOutcome]:
         """Compute a token for every request that runs, or several within `SHARE_S`, and return what came of it."""
 
     def cancel(self, work: int) -> None:

@@ -2,26 +2,26 @@
 
 from collections.abc import Mapping
 
-from engines.serving.asked import Conversation, conversation_of
-from engines.serving.fields import Fields
-from engines.serving.refusals import invalid, unsupported
+from engines.serving.asked import TemplateInput, parse_template_input
+from engines.serving.fields import RequestFields
+from engines.serving.refusals import feature_refusal, invalid_request
 
 
-def counted_conversation(body: Mapping[str, object]) -> Conversation:
+def parse_count_request(body: Mapping[str, object]) -> TemplateInput:
     """Return the conversation that an Anthropic request means. Raises Refused."""
-    fields = Fields(body)
+    fields = RequestFields(body)
     system = _text(body.get("system"))
     first: list[dict[str, object]] = [{"role": "system", "content": system}] if system else []
     turns = [{"role": turn.get("role"), "content": _text(turn.get("content"))} for turn in fields.objects("messages")]
     tools = [_tool(tool) for tool in fields.objects("tools")]
-    return conversation_of({"messages": [*first, *turns], "tools": tools})
+    return parse_template_input({"messages": [*first, *turns], "tools": tools})
 
 
 def _text(content: object) -> str:
     if content is None or isinstance(content, str):
         return content or ""
     if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
-        raise invalid("`content` must be a string or a list of blocks.", "messages")
+        raise invalid_request("`content` must be a string or a list of blocks.", "messages")
     return "".join(_block(block) for block in content)
 
 
@@ -35,7 +35,7 @@ def _block(block: Mapping[str, object]) -> str:
         return f"{block.get('name')} {block.get('input')}"
     if kind == "tool_result":
         return _text(block.get("content"))
-    raise unsupported(f"blocks of the type {kind}", "messages")
+    raise feature_refusal(f"blocks of the type {kind}", "messages")
 
 
 def _tool(tool: Mapping[str, object]) -> dict[str, object]:

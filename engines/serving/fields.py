@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
-from engines.serving.refusals import invalid
+from engines.serving.refusals import invalid_request
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class RequestFields:
     """A JSON object whose fields are asked for by type. Every method raises Refused."""
 
     of: Mapping[str, object]
@@ -21,7 +21,7 @@ class Fields:
         """Return a whole number within a range."""
         value = self.number(name, least=least, most=most)
         if value is not None and value != int(value):
-            raise invalid(f"`{name}` must be a whole number.", name)
+            raise invalid_request(f"`{name}` must be a whole number.", name)
         return None if value is None else int(value)
 
     def number(self, name: str, *, least: float, most: float) -> float | None:
@@ -30,9 +30,9 @@ class Fields:
         if value is None:
             return None
         if isinstance(value, bool) or not isinstance(value, int | float) or not isfinite(value):
-            raise invalid(f"`{name}` must be a number.", name)
+            raise invalid_request(f"`{name}` must be a number.", name)
         if not least <= value <= most:
-            raise invalid(f"`{name}` must be from {least:g} to {most:g}.", name)
+            raise invalid_request(f"`{name}` must be from {least:g} to {most:g}.", name)
         return value
 
     def flag(self, name: str) -> bool:
@@ -40,32 +40,32 @@ class Fields:
         value = self.of.get(name)
         if value is None or isinstance(value, bool):
             return bool(value)
-        raise invalid(f"`{name}` must be true or false.", name)
+        raise invalid_request(f"`{name}` must be true or false.", name)
 
     def text(self, name: str) -> str | None:
         """Return a string."""
         value = self.of.get(name)
         if value is None or isinstance(value, str):
             return value
-        raise invalid(f"`{name}` must be a string.", name)
+        raise invalid_request(f"`{name}` must be a string.", name)
 
-    def mapping(self, name: str) -> Mapping[str, object]:
+    def json_object(self, name: str) -> Mapping[str, object]:
         """Return an object; an empty one if it is not there."""
         value = self.of.get(name)
         if value is None:
             return {}
         if isinstance(value, dict):
             return value
-        raise invalid(f"`{name}` must be an object.", name)
+        raise invalid_request(f"`{name}` must be an object.", name)
 
     def objects(self, name: str) -> list[dict[str, object]]:
         """Return a list of objects; an empty one if it is not there."""
         value = self.of.get(name)
         if value is None:
             return []
-        if isinstance(value, list) and all(isinstance(one, dict) for one in value):
+        if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
             return value
-        raise invalid(f"`{name}` must be a list of objects.", name)
+        raise invalid_request(f"`{name}` must be a list of objects.", name)
 
     def strings(self, name: str) -> Sequence[str]:
         """Return a list of strings; one alone counts as a list."""
@@ -73,14 +73,14 @@ class Fields:
         if value is None:
             return ()
         values = [value] if isinstance(value, str) else value
-        if isinstance(values, list) and all(isinstance(one, str) for one in values):
-            return [one for one in values if one]
-        raise invalid(f"`{name}` must be a string or a list of strings.", name)
+        if isinstance(values, list) and all(isinstance(text, str) for text in values):
+            return [text for text in values if text]
+        raise invalid_request(f"`{name}` must be a string or a list of strings.", name)
 
     def tokens(self, name: str) -> list[int] | None:
         """Return a list of token numbers; None if the field is something else."""
         value = self.of.get(name)
         if not isinstance(value, list) or not value:
             return None
-        is_tokens = all(isinstance(one, int) and not isinstance(one, bool) and one >= 0 for one in value)
+        is_tokens = all(isinstance(token, int) and not isinstance(token, bool) and token >= 0 for token in value)
         return list(value) if is_tokens else None

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 
-from engines.serving.json_text import compact
-from engines.serving.refusals import Refused
+from engines.serving.json_text import encode_compact
+from engines.serving.refusals import RequestRefused
 
 MOST_HEAD_BYTES = 64 * 1024
 MOST_BODY_BYTES = 64 * 1024 * 1024
@@ -20,7 +20,7 @@ _JSON = "application/json"
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class HttpRequest:
     """A request with its whole body. Header names are lower case."""
 
     method: str
@@ -30,14 +30,16 @@ class Request:
     keeps_open: bool
 
 
-class Connection(asyncio.Protocol):
-    """One client's connection. `handle` answers each request by `send`, or by `begin`, `write` and `end`."""
+class WorkerConnection(asyncio.Protocol):
+    """One client's connection. `handle` answers each request by `send_answer`, or by `begin_chunks`, `write_chunk` and `end`."""
 
     def __init__(
-        self, handle: "Callable[[Request, Connection], Awaitable[None]]", open_ones: "set[Connection]"
+        self,
+        handle: "Callable[[HttpRequest, WorkerConnection], Awaitable[None]]",
+        open_connections: "set[WorkerConnection]",
     ) -> None:
         self._handle = handle
-        self._open_ones = open_ones
+        self._open_connections = open_connections
         self._transport: asyncio.Transport | None = None
         self._unread = bytearray()
         self._task: asyncio.Task[None] | None = None
@@ -57,11 +59,11 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = transport  # type: ignore[assignment] # a TCP server's, of whatever event loop
-        self._open_ones.add(self)
+        self._open_connections.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 -- as asyncio calls it
         """Let go of the request of a client that has gone."""
-        self._open_ones.discard(self)
+        self._open_connections.discard(self)
         self._give_up()
 
     def eof_received(self) -> bool:
@@ -73,16 +75,16 @@ class Connection(asyncio.Protocol):
         """Collect what comes, and answer when a request is whole."""
         self._unread += data
         if self._task is None:
-            self._next()
+            self._answer_next()
         elif len(self._unread) > MOST_HEAD_BYTES and self._transport is not None:
             self._transport.pause_reading()  # a client that sends ahead this much waits
 
-    def send(self, status: int, body: bytes, content_type: str = _JSON) -> None:
+    def send_answer(self, status: int, body: bytes, content_type: str = _JSON) -> None:
         """Send a whole answer."""
         self._write(_head(status, f"Content-Type: {content_type}", f"Content-Length: {len(body)}", self._connection()))
         self._write(body)
 
-    def begin(self, content_type: str) -> None:
+    def begin_chunks(self, content_type: str) -> None:
         """Send the head of an answer that comes in chunks."""
         self._has_begun = True
         self._write(
@@ -95,18 +97,18 @@ class Connection(asyncio.Protocol):
             )
         )
 
-    def write(self, data: bytes) -> None:
+    def write_chunk(self, data: bytes) -> None:
         """Send a chunk; nothing is sent for nothing, which would end the answer."""
         if data:
             self._write(b"%x\r\n%s\r\n" % (len(data), data))
 
-    def end(self) -> None:
+    def end_chunks(self) -> None:
         """End an answer that came in chunks."""
         self._write(b"0\r\n\r\n")
 
-    def refuse(self, refused: Refused) -> None:
+    def send_refusal(self, refused: RequestRefused) -> None:
         """Send an error instead of an answer."""
-        self.send(refused.status, compact(refused.document()))
+        self.send_answer(refused.status, encode_compact(refused.document()))
 
     def close(self) -> None:
         """Hang up once what was written is sent."""
@@ -124,12 +126,12 @@ class Connection(asyncio.Protocol):
         if self._task is not None:
             self._task.cancel()
 
-    def _next(self) -> None:
+    def _answer_next(self) -> None:
         try:
-            request = _taken(self._unread)
-        except Refused as refused:
+            request = _take_request(self._unread)
+        except RequestRefused as refused:
             self._keeps_open = False
-            self.refuse(refused)
+            self.send_refusal(refused)
             self.close()
             return
         if request is None:
@@ -137,7 +139,7 @@ class Connection(asyncio.Protocol):
         self._keeps_open, self._has_begun = request.keeps_open, False
         self._task = asyncio.get_running_loop().create_task(self._answer(request))
 
-    async def _answer(self, request: Request) -> None:
+    async def _answer(self, request: HttpRequest) -> None:
         try:
             await self._handle(request, self)
         finally:
@@ -146,59 +148,59 @@ class Connection(asyncio.Protocol):
                 self.close()
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-            self._next()
+            self._answer_next()
 
 
-def _taken(unread: bytearray) -> Request | None:
+def _take_request(unread: bytearray) -> HttpRequest | None:
     """Take a whole request from what has come; None while there is none. Raises Refused."""
     end = unread.find(b"\r\n\r\n", 0, MOST_HEAD_BYTES)
     if end < 0:
         if len(unread) >= MOST_HEAD_BYTES:
-            raise _malformed("The head is too long.", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
+            raise _bad_request("The head is too long.", HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE)
         return None
     line, *rest = bytes(unread[:end]).split(b"\r\n")
-    found = _REQUEST_LINE.match(line)
-    if found is None:
-        raise _malformed("This is not an HTTP/1.1 request.")
+    match = _REQUEST_LINE.match(line)
+    if match is None:
+        raise _bad_request("This is not an HTTP/1.1 request.")
     headers = _headers(rest)
     size = _body_size(headers)
     if len(unread) < end + 4 + size:
         return None
     body = bytes(unread[end + 4 : end + 4 + size])
     del unread[: end + 4 + size]
-    wish = headers.get("connection", "").lower()
-    keeps_open = wish == "keep-alive" or (found[3] == b"1" and wish != "close")
-    path = found[2].decode().partition("?")[0]
-    return Request(found[1].decode(), path, headers, body, keeps_open)
+    connection_header = headers.get("connection", "").lower()
+    keeps_open = connection_header == "keep-alive" or (match[3] == b"1" and connection_header != "close")
+    path = match[2].decode().partition("?")[0]
+    return HttpRequest(match[1].decode(), path, headers, body, keeps_open)
 
 
 def _headers(lines: list[bytes]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for line in lines:
-        found = _HEADER.match(line)
-        if found is None:
-            raise _malformed("A header is malformed.")
-        name = found[1].decode().lower()
+        match = _HEADER.match(line)
+        if match is None:
+            raise _bad_request("A header is malformed.")
+        name = match[1].decode().lower()
         if name == "content-length" and name in headers:
-            raise _malformed("The length is given twice.")
-        headers[name] = found[2].decode("latin-1")
+            raise _bad_request("The length is given twice.")
+        headers[name] = match[2].decode("latin-1")
     return headers
 
 
 def _body_size(headers: Mapping[str, str]) -> int:
     if "transfer-encoding" in headers:
-        raise _malformed("The body must have a length.", HTTPStatus.LENGTH_REQUIRED)
-    said = headers.get("content-length", "0")
-    if not (said.isascii() and said.isdigit()):
-        raise _malformed("The length is not a number.")
-    size = int(said[:20])
+        raise _bad_request("The body must have a length.", HTTPStatus.LENGTH_REQUIRED)
+    length_text = headers.get("content-length", "0")
+    if not (length_text.isascii() and length_text.isdigit()):
+        raise _bad_request("The length is not a number.")
+    size = int(length_text[:20])
     if size > MOST_BODY_BYTES:
-        raise _malformed(f"The body is larger than {MOST_BODY_BYTES >> 20} MiB.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
+        raise _bad_request(f"The body is larger than {MOST_BODY_BYTES >> 20} MiB.", HTTPStatus.REQUEST_ENTITY_TOO_LARGE)
     return size
 
 
-def _malformed(message: str, status: int = HTTPStatus.BAD_REQUEST) -> Refused:
-    return Refused(status, message, code="malformed_request")
+def _bad_request(message: str, status: int = HTTPStatus.BAD_REQUEST) -> RequestRefused:
+    return RequestRefused(status, message, code="malformed_request")
 
 
 def _head(status: int, *lines: str) -> bytes:

@@ -4,14 +4,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from itertools import accumulate
 
-from engines.serving.answer import Answer
+from engines.serving.answer import WorkerAnswer
 
 _TTFT_S = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
 _TPOT_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0)
 _PREFIX = "roundhouse_worker_"
 
 
-class Histogram:
+class DurationHistogram:
     """Counts of durations by their upper bounds."""
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -32,7 +32,7 @@ class Histogram:
         return [f"# TYPE {name} histogram", *buckets, f"{name}_sum {self._sum:.6f}", f"{name}_count {counts[-1]}"]
 
 
-class Metrics:
+class WorkerMetrics:
     """Counted by the scheduler. `queue` says how many run and wait, `cache` what share of the KV cache is in use."""
 
     def __init__(self) -> None:
@@ -40,20 +40,20 @@ class Metrics:
         self.queue: Callable[[], tuple[int, int]] = lambda: (0, 0)
         self.cache: Callable[[], float | None] = lambda: None
         self._requests = self._prompt_tokens = self._cached_tokens = self._written_tokens = 0
-        self._ttft, self._tpot = Histogram(_TTFT_S), Histogram(_TPOT_S)
+        self._ttft, self._tpot = DurationHistogram(_TTFT_S), DurationHistogram(_TPOT_S)
 
-    def ended(self, answer: Answer) -> None:
+    def count_answer(self, answer: WorkerAnswer) -> None:
         """Count an answer that is complete."""
-        clock = answer.clock
+        clock = answer.times
         self._requests += 1
         self._prompt_tokens += answer.prompt_tokens
         self._cached_tokens += answer.cached or 0
         self._written_tokens += answer.written
-        self._ttft.add(clock.first - clock.asked)
+        self._ttft.add(clock.first_token_at - clock.requested_at)
         if answer.written > 1:
-            self._tpot.add((clock.last - clock.first) / (answer.written - 1))
+            self._tpot.add((clock.last_token_at - clock.first_token_at) / (answer.written - 1))
 
-    def text(self) -> str:
+    def render_text(self) -> str:
         """Return the page that Prometheus reads."""
         running, waiting = self.queue()
         gauges: dict[str, float] = {"requests_running": running, "requests_waiting": waiting}
@@ -67,12 +67,12 @@ class Metrics:
             "prompt_tokens_cached_total": self._cached_tokens,
             "generated_tokens_total": self._written_tokens,
         }
-        lines = [line for name, value in gauges.items() for line in _plain(name, "gauge", value)]
-        lines += [line for name, value in counters.items() for line in _plain(name, "counter", value)]
+        lines = [line for name, value in gauges.items() for line in _sample_lines(name, "gauge", value)]
+        lines += [line for name, value in counters.items() for line in _sample_lines(name, "counter", value)]
         lines += self._ttft.lines(f"{_PREFIX}time_to_first_token_seconds")
         lines += self._tpot.lines(f"{_PREFIX}time_per_output_token_seconds")
         return "\n".join(lines) + "\n"
 
 
-def _plain(name: str, kind: str, value: float) -> list[str]:
+def _sample_lines(name: str, kind: str, value: float) -> list[str]:
     return [f"# TYPE {_PREFIX}{name} {kind}", f"{_PREFIX}{name} {value:g}"]

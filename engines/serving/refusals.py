@@ -6,7 +6,7 @@ from http import HTTPStatus
 
 
 @dataclass(slots=True)
-class Refused(Exception):
+class RequestRefused(Exception):
     """A request that is not answered: whose mistake it is, and a sentence. `extra` goes into the document as it is."""
 
     status: int
@@ -23,19 +23,19 @@ class Refused(Exception):
         return {"error": error}
 
 
-def invalid(message: str, param: str | None = None, *, code: str = "invalid_value") -> Refused:
+def invalid_request(message: str, param: str | None = None, *, code: str = "invalid_value") -> RequestRefused:
     """Return the refusal of a request that makes no sense."""
-    return Refused(HTTPStatus.BAD_REQUEST, message, code=code, param=param)
+    return RequestRefused(HTTPStatus.BAD_REQUEST, message, code=code, param=param)
 
 
-def unsupported(what: str, param: str) -> Refused:
+def feature_refusal(what: str, param: str) -> RequestRefused:
     """Return the refusal of something this engine lacks; it is never left out in silence."""
-    return invalid(f"This engine does not support {what}.", param, code="engine_cannot")
+    return invalid_request(f"This engine does not support {what}.", param, code="engine_cannot")
 
 
-def too_long(tokens: int, context: int) -> Refused:
+def context_refusal(tokens: int, context: int) -> RequestRefused:
     """Return the refusal of a prompt that leaves no room for an answer, with both counts."""
-    return Refused(
+    return RequestRefused(
         HTTPStatus.BAD_REQUEST,
         f"the request ({tokens} tokens) exceeds the available context size ({context} tokens)",
         kind="exceed_context_size_error",
@@ -44,11 +44,11 @@ def too_long(tokens: int, context: int) -> Refused:
     )
 
 
-def loading() -> Refused:
+def not_ready_refusal() -> RequestRefused:
     """Return the answer to whatever comes before the model is there."""
-    return Refused(HTTPStatus.SERVICE_UNAVAILABLE, "Loading model", kind="unavailable_error")
+    return RequestRefused(HTTPStatus.SERVICE_UNAVAILABLE, "Loading model", kind="unavailable_error")
 
 
-def failed(message: str) -> Refused:
+def engine_failure(message: str) -> RequestRefused:
     """Return what is said when the library fails in the middle of its work."""
-    return Refused(HTTPStatus.INTERNAL_SERVER_ERROR, message, kind="server_error")
+    return RequestRefused(HTTPStatus.INTERNAL_SERVER_ERROR, message, kind="server_error")

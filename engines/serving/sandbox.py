@@ -22,7 +22,7 @@ _WIDE = re.compile(r"\d{6,}")
 _WIDENING = ("center", "indent", "format", "wordwrap", "truncate")
 
 
-class Generation(jinja2.ext.Extension):
+class GenerationTag(jinja2.ext.Extension):
     """The tag `generation`, with which model makers mark what the model itself writes; it changes nothing here."""
 
     tags = frozenset({"generation"})  # type: ignore[assignment]  # Jinja declares a set, and only looks into it
@@ -33,7 +33,7 @@ class Generation(jinja2.ext.Extension):
         return parser.parse_statements(["name:endgeneration"], drop_needle=True)
 
 
-class Bounded(jinja2.sandbox.ImmutableSandboxedEnvironment):
+class BoundedSandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
     """The sandbox with small numbers."""
 
     intercepted_binops = frozenset({"*", "**", "+", "%"})
@@ -59,26 +59,26 @@ class Bounded(jinja2.sandbox.ImmutableSandboxedEnvironment):
         return super().call(context, obj, *args, **kwargs)
 
 
-def environment() -> Bounded:
+def make_environment() -> BoundedSandbox:
     """Return what templates are compiled in, with the names that transformers gives them."""
-    made = Bounded(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, Generation])
+    sandbox = BoundedSandbox(trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols, GenerationTag])
     for name in _WIDENING:
-        made.filters[name] = _narrow(made.filters[name])
-    made.filters["tojson"] = _to_json
-    made.globals.update({"raise_exception": _raise, "strftime_now": _strftime_now})
-    made.globals.pop("lipsum", None)
-    return made
+        sandbox.filters[name] = _limit_filter(sandbox.filters[name])
+    sandbox.filters["tojson"] = _to_json
+    sandbox.globals.update({"raise_exception": _raise_exception, "strftime_now": _strftime_now})
+    sandbox.globals.pop("lipsum", None)
+    return sandbox
 
 
-def _narrow(wide: Callable[..., Any]) -> Callable[..., Any]:
+def _limit_filter(wide: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(wide)
-    def checked(*args: object, **kwargs: object) -> Any:  # noqa: ANN401 -- as the filter's
+    def call_checked(*args: object, **kwargs: object) -> Any:  # noqa: ANN401 -- as the filter's
         _check_numbers((*args, *kwargs.values()), MOST_REPEATS)
         if wide.__name__ == "do_format" and args and isinstance(args[0], str):
             _check_format(args[0])
         return wide(*args, **kwargs)
 
-    return checked
+    return call_checked
 
 
 def _check_numbers(values: tuple[object, ...], most: int) -> None:
@@ -92,16 +92,16 @@ def _check_format(text: str) -> None:
 
 
 def _check_size(operator: str, left: object, right: object) -> None:
-    sizes = [len(one) for one in (left, right) if isinstance(one, str | list | tuple)]
+    sizes = [len(value) for value in (left, right) if isinstance(value, str | list | tuple)]
     if not sizes:
         return
-    numbers = [one for one in (left, right) if isinstance(one, int)]
+    numbers = [value for value in (left, right) if isinstance(value, int)]
     size = sum(sizes) if operator == "+" else sizes[0] * max(numbers, default=0)
     if size > MOST_CHARS:
         raise ValueError("it makes a text this long")
 
 
-def _raise(message: object) -> None:
+def _raise_exception(message: object) -> None:
     raise ValueError(str(message))
 
 

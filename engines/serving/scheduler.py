@@ -11,37 +11,37 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from engines.serving.answer import Answer
-from engines.serving.backend import SHARE_S, Backend, Outcome, Sampling, Work
-from engines.serving.metrics import Metrics
-from engines.serving.refusals import Refused, failed
+from engines.serving.answer import WorkerAnswer
+from engines.serving.backend import SHARE_S, BackendSampling, StepOutcome, WorkerBackend, WorkItem
+from engines.serving.metrics import WorkerMetrics
+from engines.serving.refusals import RequestRefused, engine_failure
 
 
 @dataclass(slots=True)
-class _Job:
-    work: Work
-    answer: Answer
+class _QueuedWork:
+    work: WorkItem
+    answer: WorkerAnswer
 
 
 class Scheduler:
     """Owns the backend once it is loaded. Belongs to the event loop's thread."""
 
-    def __init__(self, backend: Backend, *, slots: int, metrics: Metrics) -> None:
+    def __init__(self, backend: WorkerBackend, *, slots: int, metrics: WorkerMetrics) -> None:
         self._backend = backend
         self._slots = slots
         self._metrics = metrics
-        self._waiting: deque[_Job] = deque()
-        self._running: dict[int, _Job] = {}
+        self._waiting: deque[_QueuedWork] = deque()
+        self._running: dict[int, _QueuedWork] = {}
         self._ids = itertools.count(1)
         self._awake = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         metrics.queue = lambda: (len(self._running), len(self._waiting))
 
-    def submit(self, make: Callable[[int], Work], answer: Answer) -> int:
+    def submit(self, make: Callable[[int], WorkItem], answer: WorkerAnswer) -> int:
         """Put a request in the queue; return its number."""
         work = make(next(self._ids))
-        self._waiting.append(_Job(work, answer))
+        self._waiting.append(_QueuedWork(work, answer))
         self._idle.clear()
         self._awake.set()
         return work.id
@@ -57,7 +57,7 @@ class Scheduler:
             self._metrics.cancelled += len(self._waiting) - len(left)
             self._waiting = left
 
-    async def drained(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Return once nobody is computed for."""
         await self._idle.wait()
 
@@ -72,18 +72,18 @@ class Scheduler:
                 self._admit()
                 self._compute()
             except RuntimeError as error:
-                self._fail_all(failed(f"The engine failed: {error}"))
+                self._fail_all(engine_failure(f"The engine failed: {error}"))
                 raise
             await asyncio.sleep(0)
 
     def _admit(self) -> None:
         while self._waiting and len(self._running) < self._slots:
             job = self._waiting.popleft()
-            job.answer.clock.begun = time.perf_counter()
+            job.answer.times.begun_at = time.perf_counter()
             try:
                 self._backend.start(job.work)
-            except Refused as refused:
-                job.answer.fail(refused)
+            except RequestRefused as refused:
+                job.answer.fail_with(refused)
                 continue
             self._running[job.work.id] = job
 
@@ -94,45 +94,45 @@ class Scheduler:
         so what is done once for many tokens costs a fast model much less than what is done for each.
         """
         until = time.perf_counter() + SHARE_S
-        came: dict[int, list[Outcome]] = {}
+        outcomes_by_work: dict[int, list[StepOutcome]] = {}
         is_due = False
         while self._running and not is_due and time.perf_counter() < until:
             for outcome in self._backend.step():
                 job = self._running.get(outcome.work)
                 if job is None:
                     continue
-                came.setdefault(outcome.work, []).append(outcome)
+                outcomes_by_work.setdefault(outcome.work, []).append(outcome)
                 is_due |= outcome.finish is not None or outcome.error is not None or not job.answer.written
-        for number, outcomes in came.items():
+        for number, outcomes in outcomes_by_work.items():
             self._take(self._running[number], outcomes)
 
-    def _take(self, job: _Job, outcomes: list[Outcome]) -> None:
-        goes_on = all(job.answer.take(outcome) for outcome in outcomes)
+    def _take(self, job: _QueuedWork, outcomes: list[StepOutcome]) -> None:
+        goes_on = all(job.answer.take_outcome(outcome) for outcome in outcomes)
         if not goes_on:
             del self._running[job.work.id]
             self._backend.cancel(job.work.id)
             if job.answer.error is None:
-                self._metrics.ended(job.answer)
-        job.answer.flush()
+                self._metrics.count_answer(job.answer)
+        job.answer.announce_text()
 
-    def _fail_all(self, error: Refused) -> None:
+    def _fail_all(self, error: RequestRefused) -> None:
         for job in (*self._running.values(), *self._waiting):
-            job.answer.fail(error)
+            job.answer.fail_with(error)
         self._running.clear()
         self._waiting.clear()
 
 
-def work_of(answer: Answer, prompt: list[int], *, context: int) -> Callable[[int], Work]:
+def work_of(answer: WorkerAnswer, prompt: list[int], *, context: int) -> Callable[[int], WorkItem]:
     """Return what makes the work of an answer, once it has a number."""
-    wanted = answer.wanted
+    request = answer.request
     room = context - len(prompt)
-    sampling: Sampling = wanted.sampling
-    return lambda number: Work(
+    sampling: BackendSampling = request.sampling
+    return lambda number: WorkItem(
         id=number,
         prompt=prompt,
-        max_tokens=min(wanted.max_tokens or room, room),
+        max_tokens=min(request.max_tokens or room, room),
         sampling=sampling,
-        ignores_end=wanted.ignores_end,
-        schema=wanted.schema,
-        logprobs=wanted.logprobs,
+        ignores_end=request.ignores_end,
+        schema=request.schema,
+        logprobs=request.logprobs,
     )

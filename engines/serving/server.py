@@ -7,31 +7,31 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from engines import worker_base
-from engines.serving.backend import Backend, Loaded
-from engines.serving.http import Connection
-from engines.serving.metrics import Metrics
-from engines.serving.routes import Model, Routes
+from engines.serving.backend import LoadResult, WorkerBackend
+from engines.serving.http import WorkerConnection
+from engines.serving.metrics import WorkerMetrics
+from engines.serving.routes import ServedModel, WorkerRoutes
 from engines.serving.scheduler import Scheduler
-from engines.serving.templates import Template
+from engines.serving.templates import ChatTemplate
 
 GRACE_S = 5.0
 """How long answers may take to their end once the worker was asked to stop; the gateway has drained by then."""
 _BACKLOG = 512
 
 
-def serve(launch: worker_base.Launch, make: Callable[[], Backend]) -> None:
+def serve_backend(launch: worker_base.WorkerLaunch, make: Callable[[], WorkerBackend]) -> None:
     """Serve what `make` returns until told to end. Raises as `worker_base.run` expects it of a worker."""
     asyncio.run(_Server(launch).run(make()))
 
 
 class _Server:
-    def __init__(self, launch: worker_base.Launch) -> None:
+    def __init__(self, launch: worker_base.WorkerLaunch) -> None:
         self._config = launch.config
-        self._metrics = Metrics()
-        self._routes = Routes(launch.key, self._metrics)
-        self._connections: set[Connection] = set()
+        self._metrics = WorkerMetrics()
+        self._routes = WorkerRoutes(launch.key, self._metrics)
+        self._connections: set[WorkerConnection] = set()
 
-    async def run(self, backend: Backend) -> None:
+    async def run(self, backend: WorkerBackend) -> None:
         listener = await self._listen()
         try:
             worker_base.emit("listening", port=listener.sockets[0].getsockname()[1])
@@ -41,19 +41,19 @@ class _Server:
             for connection in list(self._connections):
                 connection.close()
 
-    async def _serve(self, backend: Backend) -> None:
+    async def _serve(self, backend: WorkerBackend) -> None:
         loaded, template = await asyncio.to_thread(self._load, backend)
         scheduler = Scheduler(backend, slots=loaded.slots, metrics=self._metrics)
         self._metrics.cache = backend.cache_use
         usual = self._config.get("usual_sampling")
-        model = Model(str(self._config["alias"]), backend, loaded, scheduler, template)
+        model = ServedModel(str(self._config["alias"]), backend, loaded, scheduler, template)
         model.usual = usual if isinstance(usual, dict) else {}
         self._routes.model = model
         self._stop_on_signals()
         worker_base.emit("device", name=loaded.device, description=loaded.device_name)
         worker_base.emit("context", tokens=loaded.context, slots=loaded.slots)
         worker_base.emit("progress", stage="Ready", fraction=1.0)
-        await self._until_stopped(scheduler)
+        await self._run_until_stopped(scheduler)
 
     async def _listen(self) -> asyncio.Server:
         host, port = str(self._config["host"]), self._config["port"]
@@ -61,19 +61,19 @@ class _Server:
             raise TypeError("the port is no number")
         try:
             return await asyncio.get_running_loop().create_server(
-                lambda: Connection(self._routes.handle, self._connections), host, port, backlog=_BACKLOG
+                lambda: WorkerConnection(self._routes.handle_request, self._connections), host, port, backlog=_BACKLOG
             )
         except OSError as error:
             raise RuntimeError(f"couldn't bind HTTP server socket, hostname: {host}, port: {port}: {error}") from error
 
-    def _load(self, backend: Backend) -> tuple[Loaded, Template | None]:
+    def _load(self, backend: WorkerBackend) -> tuple[LoadResult, ChatTemplate | None]:
         """Load on a thread of its own, which the library may keep for minutes."""
-        loaded = backend.load(self._config, self._tell)
+        loaded = backend.load(self._config, self._report_progress)
         override = self._config.get("chat_template")
         text = override if isinstance(override, str) else loaded.chat_template
-        return loaded, Template(text, loaded.specials) if text else None
+        return loaded, ChatTemplate(text, loaded.specials) if text else None
 
-    def _tell(self, stage: str, fraction: float | None = None) -> None:
+    def _report_progress(self, stage: str, fraction: float | None = None) -> None:
         self._routes.stage, self._routes.fraction = stage, fraction
         worker_base.emit("progress", stage=stage, fraction=fraction)
 
@@ -82,20 +82,20 @@ class _Server:
         if sys.platform != "win32":
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._routes.stop.set)
 
-    async def _until_stopped(self, scheduler: Scheduler) -> None:
+    async def _run_until_stopped(self, scheduler: Scheduler) -> None:
         """Compute until a stop is asked for and nobody waits, or the grace is over. Raises what the library raises."""
         computing = asyncio.create_task(scheduler.run())
-        stopped = asyncio.create_task(self._stopped(scheduler))
+        stop_wait = asyncio.create_task(self._wait_for_stop(scheduler))
         try:
-            await asyncio.wait({computing, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({computing, stop_wait}, return_when=asyncio.FIRST_COMPLETED)
             await asyncio.sleep(0)  # what was last said is still to be sent
             if computing.done():
                 computing.result()
         finally:
             computing.cancel()
-            stopped.cancel()
+            stop_wait.cancel()
 
-    async def _stopped(self, scheduler: Scheduler) -> None:
+    async def _wait_for_stop(self, scheduler: Scheduler) -> None:
         await self._routes.stop.wait()
         with suppress(TimeoutError):
-            await asyncio.wait_for(scheduler.drained(), GRACE_S)
+            await asyncio.wait_for(scheduler.wait_until_idle(), GRACE_S)

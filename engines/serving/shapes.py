@@ -6,16 +6,16 @@ import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from engines.serving.answer import Answer
+from engines.serving.answer import WorkerAnswer
 from engines.serving.backend import Token
-from engines.serving.json_text import compact
+from engines.serving.json_text import encode_compact
 
 _EVENT = b"data: %s\n\n"
 DONE = b"data: [DONE]\n\n"
 
 
 @dataclass(slots=True)
-class Shape:
+class AnswerShape:
     """One answer's shape: a chat's, or a bare completion's. `text_of` gives the text of a token."""
 
     model: str
@@ -29,43 +29,57 @@ class Shape:
     def __post_init__(self) -> None:
         """Make the frame that plain text goes into."""
         mark = "\x00"
-        frame = compact(self._chunk(mark, None, None))
-        before, _, after = frame.partition(compact(mark))
+        frame = encode_compact(self._chunk(mark, None, None))
+        before, _, after = frame.partition(encode_compact(mark))
         self._plain = (b"data: " + before, after + b"\n\n")
 
-    def opening(self) -> bytes:
+    def role_event(self) -> bytes:
         """Return the event that says who speaks; bare completions have none."""
         if not self.is_chat:
             return b""
         choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
-        return _EVENT % compact({**self._head(whole=False), "choices": [choice]})
+        return _EVENT % encode_compact({**self._head(whole=False), "choices": [choice]})
 
-    def piece(self, answer: Answer) -> bytes:
+    def piece(self, answer: WorkerAnswer) -> bytes:
         """Return the event for what came since the last one; nothing if nothing came."""
-        text, tokens = answer.text(), answer.tokens()
+        text, tokens = answer.take_text(), answer.take_tokens()
         if tokens:
-            return _EVENT % compact(self._chunk(text, self._logprobs(tokens, answer.wanted.logprobs or 0), None))
+            return _EVENT % encode_compact(
+                self._chunk(text, self._logprobs(tokens, answer.request.logprobs or 0), None)
+            )
         if not text:
             return b""
         before, after = self._plain
-        return before + compact(text) + after
+        return before + encode_compact(text) + after
 
-    def closing(self, answer: Answer) -> bytes:
+    def final_events(self, answer: WorkerAnswer) -> bytes:
         """Return the last events: why it ended, with its times, what was used if that was asked for, and the end."""
-        last = compact({**self._chunk("", None, str(answer.finish)), "timings": answer.timings()})
-        if not answer.wanted.tells_usage:
+        last = encode_compact({**self._chunk("", None, str(answer.finish)), "timings": answer.collect_timings()})
+        if not answer.request.tells_usage:
             return _EVENT % last + DONE
-        used = compact({**self._head(whole=False), "choices": [], "usage": usage(answer), "timings": answer.timings()})
+        used = encode_compact(
+            {
+                **self._head(whole=False),
+                "choices": [],
+                "usage": usage_document(answer),
+                "timings": answer.collect_timings(),
+            }
+        )
         return _EVENT % last + _EVENT % used + DONE
 
-    def whole(self, answer: Answer) -> bytes:
+    def whole_answer(self, answer: WorkerAnswer) -> bytes:
         """Return a whole answer."""
-        text, tokens = answer.text(), answer.tokens()
-        logprobs = self._logprobs(tokens, answer.wanted.logprobs or 0) if answer.wanted.logprobs is not None else None
+        text, tokens = answer.take_text(), answer.take_tokens()
+        logprobs = self._logprobs(tokens, answer.request.logprobs or 0) if answer.request.logprobs is not None else None
         choice: dict[str, object] = {"index": 0, "logprobs": logprobs, "finish_reason": str(answer.finish)}
         choice |= {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
-        return compact(
-            {**self._head(whole=True), "choices": [choice], "usage": usage(answer), "timings": answer.timings()}
+        return encode_compact(
+            {
+                **self._head(whole=True),
+                "choices": [choice],
+                "usage": usage_document(answer),
+                "timings": answer.collect_timings(),
+            }
         )
 
     def _head(self, *, whole: bool) -> dict[str, object]:
@@ -83,23 +97,23 @@ class Shape:
 
     def _logprobs(self, tokens: Sequence[tuple[str, Token]], count: int) -> dict[str, object]:
         if self.is_chat:
-            return {"content": [self._told(token, piece, count) for piece, token in tokens], "refusal": None}
+            return {"content": [self._token_logprobs(token, piece, count) for piece, token in tokens], "refusal": None}
         offsets = list(itertools.accumulate((len(piece) for piece, _ in tokens), initial=self._offset))
         self._offset = offsets.pop()
         return {
             "tokens": [piece for piece, _ in tokens],
             "token_logprobs": [token.logprob for _, token in tokens],
-            "top_logprobs": [{self.text_of(one): p for one, p in token.top[:count]} for _, token in tokens],
+            "top_logprobs": [{self.text_of(token_id): p for token_id, p in token.top[:count]} for _, token in tokens],
             "text_offset": offsets,
         }
 
-    def _told(self, token: Token, piece: str, count: int) -> dict[str, object]:
+    def _token_logprobs(self, token: Token, piece: str, count: int) -> dict[str, object]:
         text = self.text_of(token.id) or piece
-        top = [_likely(self.text_of(other), logprob) for other, logprob in token.top[:count]]
-        return {**_likely(text, token.logprob or 0.0), "top_logprobs": top}
+        top = [_token_document(self.text_of(other), logprob) for other, logprob in token.top[:count]]
+        return {**_token_document(text, token.logprob or 0.0), "top_logprobs": top}
 
 
-def usage(answer: Answer) -> dict[str, object]:
+def usage_document(answer: WorkerAnswer) -> dict[str, object]:
     """Return what was read and written."""
     counts: dict[str, object] = {
         "prompt_tokens": answer.prompt_tokens,
@@ -109,10 +123,10 @@ def usage(answer: Answer) -> dict[str, object]:
     return counts if answer.cached is None else {**counts, "prompt_tokens_details": {"cached_tokens": answer.cached}}
 
 
-def event(document: object) -> bytes:
+def encode_event(document: object) -> bytes:
     """Return a document as one event of a stream."""
-    return _EVENT % compact(document)
+    return _EVENT % encode_compact(document)
 
 
-def _likely(text: str, logprob: float) -> dict[str, object]:
+def _token_document(text: str, logprob: float) -> dict[str, object]:
     return {"token": text, "logprob": round(logprob, 6), "bytes": list(text.encode())}

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.serving.asked import Conversation
-from engines.serving.refusals import Refused, invalid
+from engines.serving.asked import TemplateInput
+from engines.serving.refusals import RequestRefused, invalid_request
 
 LIMIT_S = 2.0
 
@@ -21,7 +21,7 @@ class _TooSlow(BaseException):
 
 
 @dataclass(slots=True)
-class _Rendering:
+class _TemplateRun:
     """One run of a template on a thread of its own, which can be stopped."""
 
     render: Callable[[], str]
@@ -29,7 +29,7 @@ class _Rendering:
     error: BaseException | None = None
     thread: threading.Thread = field(init=False)
 
-    def finished(self, limit_s: float) -> str:
+    def run_within(self, limit_s: float) -> str:
         """Return the text. Raises what the template raised, or _TooSlow."""
         self.thread = threading.Thread(target=self._run, name="template", daemon=True)
         self.thread.start()
@@ -50,21 +50,21 @@ class _Rendering:
             self.error = error
 
 
-class Template:
+class ChatTemplate:
     """A model's chat template. Compiled once; raises RuntimeError if it cannot be."""
 
     def __init__(self, text: str, specials: Mapping[str, str]) -> None:
         import jinja2  # noqa: PLC0415 -- the engine's environment has it; `worker_base` says by exit code when it lacks
 
-        from engines.serving.sandbox import environment  # noqa: PLC0415 -- as above
+        from engines.serving.sandbox import make_environment  # noqa: PLC0415 -- as above
 
         self._specials = specials
         try:
-            self._template = environment().from_string(text)
+            self._template = make_environment().from_string(text)
         except jinja2.TemplateError as error:
             raise RuntimeError(f"chat template parsing error: {error}") from error
 
-    def render(self, conversation: Conversation, limit_s: float = LIMIT_S) -> str:
+    def render(self, conversation: TemplateInput, limit_s: float = LIMIT_S) -> str:
         """Return the prompt. Raises Refused for what the template refuses or cannot do."""
         names: dict[str, object] = {
             **(conversation.arguments or {}),
@@ -75,13 +75,13 @@ class Template:
             "add_generation_prompt": True,
         }
         try:
-            return _Rendering(lambda: self._bounded(names)).finished(limit_s)
+            return _TemplateRun(lambda: self._render_bounded(names)).run_within(limit_s)
         except _TooSlow:
-            raise _bad(f"it takes longer than {limit_s:g} seconds") from None
+            raise _template_error(f"it takes longer than {limit_s:g} seconds") from None
         except Exception as error:  # noqa: BLE001 -- a template can raise anything; it is the client's answer
-            raise _bad(str(error) or type(error).__name__) from None
+            raise _template_error(str(error) or type(error).__name__) from None
 
-    def _bounded(self, names: Mapping[str, object]) -> str:
+    def _render_bounded(self, names: Mapping[str, object]) -> str:
         from engines.serving.sandbox import MOST_CHARS  # noqa: PLC0415 -- as above
 
         pieces, chars = [], 0
@@ -93,22 +93,22 @@ class Template:
         return "".join(pieces)
 
 
-def found_in(folder: Path) -> tuple[str | None, dict[str, str]]:
+def read_template(folder: Path) -> tuple[str | None, dict[str, str]]:
     """Return the chat template a model folder holds, if it does, and the special tokens it may name."""
     config = object_in(folder / "tokenizer_config.json")
     specials = {name: _token(config.get(name)) for name in ("bos_token", "eos_token", "pad_token", "unk_token")}
-    return _text_of(folder, config), specials
+    return _template_text(folder, config), specials
 
 
-def _text_of(folder: Path, config: Mapping[str, object]) -> str | None:
+def _template_text(folder: Path, config: Mapping[str, object]) -> str | None:
     own = folder / "chat_template.jinja"
     if own.is_file():
         return own.read_text(encoding="utf-8")
-    found = config.get("chat_template") or object_in(folder / "chat_template.json").get("chat_template")
-    if isinstance(found, list):  # several templates by name
-        named = {one.get("name"): one.get("template") for one in found if isinstance(one, dict)}
-        found = named.get("default")
-    return found if isinstance(found, str) else None
+    template = config.get("chat_template") or object_in(folder / "chat_template.json").get("chat_template")
+    if isinstance(template, list):  # several templates by name
+        templates_by_name = {entry.get("name"): entry.get("template") for entry in template if isinstance(entry, dict)}
+        template = templates_by_name.get("default")
+    return template if isinstance(template, str) else None
 
 
 def _token(token: object) -> str:
@@ -119,11 +119,11 @@ def _token(token: object) -> str:
 def object_in(path: Path) -> dict[str, object]:
     """Return the JSON object a file of a model holds; an empty one where there is none."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
-def _bad(why: str) -> Refused:
-    return invalid(f"The chat template cannot be applied: {why}.", "messages", code="template_failed")
+def _template_error(why: str) -> RequestRefused:
+    return invalid_request(f"The chat template cannot be applied: {why}.", "messages", code="template_failed")

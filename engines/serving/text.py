@@ -20,7 +20,7 @@ class BytesDecoder:
         return self._utf8.decode(b"", final=True)
 
 
-class Stops:
+class StopSequences:
     """Cuts a text at the first of several strings, however it is divided over tokens."""
 
     def __init__(self, strings: Sequence[str]) -> None:
@@ -40,7 +40,7 @@ class Stops:
         if met >= 0:
             self.is_met, self._held = True, ""
             return text[:met]
-        keep = self._possible(text)
+        keep = self._possible_stop_length(text)
         self._held = text[len(text) - keep :]
         return text[: len(text) - keep]
 
@@ -49,7 +49,7 @@ class Stops:
         held, self._held = self._held, ""
         return held
 
-    def _possible(self, text: str) -> int:
+    def _possible_stop_length(self, text: str) -> int:
         """Return how many characters at the end may be the beginning of a stop."""
         longest = min(self._longest - 1, len(text))
         for length in range(longest, 0, -1):

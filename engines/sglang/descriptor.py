@@ -1,7 +1,7 @@
 """What SGLang is and can do. From the package of 0.5.23, and its server without a GPU."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, Route
-from engines.parsers import Calls
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.parsers import ToolCallFormat
 from engines.sglang.traits import TRAITS
 from engines.vllm.traits import FORMATS
 
@@ -10,7 +10,7 @@ DESCRIPTOR = Descriptor(
     name="SGLang",
     licence="Apache-2.0",
     homepage="https://github.com/sgl-project/sglang",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={
@@ -47,21 +47,21 @@ DESCRIPTOR = Descriptor(
     ),
     tokenizes="prompt",
     tool_parsers={
-        Calls.HERMES: "qwen",
-        Calls.QWEN_CODER: "qwen3_coder",
-        Calls.GLM_45: "glm",
-        Calls.GLM_47: "glm47",
-        Calls.MISTRAL: "mistral",
-        Calls.LLAMA_3: "llama3",
-        Calls.LLAMA_4: "pythonic",
-        Calls.DEEPSEEK_V3: "deepseekv3",
-        Calls.DEEPSEEK_V31: "deepseekv31",
-        Calls.DEEPSEEK_V32: "deepseekv32",
-        Calls.KIMI_K2: "kimi_k2",
-        Calls.MINIMAX_M2: "minimax-m2",
-        Calls.LFM_2: "lfm2",
-        Calls.GEMMA_4: "gemma4",
-        Calls.GPT_OSS: "gpt-oss",
+        ToolCallFormat.HERMES: "qwen",
+        ToolCallFormat.QWEN_CODER: "qwen3_coder",
+        ToolCallFormat.GLM_45: "glm",
+        ToolCallFormat.GLM_47: "glm47",
+        ToolCallFormat.MISTRAL: "mistral",
+        ToolCallFormat.LLAMA_3: "llama3",
+        ToolCallFormat.LLAMA_4: "pythonic",
+        ToolCallFormat.DEEPSEEK_V3: "deepseekv3",
+        ToolCallFormat.DEEPSEEK_V31: "deepseekv31",
+        ToolCallFormat.DEEPSEEK_V32: "deepseekv32",
+        ToolCallFormat.KIMI_K2: "kimi_k2",
+        ToolCallFormat.MINIMAX_M2: "minimax-m2",
+        ToolCallFormat.LFM_2: "lfm2",
+        ToolCallFormat.GEMMA_4: "gemma4",
+        ToolCallFormat.GPT_OSS: "gpt-oss",
     },
     platforms=frozenset({"linux"}),
     accelerators=(

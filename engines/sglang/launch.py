@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
-from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
-from engines.log_lines import SHARDS, buffer, context, stage
-from engines.remedies import Means
-from engines.served import TEMPLATE, Recipe, Served
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
+from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
+from engines.remedies import RemedyOptions
+from engines.served import TEMPLATE, ServerAdapter, ServerRecipe
 from engines.sglang.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -17,7 +17,7 @@ _ALGORITHMS = {"model": "STANDALONE", "eagle3": "EAGLE3", "mtp": "NEXTN", "ngram
 _NUM_TOKENS, _NUM_STEPS, _TOPK = (f"--speculative-{what}" for what in ("num-draft-tokens", "num-steps", "eagle-topk"))
 
 
-def speculation(options: LaunchOptions) -> Sequence[str]:
+def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the algorithm, the draft's path and how many tokens it drafts.
 
     A model drafts one token a step, and what is verified counts the token before them; steps, width and that count
@@ -32,31 +32,31 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--speculative-algorithm", _ALGORITHMS[draft.kind], *path, *tokens)
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="SGLang",
     flags=(
-        value("context", "--context-length"),
-        value("slots", "--max-running-requests"),
-        elsewhere("threads"),
-        elsewhere("device_ids", "--base-gpu-id"),
-        value("tensor_parallel", "--tp-size"),
-        value("pipeline_parallel", "--pp-size"),
-        value("gpu_memory_fraction", "--mem-fraction-static"),
-        value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
+        value_flag("context", "--context-length"),
+        value_flag("slots", "--max-running-requests"),
+        no_flag("threads"),
+        no_flag("device_ids", "--base-gpu-id"),
+        value_flag("tensor_parallel", "--tp-size"),
+        value_flag("pipeline_parallel", "--pp-size"),
+        value_flag("gpu_memory_fraction", "--mem-fraction-static"),
+        value_flag("kv_type", "--kv-cache-dtype", names=KV_TYPES),
         Flag(
             option="draft",
             names=("--speculative-algorithm", "--speculative-draft-model-path", _NUM_STEPS, _TOPK, _NUM_TOKENS),
-            say=speculation,
+            say=speculation_flags,
         ),
-        loras("--lora-paths", "--enable-lora"),
-        elsewhere("sampling"),
-        tasks({"chat": (), "embed": ("--is-embedding",), "rerank": ("--is-embedding",)}),
+        lora_flag("--lora-paths", "--enable-lora"),
+        no_flag("sampling"),
+        task_flag({"chat": (), "embed": ("--is-embedding",), "rerank": ("--is-embedding",)}),
         Flag(option="chat_template", names=("--chat-template",), say=lambda _options: ("--chat-template", TEMPLATE)),
-        value("tool_parser", "--tool-call-parser"),
-        value("reasoning_parser", "--reasoning-parser"),
-        value("max_batch_tokens", "--chunked-prefill-size", can_do_without=True),
-        switch("prefix_cache", off="--disable-radix-cache", can_do_without=True),
-        switch("trust_remote_code", on="--trust-remote-code"),
+        value_flag("tool_parser", "--tool-call-parser"),
+        value_flag("reasoning_parser", "--reasoning-parser"),
+        value_flag("max_batch_tokens", "--chunked-prefill-size", can_do_without=True),
+        switch_flag("prefix_cache", off="--disable-radix-cache", can_do_without=True),
+        switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset(
         {
@@ -82,7 +82,7 @@ TABLE = Table(
     ),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.DRIVER, (r"no accelerator \(.*\) or platform plugin is available",)),
     (
         _K.OUT_OF_GPU_MEMORY,
@@ -118,24 +118,24 @@ _CLUES = clues(
     ),
 )
 
-READER = Reader(name="SGLang", means=Means(cache_type="fp8"), clues=_CLUES)
+READER = FailureReader(name="SGLang", means=RemedyOptions(cache_type="fp8"), clues=_CLUES)
 
 LOG = (
-    stage(SHARDS, "Reading weights"),
-    stage(r"Load weight begin", "Reading weights"),
-    stage(r"Load weight end|KV Cache VA upper bound", "Preparing"),
-    stage(r"Capture (\S.* )?(CUDA|cuda) graph begin", "Capturing graphs"),
-    stage(r"Capturing batches.*?(?P<percent>\d+)%", "Capturing graphs"),
-    stage(r"The server is fired up and ready to roll", "Ready"),
-    buffer(r"Load weight end\..*mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
-    buffer(r"KV Cache is allocated\..*K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    buffer(r"KV Cache is allocated\..*, V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    buffer(r"KV [Cc]ache (is )?allocated\..*KV size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    context(r"context_len=(?P<tokens>\d+)"),
+    stage_row(SHARDS, "Reading weights"),
+    stage_row(r"Load weight begin", "Reading weights"),
+    stage_row(r"Load weight end|KV Cache VA upper bound", "Preparing"),
+    stage_row(r"Capture (\S.* )?(CUDA|cuda) graph begin", "Capturing graphs"),
+    stage_row(r"Capturing batches.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage_row(r"The server is fired up and ready to roll", "Ready"),
+    buffer_row(r"Load weight end\..*mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
+    buffer_row(r"KV Cache is allocated\..*K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer_row(r"KV Cache is allocated\..*, V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer_row(r"KV [Cc]ache (is )?allocated\..*KV size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    context_row(r"context_len=(?P<tokens>\d+)"),
 )
 
 
-def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides. Its warm-up asks itself without our key, and would end it after two minutes."""
     return (
         *("--model-path", str(model.path), "--host", net.host, "--port", str(net.port)),
@@ -143,13 +143,13 @@ def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[s
     )
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="sglang.launch_server",
-        opening=opening,
+        opening=base_arguments,
         distribution="sglang",
         program="sglang",
         log=LOG,

@@ -1,6 +1,6 @@
 """What TensorRT-LLM is and can do. From its documentation of 1.2 and 1.3 release candidates."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
 from engines.tensorrt_llm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="TensorRT-LLM",
     licence="Apache-2.0",
     homepage="https://github.com/NVIDIA/TensorRT-LLM",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=(ModelFormat.NVFP4, ModelFormat.FP8, ModelFormat.MXFP4, ModelFormat.SAFETENSORS, ModelFormat.TENSORRT),
     modalities=frozenset({"text", "image"}),
     routes={

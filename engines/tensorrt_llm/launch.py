@@ -6,13 +6,13 @@ JSON is YAML, so the file is written as JSON.
 import json
 from collections.abc import Sequence
 
-from engines.api import FailureKind, FileToWrite, LaunchOptions, ModelFormat, ModelSource, Net, Readiness
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, switch, tasks, value
-from engines.log_lines import buffer, stage
-from engines.remedies import Means
-from engines.served import TEMPLATE, Recipe, Served, template_file
+from engines.api import FailureKind, LaunchFile, LaunchOptions, ListenOptions, ModelFormat, ModelSource, Readiness
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, no_flag, switch_flag, task_flag, value_flag
+from engines.log_lines import buffer_row, stage_row
+from engines.remedies import RemedyOptions
+from engines.served import TEMPLATE, ServerAdapter, ServerRecipe, template_file
 from engines.tensorrt_llm.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -20,27 +20,27 @@ SETTINGS = "settings.yml"
 KV_TYPES = {"f16": "auto", "fp8": "fp8", "nvfp4": "nvfp4"}
 _DRAFTS = {"eagle3": "Eagle", "mtp": "MTP", "model": "DraftTarget", "ngram": "NGram"}
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="TensorRT-LLM",
     flags=(
-        value("context", "--max_seq_len"),
-        value("slots", "--max_batch_size"),
-        elsewhere("threads"),
-        elsewhere("device_ids"),
-        value("tensor_parallel", "--tp_size"),
-        value("pipeline_parallel", "--pp_size"),
-        value("gpu_memory_fraction", "--kv_cache_free_gpu_memory_fraction"),
-        elsewhere("kv_type", "--kv_cache_dtype"),
-        elsewhere("draft"),
-        elsewhere("lora"),
-        elsewhere("prefix_cache"),
-        elsewhere("sampling"),
-        tasks({"chat": ()}),
-        value("max_batch_tokens", "--max_num_tokens", can_do_without=True),
+        value_flag("context", "--max_seq_len"),
+        value_flag("slots", "--max_batch_size"),
+        no_flag("threads"),
+        no_flag("device_ids"),
+        value_flag("tensor_parallel", "--tp_size"),
+        value_flag("pipeline_parallel", "--pp_size"),
+        value_flag("gpu_memory_fraction", "--kv_cache_free_gpu_memory_fraction"),
+        no_flag("kv_type", "--kv_cache_dtype"),
+        no_flag("draft"),
+        no_flag("lora"),
+        no_flag("prefix_cache"),
+        no_flag("sampling"),
+        task_flag({"chat": ()}),
+        value_flag("max_batch_tokens", "--max_num_tokens", can_do_without=True),
         Flag(option="chat_template", names=("--chat_template",), say=lambda _options: ("--chat_template", TEMPLATE)),
-        value("tool_parser", "--tool_parser"),
-        value("reasoning_parser", "--reasoning_parser"),
-        switch("trust_remote_code", on="--trust_remote_code"),
+        value_flag("tool_parser", "--tool_parser"),
+        value_flag("reasoning_parser", "--reasoning_parser"),
+        switch_flag("trust_remote_code", on="--trust_remote_code"),
     ),
     reserved=frozenset(
         {"--host", "--port", "--served_model_name", "--config", "--extra_llm_api_options", "--backend", "--set"}
@@ -49,7 +49,7 @@ TABLE = Table(
     reserved_env=frozenset({"HF_HUB_OFFLINE", "ROUNDHOUSE_WORKER_KEY"}),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (
         _K.OUT_OF_GPU_MEMORY,
         (r"executor creation failed due to insufficient gpu memory", r"cudamallocasync.*out of memory"),
@@ -66,18 +66,18 @@ _CLUES = clues(
     (_K.MISSING_LIBRARY, (r"libmpi\.so", r"libnvinfer", r"mpi4py")),
 )
 
-READER = Reader(name="TensorRT-LLM", means=Means(cache_type="fp8"), clues=_CLUES)
+READER = FailureReader(name="TensorRT-LLM", means=RemedyOptions(cache_type="fp8"), clues=_CLUES)
 
 LOG = (
-    stage(r"Loading safetensors weights in parallel:\s+(?P<percent>\d+)%", "Reading weights"),
-    stage(r"Loading weights.*?(?P<percent>\d+)%", "Reading weights"),
-    stage(r"\[Autotuner\]", "Tuning"),
-    stage(r"Application startup complete", "Ready"),
-    buffer(r"Allocated (?P<size>[\d.]+) (?P<unit>GiB|MiB) for max tokens in paged KV cache", "kv"),
+    stage_row(r"Loading safetensors weights in parallel:\s+(?P<percent>\d+)%", "Reading weights"),
+    stage_row(r"Loading weights.*?(?P<percent>\d+)%", "Reading weights"),
+    stage_row(r"\[Autotuner\]", "Tuning"),
+    stage_row(r"Application startup complete", "Ready"),
+    buffer_row(r"Allocated (?P<size>[\d.]+) (?P<unit>GiB|MiB) for max tokens in paged KV cache", "kv"),
 )
 
 
-def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides. Prebuilt engines take the other backend."""
     backend = "tensorrt" if model.format is ModelFormat.TENSORRT else "pytorch"
     return (
@@ -86,7 +86,7 @@ def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[s
     )
 
 
-def settings_files(options: LaunchOptions) -> tuple[FileToWrite, ...]:
+def settings_files(options: LaunchOptions) -> tuple[LaunchFile, ...]:
     """Return the file of what has no flag. Raises ValueError for values it does not know."""
     cache: dict[str, object] = {"enable_block_reuse": options.prefix_cache}
     if options.kv_type is not None:
@@ -97,14 +97,14 @@ def settings_files(options: LaunchOptions) -> tuple[FileToWrite, ...]:
         cache["dtype"] = KV_TYPES[options.kv_type]
     settings: dict[str, object] = {"kv_cache_config": cache, "guided_decoding_backend": "xgrammar"}
     if options.draft is not None:
-        settings["speculative_config"] = _speculation(options)
+        settings["speculative_config"] = _speculation_config(options)
     if options.lora:
         settings["lora_config"] = {"lora_dir": [str(path) for path in options.lora]}
     content = json.dumps(settings, indent=1, sort_keys=True).encode()
-    return (FileToWrite(name=SETTINGS, content=content), *template_file(options))
+    return (LaunchFile(name=SETTINGS, content=content), *template_file(options))
 
 
-def _speculation(options: LaunchOptions) -> dict[str, object]:
+def _speculation_config(options: LaunchOptions) -> dict[str, object]:
     draft = options.draft
     if draft is None or draft.kind not in _DRAFTS:
         raise ValueError(f"TensorRT-LLM drafts with one of {', '.join(_DRAFTS)}.")
@@ -112,13 +112,13 @@ def _speculation(options: LaunchOptions) -> dict[str, object]:
     return {**config, "speculative_model_dir": str(draft.path)} if draft.path else config
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="tensorrt_llm.commands.serve",
-        opening=opening,
+        opening=base_arguments,
         distribution="tensorrt_llm",
         program="trtllm-serve",
         help_arguments=("serve", "--help"),

@@ -1,6 +1,6 @@
 """What TGI is and can do. From the sources of 3.3, whose repository is archived since March 2026."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, ModelFormat, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
 from engines.tgi.traits import TRAITS
 
 VERSION = "3.3.7"
@@ -12,7 +12,7 @@ DESCRIPTOR = Descriptor(
     name="TGI",
     licence="Apache-2.0",
     homepage="https://github.com/huggingface/text-generation-inference",
-    family=Family.CONTAINER,
+    family=EngineFamily.CONTAINER,
     formats=(ModelFormat.SAFETENSORS, ModelFormat.FP8, ModelFormat.AWQ, ModelFormat.GPTQ),
     modalities=frozenset({"text", "image"}),
     routes={

@@ -11,28 +11,28 @@ from types import MappingProxyType
 
 from engines.api import (
     Descriptor,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     ProcessSpec,
     Readiness,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.clues import clues
-from engines.failure_words import Said
-from engines.failures import Reader
-from engines.flags import Flag, Table, arguments, elsewhere, switch, tasks, value
-from engines.log_lines import read_line, stage
+from engines.clues import compile_clues
+from engines.failure_words import FailureText
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, build_arguments, no_flag, switch_flag, task_flag, value_flag
+from engines.log_lines import read_line, stage_row
 from engines.probing import on_path, output_of
-from engines.remedies import Means
+from engines.remedies import RemedyOptions
 from engines.tgi.descriptor import DESCRIPTOR, IMAGE, VERSION
 
 _K = FailureKind
@@ -64,7 +64,7 @@ exit "$code"
 """Runs in the container as its first process: when it ends, all in there ends. A signal interrupts `wait`."""
 
 
-def speculation(options: LaunchOptions) -> Sequence[str]:
+def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     """Return how many tokens are guessed from those before. Raises ValueError for kinds it has not."""
     draft = options.draft
     if draft is None or draft.kind != "ngram":
@@ -72,26 +72,26 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--speculate", str(draft.tokens))
 
 
-def context(options: LaunchOptions) -> Sequence[str]:
+def context_flags(options: LaunchOptions) -> Sequence[str]:
     """Return both its limits: a prompt may take all but one token of the whole."""
     whole = options.context or 0
     return ("--max-total-tokens", str(whole), "--max-input-tokens", str(max(1, whole - 1)))
 
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="TGI",
     flags=(
-        elsewhere("sampling"),
-        Flag(option="context", names=("--max-total-tokens", "--max-input-tokens"), say=context),
-        value("slots", "--max-concurrent-requests"),
-        elsewhere("device_ids"),
-        value("tensor_parallel", "--num-shard"),
-        value("gpu_memory_fraction", "--cuda-memory-fraction"),
-        value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
-        Flag(option="draft", names=("--speculate",), say=speculation),
-        tasks({"chat": ()}),
-        value("max_batch_tokens", "--max-batch-prefill-tokens"),
-        switch("trust_remote_code", on="--trust-remote-code"),
+        no_flag("sampling"),
+        Flag(option="context", names=("--max-total-tokens", "--max-input-tokens"), say=context_flags),
+        value_flag("slots", "--max-concurrent-requests"),
+        no_flag("device_ids"),
+        value_flag("tensor_parallel", "--num-shard"),
+        value_flag("gpu_memory_fraction", "--cuda-memory-fraction"),
+        value_flag("kv_type", "--kv-cache-dtype", names=KV_TYPES),
+        Flag(option="draft", names=("--speculate",), say=speculation_flags),
+        task_flag({"chat": ()}),
+        value_flag("max_batch_tokens", "--max-batch-prefill-tokens"),
+        switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset(
         {"--model-id", "--hostname", "--port", "-p", "--prometheus-port", "--api-key", "--usage-stats"}
@@ -101,7 +101,7 @@ TABLE = Table(
     reserved_env=frozenset({*QUIET, "API_KEY", "PORT", "HOSTNAME"}),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (
         _K.NOT_INSTALLED,
         (
@@ -126,13 +126,13 @@ _CLUES = clues(
     (_K.BAD_FLAG, (r"ArgumentValidation\(", r"NotEnoughCUDADevices\(", r"error: unexpected argument")),
 )
 
-READER = Reader(
+READER = FailureReader(
     name="TGI",
-    means=Means(cache_type="fp8", gpu_share=True),
+    means=RemedyOptions(cache_type="fp8", gpu_share=True),
     clues=_CLUES,
     said=MappingProxyType(
         {
-            _K.NOT_INSTALLED: Said(
+            _K.NOT_INSTALLED: FailureText(
                 "{engine} cannot be started: its container image is not here, or the container program does not run.",
                 f"{DESCRIPTOR.obtained} To use one that runs elsewhere: `roundhouse attach`.",
             )
@@ -141,16 +141,16 @@ READER = Reader(
 )
 
 LOG = (
-    stage(r"Starting check and download process", "Looking at the model"),
-    stage(r"Starting shard\b|Waiting for shard to be ready", "Reading weights"),
-    stage(r"Starting Webserver", "Starting"),
-    stage(r"Warming up model", "Warming up"),
-    stage(r"\bConnected$", "Ready"),
+    stage_row(r"Starting check and download process", "Looking at the model"),
+    stage_row(r"Starting shard\b|Waiting for shard to be ready", "Reading weights"),
+    stage_row(r"Starting Webserver", "Starting"),
+    stage_row(r"Warming up model", "Warming up"),
+    stage_row(r"\bConnected$", "Ready"),
 )
 
 
-class Tgi:
-    """`engines.api.Adapter` for TGI's container."""
+class TgiAdapter:
+    """`engines.api.EngineAdapter` for TGI's container."""
 
     @property
     def descriptor(self) -> Descriptor:
@@ -158,32 +158,37 @@ class Tgi:
         return DESCRIPTOR
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FlagTable:
         """How options become its flags."""
         return TABLE
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- containers lie in no place of ours
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- containers lie in no place of ours
         """Find a container program that has the image. Nothing is fetched."""
         for name in (DOCKER, PODMAN):
             program = on_path(name)
             if program is not None and has_image(program):
-                return Installation(
+                return EngineInstallation(
                     engine=DESCRIPTOR.id, version=VERSION, backend="cuda", executable=program, package=name
                 )
-        said = READER.said[_K.NOT_INSTALLED]
-        return Failure(kind=_K.NOT_INSTALLED, sentence=said.sentence.format(engine=DESCRIPTOR.name), hint=said.hint)
+        text = READER.said[_K.NOT_INSTALLED]
+        return Failure(kind=_K.NOT_INSTALLED, sentence=text.sentence.format(engine=DESCRIPTOR.name), hint=text.hint)
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         """Return one container. Raises ValueError for options it cannot honour."""
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"TGI does not read {model.format.value} weights.")
-        spoken = arguments(TABLE, options, found)
+        command_line = build_arguments(TABLE, options, installation)
         env = {**QUIET, **options.extra_env}
         return LaunchPlan(
             processes=(
                 ProcessSpec(
                     role="server",
-                    argv=(*container(model, options, net, found, env), *server(spoken.args)),
+                    argv=(
+                        *container_command(model, options, net, installation, env),
+                        *server_arguments(command_line.args),
+                    ),
                     env=env,
                     secrets={"API_KEY": net.key},
                     stdin_lifeline=True,
@@ -192,10 +197,10 @@ class Tgi:
             base_url=f"http://{net.host}:{net.port}",
             served_name="tgi",  # any other is taken for the name of a LoRA adapter
             readiness=Readiness(path="/health", interval_s=1.0, stall_s=900.0),
-            stop=Stop(how=SoftStop.SIGTERM, grace_s=30.0),
+            stop=StopPlan(how=SoftStop.SIGTERM, grace_s=30.0),
             context=options.context,
             slots=options.slots,
-            left_out=spoken.left_out,
+            left_out=command_line.left_out,
         )
 
     def read_log(self, line: str) -> Sequence[LogEvent]:
@@ -209,28 +214,32 @@ class Tgi:
 
 def has_image(program: Path) -> bool:
     """Say whether a container program has TGI's image; False where it does not run."""
-    told = output_of((str(program), "image", "inspect", "--format", "{{.Id}}", IMAGE), timeout_s=5.0)
-    return re.fullmatch(r"(sha256:)?[0-9a-f]{64}", told.strip()) is not None
+    output = output_of((str(program), "image", "inspect", "--format", "{{.Id}}", IMAGE), timeout_s=5.0)
+    return re.fullmatch(r"(sha256:)?[0-9a-f]{64}", output.strip()) is not None
 
 
-def container(
-    model: ModelSource, options: LaunchOptions, net: Net, found: Installation, env: Mapping[str, str]
+def container_command(
+    model: ModelSource,
+    options: LaunchOptions,
+    net: ListenOptions,
+    installation: EngineInstallation,
+    env: Mapping[str, str],
 ) -> Sequence[str]:
     """Return the command that runs the container: only this computer reaches it, and it only reads the model.
 
     Variables are named, and their values taken from the client's environment: the key is in no command line of ours.
     """
-    name = found.package or DOCKER
+    name = installation.package or DOCKER
     return (
-        *(str(found.executable or name), "run", "--rm", "--interactive", "--pull", "never", "--shm-size", "1g"),
-        *gpus(name, options.device_ids),
+        *(str(installation.executable or name), "run", "--rm", "--interactive", "--pull", "never", "--shm-size", "1g"),
+        *gpu_arguments(name, options.device_ids),
         *("--publish", f"{net.host}:{net.port}:{PORT_INSIDE}", "--volume", f"{model.path}:/model:ro"),
         *(part for variable in sorted({*env, "API_KEY"}) for part in ("--env", variable)),
         *("--entrypoint", "/bin/sh", IMAGE, "-c", SCRIPT, "tgi"),
     )
 
 
-def gpus(program: str, device_ids: Sequence[str]) -> Sequence[str]:
+def gpu_arguments(program: str, device_ids: Sequence[str]) -> Sequence[str]:
     """Return how each program hands over GPUs. SELinux would keep a rootless container from the model's folder."""
     if program == PODMAN:
         devices = [f"nvidia.com/gpu={each}" for each in device_ids or ("all",)]
@@ -238,7 +247,7 @@ def gpus(program: str, device_ids: Sequence[str]) -> Sequence[str]:
     return ("--gpus", f'"device={",".join(device_ids)}"' if device_ids else "all")
 
 
-def server(args: Sequence[str]) -> Sequence[str]:
+def server_arguments(args: Sequence[str]) -> Sequence[str]:
     """Return the launcher's arguments: what Roundhouse decides, then the options."""
     return (
         *("--model-id", "/model", "--hostname", "0.0.0.0", "--port", str(PORT_INSIDE)),  # noqa: S104 -- inside the container
@@ -246,4 +255,4 @@ def server(args: Sequence[str]) -> Sequence[str]:
     )
 
 
-ADAPTER = Tgi()
+ADAPTER = TgiAdapter()

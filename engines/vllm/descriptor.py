@@ -1,7 +1,7 @@
 """What vLLM is and can do. From the package of 0.32.0, its server without a GPU, and the wheel of 0.33.0."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, Route
-from engines.parsers import Calls
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.parsers import ToolCallFormat
 from engines.vllm.traits import FORMATS, TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -9,7 +9,7 @@ DESCRIPTOR = Descriptor(
     name="vLLM",
     licence="Apache-2.0",
     homepage="https://github.com/vllm-project/vllm",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={
@@ -48,23 +48,23 @@ DESCRIPTOR = Descriptor(
     ),
     tokenizes="prompt",
     tool_parsers={
-        Calls.HERMES: "hermes",
-        Calls.QWEN_CODER: "qwen3_coder",
-        Calls.GLM_45: "glm45",
-        Calls.GLM_47: "glm47",
-        Calls.MISTRAL: "mistral",
-        Calls.LLAMA_3: "llama3_json",
-        Calls.LLAMA_4: "llama4_pythonic",
-        Calls.DEEPSEEK_V3: "deepseek_v3",
-        Calls.DEEPSEEK_V31: "deepseek_v31",
-        Calls.DEEPSEEK_V32: "deepseek_v32",
-        Calls.KIMI_K2: "kimi_k2",
-        Calls.MINIMAX_M2: "minimax_m2",
-        Calls.SEED_OSS: "seed_oss",
-        Calls.LFM_2: "lfm2",
-        Calls.GEMMA_4: "gemma4",
-        Calls.FUNCTION_GEMMA: "functiongemma",
-        Calls.GPT_OSS: "openai",
+        ToolCallFormat.HERMES: "hermes",
+        ToolCallFormat.QWEN_CODER: "qwen3_coder",
+        ToolCallFormat.GLM_45: "glm45",
+        ToolCallFormat.GLM_47: "glm47",
+        ToolCallFormat.MISTRAL: "mistral",
+        ToolCallFormat.LLAMA_3: "llama3_json",
+        ToolCallFormat.LLAMA_4: "llama4_pythonic",
+        ToolCallFormat.DEEPSEEK_V3: "deepseek_v3",
+        ToolCallFormat.DEEPSEEK_V31: "deepseek_v31",
+        ToolCallFormat.DEEPSEEK_V32: "deepseek_v32",
+        ToolCallFormat.KIMI_K2: "kimi_k2",
+        ToolCallFormat.MINIMAX_M2: "minimax_m2",
+        ToolCallFormat.SEED_OSS: "seed_oss",
+        ToolCallFormat.LFM_2: "lfm2",
+        ToolCallFormat.GEMMA_4: "gemma4",
+        ToolCallFormat.FUNCTION_GEMMA: "functiongemma",
+        ToolCallFormat.GPT_OSS: "openai",
     },
     platforms=frozenset({"linux"}),
     accelerators=("cuda", "rocm"),

@@ -7,13 +7,13 @@ start says "see root cause above": the first error counts.
 import json
 from collections.abc import Sequence
 
-from engines.api import FailureKind, LaunchOptions, ModelSource, Net, Readiness
-from engines.clues import clues
-from engines.failures import Reader
-from engines.flags import Flag, Table, elsewhere, loras, switch, tasks, value
-from engines.log_lines import SHARDS, buffer, context, stage
-from engines.remedies import Means
-from engines.served import Recipe, Served
+from engines.api import FailureKind, LaunchOptions, ListenOptions, ModelSource, Readiness
+from engines.clues import compile_clues
+from engines.failures import FailureReader
+from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
+from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
+from engines.remedies import RemedyOptions
+from engines.served import ServerAdapter, ServerRecipe
 from engines.vllm.descriptor import DESCRIPTOR
 
 _K = FailureKind
@@ -21,7 +21,7 @@ _HF_NAMES = {"repeat_penalty": "repetition_penalty"}
 KV_TYPES = {"f16": "auto", "fp8": "fp8", "fp8_e4m3": "fp8_e4m3", "fp8_e5m2": "fp8_e5m2"}
 
 
-def speculation(options: LaunchOptions) -> Sequence[str]:
+def speculation_flags(options: LaunchOptions) -> Sequence[str]:
     """Return --speculative-config: a draft model, a head the model itself has, or words seen before."""
     draft = options.draft
     if draft is None:
@@ -36,14 +36,14 @@ def speculation(options: LaunchOptions) -> Sequence[str]:
     return ("--speculative-config", json.dumps(config, sort_keys=True))
 
 
-def usual_sampling(options: LaunchOptions) -> Sequence[str]:
+def sampling_flags(options: LaunchOptions) -> Sequence[str]:
     """Return what counts over the model's generation_config.json, which vLLM reads itself, or instead of it."""
-    said = {_HF_NAMES.get(name, name): value for name, value in options.sampling.said.items()}
-    override = ("--override-generation-config", json.dumps(said, sort_keys=True)) if said else ()
+    values = {_HF_NAMES.get(name, name): value for name, value in options.sampling.explicit_values.items()}
+    override = ("--override-generation-config", json.dumps(values, sort_keys=True)) if values else ()
     return (*(("--generation-config", "vllm") if options.sampling.is_all else ()), *override)
 
 
-def tool_parser(options: LaunchOptions) -> Sequence[str]:
+def tool_parser_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the parser, and leave for the model to choose for itself whether it calls."""
     return ("--enable-auto-tool-choice", "--tool-call-parser", str(options.tool_parser))
 
@@ -57,38 +57,38 @@ _DATA_PARALLEL = frozenset(
 )
 """More than one copy means more than one server, each in a process of its own, where nobody asks for our key."""
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="vLLM",
     flags=(
-        value("context", "--max-model-len"),
-        value("slots", "--max-num-seqs"),
-        elsewhere("threads"),
-        elsewhere("device_ids", "--device-ids"),
-        value("tensor_parallel", "--tensor-parallel-size"),
-        value("pipeline_parallel", "--pipeline-parallel-size"),
-        value("gpu_memory_fraction", "--gpu-memory-utilization"),
-        value("kv_type", "--kv-cache-dtype", names=KV_TYPES),
-        Flag(option="draft", names=("--speculative-config",), say=speculation),
-        loras("--lora-modules", "--enable-lora"),
+        value_flag("context", "--max-model-len"),
+        value_flag("slots", "--max-num-seqs"),
+        no_flag("threads"),
+        no_flag("device_ids", "--device-ids"),
+        value_flag("tensor_parallel", "--tensor-parallel-size"),
+        value_flag("pipeline_parallel", "--pipeline-parallel-size"),
+        value_flag("gpu_memory_fraction", "--gpu-memory-utilization"),
+        value_flag("kv_type", "--kv-cache-dtype", names=KV_TYPES),
+        Flag(option="draft", names=("--speculative-config",), say=speculation_flags),
+        lora_flag("--lora-modules", "--enable-lora"),
         Flag(
             option="sampling",
             names=("--generation-config", "--override-generation-config"),
-            say=usual_sampling,
+            say=sampling_flags,
             can_do_without=True,
         ),
-        tasks(
+        task_flag(
             {
                 "chat": (),
                 "embed": ("--runner", "pooling", "--convert", "embed"),
                 "rerank": ("--runner", "pooling", "--convert", "classify"),
             }
         ),
-        value("chat_template", "--chat-template"),
-        Flag(option="tool_parser", names=("--enable-auto-tool-choice", "--tool-call-parser"), say=tool_parser),
-        value("reasoning_parser", "--reasoning-parser"),
-        value("max_batch_tokens", "--max-num-batched-tokens", can_do_without=True),
-        switch("prefix_cache", off="--no-enable-prefix-caching", can_do_without=True),
-        switch("trust_remote_code", on="--trust-remote-code"),
+        value_flag("chat_template", "--chat-template"),
+        Flag(option="tool_parser", names=("--enable-auto-tool-choice", "--tool-call-parser"), say=tool_parser_flags),
+        value_flag("reasoning_parser", "--reasoning-parser"),
+        value_flag("max_batch_tokens", "--max-num-batched-tokens", can_do_without=True),
+        switch_flag("prefix_cache", off="--no-enable-prefix-caching", can_do_without=True),
+        switch_flag("trust_remote_code", on="--trust-remote-code"),
     ),
     reserved=frozenset(
         {"--model", "--host", "--port", "--uds", "--served-model-name", "--api-key", "--config", "--root-path"}
@@ -108,7 +108,7 @@ TABLE = Table(
     ),
 )
 
-_CLUES = clues(
+_CLUES = compile_clues(
     (_K.CONTEXT_TOO_LARGE, (r"to serve at least one request with the models?'?s max seq len",)),
     (_K.CONTEXT_TOO_LARGE, (r"user-specified max_model_len \(\d+\) is greater than the derived",)),
     (
@@ -146,24 +146,24 @@ _CLUES = clues(
     (_K.BAD_FLAG, (r"world size \(\d+\) is larger than the number of available gpus",)),
 )
 
-READER = Reader(name="vLLM", means=Means(cache_type="fp8", gpu_share=True), clues=_CLUES)
+READER = FailureReader(name="vLLM", means=RemedyOptions(cache_type="fp8", gpu_share=True), clues=_CLUES)
 
 LOG = (
-    stage(SHARDS, "Reading weights"),
-    stage(r"Loading (model weights|weights) took|Model loading took", "Preparing"),
-    stage(
+    stage_row(SHARDS, "Reading weights"),
+    stage_row(r"Loading (model weights|weights) took|Model loading took", "Preparing"),
+    stage_row(
         r"Starting torch\.compile|torch\.compile (takes|took)|Compiling a graph|Dynamo bytecode transform", "Compiling"
     ),
-    stage(r"Capturing CUDA graphs.*?(?P<percent>\d+)%", "Capturing graphs"),
-    stage(r"Starting vLLM (API )?server|Application startup complete", "Ready"),
-    buffer(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
-    buffer(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
-    buffer(r"Graph capturing finished in .* took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
-    context(r"Using max model len (?P<tokens>[\d,]+)"),
+    stage_row(r"Capturing CUDA graphs.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage_row(r"Starting vLLM (API )?server|Application startup complete", "Ready"),
+    buffer_row(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
+    buffer_row(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
+    buffer_row(r"Graph capturing finished in .* took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
+    context_row(r"Using max model len (?P<tokens>[\d,]+)"),
 )
 
 
-def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[str]:
+def base_arguments(model: ModelSource, _options: LaunchOptions, net: ListenOptions) -> Sequence[str]:
     """Return what Roundhouse decides."""
     return (
         *("serve", str(model.path), "--host", net.host, "--port", str(net.port)),
@@ -171,13 +171,13 @@ def opening(model: ModelSource, _options: LaunchOptions, net: Net) -> Sequence[s
     )
 
 
-ADAPTER = Served(
-    Recipe(
+ADAPTER = ServerAdapter(
+    ServerRecipe(
         about=DESCRIPTOR,
         table=TABLE,
         reader=READER,
         module="vllm.entrypoints.cli.main",
-        opening=opening,
+        opening=base_arguments,
         distribution="vllm",
         program="vllm",
         help_arguments=("serve", "--help=all"),

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
-from tests.bench.figures import Figure, Measure, Measurement, table
+from tests.bench.figures import BenchFigure, Measure, Measurement, figure_table
 
 MEASUREMENTS = (
     Measurement("startup", "tests.bench.startup:measure"),
@@ -34,20 +34,20 @@ MEASUREMENTS = (
 
 def main(arguments: Sequence[str]) -> int:
     """Run the measurements named, or all; `--minutes` says how long those take that can go on for any time."""
-    asked = _parser().parse_args(arguments)
-    names = asked.names
+    options = _parser().parse_args(arguments)
+    names = options.names
     unknown = set(names) - {measurement.name for measurement in MEASUREMENTS}
     if unknown:
         known = ", ".join(measurement.name for measurement in MEASUREMENTS)
         sys.stderr.write(f"There is no measurement called {' or '.join(sorted(unknown))}; there are {known}.\n")
         return 2
-    figures: list[Figure] = []
+    figures: list[BenchFigure] = []
     for measurement in MEASUREMENTS:
         if not names or measurement.name in names:
             sys.stderr.write(f"measuring {measurement.name} ...\n")
             function = _function(measurement)
-            figures += function(minutes=asked.minutes) if measurement.lasts else function()
-    sys.stdout.write(f"{table(figures)}\n")
+            figures += function(minutes=options.minutes) if measurement.lasts else function()
+    sys.stdout.write(f"{figure_table(figures)}\n")
     return int(any(figure.ok is False for figure in figures))
 
 

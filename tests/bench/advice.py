@@ -13,15 +13,15 @@ from pathlib import Path
 
 import msgspec
 
-from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.client.discovery import read_port_file
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.core.advice import Advice, Estimate, Intent
 from app.core.machine import Machine
 from app.hardware.description import machine_from
 from tests.bench.engine_table import ENGINES
-from tests.bench.figures import Figure, at_least, at_most, not_measured
-from tests.bench.programs import free_port, started, wait_for
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
+from tests.bench.programs import free_port, start_program, wait_for
 
 RECIPES = Path(__file__).parents[2] / "tests" / "data" / "recipes.jsonl"
 ANSWER_MS, DETECTION_S = 50.0, 2.0
@@ -30,7 +30,7 @@ _MS = 1e3
 _WORKSTATION = {"os": "linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class RecipeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a recipe asks besides the machine."""
 
     users: int = 1
@@ -38,49 +38,49 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     loras: int = 0
 
 
-class Recipe(msgspec.Struct, frozen=True, kw_only=True):
+class AdviceRecipe(msgspec.Struct, frozen=True, kw_only=True):
     """One machine and use; any of `first` is right."""
 
     name: str
     machine: msgspec.Raw
     first: list[str]
     intent: Intent = Intent.CHAT
-    asked: Wishes = Wishes()
+    asked: RecipeOptions = RecipeOptions()
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return how many recipes are met and the times of answers."""
-    return [_recipes(), *_times()]
+    return [_measure_recipes(), *_measure_times()]
 
 
-def _recipes() -> Figure:
+def _measure_recipes() -> BenchFigure:
     if not RECIPES.exists():
         return not_measured("engine choice on the guide's recipes", ">= 100 %", "the recipes are not here")
-    recipes = [msgspec.json.decode(line, type=Recipe) for line in RECIPES.read_bytes().splitlines()]
-    met = sum(_first(recipe) in recipe.first for recipe in recipes)
+    recipes = [msgspec.json.decode(line, type=AdviceRecipe) for line in RECIPES.read_bytes().splitlines()]
+    met = sum(_first_engine(recipe) in recipe.first for recipe in recipes)
     name = f"engine choice on the guide's {len(recipes)} recipes"
     return at_least(name, 100 * met / len(recipes), 100, unit="%")
 
 
-def _first(recipe: Recipe) -> str:
+def _first_engine(recipe: AdviceRecipe) -> str:
     machine = machine_from(bytes(recipe.machine))
-    asked = msgspec.structs.asdict(recipe.asked)
-    return advise(PlanInputs(traits=ENGINES, machine=machine, intent=recipe.intent, **asked)).plans[0].engine
+    options = msgspec.structs.asdict(recipe.asked)
+    return build_advice(PlanInputs(traits=ENGINES, machine=machine, intent=recipe.intent, **options)).plans[0].engine
 
 
-def _times() -> Iterator[Figure]:
+def _measure_times() -> Iterator[BenchFigure]:
     with tempfile.TemporaryDirectory() as folder:
         environment = {"ROUNDHOUSE_HOME": folder, "ROUNDHOUSE_GATEWAY_PORT": str(port := free_port())}
-        with started("app.gateway", environment=environment) as child:
+        with start_program("app.gateway", environment=environment) as child:
             wait_for(port, child)
             gateway = read_port_file(Path(folder) / "state" / "gateway.json")
             if gateway is None:
                 yield not_measured("time of an answer", f"<= {ANSWER_MS:g} ms", "the gateway told no address")
                 return
-            yield from _answers(Client(gateway, timeout_s=60))
+            yield from _measure_answers(GatewayClient(gateway, timeout_s=60))
 
 
-def _answers(client: Client) -> Iterator[Figure]:
+def _measure_answers(client: GatewayClient) -> Iterator[BenchFigure]:
     client.get("/machine", Machine)
     detection = median_s(lambda: client.get("/machine?fresh=1", Machine), runs=3)
     yield at_most("detection, warm", detection, DETECTION_S, "s")

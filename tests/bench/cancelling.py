@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import aiohttp
 
-from tests.bench.figures import Figure, at_most, percentile
-from tests.bench.load import CHAT, Route, Target, dialect_routes
+from tests.bench.figures import BenchFigure, at_most, percentile
+from tests.bench.load import CHAT, BenchRoute, BenchTarget, dialect_routes
 from tests.bench.programs import HOST
-from tests.bench.proxied import GATEWAY, proxy
+from tests.bench.proxied import GATEWAY, start_proxy
 
 TARGET_MS = 50.0
 CANCELS = 200
@@ -29,20 +29,20 @@ _LISTED = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s
 _TOKEN = f"{len(_EVENT):x}\r\n".encode() + _EVENT + b"\r\n"
 
 
-class Engine:
+class EndlessEngine:
     """Takes one request at a time and works until its connection ends. Tells when that was."""
 
     def __init__(self) -> None:
         self.speaks = True
         """Whether it says anything before the client goes."""
-        self.expect()
+        self.expect_request()
 
-    def expect(self) -> None:
+    def expect_request(self) -> None:
         """Wait for the next request."""
         loop = asyncio.get_running_loop()
         self.arrived, self.left = loop.create_future(), loop.create_future()
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def answer_request(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Read a request, and write tokens until nobody is there any more. A GET is for the models."""
         if (await reader.readuntil(b"\r\n\r\n")).startswith(b"GET"):
             writer.write(_LISTED)
@@ -50,7 +50,7 @@ class Engine:
             return
         await reader.readuntil(b"}]")  # the end of its messages
         self.arrived.set_result(None)
-        writing = asyncio.create_task(_write(writer)) if self.speaks else None
+        writing = asyncio.create_task(_write_tokens(writer)) if self.speaks else None
         with contextlib.suppress(OSError):
             while await reader.read(4096):
                 pass
@@ -60,49 +60,52 @@ class Engine:
         writer.close()
 
 
-def measure(cancels: int = CANCELS) -> Sequence[Figure]:
+def measure(cancels: int = CANCELS) -> Sequence[BenchFigure]:
     """Return for what is passed on and what is translated the 99th percentile."""
     names = {kind: f"a client goes until its engine knows, p99, {kind}" for kind in _KINDS}
-    seen = asyncio.run(_measured(cancels))
-    return [at_most(names[kind], percentile(seconds, 99) * 1e3, TARGET_MS, "ms") for kind, seconds in seen.items()]
+    seconds_by_kind = asyncio.run(_measure_all(cancels))
+    return [
+        at_most(names[kind], percentile(seconds, 99) * 1e3, TARGET_MS, "ms")
+        for kind, seconds in seconds_by_kind.items()
+    ]
 
 
-async def _measured(cancels: int) -> dict[str, list[float]]:
-    engine = Engine()
+async def _measure_all(cancels: int) -> dict[str, list[float]]:
+    engine = EndlessEngine()
     async with contextlib.AsyncExitStack() as stack:
-        server = await stack.enter_async_context(await asyncio.start_server(engine.answer, HOST, 0))
-        behind = Target(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
-        starting = proxy(GATEWAY, behind)
+        server = await stack.enter_async_context(await asyncio.start_server(engine.answer_request, HOST, 0))
+        behind = BenchTarget(f"http://{HOST}:{server.sockets[0].getsockname()[1]}")
+        starting = start_proxy(GATEWAY, behind)
         gateway = await asyncio.to_thread(starting.__enter__)
         stack.push(starting.__exit__)
-        seen: dict[str, list[float]] = {kind: [] for kind in _KINDS}
+        seconds_by_kind: dict[str, list[float]] = {kind: [] for kind in _KINDS}
         for number, (kind, route) in itertools.product(range(cancels + 2), _KINDS.items()):
             engine.speaks = number % 2 == 0
-            seconds = await _cancelled(engine, gateway.target, route)
-            seen[kind] += [seconds] if number > 1 else []  # the first ones find modules not yet imported
-        return seen
+            seconds = await _cancel_once(engine, gateway.target, route)
+            seconds_by_kind[kind] += [seconds] if number > 1 else []  # the first ones find modules not yet imported
+        return seconds_by_kind
 
 
-async def _cancelled(engine: Engine, gateway: Target, route: Route) -> float:
+async def _cancel_once(engine: EndlessEngine, gateway: BenchTarget, route: BenchRoute) -> float:
     """Return the seconds from a client's going to the engine's knowing."""
-    engine.expect()
-    asked = asyncio.Event()
-    client = asyncio.create_task(_ask(gateway, route, asked))
+    engine.expect_request()
+    first_piece = asyncio.Event()
+    client = asyncio.create_task(_send_request(gateway, route, first_piece))
     async with asyncio.timeout(_GIVEN_UP_S):
-        await (asked.wait() if engine.speaks else engine.arrived)
+        await (first_piece.wait() if engine.speaks else engine.arrived)
         began = time.perf_counter()
         client.cancel()
         return float(await engine.left) - began
 
 
-async def _ask(gateway: Target, route: Route, heard: asyncio.Event) -> None:
+async def _send_request(gateway: BenchTarget, route: BenchRoute, first_piece: asyncio.Event) -> None:
     body = {"model": "guide", **route.body, "stream": True}
     async with aiohttp.ClientSession() as http, http.post(gateway.url + route.path, json=body) as reply:
         async for _ in reply.content.iter_any():
-            heard.set()
+            first_piece.set()
 
 
-async def _write(writer: asyncio.StreamWriter) -> None:
+async def _write_tokens(writer: asyncio.StreamWriter) -> None:
     writer.write(_HEAD)
     while True:
         writer.write(_TOKEN)

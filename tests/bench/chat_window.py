@@ -19,16 +19,16 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
-from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight
+from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.net.sse import SseParser
 from app.gui.net.stores import Stores
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
-from app.gui.theme.stylesheet import stylesheet
+from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
-from tests.demo.data import replies
+from tests.demo.data import gateway_replies
 
 TOKENS = 20_000
 TOKENS_PER_S = 200
@@ -40,7 +40,7 @@ _SIZE = (1200, 780)
 _PERCENT = 100
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class ChatBenchFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One figure and the most it may be; without a limit it is told for information."""
 
     name: str
@@ -53,7 +53,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
         """Whether it breaks its promise."""
         return self.limit is not None and self.value > self.limit
 
-    def line(self) -> str:
+    def format_line(self) -> str:
         """Return it as a line of text."""
         promise = "" if self.limit is None else f" (at most {self.limit:g})"
         return f"{self.name:36} {self.value:8.2f} {self.unit:3}{promise}"
@@ -69,7 +69,7 @@ class Heartbeat:
         self._last = self._spent = 0.0
         self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
         self._timer.setInterval(1)
-        self._timer.timeout.connect(self._beat)
+        self._timer.timeout.connect(self._note_gap)
 
     def start(self) -> None:
         """Begin."""
@@ -80,20 +80,20 @@ class Heartbeat:
         """End."""
         self._timer.stop()
 
-    def _beat(self) -> None:
+    def _note_gap(self) -> None:
         now, spent = time.perf_counter(), time.thread_time()
         self.gaps_ms.append((now - self._last) * 1000)
         self.own_ms.append((spent - self._spent) * 1000)
         self._last, self._spent = now, spent
 
 
-class Feed:
+class TokenFeed:
     """Sends an answer's tokens on time, and notes what each tenth of them cost the processor."""
 
     def __init__(self, api: DemoApi, path: str, tokens: list[str]) -> None:
         self._api, self._path, self._tokens = api, path, tokens
         self._parser, self._decoder = SseParser(), msgspec.json.Decoder(AnswerEvent)
-        self._sent, self._offset, self._began = 0, 0, 0.0
+        self._position, self._offset, self._began = 0, 0, 0.0
         self.marks: list[tuple[int, float]] = []
         self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
         self._timer.setInterval(round(1000 / TOKENS_PER_S))
@@ -108,96 +108,102 @@ class Feed:
 
     def _send_due(self) -> None:
         due = min(len(self._tokens), int((time.perf_counter() - self._began) * TOKENS_PER_S) + 1)
-        while self._sent < due:
-            self._send(self._tokens[self._sent])
-        if self._sent == len(self._tokens):
+        while self._position < due:
+            self._send_token(self._tokens[self._position])
+        if self._position == len(self._tokens):
             self._timer.stop()
             self._loop.quit()
 
-    def _send(self, token: str) -> None:
-        if self._sent % 100 == 0:
-            self.marks.append((self._sent, time.process_time()))
+    def _send_token(self, token: str) -> None:
+        if self._position % 100 == 0:
+            self.marks.append((self._position, time.process_time()))
         event = AnswerDelta(content=token, offset=self._offset)
         packet = b"event: delta\ndata: " + msgspec.json.encode(event) + b"\n\n"
         for data in self._parser.feed(packet):
-            self._api.tell(self._path, self._decoder.decode(data))
+            self._api.send_event(self._path, self._decoder.decode(data))
         self._offset += len(token)
-        self._sent += 1
+        self._position += 1
 
 
-def figures(tokens: int = TOKENS) -> list[Measured]:
+def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
     """Measure everything; takes a little longer than the answer does."""
     application = QApplication.instance() or QApplication(["roundhouse", "-platform", "offscreen"])
     theme = Theme()
     if isinstance(application, QApplication):
-        application.setStyleSheet(stylesheet(theme))
-    return [*stream_figures(theme, tokens), open_figure(theme)]
+        application.setStyleSheet(make_stylesheet(theme))
+    return [*measure_stream(theme, tokens), measure_opening(theme)]
 
 
-def stream_figures(theme: Theme, tokens: int) -> list[Measured]:
+def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
     """Measure an answer being written."""
-    api, screen = _screen(theme)
-    asked = long_chat.question(1, "Write a long one.", None)
-    answer = long_chat.answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    api, screen = _make_screen(theme)
+    question = long_chat.make_question(1, "Write a long one.", None)
+    answer = long_chat.make_answer(1, "", timings=None, status=MessageStatus.GENERATING)
     for language in COMMON_LANGUAGES:
-        highlight(language, "x")  # the window does this while nobody waits
-    screen.model.talk.open("c1")
-    api.replies["GET /chats/c1"] = long_chat.conversation([asked, answer])
-    _settle(api)
-    feed = Feed(api, "/chats/c1/answers/a1?offset=0", list(words(tokens)))
+        highlight_code(language, "x")  # the window does this while nobody waits
+    screen.model.conversation.open_chat("c1")
+    api.replies["GET /chats/c1"] = long_chat.make_chat([question, answer])
+    _settle_events(api)
+    feed = TokenFeed(api, "/chats/c1/answers/a1?offset=0", list(answer_tokens(tokens)))
     beat = Heartbeat()
     gc.collect()
     beat.start()
     feed.run()
     beat.stop()
-    whole = "".join(words(tokens))
-    done = AnswerDone(message=long_chat.replaced(answer, content=whole, status=MessageStatus.COMPLETE))
+    whole = "".join(answer_tokens(tokens))
+    done = AnswerDone(message=long_chat.replace_fields(answer, content=whole, status=MessageStatus.COMPLETE))
     began = time.perf_counter()
-    api.tell("/chats/c1/answers/a1?offset=0", done)
-    _settle(api)
+    api.send_event("/chats/c1/answers/a1?offset=0", done)
+    _settle_events(api)
     ended_ms = (time.perf_counter() - began) * 1000
     screen.deleteLater()
     return [
-        Measured(name="event loop stall, p99", value=_p99(beat.gaps_ms), limit=STALL_LIMIT_MS, unit="ms"),
-        Measured(name="event loop stall, longest", value=max(beat.gaps_ms), unit="ms"),
-        Measured(name="of it computed here, longest", value=max(beat.own_ms), unit="ms"),
-        Measured(name="cost of a token, last tenth / first", value=_ratio(feed.marks), limit=RATIO_LIMIT, unit=""),
-        Measured(name="processor used while streaming", value=_share(feed.marks), limit=100.0, unit="%"),
-        Measured(name="the end of the answer", value=ended_ms, limit=100.0, unit="ms"),
+        ChatBenchFigure(
+            name="event loop stall, p99", value=_percentile_99(beat.gaps_ms), limit=STALL_LIMIT_MS, unit="ms"
+        ),
+        ChatBenchFigure(name="event loop stall, longest", value=max(beat.gaps_ms), unit="ms"),
+        ChatBenchFigure(name="of it computed here, longest", value=max(beat.own_ms), unit="ms"),
+        ChatBenchFigure(
+            name="cost of a token, last tenth / first", value=_cost_ratio(feed.marks), limit=RATIO_LIMIT, unit=""
+        ),
+        ChatBenchFigure(
+            name="processor used while streaming", value=_processor_share(feed.marks), limit=100.0, unit="%"
+        ),
+        ChatBenchFigure(name="the end of the answer", value=ended_ms, limit=100.0, unit="ms"),
     ]
 
 
-def open_figure(theme: Theme) -> Measured:
+def measure_opening(theme: Theme) -> ChatBenchFigure:
     """Measure opening a long chat: bytes to values to the first picture. The middle of five times."""
     data = msgspec.json.encode(make_chat(MESSAGES))
     times = []
     for _ in range(5):
-        api, screen = _screen(theme)
-        _settle(api)
+        api, screen = _make_screen(theme)
+        _settle_events(api)
         gc.collect()
         began = time.perf_counter()
         api.replies["GET /chats/c1"] = msgspec.json.decode(data, type=Chat)
-        screen.model.open("c1")
+        screen.model.open_chat("c1")
         api.flush()
         screen.grab()
         times.append((time.perf_counter() - began) * 1000)
         screen.deleteLater()
-    return Measured(
+    return ChatBenchFigure(
         name=f"opening {MESSAGES:,} messages", value=statistics.median(times), limit=OPEN_LIMIT_MS, unit="ms"
     )
 
 
-def words(count: int) -> Iterator[str]:
+def answer_tokens(count: int) -> Iterator[str]:
     """Yield the tokens of an answer with everything in it: prose, lists, code, tables, and one endless paragraph."""
     text = long_chat.ANSWER + "\n\n"
     endless = "and so it goes on without a line break, " * 60 + "\n\n"
-    sent = 0
+    token_count = 0
     while True:
         for source in (text, text, endless):
             for start in range(0, len(source), 4):
                 yield source[start : start + 4]
-                sent += 1
-                if sent == count:
+                token_count += 1
+                if token_count == count:
                     return
 
 
@@ -207,14 +213,14 @@ def make_chat(count: int) -> Chat:
     for number in range(1, count // 2 + 1):
         parent = messages[-1].id if messages else None
         messages.append(
-            long_chat.question(number, f"Question {number}: why does the borrow checker refuse this?", parent)
+            long_chat.make_question(number, f"Question {number}: why does the borrow checker refuse this?", parent)
         )
-        messages.append(long_chat.answer(number, f"Answer {number}.\n\n{long_chat.ANSWER}"))
-    return long_chat.conversation(messages)
+        messages.append(long_chat.make_answer(number, f"Answer {number}.\n\n{long_chat.ANSWER}"))
+    return long_chat.make_chat(messages)
 
 
-def _screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
-    api = DemoApi({**replies(), **long_chat.replies()})
+def _make_screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
+    api = DemoApi({**gateway_replies(), **long_chat.chat_replies()})
     shell = Shell()
     screen = ChatScreen(theme, Stores(api, shell), shell)
     shell.setParent(screen)
@@ -223,37 +229,37 @@ def _screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
     return api, screen
 
 
-def _settle(api: DemoApi) -> None:
+def _settle_events(api: DemoApi) -> None:
     for _ in range(5):
         api.flush()
         QApplication.processEvents()
 
 
-def _p99(values: list[float]) -> float:
+def _percentile_99(values: list[float]) -> float:
     return sorted(values)[int(len(values) * 0.99)]
 
 
-def _ratio(marks: list[tuple[int, float]]) -> float:
+def _cost_ratio(marks: list[tuple[int, float]]) -> float:
     tenth = max(1, len(marks) // 10)
     first = marks[tenth][1] - marks[0][1]
     last = marks[-1][1] - marks[-1 - tenth][1]
     return last / first if first else 0.0
 
 
-def _share(marks: list[tuple[int, float]]) -> float:
+def _processor_share(marks: list[tuple[int, float]]) -> float:
     tokens, spent = marks[-1][0] - marks[0][0], marks[-1][1] - marks[0][1]
     return _PERCENT * spent * TOKENS_PER_S / tokens
 
 
 def main(arguments: list[str]) -> int:
     """Print the figures, as JSON only those with a limit; return 1 when one is too large."""
-    found = figures()
+    results = measure_all()
     if "--json" in arguments:
-        rows = [msgspec.to_builtins(one) for one in found if one.limit is not None]
+        rows = [msgspec.to_builtins(result) for result in results if result.limit is not None]
         sys.stdout.write(json.dumps(rows) + "\n")
     else:
-        sys.stdout.write("".join(f"{one.line()}\n" for one in found))
-    return int(any(one.is_too_large for one in found))
+        sys.stdout.write("".join(f"{result.format_line()}\n" for result in results))
+    return int(any(result.is_too_large for result in results))
 
 
 if __name__ == "__main__":

@@ -11,15 +11,15 @@ import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from app.config.programs import child_environment, command
-from tests.bench.programs import answers, free_port
+from app.config.programs import child_environment, module_command
+from tests.bench.programs import free_port, is_answering
 
 _LONGEST_S = 60.0
 _POLL_S = 0.004
 _PIECE_BYTES = 64
 
 
-class Commands:
+class CommandRunner:
     """Runs commands against one gateway, which the first that needs it starts."""
 
     def __init__(self, folder: Path, more: Mapping[str, str]) -> None:
@@ -39,7 +39,7 @@ class Commands:
     def run(self, *arguments: str) -> float:
         """Run a command to its end and return how many seconds that took. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._start(*arguments) as process:
+        with self._start_command(*arguments) as process:
             process.communicate(timeout=_LONGEST_S)
             took = time.perf_counter() - began
         _require_success(process)
@@ -48,7 +48,7 @@ class Commands:
     def first_output(self, *arguments: str) -> float:
         """Return the seconds until a command has written something. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._start(*arguments) as process:
+        with self._start_command(*arguments) as process:
             assert process.stdout is not None
             os.read(process.stdout.fileno(), _PIECE_BYTES)
             took = time.perf_counter() - began
@@ -56,20 +56,20 @@ class Commands:
         _require_success(process)
         return took
 
-    def up(self) -> float:
+    def start_service(self) -> float:
         """Return the seconds from `roundhouse up` to the first answer. Raises CalledProcessError."""
         began = time.perf_counter()
-        with self._start("up") as process:
-            while not answers(self._port) and time.perf_counter() - began < _LONGEST_S:
+        with self._start_command("up") as process:
+            while not is_answering(self._port) and time.perf_counter() - began < _LONGEST_S:
                 time.sleep(_POLL_S)
             took = time.perf_counter() - began
             process.communicate(timeout=_LONGEST_S)
         _require_success(process)
         return took
 
-    def _start(self, *arguments: str) -> "subprocess.Popen[bytes]":
+    def _start_command(self, *arguments: str) -> "subprocess.Popen[bytes]":
         return subprocess.Popen(
-            command("app.cli", *arguments),
+            module_command("app.cli", *arguments),
             cwd=self.folder,
             env=self._environment,
             stdin=subprocess.DEVNULL,
@@ -79,14 +79,14 @@ class Commands:
 
 
 @contextlib.contextmanager
-def commands(more: Mapping[str, str] | None = None) -> Iterator[Commands]:
+def lend_commands(more: Mapping[str, str] | None = None) -> Iterator[CommandRunner]:
     """Lend commands with a home of their own, and `more` in their environment; the gateway is stopped at the end."""
     with tempfile.TemporaryDirectory() as folder:
-        lent = Commands(Path(folder), more or {})
+        runner = CommandRunner(Path(folder), more or {})
         try:
-            yield lent
+            yield runner
         finally:
-            lent.run("down")
+            runner.run("down")
 
 
 def _require_success(process: "subprocess.Popen[bytes]") -> None:

@@ -10,11 +10,11 @@ from typing import NamedTuple
 
 import aiohttp
 
-from app.config.open_files import allow_many
-from tests.bench.figures import Figure, at_most
-from tests.bench.load import Route, Target, chat_route, dialect_routes, is_served, stream
+from app.config.open_files import raise_open_file_limit
+from tests.bench.figures import BenchFigure, at_most
+from tests.bench.load import BenchRoute, BenchTarget, chat_route, dialect_routes, is_served, read_stream
 from tests.bench.programs import HOST
-from tests.bench.proxied import Proxy, proxied_engine
+from tests.bench.proxied import Proxy, start_proxied_engine
 
 IDLE = 1000
 STREAMS = 64
@@ -30,7 +30,7 @@ _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 _HEALTH = f"GET /health HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
 
 
-class Idle(NamedTuple):
+class IdleConnection(NamedTuple):
     """One connection, kept open."""
 
     reader: asyncio.StreamReader
@@ -47,37 +47,39 @@ class Idle(NamedTuple):
         return head.startswith(b"HTTP/1.1 200")
 
 
-def measure(idle: int = IDLE, streams: int = STREAMS) -> Sequence[Figure]:
+def measure(idle: int = IDLE, streams: int = STREAMS) -> Sequence[BenchFigure]:
     """Return how many were not served, and the gateway's resident memory at its highest."""
     names = (f"not served of {idle} idle connections and {streams} streams", "gateway resident memory meanwhile")
-    allow_many()
-    with proxied_engine() as there:
+    raise_open_file_limit()
+    with start_proxied_engine() as there:
         target = there.gateway.target
         spoken = (route for route in dialect_routes(PROMPT).values() if is_served(target, route))
         routes = [chat_route(PROMPT), *spoken]
-        unserved, weight = asyncio.run(_crowd(there.gateway, idle, [routes[n % len(routes)] for n in range(streams)]))
+        unserved, weight = asyncio.run(
+            _measure_crowd(there.gateway, idle, [routes[n % len(routes)] for n in range(streams)])
+        )
     return [at_most(names[0], unserved, 0), at_most(names[1], weight / _MB, WEIGHT_MB, "MB")]
 
 
-async def _crowd(gateway: Proxy, idle: int, routes: Sequence[Route]) -> tuple[int, int]:
+async def _measure_crowd(gateway: Proxy, idle: int, routes: Sequence[BenchRoute]) -> tuple[int, int]:
     port = int(gateway.target.url.rpartition(":")[2])
-    held: list[Idle] = []
-    while len(held) < idle:
-        opened = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(held))))
-        held += [Idle(*ends) for ends in await asyncio.gather(*opened)]
-    unserved = await _unserved(held)
-    broken, weight = await _streamed(gateway, routes)
-    unserved += broken + await _unserved(held)
-    for one in held:
-        one.writer.close()
+    connections: list[IdleConnection] = []
+    while len(connections) < idle:
+        opened = (asyncio.open_connection(HOST, port) for _ in range(min(_AT_ONCE, idle - len(connections))))
+        connections += [IdleConnection(*ends) for ends in await asyncio.gather(*opened)]
+    unserved = await _count_unserved(connections)
+    broken, weight = await _measure_streams(gateway, routes)
+    unserved += broken + await _count_unserved(connections)
+    for connection in connections:
+        connection.writer.close()
     return unserved, weight
 
 
-async def _unserved(held: Sequence[Idle]) -> int:
-    return sum(not served for served in await asyncio.gather(*(one.is_served() for one in held)))
+async def _count_unserved(connections: Sequence[IdleConnection]) -> int:
+    return sum(not served for served in await asyncio.gather(*(connection.is_served() for connection in connections)))
 
 
-async def _streamed(gateway: Proxy, routes: Sequence[Route]) -> tuple[int, int]:
+async def _measure_streams(gateway: Proxy, routes: Sequence[BenchRoute]) -> tuple[int, int]:
     """Return how many streams were not whole, and the most bytes resident while they went on."""
     async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
         all_of_them = asyncio.gather(*(_is_whole(http, gateway.target, route) for route in routes))
@@ -88,9 +90,9 @@ async def _streamed(gateway: Proxy, routes: Sequence[Route]) -> tuple[int, int]:
         return sum(not whole for whole in all_of_them.result()), weight
 
 
-async def _is_whole(http: aiohttp.ClientSession, target: Target, route: Route) -> bool:
-    asked = route._replace(body={"model": "guide", **route.body, "stream": True})
+async def _is_whole(http: aiohttp.ClientSession, target: BenchTarget, route: BenchRoute) -> bool:
+    streaming_route = route._replace(body={"model": "guide", **route.body, "stream": True})
     try:
-        return (await stream(http, target, asked)).tokens >= CHUNKS
+        return (await read_stream(http, target, streaming_route)).tokens >= CHUNKS
     except (aiohttp.ClientError, OSError):
         return False

@@ -17,15 +17,15 @@ from typing import NamedTuple
 import msgspec
 import psutil
 
-from app.config.programs import command
+from app.config.programs import module_command
 from app.hub.download.cache import RepositoryCache
-from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Done, Job, Moved, Said
+from app.hub.download.chunk_map import bytes_written
+from app.hub.download.job import DownloadDone, DownloadJob, DownloadMessage, DownloadProgress
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import RepoFile
-from tests.bench.commands import commands
-from tests.bench.figures import Figure, at_least, at_most, not_measured
-from tests.bench.programs import HOST, free_port, started, wait_for
+from tests.bench.commands import lend_commands
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
+from tests.bench.programs import HOST, free_port, start_program, wait_for
 
 SPEED = "download of 1 GB with its hash / curl"
 KILLS_HASH = "downloads whose hash is right after kills"
@@ -37,20 +37,20 @@ SIZE, ROUNDS = 1_000_000_000, 3
 SMALL, KILLS = 160 << 20, 100
 LIMIT_MB = 150.0
 _MB = 1e6
-_SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_SAID: msgspec.json.Decoder[DownloadMessage] = msgspec.json.Decoder(DownloadMessage)
 _NAME, _COMMIT = "bench/model", "0" * 40
 
 
-class Served(NamedTuple):
+class ServedFile(NamedTuple):
     """A file behind a hub's address."""
 
     url: str
     file: RepoFile
     folder: Path
 
-    def job(self, cache: Path, **more: float) -> Job:
+    def make_job(self, cache: Path, **more: float) -> DownloadJob:
         """Return what fetches it into `cache`."""
-        return Job(
+        return DownloadJob(
             endpoint=self.url,
             repository=_NAME,
             revision=_COMMIT,
@@ -61,57 +61,62 @@ class Served(NamedTuple):
         )
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return speed, what kills cost, and memory."""
     if not hasattr(os, "sendfile"):
         return [not_measured(SPEED, ">= 0.9", "needs Linux or macOS")]
-    with _served(SMALL) as small:
-        killed = _killed(small)
+    with _serve_file(SMALL) as small:
+        killed = _measure_kills(small)
         memory = _memory(small)
     return [_speed(), *measure_pull(), *killed, at_most(MEMORY, memory / _MB, LIMIT_MB, "MB")]
 
 
-def _speed() -> Figure:
+def _speed() -> BenchFigure:
     curl = shutil.which("curl")
     if curl is None:
         return not_measured(SPEED, ">= 0.9", "curl is not installed")
-    with _served(SIZE) as served:
-        _once(served)
-        ratios = [_curl(curl, f"{served.url}/file", served.folder) / _once(served) for _round in range(ROUNDS)]
+    with _serve_file(SIZE) as served:
+        _download_once(served)
+        ratios = [
+            _time_curl(curl, f"{served.url}/file", served.folder) / _download_once(served) for _round in range(ROUNDS)
+        ]
     return at_least(SPEED, statistics.median(ratios), 0.9)
 
 
-def measure_pull(size: int = PULLED, pulls: int = PULLS) -> Sequence[Figure]:
+def measure_pull(size: int = PULLED, pulls: int = PULLS) -> Sequence[BenchFigure]:
     """Return what the whole command takes beyond what curl takes for the file, a gateway being there."""
     curl = shutil.which("curl")
     if curl is None:
         return [not_measured(FIXED, f"<= {FIXED_S:g} s", "curl is not installed")]
     port = free_port()
     url = f"http://{HOST}:{port}"
-    with started("tests.bench.model_hub", str(port), str(size)) as hub, commands({"HF_ENDPOINT": url}) as roundhouse:
+    with (
+        start_program("tests.bench.model_hub", str(port), str(size)) as hub,
+        lend_commands({"HF_ENDPOINT": url}) as roundhouse,
+    ):
         wait_for(port, hub)
-        roundhouse.up()
+        roundhouse.start_service()
         beyond = []
         for _ in range(pulls + 1):
             took = roundhouse.run("pull", f"{_NAME}:Q4_K_M")
-            beyond.append(took - _curl(curl, f"{url}/{_NAME}/resolve/main/model-Q4_K_M.gguf", roundhouse.folder))
+            beyond.append(took - _time_curl(curl, f"{url}/{_NAME}/resolve/main/model-Q4_K_M.gguf", roundhouse.folder))
             roundhouse.run("downloads", "remove", f"{_NAME}:Q4_K_M")
             roundhouse.run("rm", f"{_NAME}:Q4_K_M", "--yes")
     return [at_most(FIXED, statistics.median(beyond[1:]), FIXED_S, "s")]
 
 
-def _once(served: Served) -> float:
+def _download_once(served: ServedFile) -> float:
     """Return the seconds of one download."""
     cache = served.folder / "cache"
     began = time.perf_counter()
-    *_, last = said_by(served.job(cache))
+    *_, last = download_reports(served.make_job(cache))
     took = time.perf_counter() - began
-    assert isinstance(last, Done), last
+    assert isinstance(last, DownloadDone), last
     shutil.rmtree(cache)
     return took
 
 
-def _curl(curl: str, url: str, folder: Path) -> float:
+def _time_curl(curl: str, url: str, folder: Path) -> float:
     """Return the seconds that curl takes to write what is at an address to a file."""
     target = folder / "curl"
     began = time.perf_counter()
@@ -121,55 +126,55 @@ def _curl(curl: str, url: str, folder: Path) -> float:
     return took
 
 
-def _killed(served: Served) -> list[Figure]:
+def _measure_kills(served: ServedFile) -> list[BenchFigure]:
     """Kill downloads at random points until one is whole, again and again."""
     luck, kills, right, lost, whole = random.Random(11), 0, 0, 0.0, 0  # noqa: S311 -- when to kill
     while kills < KILLS:
         cache = served.folder / "cache"
-        part = RepositoryCache(cache, _NAME).part(served.file)
-        slow = served.job(cache, bytes_per_s=SMALL / 2)
+        part = RepositoryCache(cache, _NAME).part_path(served.file)
+        slow = served.make_job(cache, bytes_per_s=SMALL / 2)
         while kills < KILLS and (moved := cut_off(slow, luck.uniform(0.05, 0.5))) is not None:
             kills += 1
-            lost = max(lost, moved - written_bytes(part))
-        *_, last = said_by(served.job(cache))
+            lost = max(lost, moved - bytes_written(part))
+        *_, last = download_reports(served.make_job(cache))
         whole += 1
-        blob = RepositoryCache(cache, _NAME).blob(served.file)
-        right += isinstance(last, Done) and file_hash(blob) == served.file.sha256
+        blob = RepositoryCache(cache, _NAME).blob_path(served.file)
+        right += isinstance(last, DownloadDone) and file_hash(blob) == served.file.sha256
         shutil.rmtree(cache)
-    share = Figure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
     return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
 
 
-def cut_off(job: Job, after_s: float) -> int | None:
+def cut_off(job: DownloadJob, after_s: float) -> int | None:
     """Run a download and kill it after a while; return how far it had said to be, None if it was done before."""
     moved = 0
-    with running_download(job) as child:
+    with run_download(job) as child:
         killing = threading.Timer(after_s, child.kill)
         killing.start()
         try:
             for line in child.stdout:
-                said = _decoded(line)
-                if isinstance(said, Done):
+                report = _decode_report(line)
+                if isinstance(report, DownloadDone):
                     return None
-                moved = max(moved, said.present_bytes) if isinstance(said, Moved) else moved
+                moved = max(moved, report.present_bytes) if isinstance(report, DownloadProgress) else moved
         finally:
             killing.cancel()
     return moved
 
 
-def _decoded(line: bytes) -> Said | None:
+def _decode_report(line: bytes) -> DownloadMessage | None:
     try:
         return _SAID.decode(line)
     except msgspec.DecodeError:  # the kill came in the middle of a line
         return None
 
 
-def _memory(served: Served) -> float:
+def _memory(served: ServedFile) -> float:
     """Return the most that four downloads took together, in bytes."""
     most = 0.0
     with contextlib.ExitStack() as stack:
-        jobs = [served.job(served.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)]
-        children = [psutil.Process(stack.enter_context(running_download(job)).pid) for job in jobs]
+        jobs = [served.make_job(served.folder / f"cache{number}", bytes_per_s=SMALL / 2) for number in range(4)]
+        children = [psutil.Process(stack.enter_context(run_download(job)).pid) for job in jobs]
         ends_at = time.monotonic() + 1.5
         while time.monotonic() < ends_at:
             most = max(most, sum(child.memory_info().rss for child in children))
@@ -177,16 +182,16 @@ def _memory(served: Served) -> float:
     return most
 
 
-def said_by(job: Job) -> list[Said]:
+def download_reports(job: DownloadJob) -> list[DownloadMessage]:
     """Run a download to its end and return what it said."""
-    with running_download(job) as child:
-        return [msgspec.json.decode(line, type=Said) for line in child.stdout]
+    with run_download(job) as child:
+        return [msgspec.json.decode(line, type=DownloadMessage) for line in child.stdout]
 
 
 @contextlib.contextmanager
-def running_download(job: Job) -> Iterator[psutil.Popen]:
+def run_download(job: DownloadJob) -> Iterator[psutil.Popen]:
     """Start a download; killed at exit."""
-    child = psutil.Popen(command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    child = psutil.Popen(module_command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     child.stdin.write(msgspec.json.encode(job) + b"\n")
     child.stdin.flush()
     try:
@@ -200,7 +205,7 @@ def running_download(job: Job) -> Iterator[psutil.Popen]:
 
 
 @contextlib.contextmanager
-def _served(size: int) -> Iterator[Served]:
+def _serve_file(size: int) -> Iterator[ServedFile]:
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
         content = Path(folder) / "file"
         with content.open("wb") as out:
@@ -208,8 +213,8 @@ def _served(size: int) -> Iterator[Served]:
             for start in range(0, size, len(piece)):
                 out.write((start.to_bytes(8, "big") + piece[8:])[: size - start])
         port = free_port()
-        wait_for(port, stack.enter_context(started("tests.bench.file_server", str(port), str(content))))
-        yield Served(
+        wait_for(port, stack.enter_context(start_program("tests.bench.file_server", str(port), str(content))))
+        yield ServedFile(
             f"http://{HOST}:{port}", RepoFile(path="model.gguf", size=size, sha256=file_hash(content)), Path(folder)
         )
 

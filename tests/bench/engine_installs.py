@@ -14,16 +14,16 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from app.client.discovery import running_gateway
-from app.client.http import Client, segment
+from app.client.discovery import find_running_gateway
+from app.client.http import GatewayClient, quote_segment
 from app.config.paths import Paths
 from app.core.api import GUIDE
 from app.core.engine_store import EngineJob, InstallEngine, UseEngine
 from app.core.errors import RoundhouseError
 from app.core.events import EngineJobChanged, Event
 from app.core.models import UnloadModel
-from tests.bench.figures import Figure, at_most, not_measured
-from tests.bench.programs import HOST, free_port, started, wait_for
+from tests.bench.figures import BenchFigure, at_most, not_measured
+from tests.bench.programs import HOST, free_port, start_program, wait_for
 
 ENGINES = ("llama.cpp", "mlx-lm", "openvino", "onnxruntime-genai")
 INSTALL_S = 30.0
@@ -37,52 +37,52 @@ BAD = {
 """What a shell script in the interpreter's place does."""
 
 
-class _Running(NamedTuple):
-    client: Client
+class _RunningGateway(NamedTuple):
+    client: GatewayClient
     port: int
     home: Path
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return the seconds of each install, from an empty store, and of each way back."""
-    with _gateway() as running:
+    with _run_gateway() as running:
         installs = [_install(running.client, engine) for engine in ENGINES]
         if installs[0].ok is None:
             return installs
-        return [*installs, *(_back(running, name, script) for name, script in BAD.items())]
+        return [*installs, *(_measure_rollback(running, name, script) for name, script in BAD.items())]
 
 
-def _install(client: Client, engine: str) -> Figure:
+def _install(client: GatewayClient, engine: str) -> BenchFigure:
     """Install once so that the packages are in the cache, remove it, and time it again from nothing."""
     name = f"install {engine}, cold environment to tested"
     try:
-        version = _job(client, f"/engines/{segment(engine)}/install", InstallEngine()).version
-        client.post(f"/engines/{segment(engine)}/use", UseEngine(version=version), object)
-        client.delete(f"/engines/{segment(engine)}/versions/{segment(version)}")
+        version = _job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine()).version
+        client.post(f"/engines/{quote_segment(engine)}/use", UseEngine(version=version), object)
+        client.delete(f"/engines/{quote_segment(engine)}/versions/{quote_segment(version)}")
         began = time.perf_counter()
-        _job(client, f"/engines/{segment(engine)}/install", InstallEngine())
+        _job(client, f"/engines/{quote_segment(engine)}/install", InstallEngine())
     except RoundhouseError as error:
         return not_measured(name, f"<= {INSTALL_S:g} s", str(error))
     return at_most(name, time.perf_counter() - began, INSTALL_S, "s")
 
 
-def _job(client: Client, path: str, body: object) -> EngineJob:
-    begun = client.post(path, body, EngineJob, timeout_s=_LONGEST_S)
-    for event in client.stream("/events", Event, timeout_s=_LONGEST_S):
-        if isinstance(event, EngineJobChanged) and event.job.id == begun.id and event.job.is_done:
+def _job(client: GatewayClient, path: str, body: object) -> EngineJob:
+    job = client.post(path, body, EngineJob, timeout_s=_LONGEST_S)
+    for event in client.stream_events("/events", Event, timeout_s=_LONGEST_S):
+        if isinstance(event, EngineJobChanged) and event.job.id == job.id and event.job.is_done:
             if event.job.error is not None:
                 raise RoundhouseError(event.job.error.sentence)
             return event.job
     raise RoundhouseError("The gateway ended.")
 
 
-def _back(running: _Running, fault: str, script: str) -> Figure:
+def _measure_rollback(running: _RunningGateway, fault: str, script: str) -> BenchFigure:
     """Time the first answer after the version in use has gone bad."""
     engine = ENGINES[0]
     versions = sorted((running.home / "data" / "engines" / engine).glob("*/venv/bin/python"))
     python, name = versions[-1], versions[-1].parents[2].name
     running.client.post("/unload", UnloadModel(model=GUIDE), object)
-    running.client.post(f"/engines/{segment(engine)}/use", UseEngine(version=name), object)
+    running.client.post(f"/engines/{quote_segment(engine)}/use", UseEngine(version=name), object)
     good = python.readlink()
     python.unlink()
     python.write_text(f"#!/bin/sh\n{script}\n", encoding="utf-8")
@@ -103,20 +103,20 @@ def _ask(port: int) -> None:
     with closing(http.client.HTTPConnection(HOST, port, timeout=_LONGEST_S)) as connection:
         connection.request("POST", "/v1/chat/completions", json.dumps(body), {"Content-Type": "application/json"})
         reply = connection.getresponse()
-        said = reply.read()
+        content = reply.read()
     if reply.status != http.client.OK:
-        raise RuntimeError(f"nobody answered: {said.decode(errors='replace')}")
+        raise RuntimeError(f"nobody answered: {content.decode(errors='replace')}")
 
 
 @contextmanager
-def _gateway() -> Iterator[_Running]:
+def _run_gateway() -> Iterator[_RunningGateway]:
     with tempfile.TemporaryDirectory() as folder:
         home, port = Path(folder), free_port()
         environment = {"ROUNDHOUSE_HOME": folder, "ROUNDHOUSE_GATEWAY_PORT": str(port)}
         paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
-        with started("app.gateway", environment=environment) as child:
+        with start_program("app.gateway", environment=environment) as child:
             wait_for(port, child)
-            found = running_gateway(paths)
-            if found is None:
+            port_file = find_running_gateway(paths)
+            if port_file is None:
                 raise RuntimeError("the gateway left no port file")
-            yield _Running(Client(found, timeout_s=60.0), port, home)
+            yield _RunningGateway(GatewayClient(port_file, timeout_s=60.0), port, home)

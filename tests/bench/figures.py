@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 
-class Figure(msgspec.Struct, frozen=True, kw_only=True):
+class BenchFigure(msgspec.Struct, frozen=True, kw_only=True):
     """One measured number and its target, in words with units. `ok` is None when it could not be measured."""
 
     name: str
@@ -20,7 +20,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     ok: bool | None
 
 
-Measure = Callable[..., Sequence[Figure]]
+Measure = Callable[..., Sequence[BenchFigure]]
 """Every argument has a default."""
 
 
@@ -35,24 +35,24 @@ class Measurement(NamedTuple):
     lasts: bool = False
 
 
-def at_most(name: str, value: float, limit: float, unit: str = "") -> Figure:
+def at_most(name: str, value: float, limit: float, unit: str = "") -> BenchFigure:
     """Return a figure that holds when `value` is not above `limit`."""
-    return _figure(name, value, limit, unit=unit, is_upper=True)
+    return _make_figure(name, value, limit, unit=unit, is_upper=True)
 
 
-def at_least(name: str, value: float, limit: float, unit: str = "") -> Figure:
+def at_least(name: str, value: float, limit: float, unit: str = "") -> BenchFigure:
     """Return a figure that holds when `value` is not below `limit`."""
-    return _figure(name, value, limit, unit=unit, is_upper=False)
+    return _make_figure(name, value, limit, unit=unit, is_upper=False)
 
 
-def not_measured(name: str, target: str, why: str) -> Figure:
+def not_measured(name: str, target: str, why: str) -> BenchFigure:
     """Return a figure that is missing, with the reason in the place of the number."""
-    return Figure(name=name, measured=why, target=target, ok=None)
+    return BenchFigure(name=name, measured=why, target=target, ok=None)
 
 
-def without_target(name: str, measured: str) -> Figure:
+def without_target(name: str, measured: str) -> BenchFigure:
     """Return a figure that has no target."""
-    return Figure(name=name, measured=measured, target="-", ok=None)
+    return BenchFigure(name=name, measured=measured, target="-", ok=None)
 
 
 def percentile(values: Sequence[float], percent: int) -> float:
@@ -60,7 +60,7 @@ def percentile(values: Sequence[float], percent: int) -> float:
     return statistics.quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
-def table(figures: Iterable[Figure]) -> str:
+def figure_table(figures: Iterable[BenchFigure]) -> str:
     """Return the figures as lines of text: what, measured, target, ok."""
     words = {True: "yes", False: "NO", None: "-"}
     rows = [("what", "measured", "target", "ok")]
@@ -70,10 +70,10 @@ def table(figures: Iterable[Figure]) -> str:
     return "\n".join([lines[0], "-+-".join("-" * width for width in widths), *lines[1:]])
 
 
-def _figure(name: str, value: float, limit: float, *, unit: str, is_upper: bool) -> Figure:
+def _make_figure(name: str, value: float, limit: float, *, unit: str, is_upper: bool) -> BenchFigure:
     sign = "<=" if is_upper else ">="
     space = " " if unit else ""
     is_within = value <= limit if is_upper else value >= limit
-    return Figure(
+    return BenchFigure(
         name=name, measured=f"{value:.3g}{space}{unit}", target=f"{sign} {limit:g}{space}{unit}", ok=is_within
     )

@@ -13,11 +13,11 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.speed.device import Device, used_devices
+from app.advisor.speed.device import SpeedDevice, devices_in_use
 from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
 from app.advisor.speed.prefill import is_early, prefill_kind, prefill_operations
 from app.advisor.speed.reads import TokenReads, token_reads
-from tests.bench.speed_rows import Row, training_rows
+from tests.bench.speed_rows import SpeedRow, fit_rows
 
 NOISE = 0.06
 """Relative error of one published measurement: drivers, clocks, cooling."""
@@ -55,83 +55,83 @@ less, at 28 to 45 us per layer, 118 us with Metal in 2023. On processors 118 to 
 two busy cores: Roundhouse lets threads sleep. By kind, where a class is not named."""
 
 
-class Fit(msgspec.Struct, frozen=True):
+class SpeedFit(msgspec.Struct, frozen=True):
     """Constants by name, as `_PRIORS` names them; efficiencies inverse, times in microseconds."""
 
     constants: dict[str, float]
 
-    def seconds(self, row: Row) -> float:
-        """Return the seconds one token takes, as `app.advisor.speed.estimate.decode` computes them."""
-        return _sum(parts(row).features(self.constants), self.constants)
+    def token_seconds(self, row: SpeedRow) -> float:
+        """Return the seconds one token takes, as `app.advisor.speed.estimate.decode_rate` computes them."""
+        return _sum(row_parts(row).active_features(self.constants), self.constants)
 
-    def rate(self, row: Row) -> float:
+    def tokens_per_second(self, row: SpeedRow) -> float:
         """Return the tokens per second."""
-        return 1 / self.seconds(row)
+        return 1 / self.token_seconds(row)
 
 
-def prior(name: str) -> Prior:
+def prior_of(name: str) -> Prior:
     """Return what is believed of a constant beforehand."""
     if name in _PRIORS:
         return _PRIORS[name]
     return _PRIORS[next(kind for kind in KINDS if name.startswith(kind))]
 
 
-class Parts(msgspec.Struct, frozen=True):
+class RowParts(msgspec.Struct, frozen=True):
     """What each constant is multiplied with to give the seconds of one token: reading or unpacking, and layers."""
 
     layers: dict[str, float]
     read: dict[str, float]
     unpack: dict[str, float]
 
-    def features(self, constants: Mapping[str, float]) -> dict[str, float]:
+    def active_features(self, constants: Mapping[str, float]) -> dict[str, float]:
         """Return those that count: of reading and unpacking the one that takes longer, which the constants decide."""
-        slower = max(self.read, self.unpack, key=lambda found: _sum(found, constants))
+        slower = max(self.read, self.unpack, key=lambda side: _sum(side, constants))
         return self.layers | slower
 
 
-def parts(row: Row) -> Parts:
+def row_parts(row: SpeedRow) -> RowParts:
     """Return the parts of a row."""
     device = _device(row)
     reads = token_reads(row.facts, row.setting, depth=row.depth)
     software = software_class(row.setting, device.kind)
-    return Parts(
+    return RowParts(
         layers={f"{LAYER} {software}": reads.plain_layers * 1e-6, f"{EXPERTS} {software}": reads.expert_layers * 1e-6},
         read={f"{EFFICIENCY} {device.kind}": (reads.device_bytes + reads.device_cache_bytes) / device.bandwidth},
-        unpack=_unpacking(reads, device) if device.flops else {},
+        unpack=_unpack_features(reads, device) if device.flops else {},
     )
 
 
-def _unpacking(reads: TokenReads, device: Device) -> dict[str, float]:
+def _unpack_features(reads: TokenReads, device: SpeedDevice) -> dict[str, float]:
     kind, rate = DEVICES[device.kind], device.flops / 2
     of = device.kind.removesuffix(" ultra")
-    found = {}
+    features = {}
     if kind.operations:
-        found[f"{OPERATIONS} {of}"] = (reads.device_elements - reads.device_k_elements) / rate
+        features[f"{OPERATIONS} {of}"] = (reads.device_elements - reads.device_k_elements) / rate
     if kind.k_operations:
-        found[f"{K_OPERATIONS} {of}"] = reads.device_k_elements / rate
-    return found
+        features[f"{K_OPERATIONS} {of}"] = reads.device_k_elements / rate
+    return features
 
 
-def _sum(found: Mapping[str, float], constants: Mapping[str, float]) -> float:
-    return sum(constants.get(name, prior(name).value) * value for name, value in found.items())
+def _sum(features: Mapping[str, float], constants: Mapping[str, float]) -> float:
+    return sum(constants.get(name, prior_of(name).value) * value for name, value in features.items())
 
 
-def fit(rows: Sequence[Row]) -> Fit:
+def fit_constants(rows: Sequence[SpeedRow]) -> SpeedFit:
     """Return the constants that explain the rows best."""
     each_chip = Counter(row.chip for row in rows)
     base = [1 / each_chip[row.chip] ** 0.5 / NOISE**2 for row in rows]
-    weights, constants, known = list(base), dict[str, float](), [(parts(row), row.decode) for row in rows]
+    weights, constants, known = list(base), dict[str, float](), [(row_parts(row), row.decode) for row in rows]
     for _ in range(ROUNDS):
-        table = [_scaled(found.features(constants), rate) for found, rate in known]
-        names = sorted({name for found in table for name in found})
+        table = [_scale_features(row_features.active_features(constants), rate) for row_features, rate in known]
+        names = sorted({name for row_features in table for name in row_features})
         constants = _least_squares(table, weights, names)
-        errors = [abs(_sum(found, constants) - 1) for found in table]
+        errors = [abs(_sum(row_features, constants) - 1) for row_features in table]
         weights = [full * min(1.0, 1.5 * NOISE / max(error, 1e-9)) for full, error in zip(base, errors, strict=True)]
-    return Fit(constants)
+    return SpeedFit(constants)
 
 
-def _scaled(found: Mapping[str, float], by: float) -> dict[str, float]:
-    return {name: value * by for name, value in found.items()}
+def _scale_features(features: Mapping[str, float], by: float) -> dict[str, float]:
+    return {name: value * by for name, value in features.items()}
 
 
 def _least_squares(
@@ -142,22 +142,22 @@ def _least_squares(
     while True:
         matrix = [[0.0] * (len(kept) + 1) for _ in kept]
         for index, name in enumerate(kept):
-            belief = prior(name)
+            belief = prior_of(name)
             matrix[index][index] += 1 / belief.doubt**2
             matrix[index][-1] += belief.value / belief.doubt**2
-        for found, weight in zip(table, weights, strict=True):
-            present = [(kept.index(name), value) for name, value in found.items() if name in kept]
+        for features, weight in zip(table, weights, strict=True):
+            present = [(kept.index(name), value) for name, value in features.items() if name in kept]
             for row, value in present:
                 matrix[row][-1] += weight * value
                 for column, other in present:
                     matrix[row][column] += weight * value * other
-        solved = dict(zip(kept, _solved(matrix), strict=True))
+        solved = dict(zip(kept, _solve_equations(matrix), strict=True))
         if all(value >= 0 for value in solved.values()):
             return {**dict.fromkeys(names, 0.0), **solved}
         kept = [name for name in kept if solved[name] >= 0]
 
 
-def _solved(matrix: list[list[float]]) -> list[float]:
+def _solve_equations(matrix: list[list[float]]) -> list[float]:
     """Solve linear equations by elimination with pivoting; the last column is the right-hand side."""
     size = len(matrix)
     for column in range(size):
@@ -178,75 +178,75 @@ class PrefillFit(msgspec.Struct, frozen=True):
     experts: dict[str, float]
     early: float
 
-    def rate(self, row: Row) -> float:
-        """Return the tokens per second of a prompt, as `app.advisor.speed.prefill.prefill` computes them."""
+    def tokens_per_second(self, row: SpeedRow) -> float:
+        """Return the tokens per second of a prompt, as `app.advisor.speed.prefill.prefill_rate` computes them."""
         device = _device(row)
         kind = prefill_kind(device)
         usual = PREFILL.get(kind, PREFILL["unknown"])
         share = self.shares.get(kind, usual.share) * (self.early if is_early(row.setting, device) else 1.0)
         if has_experts(row):
             share *= self.experts.get(kind, usual.expert_share)
-        return share * device.flops / _operations(row)
+        return share * device.flops / _operations_per_token(row)
 
 
-def fit_prefill(rows: Sequence[Row]) -> PrefillFit:
+def fit_prefill(rows: Sequence[SpeedRow]) -> PrefillFit:
     """Return, per class, the median over chips of what dense models reach, and of what experts leave."""
-    told = [row for row in rows if has_prefill(row)]
-    dense = [row for row in told if not has_experts(row)]
-    shares = _medians((row, _reached(row)) for row in dense if not is_early(row.setting, _device(row)))
+    prefill_rows = [row for row in rows if has_prefill(row)]
+    dense = [row for row in prefill_rows if not has_experts(row)]
+    shares = _medians((row, _reach_of(row)) for row in dense if not is_early(row.setting, _device(row)))
     ratios = [
-        _reached(row) / shares[_kind(row)]
+        _reach_of(row) / shares[_kind(row)]
         for row in dense
         if is_early(row.setting, _device(row)) and _kind(row) in shares
     ]
     experts = _medians(
-        (row, _reached(row) / shares[_kind(row)]) for row in told if has_experts(row) and _kind(row) in shares
+        (row, _reach_of(row) / shares[_kind(row)]) for row in prefill_rows if has_experts(row) and _kind(row) in shares
     )
     return PrefillFit(shares, experts, median(ratios) if ratios else PREFILL_EARLY)
 
 
-def has_prefill(row: Row) -> bool:
+def has_prefill(row: SpeedRow) -> bool:
     """Whether a row tells how fast a prompt was read by a device whose arithmetic rate is known."""
     return bool(row.prefill) and row.setting.uses_gpu and _device(row).flops > 0
 
 
-def has_experts(row: Row) -> bool:
+def has_experts(row: SpeedRow) -> bool:
     """Whether the model of a row chooses among experts."""
     return any(layer.experts for layer in row.facts.layers)
 
 
-def _medians(values: Iterable[tuple[Row, float]]) -> dict[str, float]:
+def _medians(values: Iterable[tuple[SpeedRow, float]]) -> dict[str, float]:
     by_chip: dict[str, dict[str, list[float]]] = {}
     for row, value in values:
         by_chip.setdefault(_kind(row), {}).setdefault(row.chip, []).append(log(value))
     return {kind: exp(median(map(median, chips.values()))) for kind, chips in by_chip.items()}
 
 
-def _device(row: Row) -> Device:
-    return used_devices(row.machine, row.setting)[0]
+def _device(row: SpeedRow) -> SpeedDevice:
+    return devices_in_use(row.machine, row.setting)[0]
 
 
-def _kind(row: Row) -> str:
+def _kind(row: SpeedRow) -> str:
     return prefill_kind(_device(row))
 
 
-def _reached(row: Row) -> float:
-    return (row.prefill or 0.0) * _operations(row) / _device(row).flops
+def _reach_of(row: SpeedRow) -> float:
+    return (row.prefill or 0.0) * _operations_per_token(row) / _device(row).flops
 
 
-def _operations(row: Row) -> float:
+def _operations_per_token(row: SpeedRow) -> float:
     return prefill_operations(row.facts, tokens=row.prompt) / row.prompt
 
 
 def main() -> None:
     """Print each constant as fitted and as shipped."""
-    rows = training_rows()
-    found, prompts = fit(rows), fit_prefill(rows)
+    rows = fit_rows()
+    decode_fit, prompts = fit_constants(rows), fit_prefill(rows)
     out = sys.stdout.write
     out(f"{len(rows)} training rows, {len({row.chip for row in rows})} chips\n\n")
-    for name, value in sorted(found.constants.items()):
-        out(f"{name:38} {shown(name, value):8.3f}   shipped {shipped(name):8.3f}\n")
-    for kind, errors in sorted(left_out(rows).items()):
+    for name, value in sorted(decode_fit.constants.items()):
+        out(f"{name:38} {display_value(name, value):8.3f}   shipped {value_in_use(name):8.3f}\n")
+    for kind, errors in sorted(cross_validate(rows).items()):
         nine_of_ten = sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
         text = f"{nine_of_ten:8.3f}   shipped {DEVICES[kind].spread:8.3f}"
         out(f"spread of {kind:28} {text}   ({len(errors)} rows left out)\n")
@@ -257,22 +257,22 @@ def main() -> None:
         out(f"prefill with experts of {kind:14} {share:8.3f}   shipped {PREFILL[kind].expert_share:8.3f}\n")
 
 
-def left_out(rows: Sequence[Row]) -> dict[str, list[float]]:
+def cross_validate(rows: Sequence[SpeedRow]) -> dict[str, list[float]]:
     """Return, by class of device, by what factor minus one each row is off when its chip is left out of the fit."""
-    fits = {chip: fit([row for row in rows if row.chip != chip]) for chip in {row.chip for row in rows}}
-    found: dict[str, list[float]] = {}
+    fits = {chip: fit_constants([row for row in rows if row.chip != chip]) for chip in {row.chip for row in rows}}
+    errors_by_kind: dict[str, list[float]] = {}
     for row in rows:
-        error = abs(log(fits[row.chip].rate(row) / row.decode))
-        found.setdefault(_device(row).kind, []).append(exp(error) - 1)
-    return found
+        error = abs(log(fits[row.chip].tokens_per_second(row) / row.decode))
+        errors_by_kind.setdefault(_device(row).kind, []).append(exp(error) - 1)
+    return errors_by_kind
 
 
-def shown(name: str, value: float) -> float:
+def display_value(name: str, value: float) -> float:
     """Return a constant as it is shipped: efficiencies as such, times in microseconds."""
     return 1 / value if name.startswith(EFFICIENCY) else value
 
 
-def shipped(name: str) -> float:
+def value_in_use(name: str) -> float:
     """Return what `app.advisor.speed.families` holds for a constant of the fit."""
     kind = next(kind for kind in KINDS if name.startswith(f"{kind} "))
     of = name.removeprefix(f"{kind} ")

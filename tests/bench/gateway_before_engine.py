@@ -12,30 +12,32 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from app.config.open_files import allow_many
+from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths
 from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
 from app.gateway.runtime import leave_start_up_out_of_collections, run
 from app.gateway.services import Limits, Services
-from app.supervisor.pool import Folders, Supervisor
-from app.supervisor.readiness import Endpoint
-from app.supervisor.remote import models_at
-from engines.api import Installation, LaunchOptions, LaunchPlan, ModelSource, Net, Readiness, ReadyWhen
-from engines.attached.launch import Attached
+from app.supervisor.pool import Supervisor, SupervisorFolders
+from app.supervisor.readiness import EngineEndpoint
+from app.supervisor.remote import list_remote_models
+from engines.api import EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelSource, Readiness, ReadyWhen
+from engines.attached.launch import AttachedAdapter
 from tests.gateway.played import Upstream, played_services
 
 SLOTS = 1024
 
 
-class Running(Attached):
+class Running(AttachedAdapter):
     """Takes every model to be the one that the engine already serves."""
 
-    def __init__(self, engine: Endpoint, key_file: Path) -> None:
+    def __init__(self, engine: EngineEndpoint, key_file: Path) -> None:
         self._engine, self._key_file = engine, key_file
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:  # noqa: ARG002 -- the contract's
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:  # noqa: ARG002 -- the contract's
         """Say where it is."""
         return LaunchPlan(
             processes=(),
@@ -50,15 +52,15 @@ class Running(Attached):
 
 async def supervised(services: Services, folder: Path, upstream: Upstream) -> Services:
     """Return the services with the real supervisor before the engine."""
-    unknown = Endpoint(base_url=upstream.url, key=upstream.key, served_name="")
-    engine = Endpoint(
-        base_url=upstream.url, key=upstream.key, served_name=(await models_at(unknown, "/v1/models"))[0].id
+    unknown = EngineEndpoint(base_url=upstream.url, key=upstream.key, served_name="")
+    engine = EngineEndpoint(
+        base_url=upstream.url, key=upstream.key, served_name=(await list_remote_models(unknown, "/v1/models"))[0].id
     )
     key_file = folder / "key"
     key_file.write_text(upstream.key)
     supervisor = Supervisor(
         {"llama.cpp": Running(engine, key_file)},
-        Folders(records=folder / "records", logs=folder / "logs", scratch=folder / "scratch"),
+        SupervisorFolders(records=folder / "records", logs=folder / "logs", scratch=folder / "scratch"),
         policy_from(services.settings),
         services.events.publish,
     )
@@ -78,6 +80,6 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
 
 
 if __name__ == "__main__":
-    allow_many()
+    raise_open_file_limit()
     with tempfile.TemporaryDirectory() as home:
         run(serve(int(sys.argv[1]), Path(home), Upstream(url=sys.argv[2], key=sys.argv[3])))

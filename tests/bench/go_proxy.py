@@ -27,7 +27,7 @@ _BUILDING = {
 _WITHIN_S = 600.0
 
 
-class NoGo(Exception):
+class GoUnavailable(Exception):
     """Go's proxy cannot be had, for the reason it is raised with."""
 
 
@@ -35,17 +35,17 @@ def build() -> Path:
     """Return the program, built when it is missing or older than its source. Raises NoGo."""
     if _BUILT.exists() and _BUILT.stat().st_mtime >= max(file.stat().st_mtime for file in SOURCE.iterdir()):
         return _BUILT
-    _run(_go(), "build", "-o", str(_BUILT), ".")
+    _run(_go_command(), "build", "-o", str(_BUILT), ".")
     return _BUILT
 
 
-def _go() -> str:
+def _go_command() -> str:
     """Return the `go` command, installed when it is missing. Raises NoGo."""
     command = next(_PROGRAMS.glob("go*"), None)
     if command is None:
         uv = uv_program()
         if uv is None:
-            raise NoGo("there is no uv to install Go with")
+            raise GoUnavailable("there is no uv to install Go with")
         sys.stderr.write("installing Go ...\n")
         _run(str(uv), "venv", "--quiet", "--clear", str(FOLDER))
         _run(str(uv), "pip", "install", "--quiet", "--python", str(FOLDER), GO)
@@ -66,6 +66,6 @@ def _run(*argv: str) -> None:
         )
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or ["it failed without a word"])[-1]
-        raise NoGo(f"Go cannot be had here: {last}") from error
+        raise GoUnavailable(f"Go cannot be had here: {last}") from error
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NoGo(f"Go cannot be had here: {error}") from error
+        raise GoUnavailable(f"Go cannot be had here: {error}") from error

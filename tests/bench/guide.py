@@ -7,9 +7,9 @@ import time
 from collections.abc import Sequence
 
 from app.config.paths import guide_gguf
-from app.config.programs import command
-from tests.bench.commands import Commands, commands
-from tests.bench.figures import Figure, at_least, at_most, not_measured
+from app.config.programs import module_command
+from tests.bench.commands import CommandRunner, lend_commands
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 from tests.bench.programs import ROOT
 
 ASK = 95.0
@@ -23,14 +23,14 @@ QUESTIONS = ("status", "ps", "list", "settings", "downloads", "requests", "usage
 _EXAMINATION = ROOT / "resources" / "guide" / "training" / "evaluate.py"
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return how soon the Guide answers, and how often rightly."""
     return [*measure_first_tokens(), *_examine()]
 
 
-def measure_first_tokens(runs: int = RUNS) -> Sequence[Figure]:
+def measure_first_tokens(runs: int = RUNS) -> Sequence[BenchFigure]:
     """Return the median time to the first token of `roundhouse run guide`, without a gateway and with all loaded."""
-    with commands() as roundhouse:
+    with lend_commands() as roundhouse:
         cold = [_first_token(roundhouse, is_cold=True) for _ in range(runs + 1)][1:]
         warm = [_first_token(roundhouse) for _ in range(runs + 1)][1:]
     return [
@@ -39,38 +39,38 @@ def measure_first_tokens(runs: int = RUNS) -> Sequence[Figure]:
     ]
 
 
-def _first_token(roundhouse: Commands, *, is_cold: bool = False) -> float:
+def _first_token(roundhouse: CommandRunner, *, is_cold: bool = False) -> float:
     if is_cold:
         roundhouse.run("down")
     return roundhouse.first_output("run", "guide", "say hi")
 
 
-def _examine() -> Sequence[Figure]:
+def _examine() -> Sequence[BenchFigure]:
     """Return the shares of trained questions and of held-out paraphrases that get the right answer, greedily."""
     if not (_EXAMINATION.exists() and guide_gguf().exists()):
         return [not_measured("Guide, right answers", f">= {ASK:g} %", "needs a checkout")]
-    python = command("app.gui")[0]
+    python = module_command("app.gui")[0]
     done = subprocess.run([python, str(_EXAMINATION), "--json"], stdout=subprocess.PIPE, check=False, text=True)
-    found = json.loads(done.stdout)
+    results = json.loads(done.stdout)
     return [
-        at_least("Guide, trained questions right", 100 * found["ask"]["accuracy"], ASK, "%"),
-        at_least("Guide, held-out paraphrases right", 100 * found["held_out"]["accuracy"], HELD_OUT, "%"),
+        at_least("Guide, trained questions right", 100 * results["ask"]["accuracy"], ASK, "%"),
+        at_least("Guide, held-out paraphrases right", 100 * results["held_out"]["accuracy"], HELD_OUT, "%"),
     ]
 
 
-def measure_help(runs: int = RUNS) -> Sequence[Figure]:
+def measure_help(runs: int = RUNS) -> Sequence[BenchFigure]:
     """Return the median time of `roundhouse --help`, and of the slowest command that only asks."""
     times = []
     for _ in range(runs):
         began = time.perf_counter()
-        subprocess.run(command("app.cli", "--help"), stdout=subprocess.DEVNULL, check=True)
+        subprocess.run(module_command("app.cli", "--help"), stdout=subprocess.DEVNULL, check=True)
         times.append(time.perf_counter() - began)
     return [at_most("roundhouse --help", 1000 * statistics.median(times), HELP_MS, "ms"), _slowest_question(runs)]
 
 
-def _slowest_question(runs: int) -> Figure:
-    with commands() as roundhouse:
-        roundhouse.up()
+def _slowest_question(runs: int) -> BenchFigure:
+    with lend_commands() as roundhouse:
+        roundhouse.start_service()
         rounds = [{name: roundhouse.run(name) for name in QUESTIONS} for _ in range(runs + 1)][1:]
     medians = {name: statistics.median(times[name] for times in rounds) for name in QUESTIONS}
     slowest = max(medians, key=medians.__getitem__)

@@ -13,11 +13,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from app.client.discovery import read_port_file
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.core.hub import HubResults
 from tests.bench.advice import median_s
-from tests.bench.figures import Figure, at_most, not_measured
-from tests.bench.programs import free_port, started, wait_for
+from tests.bench.figures import BenchFigure, at_most, not_measured
+from tests.bench.programs import free_port, start_program, wait_for
 
 NAME = "search to 20 cards with fit, metadata cached"
 LIMIT_MS = 300.0
@@ -48,29 +48,29 @@ _MODELS = (
 _GGUFS = ("BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q5_K_S", "Q4_K_M", "Q4_K_S", "IQ4_XS", "Q3_K_L", "Q3_K_M", "Q2_K")
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return the median time of a search."""
-    with _hub() as url, tempfile.TemporaryDirectory() as folder:
+    with _play_hub() as url, tempfile.TemporaryDirectory() as folder:
         environment = {
             "ROUNDHOUSE_HOME": folder,
             "ROUNDHOUSE_GATEWAY_PORT": str(port := free_port()),
             "HF_ENDPOINT": url,
         }
-        with started("app.gateway", environment=environment) as child:
+        with start_program("app.gateway", environment=environment) as child:
             wait_for(port, child)
             gateway = read_port_file(Path(folder) / "state" / "gateway.json")
             if gateway is None:
                 return [not_measured(NAME, f"<= {LIMIT_MS:g} ms", "the gateway told no address")]
-            client = Client(gateway, timeout_s=60)
-            found = client.get("/hub/search?text=it", HubResults)
-            if sum(card.fits is not None for card in found.cards) != len(_MODELS):
+            client = GatewayClient(gateway, timeout_s=60)
+            results = client.get("/hub/search?text=it", HubResults)
+            if sum(card.fits is not None for card in results.cards) != len(_MODELS):
                 return [not_measured(NAME, f"<= {LIMIT_MS:g} ms", "not every card says whether it fits")]
             seconds = median_s(lambda: client.get("/hub/search?text=it", HubResults), runs=RUNS)
     return [at_most(NAME, seconds * _MS, LIMIT_MS, "ms")]
 
 
 @contextmanager
-def _hub() -> Iterator[str]:
+def _play_hub() -> Iterator[str]:
     """Play a hub that finds the same whatever it is asked; yield its address."""
     content = json.dumps([item for base in _MODELS for item in _items(base)]).encode()
 

@@ -11,13 +11,13 @@ from statistics import median, quantiles
 
 import msgspec
 
-from app.advisor.memory.estimate import components, estimate
-from app.advisor.memory.setting import HOST, Component, Setting
+from app.advisor.memory.estimate import estimate_memory, sum_components
+from app.advisor.memory.setting import HOST, MemoryComponent, RunSetting
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
 from tests.bench.engine_table import LLAMA_CPP
-from tests.bench.figures import Figure, at_least, at_most, not_measured
-from tests.bench.memory_rows import DATA, MIB, Row, rows
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
+from tests.bench.memory_rows import DATA, MIB, MemoryRow, read_rows
 
 MEDIAN, P90, CALL_MS = 2.0, 5.0, 5.0
 PRINTED = 0.006
@@ -27,10 +27,10 @@ ROUNDED = 0.6
 _RUNS = 20
 
 
-class Case(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryCase(msgspec.Struct, frozen=True, kw_only=True):
     """One row with what we compute for it, in MiB."""
 
-    row: Row
+    row: MemoryRow
     total: float
     kv: float
     state: float
@@ -41,7 +41,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return (self.total / self.row.total - 1) * 100 if self.row.total else 0.0
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return the errors of totals, how many KV and state sizes agree, and what an estimate costs."""
     if not DATA.exists():
         return [not_measured("memory of a device", f"<= {MEDIAN:g} %", "the measured rows are not here")]
@@ -59,9 +59,9 @@ def measure() -> Sequence[Figure]:
     ]
 
 
-def all_cases() -> list[Case]:
+def all_cases() -> list[MemoryCase]:
     """Return every readable row with its estimate."""
-    return [_case(row) for row in rows()]
+    return [_make_case(row) for row in read_rows()]
 
 
 def is_same(ours: float, logged: float | None) -> bool:
@@ -77,24 +77,24 @@ def call_ms() -> float:
     taken = []
     for _ in range(_RUNS):
         start = time.process_time()
-        estimate(facts, machine, Setting(engine=LLAMA_CPP, backend="cuda", context=8192))
+        estimate_memory(facts, machine, RunSetting(engine=LLAMA_CPP, backend="cuda", context=8192))
         taken.append((time.process_time() - start) * 1000)
     return median(taken)
 
 
-def _case(row: Row) -> Case:
-    found = components(row.facts, row.setting)
+def _make_case(row: MemoryRow) -> MemoryCase:
+    components_found = sum_components(row.facts, row.setting)
     counted = [
         part
-        for part in found.parts
+        for part in components_found.parts
         if (part.place != HOST or not row.setting.uses_gpu)
-        and (row.counts_runtime or part.component is not Component.RUNTIME)
+        and (row.counts_runtime or part.component is not MemoryComponent.RUNTIME)
     ]
-    return Case(
+    return MemoryCase(
         row=row,
         total=sum(part.bytes for part in counted) / MIB,
-        kv=found.kv.bytes / MIB,
-        state=found.state.bytes / MIB,
+        kv=components_found.kv.bytes / MIB,
+        state=components_found.state.bytes / MIB,
     )
 
 
@@ -102,9 +102,9 @@ def main() -> None:
     """Print the rows, then the figures."""
     for case in all_cases():
         row = case.row
-        said = f"{row.total:9.0f} {case.total:9.0f} {case.error:+6.1f} %" if row.total else f"{'':28}"
+        totals_text = f"{row.total:9.0f} {case.total:9.0f} {case.error:+6.1f} %" if row.total else f"{'':28}"
         kv = "" if row.kv is None else f"kv {row.kv:g} {case.kv:g}"
-        sys.stdout.write(f"{row.id:>3} {row.model[:38]:38} {said} {kv:18} {row.reading} {row.aside}\n")
+        sys.stdout.write(f"{row.id:>3} {row.model[:38]:38} {totals_text} {kv:18} {row.setting_text} {row.aside}\n")
     for figure in measure():
         sys.stdout.write(f"{figure.name}: {figure.measured} ({figure.target})\n")
 

@@ -13,12 +13,12 @@ from typing import TypeVar
 import msgspec
 
 from app.advisor.memory.llama_cpp.weights import weight_parts
-from app.advisor.memory.setting import HOST, Setting
+from app.advisor.memory.setting import HOST, RunSetting
 from app.core.errors import RoundhouseError
 from app.core.model_facts import ModelFacts, WeightGroup
 from app.hub.facts.gguf import facts_from
 from app.hub.facts.tensors import TensorInfo
-from app.hub.shapes import find, shape_facts
+from app.hub.shapes import find_shape, shape_facts
 from tests.bench.engine_table import LLAMA_CPP, MLX_LM
 from tests.bench.programs import ROOT
 
@@ -53,13 +53,13 @@ UNREADABLE = {
 }
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryRow(msgspec.Struct, frozen=True, kw_only=True):
     """One row as it is read. Sizes in MiB, None where the row does not tell."""
 
     id: str
     model: str
     facts: ModelFacts
-    setting: Setting
+    setting: RunSetting
     counts_runtime: bool
     """Whether what was measured holds the driver's and the process's own share."""
     total: float | None
@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     """Why the row is no test; empty for one."""
 
     @property
-    def reading(self) -> str:
+    def setting_text(self) -> str:
         """How the run was read, in a few words."""
         setting = self.setting
         parts = [setting.engine.id, setting.backend, f"{setting.context} x {setting.slots}", setting.kv_type]
@@ -81,13 +81,13 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return ", ".join(parts)
 
 
-def rows() -> list[Row]:
+def read_rows() -> list[MemoryRow]:
     """Return the rows that can be read, those that cannot be with the reason in `aside`."""
     with DATA.open(encoding="utf-8") as file:
-        return [row for raw in csv.DictReader(file) if (row := _row(raw)) is not None]
+        return [row for raw in csv.DictReader(file) if (row := _read_row(raw)) is not None]
 
 
-def _row(raw: Mapping[str, str]) -> Row | None:
+def _read_row(raw: Mapping[str, str]) -> MemoryRow | None:
     name = raw["model"]
     for words, meaning in _NAMES:
         name = name.replace(words, meaning)
@@ -95,7 +95,7 @@ def _row(raw: Mapping[str, str]) -> Row | None:
     facts = _facts(raw, name, setting)
     if facts is None:
         return None
-    return Row(
+    return MemoryRow(
         id=raw["id"],
         model=raw["model"],
         facts=facts,
@@ -113,42 +113,42 @@ def _number(text: str) -> float | None:
     return float(text) if text else None
 
 
-def _setting(raw: Mapping[str, str]) -> Setting:
+def _setting(raw: Mapping[str, str]) -> RunSetting:
     engine = raw["engine"]
     slots = int(raw["n_seq_max"] or 1)
     context = int(raw["ctx"] or 4096)
     keys, values = _kv_types(raw["kv_type"])
-    setting = Setting(
+    setting = RunSetting(
         engine=MLX_LM if "mlx" in engine else LLAMA_CPP,
-        backend=_first(_BACKENDS, raw["backend_device"]) or ("metal" if "mlx" in engine else "cpu"),
+        backend=_first_match(_BACKENDS, raw["backend_device"]) or ("metal" if "mlx" in engine else "cpu"),
         context=context // slots,
         slots=slots,
         kv_type=keys,
         value_type=values,
         is_kv_unified=UNIFIED_BY_DEFAULT in engine and "kv_unified=false" not in raw["notes"],
-        build=_first(_BUILDS, engine) or 11549,
+        build=_first_match(_BUILDS, engine) or 11549,
         limits_outputs=not re.search(r"llama-bench|fit-params|2024|2025", engine),
-        gpu_memory=tuple(size * _GB for size in [_first(_GPU_GB, raw["backend_device"])] if size),
+        gpu_memory=tuple(size * _GB for size in [_first_match(_GPU_GB, raw["backend_device"])] if size),
         isa=("avx2",),
         repacks="repacking on" in raw["backend_device"],
     )
-    return msgspec.structs.replace(setting, **_noted(raw["notes"]))
+    return msgspec.structs.replace(setting, **_read_notes(raw["notes"]))
 
 
-def _noted(notes: str) -> dict[str, int | bool]:
+def _read_notes(notes: str) -> dict[str, int | bool]:
     """Return what the notes say of the run: its batch, whether prompts were computed, experts aside."""
-    found: dict[str, int | bool] = {"prefills": "tg128" not in notes}
+    values: dict[str, int | bool] = {"prefills": "tg128" not in notes}
     if batch := re.search(r"n_ubatch (\d+)", notes):
-        found["batch"] = int(batch[1])
-    return found
+        values["batch"] = int(batch[1])
+    return values
 
 
 def _kv_types(text: str) -> tuple[str, str]:
-    found = re.search(r"K (\w+)/V (\w+)", text)
-    return (found[1], found[2]) if found else (text or "f16", "")
+    match = re.search(r"K (\w+)/V (\w+)", text)
+    return (match[1], match[2]) if match else (text or "f16", "")
 
 
-def _first(table: Sequence[tuple[str, T]], text: str) -> T | None:
+def _first_match(table: Sequence[tuple[str, T]], text: str) -> T | None:
     return next((value for key, value in table if key in text), None)
 
 
@@ -160,10 +160,10 @@ def _shape_facts(name: str, quantization: str, format_name: str) -> ModelFacts |
         return None
 
 
-def _facts(raw: Mapping[str, str], name: str, setting: Setting) -> ModelFacts | None:
+def _facts(raw: Mapping[str, str], name: str, setting: RunSetting) -> ModelFacts | None:
     quantization = raw["quant"].partition(" ")[0]
     if "mix" in raw["quant"]:
-        facts = _mixed(name)
+        facts = _mix_facts(name)
     else:
         facts = _shape_facts(name, quantization, "mlx" if setting.engine is MLX_LM else "gguf")
         facts = facts or _shape_facts(name, "Q4_K_M", "gguf")
@@ -171,34 +171,34 @@ def _facts(raw: Mapping[str, str], name: str, setting: Setting) -> ModelFacts | 
         return None
     stated = re.search(r"GGUF tensor bytes (\d+) MiB", raw["notes"])
     if stated:
-        return scaled(facts, int(stated[1]) * MIB / sum(group.padded_bytes for group in facts.weights))
+        return scale_facts(facts, int(stated[1]) * MIB / sum(group.padded_bytes for group in facts.weights))
     if raw["model_device_mib"]:
         place = [part.bytes for part in weight_parts(facts, setting) if (part.place != HOST) == setting.uses_gpu]
-        return scaled(facts, float(raw["model_device_mib"]) * MIB / (place[0] if place else 1))
+        return scale_facts(facts, float(raw["model_device_mib"]) * MIB / (place[0] if place else 1))
     return facts
 
 
-def _mixed(name: str) -> ModelFacts | None:
+def _mix_facts(name: str) -> ModelFacts | None:
     """Return the model as our own runs wrote it: Q4_K, but Q6_K for values, the way down and the output."""
-    shape = find(name)
+    shape = find_shape(name)
     if shape is None:
         return None
-    tensors = [TensorInfo(t.name, t.shape, _mixed_type(t)) for t in shape.tensors("Q4_K_M")]
-    return facts_from(shape.metadata(), tensors, name=name)
+    tensors = [TensorInfo(t.name, t.shape, _type_in_mix(t)) for t in shape.build_tensors("Q4_K_M")]
+    return facts_from(shape.build_metadata(), tensors, name=name)
 
 
-def _mixed_type(tensor: TensorInfo) -> int:
+def _type_in_mix(tensor: TensorInfo) -> int:
     if len(tensor.shape) == 1:
         return tensor.type
     return _MIXED[bool(re.search(r"attn_v|ffn_down|^output", tensor.name))]
 
 
-def scaled(facts: ModelFacts, factor: float) -> ModelFacts:
+def scale_facts(facts: ModelFacts, factor: float) -> ModelFacts:
     """Return the facts with all weights so many times as large: their header's sum is known, not its parts."""
 
-    def grown(group: WeightGroup) -> WeightGroup:
+    def grow_group(group: WeightGroup) -> WeightGroup:
         return msgspec.structs.replace(
             group, bytes=round(group.bytes * factor), padded_bytes=round(group.padded_bytes * factor)
         )
 
-    return msgspec.structs.replace(facts, weights=[grown(group) for group in facts.weights])
+    return msgspec.structs.replace(facts, weights=[grow_group(group) for group in facts.weights])

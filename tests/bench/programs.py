@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, module_command
 
 ROOT = Path(__file__).resolve().parents[2]
 HOST = "127.0.0.1"
@@ -36,15 +36,15 @@ def free_port() -> int:
         return port
 
 
-def started(
+def start_program(
     module: str, *arguments: str, environment: Mapping[str, str] | None = None
 ) -> contextlib.AbstractContextManager[psutil.Popen]:
     """Run `python -m module` from the checkout; ended at exit."""
-    return running(command(module, *arguments), environment=environment)
+    return run_program(module_command(module, *arguments), environment=environment)
 
 
 @contextlib.contextmanager
-def running(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[psutil.Popen]:
+def run_program(argv: Sequence[str], environment: Mapping[str, str] | None = None) -> Iterator[psutil.Popen]:
     """Run a program and end it at exit. Its last words are shown if it did not end well."""
     with tempfile.TemporaryFile() as words:
         child = psutil.Popen(
@@ -58,7 +58,7 @@ def running(argv: Sequence[str], environment: Mapping[str, str] | None = None) -
         try:
             yield child
         finally:
-            _end(child)
+            _end_program(child)
             words.seek(0)
             if child.returncode not in (0, -signal.SIGTERM):
                 sys.stderr.write(words.read().decode(errors="replace"))
@@ -70,7 +70,7 @@ def wait_for(port: int, child: psutil.Popen, path: str = "/health") -> float:
     while time.perf_counter() - began < _START_S:
         if child.poll() is not None:
             raise RuntimeError(f"{' '.join(child.args)} ended with {child.returncode}")
-        if answers(port, path):
+        if is_answering(port, path):
             return time.perf_counter() - began
         time.sleep(_POLL_S)
     raise RuntimeError(f"{' '.join(child.args)} did not answer within {_START_S:g} s")
@@ -88,7 +88,7 @@ def cpu_s(child: psutil.Popen) -> float:
     return float(times.user + times.system)
 
 
-def _end(child: psutil.Popen) -> None:
+def _end_program(child: psutil.Popen) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         child.terminate()
     child.stdin.close()
@@ -99,7 +99,7 @@ def _end(child: psutil.Popen) -> None:
         child.wait()
 
 
-def answers(port: int, path: str = "/health") -> bool:
+def is_answering(port: int, path: str = "/health") -> bool:
     """Tell whether `path` is answered with 200 now."""
     connection = http.client.HTTPConnection(HOST, port, timeout=5.0)
     try:

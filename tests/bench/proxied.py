@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import psutil
 
-from app.config.programs import command
-from tests.bench.load import Target
-from tests.bench.programs import HOST, free_port, running, wait_for
+from app.config.programs import module_command
+from tests.bench.load import BenchTarget
+from tests.bench.programs import HOST, free_port, run_program, wait_for
 
 BARE = "tests.bench.bare_proxy"
 GATEWAY = "tests.bench.gateway_before_engine"
@@ -18,10 +18,10 @@ class Proxy(NamedTuple):
     """A running proxy, or what is in its place, and its address."""
 
     child: psutil.Popen
-    target: Target
+    target: BenchTarget
 
 
-class ProxiedEngine(NamedTuple):
+class EngineBehindGateway(NamedTuple):
     """The scripted engine, and the gateway before it."""
 
     engine: Proxy
@@ -29,15 +29,18 @@ class ProxiedEngine(NamedTuple):
 
 
 @contextlib.contextmanager
-def proxied_engine() -> Iterator[ProxiedEngine]:
+def start_proxied_engine() -> Iterator[EngineBehindGateway]:
     """Start a scripted engine and the gateway before it."""
-    with run_server(command("tests.bench.paced_engine")) as engine, proxy(GATEWAY, engine.target) as gateway:
-        yield ProxiedEngine(engine, gateway)
+    with (
+        run_server(module_command("tests.bench.paced_engine")) as engine,
+        start_proxy(GATEWAY, engine.target) as gateway,
+    ):
+        yield EngineBehindGateway(engine, gateway)
 
 
-def proxy(module: str, engine: Target) -> contextlib.AbstractContextManager[Proxy]:
+def start_proxy(module: str, engine: BenchTarget) -> contextlib.AbstractContextManager[Proxy]:
     """Start a proxy of ours before the engine."""
-    return run_server(command(module), engine.url, engine.key)
+    return run_server(module_command(module), engine.url, engine.key)
 
 
 @contextlib.contextmanager
@@ -46,6 +49,6 @@ def run_server(
 ) -> Iterator[Proxy]:
     """Start a program that takes its port as the first argument, and wait until it answers."""
     port = free_port()
-    with running([*program, str(port), *arguments], environment) as child:
+    with run_program([*program, str(port), *arguments], environment) as child:
         wait_for(port, child)
-        yield Proxy(child, Target(f"http://{HOST}:{port}"))
+        yield Proxy(child, BenchTarget(f"http://{HOST}:{port}"))

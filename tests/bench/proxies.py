@@ -13,12 +13,12 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from app.config.open_files import allow_many
+from app.config.open_files import raise_open_file_limit
 from tests.bench import go_proxy
-from tests.bench.figures import Figure, at_least, at_most, not_measured, percentile, without_target
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured, percentile, without_target
 from tests.bench.load import dialect_routes
-from tests.bench.proxied import BARE, ProxiedEngine, Proxy, proxied_engine, proxy, run_server
-from tests.bench.proxy_turns import ProxyTurn, StreamPace, answer_s, chunk_s, crowd, delays_s
+from tests.bench.proxied import BARE, EngineBehindGateway, Proxy, run_server, start_proxied_engine, start_proxy
+from tests.bench.proxy_turns import ProxyTurn, StreamPace, answer_s, chunk_s, delays_s, run_crowd
 
 T = TypeVar("T")
 
@@ -46,14 +46,14 @@ class Extent(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int = 40
 
 
-class Comparison(NamedTuple):
+class ProxyComparison(NamedTuple):
     """Who is compared, by name, in the order of the first round; and the engine behind them."""
 
     engine: Proxy
     proxies: Mapping[str, Proxy]
     extent: Extent
 
-    async def rounds(self, names: Sequence[str], turn: Callable[[str], Awaitable[T]]) -> list[dict[str, T]]:
+    async def run_rounds(self, names: Sequence[str], turn: Callable[[str], Awaitable[T]]) -> list[dict[str, T]]:
         """Return what each one's turn yields, for every round; who goes first changes from round to round."""
         rounds: list[dict[str, T]] = []
         for number in range(self.extent.rounds):
@@ -68,29 +68,29 @@ class Comparison(NamedTuple):
         return ProxyTurn(self.proxies[OURS], pace, name)
 
 
-def measure(extent: Extent | None = None) -> Sequence[Figure]:
+def measure(extent: Extent | None = None) -> Sequence[BenchFigure]:
     """Return all that is compared; without Go, what needs no comparison with it."""
-    allow_many()
-    with _comparison(extent or Extent()) as (sides, missing):
+    raise_open_file_limit()
+    with _start_comparison(extent or Extent()) as (sides, missing):
         return [*missing, *asyncio.run(_figures(sides))]
 
 
 @contextlib.contextmanager
-def _comparison(extent: Extent) -> Iterator[tuple[Comparison, Sequence[Figure]]]:
+def _start_comparison(extent: Extent) -> Iterator[tuple[ProxyComparison, Sequence[BenchFigure]]]:
     """Start everybody; return them, and what is to be said where Go's proxy is not among them."""
     with contextlib.ExitStack() as stack:
-        there: ProxiedEngine = stack.enter_context(proxied_engine())
-        proxies = {AIOHTTP: stack.enter_context(proxy(BARE, there.engine.target)), OURS: there.gateway}
+        there: EngineBehindGateway = stack.enter_context(start_proxied_engine())
+        proxies = {AIOHTTP: stack.enter_context(start_proxy(BARE, there.engine.target)), OURS: there.gateway}
         try:
             program = str(go_proxy.build())
-        except go_proxy.NoGo as error:
-            yield Comparison(there.engine, proxies, extent), [without_target("Go's proxy", str(error))]
+        except go_proxy.GoUnavailable as error:
+            yield ProxyComparison(there.engine, proxies, extent), [without_target("Go's proxy", str(error))]
             return
         go = run_server([program], there.engine.target.url, environment=go_proxy.ENVIRONMENT)
-        yield Comparison(there.engine, {GO: stack.enter_context(go), **proxies}, extent), []
+        yield ProxyComparison(there.engine, {GO: stack.enter_context(go), **proxies}, extent), []
 
 
-async def _figures(sides: Comparison) -> list[Figure]:
+async def _figures(sides: ProxyComparison) -> list[BenchFigure]:
     await _warm_up(sides)
     return [
         *await _chunks(sides),
@@ -100,15 +100,15 @@ async def _figures(sides: Comparison) -> list[Figure]:
     ]
 
 
-async def _warm_up(sides: Comparison) -> None:
+async def _warm_up(sides: ProxyComparison) -> None:
     """Have everybody import and compile what they need at first use."""
     for name in (*sides.proxies, *dialect_routes()):
         await chunk_s(sides.turn(name, MANY), 0.1)
-    for each in sides.proxies.values():
-        await answer_s(each, 0.1)
+    for proxy_process in sides.proxies.values():
+        await answer_s(proxy_process, 0.1)
 
 
-async def _chunks(sides: Comparison) -> list[Figure]:
+async def _chunks(sides: ProxyComparison) -> list[BenchFigure]:
     """Return what a chunk costs: passed untouched at each pace, and in other dialects at the first."""
     many = await _costs(sides, MANY, (*sides.proxies, *TRANSLATED))
     fast = await _costs(sides, FAST, (*sides.proxies,))
@@ -128,14 +128,14 @@ async def _chunks(sides: Comparison) -> list[Figure]:
     ]
 
 
-async def _costs(sides: Comparison, pace: StreamPace, names: Sequence[str]) -> list[dict[str, float]]:
-    return await sides.rounds(names, lambda name: chunk_s(sides.turn(name, pace), sides.extent.streams_s))
+async def _costs(sides: ProxyComparison, pace: StreamPace, names: Sequence[str]) -> list[dict[str, float]]:
+    return await sides.run_rounds(names, lambda name: chunk_s(sides.turn(name, pace), sides.extent.streams_s))
 
 
-async def _delays(sides: Comparison) -> list[Figure]:
+async def _delays(sides: ProxyComparison) -> list[BenchFigure]:
     """Return how much later first tokens come than from the engine itself."""
     dialects = dict.fromkeys(dialect_routes(), TRANSLATED_DELAY_MS)
-    rounds = await sides.rounds(
+    rounds = await sides.run_rounds(
         (*sides.proxies, *dialects),
         lambda name: delays_s(sides.turn(name, BESIDE), sides.engine.target, sides.extent.pairs),
     )
@@ -155,9 +155,11 @@ async def _delays(sides: Comparison) -> list[Figure]:
     ]
 
 
-async def _answers(sides: Comparison) -> list[Figure]:
+async def _answers(sides: ProxyComparison) -> list[BenchFigure]:
     """Return how many whole answers of 1 kB there are for a second of processor time."""
-    rounds = await sides.rounds(list(sides.proxies), lambda name: answer_s(sides.proxies[name], sides.extent.answers_s))
+    rounds = await sides.run_rounds(
+        list(sides.proxies), lambda name: answer_s(sides.proxies[name], sides.extent.answers_s)
+    )
     per_s = [{name: 1 / cost_s for name, cost_s in costs.items()} for costs in rounds]
     name = "whole answers of 1 kB per second of CPU"
     return [
@@ -166,11 +168,11 @@ async def _answers(sides: Comparison) -> list[Figure]:
     ]
 
 
-async def _crowd(sides: Comparison) -> list[Figure]:
+async def _crowd(sides: ProxyComparison) -> list[BenchFigure]:
     """Return what became of many streams at once, asked for in one moment."""
     names = [name for name in (GO, OURS) if name in sides.proxies]
     turns = {ENGINE: ProxyTurn(sides.engine, CROWD), **{name: sides.turn(name, CROWD) for name in names}}
-    rounds = await sides.rounds(list(turns), lambda name: crowd(turns[name], sides.extent.tokens))
+    rounds = await sides.run_rounds(list(turns), lambda name: run_crowd(turns[name], sides.extent.tokens))
     added = [{name: results[name].gap_s - results[ENGINE].gap_s for name in names} for results in rounds]
     gap_ms = statistics.median(gaps[OURS] for gaps in added) * 1e3
     return [
@@ -181,8 +183,12 @@ async def _crowd(sides: Comparison) -> list[Figure]:
 
 
 def _against_go(
-    name: str, rounds: Sequence[Mapping[str, float]], who: str, limit: float, compare: Callable[..., Figure] = at_most
-) -> Figure:
+    name: str,
+    rounds: Sequence[Mapping[str, float]],
+    who: str,
+    limit: float,
+    compare: Callable[..., BenchFigure] = at_most,
+) -> BenchFigure:
     if GO not in rounds[0]:
         return not_measured(name, f"{'<=' if compare is at_most else '>='} {limit:g}", "needs Go")
     return compare(name, statistics.median(values[who] / values[GO] for values in rounds), limit)

@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator, Sequence
 from typing import NamedTuple
 
 from tests.bench.figures import percentile
-from tests.bench.load import CHAT, Route, Target, chat_route, dialect_routes
+from tests.bench.load import CHAT, BenchRoute, BenchTarget, chat_route, dialect_routes
 from tests.bench.programs import cpu_s
 from tests.bench.proxied import Proxy
-from tests.bench.wire import RepeatingClient, StreamClient, connect, request_to
+from tests.bench.wire import RepeatClient, StreamClient, connect, request_to
 
 ENDLESS = 1_000_000
 CONNECTIONS = 8
@@ -31,7 +31,7 @@ class StreamPace(NamedTuple):
     per_second: int
     in_step: bool = False
 
-    def prompt(self, tokens: int = ENDLESS) -> str:
+    def prompt_text(self, tokens: int = ENDLESS) -> str:
         """Return what the scripted engine is asked for."""
         return f"{tokens} tokens at {self.per_second} per second{' in step' if self.in_step else ''}"
 
@@ -57,9 +57,9 @@ class ProxyTurn(NamedTuple):
     pace: StreamPace
     dialect: str = ""
 
-    def route(self, tokens: int = ENDLESS) -> Route:
+    def stream_route(self, tokens: int = ENDLESS) -> BenchRoute:
         """Return where streams of so many tokens are asked for."""
-        prompt = self.pace.prompt(tokens)
+        prompt = self.pace.prompt_text(tokens)
         return dialect_routes(prompt)[self.dialect] if self.dialect else chat_route(prompt)
 
 
@@ -67,15 +67,15 @@ async def chunk_s(turn: ProxyTurn, seconds: float) -> float:
     """Return the processor time per token of streams, from when all have begun: their requests do not count."""
     async with _under_way(turn) as clients:
         await asyncio.sleep(_WARM_UP_S)
-        spent_s, tokens = -cpu_s(turn.proxy.child), -_tokens(clients)
+        spent_s, tokens = -cpu_s(turn.proxy.child), -_count_tokens(clients)
         await asyncio.sleep(seconds)
-        return (spent_s + cpu_s(turn.proxy.child)) / (tokens + _tokens(clients))
+        return (spent_s + cpu_s(turn.proxy.child)) / (tokens + _count_tokens(clients))
 
 
-async def delays_s(turn: ProxyTurn, engine: Target, pairs: int) -> list[float]:
+async def delays_s(turn: ProxyTurn, engine: BenchTarget, pairs: int) -> list[float]:
     """Return how much later a first token comes through the proxy than from the engine, beside the proxy's streams."""
     timed = turn._replace(pace=_TIMED)
-    through, straight = (turn.proxy.target, timed.route(2)), (engine, chat_route(_TIMED.prompt(2)))
+    through, straight = (turn.proxy.target, timed.stream_route(2)), (engine, chat_route(_TIMED.prompt_text(2)))
     delays = []
     async with _under_way(turn):
         for number in range(pairs):
@@ -88,7 +88,7 @@ async def delays_s(turn: ProxyTurn, engine: Target, pairs: int) -> list[float]:
 async def answer_s(proxy: Proxy, seconds: float) -> float:
     """Return the processor time per whole answer, asked for on connections that are kept."""
     request = request_to(proxy.target, CHAT, stream=False)
-    clients = [await connect(proxy.target, lambda: RepeatingClient(request)) for _ in range(CONNECTIONS)]
+    clients = [await connect(proxy.target, lambda: RepeatClient(request)) for _ in range(CONNECTIONS)]
     await asyncio.sleep(_WARM_UP_S)
     spent_s, answers = -cpu_s(proxy.child), -sum(client.answers for client in clients)
     await asyncio.sleep(seconds)
@@ -100,9 +100,9 @@ async def answer_s(proxy: Proxy, seconds: float) -> float:
     return spent_s / answers
 
 
-async def crowd(turn: ProxyTurn, tokens: int) -> CrowdResult:
+async def run_crowd(turn: ProxyTurn, tokens: int) -> CrowdResult:
     """Return what becomes of streams that are asked for at once and run to their end."""
-    clients = await _send_all(turn.proxy.target, turn.route(tokens), turn.pace.streams)
+    clients = await _send_all(turn.proxy.target, turn.stream_route(tokens), turn.pace.streams)
     async with asyncio.timeout(_WITHIN_S):
         await asyncio.gather(*(client.end for client in clients))
     lost = sum(abs(tokens - client.tokens) + (not client.is_whole) for client in clients)
@@ -114,7 +114,7 @@ async def crowd(turn: ProxyTurn, tokens: int) -> CrowdResult:
 @contextlib.asynccontextmanager
 async def _under_way(turn: ProxyTurn) -> AsyncIterator[Sequence[StreamClient]]:
     """Keep streams going, from when each has its first token."""
-    clients = await _send_all(turn.proxy.target, turn.route(), turn.pace.streams)
+    clients = await _send_all(turn.proxy.target, turn.stream_route(), turn.pace.streams)
     try:
         async with asyncio.timeout(_WITHIN_S):
             await asyncio.gather(*(client.first_token for client in clients))
@@ -126,7 +126,7 @@ async def _under_way(turn: ProxyTurn) -> AsyncIterator[Sequence[StreamClient]]:
             client.close()
 
 
-async def _send_all(target: Target, route: Route, streams: int) -> Sequence[StreamClient]:
+async def _send_all(target: BenchTarget, route: BenchRoute, streams: int) -> Sequence[StreamClient]:
     request = request_to(target, route)
     clients = [await connect(target, lambda: StreamClient(route.token)) for _ in range(streams)]
     for client in clients:
@@ -134,7 +134,7 @@ async def _send_all(target: Target, route: Route, streams: int) -> Sequence[Stre
     return clients
 
 
-async def _ttft_s(target: Target, route: Route) -> float:
+async def _ttft_s(target: BenchTarget, route: BenchRoute) -> float:
     await asyncio.sleep(random.uniform(*_PAUSE_S))  # noqa: S311 -- no secret
     (client,) = await _send_all(target, route, 1)
     async with asyncio.timeout(_WITHIN_S):
@@ -144,7 +144,7 @@ async def _ttft_s(target: Target, route: Route) -> float:
     return client.first_at - client.sent_at
 
 
-def _tokens(clients: Sequence[StreamClient]) -> int:
+def _count_tokens(clients: Sequence[StreamClient]) -> int:
     """Return how many have come. Raises RuntimeError if a stream is over, which endless ones are not."""
     if any(client.end.done() for client in clients):
         raise RuntimeError("a stream ended that has no end")

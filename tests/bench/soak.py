@@ -20,9 +20,9 @@ import psutil
 from app.client.discovery import read_port_file
 from app.config.paths import Paths
 from app.core.api import PREFIX
-from tests.bench.figures import Figure, at_most, without_target
-from tests.bench.programs import HOST, free_port, started, wait_for
-from tests.bench.soak_answers import ASKINGS, Asking, read, verdict
+from tests.bench.figures import BenchFigure, at_most, without_target
+from tests.bench.programs import HOST, free_port, start_program, wait_for
+from tests.bench.soak_answers import SOAK_REQUESTS, SoakRequest, judge_answer, read_answer
 
 MODELS = ("one", "two", "three")
 """One more than are kept loaded, so that they have to make room for each other."""
@@ -63,11 +63,11 @@ Alive = set[tuple[int, float]]
 """Processes, by id and the time they were made."""
 
 
-class Soak:
-    """One run. `seen` counts how answers ended, `wrong` says what was wrong with the first ones."""
+class SoakRun:
+    """One run. `endings` counts how answers ended, `wrong` says what was wrong with the first ones."""
 
     def __init__(self, url: str, token: str, gateway: psutil.Process) -> None:
-        self.seen: collections.Counter[str] = collections.Counter()
+        self.endings: collections.Counter[str] = collections.Counter()
         self.faults: collections.Counter[str] = collections.Counter()
         self.wrong: list[str] = []
         self.engines: Alive = set()
@@ -75,16 +75,18 @@ class Soak:
         self.resident = 0
         """Bytes of the gateway's memory once all was quiet again."""
         self._url, self._token, self._gateway = url, token, gateway
-        self._askings: Sequence[tuple[str, Asking]] = ()
+        self._askings: Sequence[tuple[str, SoakRequest]] = ()
         self._chance = random.Random(20)  # noqa: S311 -- the same troubles in the same order, no secrets
 
     async def run(self, seconds: float) -> None:
         """Go on for that long, then wait until all is quiet and everything is unloaded."""
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
-            self._askings = [item for item in ASKINGS.items() if await self._works(http, item[1])]
-            async with _going_on([self._sample(), *self._troubles(http), *(self._ask(http) for _ in range(CLIENTS))]):
+            self._askings = [item for item in SOAK_REQUESTS.items() if await self._is_supported(http, item[1])]
+            async with _run_in_background(
+                [self._sample_processes(), *self._fault_tasks(http), *(self._ask_forever(http) for _ in range(CLIENTS))]
+            ):
                 await asyncio.sleep(seconds)
-            await self._settle(http)
+            await self._wait_until_quiet(http)
         self.resident = self._gateway.memory_info().rss
 
     @property
@@ -98,15 +100,15 @@ class Soak:
         tenth = max(1, len(warm) // 10)
         return 100 * (statistics.median(warm[-tenth:]) / statistics.median(warm[:tenth]) - 1)
 
-    async def _works(self, http: aiohttp.ClientSession, asking: Asking) -> bool:
-        return (await self._answered(http, asking, MODELS[0], "north")) == "right"
+    async def _is_supported(self, http: aiohttp.ClientSession, asking: SoakRequest) -> bool:
+        return (await self._judge_answer(http, asking, MODELS[0], "north")) == "right"
 
-    async def _ask(self, http: aiohttp.ClientSession) -> None:
+    async def _ask_forever(self, http: aiohttp.ClientSession) -> None:
         while True:
-            if await self._exchange(http) != "right":
+            if await self._ask_once(http) != "right":
                 await asyncio.sleep(_REST_S)
 
-    async def _exchange(self, http: aiohttp.ClientSession) -> str:
+    async def _ask_once(self, http: aiohttp.ClientSession) -> str:
         """Ask once and judge the answer; some clients do not wait for it."""
         chance = self._chance
         words = " ".join([*chance.choices(_WORDS, k=chance.randrange(3, 40)), str(chance.random())])
@@ -115,34 +117,34 @@ class Soak:
         patience_s = chance.random() * 0.8 if chance.random() < GONE_SHARE else None
         try:
             async with asyncio.timeout(patience_s):
-                ended = await self._answered(http, asking, model, words)
+                ended = await self._judge_answer(http, asking, model, words)
         except TimeoutError:
             ended = "gone"
-        self.seen[ended] += 1
+        self.endings[ended] += 1
         if ended not in _FINE and len(self.wrong) < 20:
             self.wrong.append(f"{name}: {ended}")
         return ended
 
-    async def _answered(self, http: aiohttp.ClientSession, asking: Asking, model: str, words: str) -> str:
+    async def _judge_answer(self, http: aiohttp.ClientSession, asking: SoakRequest, model: str, words: str) -> str:
         limit = aiohttp.ClientTimeout(total=_ANSWER_WITHIN_S)
         try:
             async with http.post(
                 self._url + asking.path, json={"model": model, **asking.body(words)}, timeout=limit
             ) as reply:
-                return verdict(read(asking, reply.status, await reply.read()), words)
+                return judge_answer(read_answer(asking, reply.status, await reply.read()), words)
         except aiohttp.ServerTimeoutError:
             return "no answer in time"
         except aiohttp.ClientError as error:
             return f"connection broke ({type(error).__name__})"
 
-    def _troubles(self, http: aiohttp.ClientSession) -> list[Coroutine[None, None, None]]:
+    def _fault_tasks(self, http: aiohttp.ClientSession) -> list[Coroutine[None, None, None]]:
         return [
-            self._again("bursts", BURST_EVERY_S, lambda: self._burst(http)),
-            self._again("unloads", UNLOAD_EVERY_S, lambda: self._unload(http, self._chance.choice(MODELS))),
-            self._again("engines killed", KILL_EVERY_S, self._kill),
+            self._repeat_fault("bursts", BURST_EVERY_S, lambda: self._burst(http)),
+            self._repeat_fault("unloads", UNLOAD_EVERY_S, lambda: self._unload(http, self._chance.choice(MODELS))),
+            self._repeat_fault("engines killed", KILL_EVERY_S, self._kill),
         ]
 
-    async def _again(self, name: str, every_s: float, fault: Callable[[], Coroutine[None, None, None]]) -> None:
+    async def _repeat_fault(self, name: str, every_s: float, fault: Callable[[], Coroutine[None, None, None]]) -> None:
         await asyncio.sleep(every_s / 10)
         while True:
             await fault()
@@ -156,7 +158,7 @@ class Soak:
                 self._chance.choice(children).kill()
 
     async def _burst(self, http: aiohttp.ClientSession) -> None:
-        await asyncio.gather(*(self._exchange(http) for _ in range(BURST)))
+        await asyncio.gather(*(self._ask_once(http) for _ in range(BURST)))
 
     async def _unload(self, http: aiohttp.ClientSession, model: str) -> None:
         headers = {"Authorization": f"Bearer {self._token}"}
@@ -164,13 +166,13 @@ class Soak:
         async with http.post(f"{self._url}{PREFIX}/unload", json=body, headers=headers) as reply:
             await reply.read()
 
-    async def _sample(self) -> None:
+    async def _sample_processes(self) -> None:
         while True:
             self.weights.append(self._gateway.memory_info().rss)
-            self.engines |= _alive(self._gateway.children(recursive=True))
+            self.engines |= _alive_processes(self._gateway.children(recursive=True))
             await asyncio.sleep(_SAMPLE_S)
 
-    async def _settle(self, http: aiohttp.ClientSession) -> None:
+    async def _wait_until_quiet(self, http: aiohttp.ClientSession) -> None:
         for model in MODELS:
             await self._unload(http, model)
         with contextlib.suppress(TimeoutError):
@@ -179,7 +181,7 @@ class Soak:
                     await asyncio.sleep(_SAMPLE_S)
 
 
-def measure(minutes: float = 1.0) -> Sequence[Figure]:
+def measure(minutes: float = 1.0) -> Sequence[BenchFigure]:
     """Return wrong answers, processes left behind, and how much memory the gateway has, and has gained."""
     names = (
         "soak: wrong answers",
@@ -187,62 +189,62 @@ def measure(minutes: float = 1.0) -> Sequence[Figure]:
         "soak: growth of the gateway",
         "soak: gateway resident memory at the end",
     )
-    soak, left = _soaked(minutes * 60)
+    soak, left = _run_soak(minutes * 60)
     return [
-        at_most(names[0], sum(count for ended, count in soak.seen.items() if ended not in _FINE), 0),
+        at_most(names[0], sum(count for ended, count in soak.endings.items() if ended not in _FINE), 0),
         at_most(names[1], left, 0),
         at_most(names[2], soak.growth_percent(), GROWTH_PERCENT, "%"),
         at_most(names[3], soak.resident / _MIB, RESIDENT_MIB, "MiB"),
-        *(without_target(f"soak: {what}", str(count)) for what, count in sorted((soak.seen + soak.faults).items())),
+        *(without_target(f"soak: {what}", str(count)) for what, count in sorted((soak.endings + soak.faults).items())),
         without_target("soak: asked in", "; ".join(soak.dialects)),
         *(without_target("soak: what was wrong", words) for words in soak.wrong),
     ]
 
 
-def _soaked(seconds: float) -> tuple[Soak, int]:
+def _run_soak(seconds: float) -> tuple[SoakRun, int]:
     """Return a run that is over, and how many processes of it are still there."""
     port = free_port()
     with tempfile.TemporaryDirectory() as home:
         environment = {"ROUNDHOUSE_HOME": home, "ROUNDHOUSE_GATEWAY_PORT": str(port)}
-        with started("tests.bench.gateway_with_echoes", *MODELS, environment=environment) as child:
+        with start_program("tests.bench.gateway_with_echoes", *MODELS, environment=environment) as child:
             wait_for(port, child)
-            soak = Soak(f"http://{HOST}:{port}", _token(Path(home)), child)
+            soak = SoakRun(f"http://{HOST}:{port}", _read_token(Path(home)), child)
             asyncio.run(soak.run(seconds))
-            left = _alive(child.children(recursive=True))
-        return soak, len(left | (soak.engines & _alive(psutil.process_iter())))
+            left = _alive_processes(child.children(recursive=True))
+        return soak, len(left | (soak.engines & _alive_processes(psutil.process_iter())))
 
 
-def _token(home: Path) -> str:
+def _read_token(home: Path) -> str:
     """Return the key to Roundhouse's own routes, which is announced after the first answers."""
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
     deadline = time.monotonic() + _QUIET_WITHIN_S
     while time.monotonic() < deadline:
-        found = read_port_file(paths.port_file)
-        if found is not None:
-            return found.token
+        port_file = read_port_file(paths.port_file)
+        if port_file is not None:
+            return port_file.token
         time.sleep(_SAMPLE_S)
     raise RuntimeError("the gateway did not announce itself")
 
 
-def _alive(processes: Iterable[psutil.Process]) -> Alive:
-    found: Alive = set()
+def _alive_processes(processes: Iterable[psutil.Process]) -> Alive:
+    alive: Alive = set()
     for process in processes:
         with contextlib.suppress(psutil.Error):
             if process.status() != psutil.STATUS_ZOMBIE:
-                found.add((process.pid, process.create_time()))
-    return found
+                alive.add((process.pid, process.create_time()))
+    return alive
 
 
 @contextlib.asynccontextmanager
-async def _going_on(work: Sequence[Coroutine[None, None, None]]) -> AsyncIterator[None]:
+async def _run_in_background(work: Sequence[Coroutine[None, None, None]]) -> AsyncIterator[None]:
     """Do all of it until the block ends; a mistake in any of it ends the run."""
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(task_or_error) for task_or_error in work]
     try:
         yield
     finally:
         for task in tasks:
             task.cancel()
         ended = await asyncio.gather(*tasks, return_exceptions=True)
-    broken = [one for one in ended if not isinstance(one, asyncio.CancelledError)]
+    broken = [task_or_error for task_or_error in ended if not isinstance(task_or_error, asyncio.CancelledError)]
     if broken:
         raise RuntimeError("a part of the soak ended by itself") from broken[0]

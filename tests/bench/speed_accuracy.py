@@ -12,12 +12,12 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.speed.calibration import Sample, solve
-from app.advisor.speed.estimate import decode, prefill
-from app.advisor.speed.seen import sample
+from app.advisor.speed.calibration import SpeedSample, solve_calibration
+from app.advisor.speed.estimate import decode_rate, prefill_rate
+from app.advisor.speed.seen import sample_from
 from app.core.advice import Generation
-from tests.bench.figures import Figure, at_least, at_most, not_measured
-from tests.bench.fit_speed import Fit, fit, fit_prefill, has_experts, has_prefill
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
+from tests.bench.fit_speed import SpeedFit, fit_constants, fit_prefill, has_experts, has_prefill
 from tests.bench.speed_rows import (
     BOARD,
     MAIN,
@@ -26,10 +26,10 @@ from tests.bench.speed_rows import (
     SEVERAL,
     SPILL,
     UNQUANTISED,
-    Row,
+    SpeedRow,
     all_rows,
-    held_out_rows,
-    training_rows,
+    fit_rows,
+    test_rows,
 )
 
 MEDIAN, P90, COVERAGE = 12.0, 32.0, 90.0
@@ -48,10 +48,10 @@ _FALLBACKS = frozenset({"Q5_0", "Q5_1", "Q8_0", "IQ4_NL"})
 """What a K-quant mix takes for rows that are no multiple of 256 numbers: such small models say little of others."""
 
 
-class Case(msgspec.Struct, frozen=True):
+class SpeedCase(msgspec.Struct, frozen=True):
     """One prediction beside its measurement, in tokens per second."""
 
-    row: Row
+    row: SpeedRow
     predicted: float
     low: float
     high: float
@@ -67,87 +67,89 @@ class Case(msgspec.Struct, frozen=True):
         return self.low <= self.row.decode <= self.high
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return the figures of the rows kept, or that they are not here."""
     if not MEASURED.exists():
         return [not_measured("speed", f"<= {MEDIAN:g} %", "needs a source checkout")]
-    main, prompts, runs = held_out(), prefill_errors(), calibrated_errors()
+    main, prompts, runs = cross_validated_cases(), prefill_errors(), errors_after_calibration()
     rows, unreadable = all_rows()
     kept = f"{len(main)} rows, {len({case.row.chip for case in main})} chips"
     return [
         at_most(f"decode, chip never seen, median error ({kept})", 100 * median(_sizes(main)), MEDIAN, "%"),
         at_most("decode, chip never seen, p90", 100 * p90(_sizes(main)), P90, "%"),
         at_least("decode, inside the stated interval", 100 * coverage(main), COVERAGE, "%"),
-        *_calibrated(runs),
+        *_calibration_figures(runs),
         at_most(
             f"prefill, chip never seen, median error ({len(prompts)} rows)", 100 * median(prompts), PREFILL_MEDIAN, "%"
         ),
         at_most("decode and prefill, one call each", call_ms(main[0].row), CALL_MS, "ms"),
-        *map(_aside, ASIDE),
-        _told(f"rows without a known model, of {len(rows) + len(unreadable)}", str(len(unreadable))),
+        *map(_aside_figure, ASIDE),
+        _plain_figure(f"rows without a known model, of {len(rows) + len(unreadable)}", str(len(unreadable))),
     ]
 
 
 @cache
-def held_out() -> tuple[Case, ...]:
+def cross_validated_cases() -> tuple[SpeedCase, ...]:
     """Return a prediction for each held-out row whose model lies in the memory of one device."""
-    return tuple(case(row, fit_without(row.chip)) for row in held_out_rows())
+    return tuple(predict_row(row, fit_without(row.chip)) for row in test_rows())
 
 
-def case(row: Row, constants: Fit) -> Case:
+def predict_row(row: SpeedRow, constants: SpeedFit) -> SpeedCase:
     """Return the prediction of a row with these constants and the interval that the advisor states."""
-    shipped = decode(row.facts, row.machine, row.setting, depth=row.depth)
+    shipped = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
     if shipped is None:
         raise ValueError(f"Nothing is known of {row.device}.")
-    rate = constants.rate(row)
+    rate = constants.tokens_per_second(row)
     scale = rate / shipped.tokens_per_second
-    return Case(row, rate, shipped.low * scale, shipped.high * scale)
+    return SpeedCase(row, rate, shipped.low * scale, shipped.high * scale)
 
 
 @cache
-def fit_without(chip: str) -> Fit:
+def fit_without(chip: str) -> SpeedFit:
     """Return the constants fitted to all training rows but those of a chip."""
-    return fit([row for row in training_rows() if row.chip != chip])
+    return fit_constants([row for row in fit_rows() if row.chip != chip])
 
 
-def aside(group: str) -> list[Case]:
+def cases_aside(group: str) -> list[SpeedCase]:
     """Return the predictions, with what is shipped, of a set that is reported apart."""
-    found = []
-    for row in held_out_rows(group):
-        rate = decode(row.facts, row.machine, row.setting, depth=row.depth)
+    cases = []
+    for row in test_rows(group):
+        rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
         if rate is not None:
-            found.append(Case(row, rate.tokens_per_second, rate.low, rate.high))
-    return found
+            cases.append(SpeedCase(row, rate.tokens_per_second, rate.low, rate.high))
+    return cases
 
 
-def calibrated_errors() -> list[float]:
+def errors_after_calibration() -> list[float]:
     """Return the errors of every model of a chip after a calibration with two others of it, over many such pairs."""
-    return [error for rows in by_chip().values() for error in _after_pairs(rows)]
+    return [error for rows in rows_by_chip().values() for error in _after_pairs(rows)]
 
 
-def by_chip() -> dict[tuple[str, str], list[Row]]:
+def rows_by_chip() -> dict[tuple[str, str], list[SpeedRow]]:
     """Return the held-out rows by chip and engine, where there are enough to calibrate with two and predict more."""
-    found: dict[tuple[str, str], list[Row]] = {}
-    for row in held_out_rows():
-        found.setdefault((row.device, row.setting.engine.id), []).append(row)
-    return {name: rows for name, rows in found.items() if len(rows) >= FEWEST_RUNS}
+    rows_of_chip: dict[tuple[str, str], list[SpeedRow]] = {}
+    for row in test_rows():
+        rows_of_chip.setdefault((row.device, row.setting.engine.id), []).append(row)
+    return {name: rows for name, rows in rows_of_chip.items() if len(rows) >= FEWEST_RUNS}
 
 
-def _after_pairs(rows: Sequence[Row]) -> Iterator[float]:
-    plain = [row for row in rows if _calibrates(row)]
+def _after_pairs(rows: Sequence[SpeedRow]) -> Iterator[float]:
+    plain = [row for row in rows if _can_calibrate(row)]
     runs = {id(row): as_sample(row) for row in plain}
-    pairs = [(one, two) for one, two in combinations(plain, 2) if _are_apart(runs[id(one)], runs[id(two)])]
-    for one, two in pairs[:: max(1, len(pairs) // MOST_PAIRS)]:
-        found = solve([runs[id(one)], runs[id(two)]])
-        used = {one.model, two.model}
+    pairs = [
+        (first, second) for first, second in combinations(plain, 2) if _are_apart(runs[id(first)], runs[id(second)])
+    ]
+    for first, second in pairs[:: max(1, len(pairs) // MOST_PAIRS)]:
+        calibration = solve_calibration([runs[id(first)], runs[id(second)]])
+        used = {first.model, second.model}
         for row in rows:
             if row.model not in used:
-                rate = decode(row.facts, row.machine, row.setting, depth=row.depth, calibration=found)
+                rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth, calibration=calibration)
                 assert rate is not None
                 yield abs(rate.tokens_per_second / row.decode - 1)
 
 
-def as_sample(row: Row) -> Sample:
+def as_sample(row: SpeedRow) -> SpeedSample:
     """Return a row as what a calibration run would have given. Raises ValueError where it rests on two memories."""
     generation = Generation(
         model=row.model,
@@ -161,29 +163,33 @@ def as_sample(row: Row) -> Sample:
         prefill_s=0.0,
         decode_s=_TOKENS / row.decode,
     )
-    found = sample(generation, row.facts, row.machine, row.setting)
-    if found is None:
+    sample_found = sample_from(generation, row.facts, row.machine, row.setting)
+    if sample_found is None:
         raise ValueError(f"{row.model} on {row.device} rests on more than one memory.")
-    return found
+    return sample_found
 
 
 def prefill_errors() -> list[float]:
     """Return the errors of prompts, each chip predicted with shares fitted without it."""
-    told = [row for row in all_rows()[0] if row.group == MAIN and has_prefill(row)]
-    found = []
-    for chip in sorted({row.chip for row in told}):
-        shares = fit_prefill([row for row in training_rows() if row.chip != chip])
-        found += [abs(shares.rate(row) / row.prefill - 1) for row in told if row.chip == chip and row.prefill]
-    return found
+    prefill_rows = [row for row in all_rows()[0] if row.group == MAIN and has_prefill(row)]
+    errors = []
+    for chip in sorted({row.chip for row in prefill_rows}):
+        shares = fit_prefill([row for row in fit_rows() if row.chip != chip])
+        errors += [
+            abs(shares.tokens_per_second(row) / row.prefill - 1)
+            for row in prefill_rows
+            if row.chip == chip and row.prefill
+        ]
+    return errors
 
 
-def call_ms(row: Row, times: int = 50) -> float:
+def call_ms(row: SpeedRow, times: int = 50) -> float:
     """Return the milliseconds that decode and prefill take together, the median of some calls."""
     spent = []
     for _ in range(times):
         began = time.perf_counter()
-        decode(row.facts, row.machine, row.setting, depth=1000)
-        prefill(row.facts, row.machine, row.setting, depth=1000)
+        decode_rate(row.facts, row.machine, row.setting, depth=1000)
+        prefill_rate(row.facts, row.machine, row.setting, depth=1000)
         spent.append(time.perf_counter() - began)
     return 1e3 * median(spent)
 
@@ -193,19 +199,19 @@ def p90(errors: Sequence[float]) -> float:
     return sorted(errors)[min(len(errors) - 1, int(0.9 * len(errors)))]
 
 
-def coverage(cases: Sequence[Case]) -> float:
+def coverage(cases: Sequence[SpeedCase]) -> float:
     """Return the share of measurements inside their interval."""
     return sum(case.is_covered for case in cases) / len(cases)
 
 
-def _sizes(cases: Sequence[Case]) -> list[float]:
+def _sizes(cases: Sequence[SpeedCase]) -> list[float]:
     return [abs(case.error) for case in cases]
 
 
-def _calibrated(errors: Sequence[float]) -> list[Figure]:
+def _calibration_figures(errors: Sequence[float]) -> list[BenchFigure]:
     if not errors:
         return [not_measured("decode after calibration", f"<= {CALIBRATED_MEDIAN:g} %", "too few rows of one chip")]
-    chips = len(by_chip())
+    chips = len(rows_by_chip())
     return [
         at_most(
             f"decode after two models, median error ({chips} machines)", 100 * median(errors), CALIBRATED_MEDIAN, "%"
@@ -214,26 +220,26 @@ def _calibrated(errors: Sequence[float]) -> list[Figure]:
     ]
 
 
-def _aside(group: str) -> Figure:
-    cases = aside(group)
+def _aside_figure(group: str) -> BenchFigure:
+    cases = cases_aside(group)
     if not cases:
-        return _told(f"decode, {group}", "no row")
+        return _plain_figure(f"decode, {group}", "no row")
     sizes = _sizes(cases)
-    return _told(
+    return _plain_figure(
         f"decode, {group}, median and p90 error ({len(cases)} rows)",
         f"{100 * median(sizes):.0f} %, {100 * p90(sizes):.0f} %, {100 * coverage(cases):.0f} % covered",
     )
 
 
-def _told(name: str, measured: str) -> Figure:
-    return Figure(name=name, measured=measured, target="none", ok=None)
+def _plain_figure(name: str, measured: str) -> BenchFigure:
+    return BenchFigure(name=name, measured=measured, target="none", ok=None)
 
 
-def _calibrates(row: Row) -> bool:
+def _can_calibrate(row: SpeedRow) -> bool:
     """Whether a model is like those a calibration runs: no experts, no recurrence, and no type but its mix's own."""
     plain = not has_experts(row) and not any(layer.state_elements or layer.conv_elements for layer in row.facts.layers)
     return plain and not any(group.type in _FALLBACKS for group in row.facts.weights if group.layer is not None)
 
 
-def _are_apart(one: Sample, two: Sample) -> bool:
-    return max(one.bytes, two.bytes) > APART * min(one.bytes, two.bytes)
+def _are_apart(first: SpeedSample, second: SpeedSample) -> bool:
+    return max(first.bytes, second.bytes) > APART * min(first.bytes, second.bytes)

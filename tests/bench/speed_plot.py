@@ -10,11 +10,11 @@ from math import floor, log10
 from statistics import median
 from xml.sax.saxutils import escape
 
-from app.advisor.speed.device import used_devices
+from app.advisor.speed.device import devices_in_use
 from app.advisor.speed.families import software_class
-from tests.bench.figures import Figure, table
+from tests.bench.figures import BenchFigure, figure_table
 from tests.bench.programs import ROOT
-from tests.bench.speed_accuracy import Case, coverage, held_out, measure, p90
+from tests.bench.speed_accuracy import SpeedCase, coverage, cross_validated_cases, measure, p90
 
 PAGE, PLOT = ROOT / "docs" / "internals" / "accuracy.md", ROOT / "docs" / "internals" / "accuracy-decode.svg"
 _BEGIN, _END = "<!-- figures of `python -m tests.bench.speed_plot` -->", "<!-- end of figures -->"
@@ -36,16 +36,18 @@ _COLOURS = {
 
 def main() -> None:
     """Write the plot, and the tables into the page between their two marks."""
-    cases = held_out()
-    PLOT.write_text(svg(cases), encoding="utf-8")
+    cases = cross_validated_cases()
+    PLOT.write_text(render_svg(cases), encoding="utf-8")
     page = PAGE.read_text(encoding="utf-8")
-    found = "\n".join([_BEGIN, "", *_tables(cases, measure()), "", _END])
-    PAGE.write_text(re.sub(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", lambda _: found, page, flags=re.DOTALL), "utf-8")
+    section = "\n".join([_BEGIN, "", *_tables(cases, measure()), "", _END])
+    PAGE.write_text(
+        re.sub(f"{re.escape(_BEGIN)}.*{re.escape(_END)}", lambda _: section, page, flags=re.DOTALL), "utf-8"
+    )
 
 
-def family(case: Case) -> str:
+def plot_family(case: SpeedCase) -> str:
     """Return the family a point is drawn as."""
-    device = used_devices(case.row.machine, case.row.setting)[0]
+    device = devices_in_use(case.row.machine, case.row.setting)[0]
     if device.vendor == "apple":
         return "Apple, MLX" if software_class(case.row.setting, device.kind) == "mlx" else "Apple, llama.cpp"
     if device.vendor == "cpu":
@@ -54,7 +56,7 @@ def family(case: Case) -> str:
     return named.get(device.kind, "GeForce RTX" if device.vendor == "nvidia" else "Radeon and Arc")
 
 
-def svg(cases: Sequence[Case]) -> str:
+def render_svg(cases: Sequence[SpeedCase]) -> str:
     """Return the plot as an SVG document."""
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_SIZE} {_SIZE}" {_FONT}>',
@@ -69,26 +71,26 @@ def svg(cases: Sequence[Case]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _order(case: Case) -> tuple[str, float, str]:
-    return family(case), case.row.decode, case.row.model
+def _order(case: SpeedCase) -> tuple[str, float, str]:
+    return plot_family(case), case.row.decode, case.row.model
 
 
-def _x(rate: float) -> float:
+def _x_of(rate: float) -> float:
     return _EDGE + (log10(rate) - log10(_LOW)) / (log10(_HIGH) - log10(_LOW)) * (_SIZE - 1.5 * _EDGE)
 
 
-def _y(rate: float) -> float:
-    return _SIZE - _x(rate)
+def _y_of(rate: float) -> float:
+    return _SIZE - _x_of(rate)
 
 
 def _axes() -> Iterator[str]:
-    first, last = _x(_LOW), _x(_HIGH)
+    first, last = _x_of(_LOW), _x_of(_HIGH)
     for decade in range(floor(log10(_LOW)) + 1, round(log10(_HIGH)) + 1):
         rate = 10.0**decade
-        at, up = _x(rate), _y(rate)
+        at, up = _x_of(rate), _y_of(rate)
         label = f"{rate:g}"
-        yield f'<path d="M{at:.1f} {_y(_LOW):.1f}V{_y(_HIGH):.1f}M{first:.1f} {up:.1f}H{last:.1f}" stroke="#d0d7de"/>'
-        yield f'<text x="{at:.1f}" y="{_y(_LOW) + 18:.1f}" text-anchor="middle">{label}</text>'
+        yield f'<path d="M{at:.1f} {_y_of(_LOW):.1f}V{_y_of(_HIGH):.1f}M{first:.1f} {up:.1f}H{last:.1f}" stroke="#d0d7de"/>'
+        yield f'<text x="{at:.1f}" y="{_y_of(_LOW) + 18:.1f}" text-anchor="middle">{label}</text>'
         yield f'<text x="{first - 8:.1f}" y="{up + 4:.1f}" text-anchor="end">{label}</text>'
     middle = _SIZE / 2
     yield f'<text x="{middle}" y="{_SIZE - 10}" text-anchor="middle">measured, tokens per second</text>'
@@ -99,34 +101,36 @@ def _axes() -> Iterator[str]:
 def _line(factor: float) -> str:
     low, high = max(_LOW, _LOW / factor), min(_HIGH, _HIGH / factor)
     style = 'stroke="#1f2328"' if factor == 1 else 'stroke="#8c959f" stroke-dasharray="4 4"'
-    ends = f'x1="{_x(low):.1f}" y1="{_y(low * factor):.1f}" x2="{_x(high):.1f}" y2="{_y(high * factor):.1f}"'
+    ends = (
+        f'x1="{_x_of(low):.1f}" y1="{_y_of(low * factor):.1f}" x2="{_x_of(high):.1f}" y2="{_y_of(high * factor):.1f}"'
+    )
     return f"<line {ends} {style}/>"
 
 
-def _point(case: Case) -> str:
+def _point(case: SpeedCase) -> str:
     measured, predicted = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.predicted))
     name = f"{case.row.device}: {case.row.model}, {case.row.decode:g} measured, {case.predicted:.3g} predicted"
-    place = f'cx="{_x(measured):.1f}" cy="{_y(predicted):.1f}" r="3"'
-    return f'<circle {place} fill="{_COLOURS[family(case)]}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
+    place = f'cx="{_x_of(measured):.1f}" cy="{_y_of(predicted):.1f}" r="3"'
+    return f'<circle {place} fill="{_COLOURS[plot_family(case)]}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
 
 
-def _legend(cases: Sequence[Case]) -> Iterator[str]:
+def _legend(cases: Sequence[SpeedCase]) -> Iterator[str]:
     for line, (name, colour) in enumerate(_COLOURS.items()):
-        count = sum(family(case) == name for case in cases)
+        count = sum(plot_family(case) == name for case in cases)
         y = _EDGE / 2 + 18 * line + 8
         yield f'<circle cx="{_EDGE + 20}" cy="{y}" r="4" fill="{colour}"/>'
         yield f'<text x="{_EDGE + 32}" y="{y + 4}">{escape(name)} ({count})</text>'
 
 
-def _tables(cases: Sequence[Case], figures: Sequence[Figure]) -> Iterator[str]:
+def _tables(cases: Sequence[SpeedCase], figures: Sequence[BenchFigure]) -> Iterator[str]:
     yield "```text"
-    yield from table(figures).splitlines()
+    yield from figure_table(figures).splitlines()
     yield "```"
     yield ""
     yield "| family | rows | chips | median error | p90 | bias | inside the interval |"
     yield "|---|---|---|---|---|---|---|"
     for name in _COLOURS:
-        mine = [case for case in cases if family(case) == name]
+        mine = [case for case in cases if plot_family(case) == name]
         if mine:
             errors = [abs(case.error) for case in mine]
             chips = len({case.row.chip for case in mine})

@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from app.advisor.memory import estimate as memory
-from app.advisor.memory.setting import SHIPPED_BUILD, Setting
+from app.advisor.memory.setting import SHIPPED_BUILD, RunSetting
 from app.core.errors import NotFound
 from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import ModelFacts, WeightKind
@@ -55,7 +55,7 @@ _RAM_GB = 64.0
 _VENDOR_BACKENDS = {"nvidia": "cuda", "apple": "metal", "amd": "vulkan", "intel": "vulkan"}
 
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
+class SpeedRow(msgspec.Struct, frozen=True, kw_only=True):
     """One published measurement. Rates in tokens per second; `chip` is what is held out together."""
 
     device: str
@@ -67,7 +67,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     decode: float
     prefill: float | None
     machine: Machine
-    setting: Setting
+    setting: RunSetting
     facts: ModelFacts
     depth: int
     prompt: int
@@ -75,7 +75,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     group: str
 
 
-class Unreadable(msgspec.Struct, frozen=True):
+class UnreadableRow(msgspec.Struct, frozen=True):
     """A row whose model has no known shape, or whose engine is none of ours."""
 
     model: str
@@ -83,7 +83,7 @@ class Unreadable(msgspec.Struct, frozen=True):
     why: str
 
 
-class _Place(msgspec.Struct, frozen=True, kw_only=True):
+class _MeasuredDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A device as a row names it, as our device table does."""
 
     device: str
@@ -99,65 +99,65 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @cache
-def all_rows() -> tuple[tuple[Row, ...], tuple[Unreadable, ...]]:
+def all_rows() -> tuple[tuple[SpeedRow, ...], tuple[UnreadableRow, ...]]:
     """Return every row that can be predicted, and the others with the reason."""
-    rows: list[Row] = []
-    others: list[Unreadable] = []
+    rows: list[SpeedRow] = []
+    others: list[UnreadableRow] = []
     for path in (MEASURED, PUBLIC):
-        for told in _read(path):
-            row = _row(told, is_public=path == PUBLIC)
-            if isinstance(row, Row):
+        for record in _read(path):
+            row = _make_row(record, is_public=path == PUBLIC)
+            if isinstance(row, SpeedRow):
                 rows.append(row)
             else:
                 others.append(row)
     return tuple(rows), tuple(others)
 
 
-def training_rows() -> list[Row]:
+def fit_rows() -> list[SpeedRow]:
     """Return the rows that constants are fitted to."""
     return [row for row in all_rows()[0] if row.is_training and row.group == MAIN]
 
 
-def held_out_rows(group: str = MAIN) -> list[Row]:
+def test_rows(group: str = MAIN) -> list[SpeedRow]:
     """Return the rows no constant is fitted to, of one set."""
     return [row for row in all_rows()[0] if not row.is_training and row.group == group]
 
 
-def _row(told: dict[str, str], *, is_public: bool) -> Row | Unreadable:
-    place = _places()[told["device"]]
-    facts = facts_of(told["model"], told["quant"], told["engine"])
+def _make_row(record: dict[str, str], *, is_public: bool) -> SpeedRow | UnreadableRow:
+    place = _places()[record["device"]]
+    facts = facts_of(record["model"], record["quant"], record["engine"])
     if facts is None:
-        return Unreadable(told["model"], told["device"], "no shape of that name")
-    machine = _machine(place)
-    setting = _setting(told, place, machine)
-    setting, spills = _placed(facts, machine, setting)
-    return Row(
-        device=told["device"],
+        return UnreadableRow(record["model"], record["device"], "no shape of that name")
+    machine = _make_machine(place)
+    setting = _make_setting(record, place, machine)
+    setting, spills = _place_layers(facts, machine, setting)
+    return SpeedRow(
+        device=record["device"],
         chip=place.gpu or place.host,
-        model=told["model"],
-        quantization=told["quant"],
-        engine=told["engine"],
-        source=told["source"],
-        decode=float(told["tg_tok_s"]),
-        prefill=float(told["pp_tok_s"]) if told["pp_tok_s"] else None,
+        model=record["model"],
+        quantization=record["quant"],
+        engine=record["engine"],
+        source=record["source"],
+        decode=float(record["tg_tok_s"]),
+        prefill=float(record["pp_tok_s"]) if record["pp_tok_s"] else None,
         machine=machine,
         setting=setting,
         facts=facts,
-        depth=int(_first(_DEPTHS, told["source"], 64)),
-        prompt=int(_first(_PROMPTS, told["source"], 512)),
-        is_training=is_public or bool(_TRAINING.search(told["source"])),
-        group=_group(told, place, spills=spills),
+        depth=int(_first_match(_DEPTHS, record["source"], 64)),
+        prompt=int(_first_match(_PROMPTS, record["source"], 512)),
+        is_training=is_public or bool(_TRAINING.search(record["source"])),
+        group=_group_of(record, place, spills=spills),
     )
 
 
-def _group(told: dict[str, str], place: _Place, *, spills: bool) -> str:
+def _group_of(record: dict[str, str], place: _MeasuredDevice, *, spills: bool) -> str:
     if place.set == "board" and place.count:
         return BOARD
     if place.count > 1:
         return SEVERAL
-    if not told["quant"]:
+    if not record["quant"]:
         return UNQUANTISED
-    if "llamafile" in told["engine"]:
+    if "llamafile" in record["engine"]:
         return OTHER_ENGINE
     return SPILL if spills else MAIN
 
@@ -167,19 +167,19 @@ def facts_of(model: str, quantization: str, engine: str) -> ModelFacts | None:
     """Return the shape of a model as a row names it; None when there is none of that name."""
     name, suffix = shapes.split_name(_models().get(model, model))
     try:
-        return _shaped(
+        return _facts_by_shape(
             name, quantization or suffix or USUAL_QUANTISATION, engine, has_wide_ends=model.endswith("-fp16")
         )
     except NotFound:
         return None
 
 
-def _shaped(name: str, wanted: str, engine: str, *, has_wide_ends: bool) -> ModelFacts:
+def _facts_by_shape(name: str, quantization: str, engine: str, *, has_wide_ends: bool) -> ModelFacts:
     if engine.startswith("mlx"):
-        return shapes.shape_facts(name, "4bit" if wanted == "MXFP4" else wanted, format="mlx")
+        return shapes.shape_facts(name, "4bit" if quantization == "MXFP4" else quantization, format="mlx")
     if engine == "vllm":
-        return shapes.shape_facts(name, wanted.removesuffix("-INT4"), format="safetensors")
-    facts = shapes.shape_facts(name, wanted.upper())
+        return shapes.shape_facts(name, quantization.removesuffix("-INT4"), format="safetensors")
+    facts = shapes.shape_facts(name, quantization.upper())
     return _with_half_float_ends(facts) if has_wide_ends else facts
 
 
@@ -195,27 +195,27 @@ def _with_half_float_ends(facts: ModelFacts) -> ModelFacts:
     return msgspec.structs.replace(facts, weights=weights, file_bytes=sum(group.padded_bytes for group in weights))
 
 
-def _setting(told: dict[str, str], place: _Place, machine: Machine) -> Setting:
-    engine = told["engine"].lower()
+def _make_setting(record: dict[str, str], place: _MeasuredDevice, machine: Machine) -> RunSetting:
+    engine = record["engine"].lower()
     ours = MLX_LM if engine.startswith("mlx") else VLLM if engine == "vllm" else LLAMA_CPP
     named = next((name for name in ("vulkan", "rocm", "cuda", "metal") if name in engine), "")
     vendor = machine.gpus[0].vendor if machine.gpus else ""
     on_cpu = not place.count or (engine.endswith("cpu") and "gpu" not in engine)
-    return Setting(
+    return RunSetting(
         engine=ours,
         backend="cpu" if on_cpu else named or _VENDOR_BACKENDS.get(vendor, "vulkan"),
         gpus=max(1, place.count),
-        build=int(_first(_BUILDS, told["source"], SHIPPED_BUILD)),
+        build=int(_first_match(_BUILDS, record["source"], SHIPPED_BUILD)),
     )
 
 
-def _placed(facts: ModelFacts, machine: Machine, setting: Setting) -> tuple[Setting, bool]:
+def _place_layers(facts: ModelFacts, machine: Machine, setting: RunSetting) -> tuple[RunSetting, bool]:
     """Return the setting with as many layers on the GPU as the advisor would put there, and whether any stay away."""
     is_shared = any(gpu.integrated.value for gpu in machine.gpus)
-    if not setting.uses_gpu or is_shared or memory.fits(facts, machine, setting):
+    if not setting.uses_gpu or is_shared or memory.setting_fits(facts, machine, setting):
         return setting, False
     # The largest context is not asked for: it would be searched for longer than all else takes.
-    offload = memory.estimate(msgspec.structs.replace(facts, trained_context=1), machine, setting).offload
+    offload = memory.estimate_memory(msgspec.structs.replace(facts, trained_context=1), machine, setting).offload
     if offload.cpu_moe_layers:
         return msgspec.structs.replace(setting, cpu_moe_layers=offload.cpu_moe_layers), True
     return msgspec.structs.replace(setting, gpu_layers=offload.gpu_layers), True
@@ -226,16 +226,20 @@ def _machine_of(text: str) -> Machine:
     return machine_from(text.encode())
 
 
-def _machine(place: _Place) -> Machine:
+def _make_machine(place: _MeasuredDevice) -> Machine:
     card: dict[str, object] = {"name": place.gpu, "count": max(1, place.count)}
     if place.memory_gb:
         card |= {"vram_gb": float(place.memory_gb), "free_vram_gb": 0.97 * float(place.memory_gb)}
     if place.cores:
         card["cores"] = int(place.cores)
-    told: dict[str, object] = {"gpus": [card] if place.gpu else [], "cpu": place.host or place.gpu, "ram_gb": _RAM_GB}
+    description: dict[str, object] = {
+        "gpus": [card] if place.gpu else [],
+        "cpu": place.host or place.gpu,
+        "ram_gb": _RAM_GB,
+    }
     if place.host_cores:
-        told |= {"cores": int(place.host_cores), "isa": place.host_isa.split()}
-    machine = _machine_of(json.dumps(told, sort_keys=True))
+        description |= {"cores": int(place.host_cores), "isa": place.host_isa.split()}
+    machine = _machine_of(json.dumps(description, sort_keys=True))
     if not place.host_gb_s:
         return machine
     by_parts = Fact(value=float(place.host_gb_s), unit="GB/s", confidence=Confidence.DERIVED, source="channels x rate")
@@ -245,13 +249,13 @@ def _machine(place: _Place) -> Machine:
 
 
 @cache
-def _places() -> dict[str, _Place]:
-    return {told["device"]: msgspec.convert(told, _Place, strict=False) for told in _read(_DEVICES)}
+def _places() -> dict[str, _MeasuredDevice]:
+    return {record["device"]: msgspec.convert(record, _MeasuredDevice, strict=False) for record in _read(_DEVICES)}
 
 
 @cache
 def _models() -> dict[str, str]:
-    return {told["model"]: told["shape"] for told in _read(_MODELS)}
+    return {record["model"]: record["shape"] for record in _read(_MODELS)}
 
 
 def _read(path: Path) -> Iterator[dict[str, str]]:
@@ -259,5 +263,5 @@ def _read(path: Path) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(file)
 
 
-def _first(table: Sequence[tuple[str, int]], text: str, other: int) -> int:
+def _first_match(table: Sequence[tuple[str, int]], text: str, other: int) -> int:
     return next((value for pattern, value in table if re.search(pattern, text)), other)

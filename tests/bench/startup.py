@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.bench.commands import commands
-from tests.bench.figures import Figure, at_most, not_measured
-from tests.bench.programs import cpu_s, free_port, started, wait_for
+from tests.bench.commands import lend_commands
+from tests.bench.figures import BenchFigure, at_most, not_measured
+from tests.bench.programs import cpu_s, free_port, start_program, wait_for
 
 RUNS = 7
 TARGET_S = 0.8
@@ -23,23 +23,23 @@ SETTLE_S = 3.0
 _MB = 1e6
 
 
-def measure(runs: int = RUNS, settle_s: float = SETTLE_S) -> Sequence[Figure]:
+def measure(runs: int = RUNS, settle_s: float = SETTLE_S) -> Sequence[BenchFigure]:
     """Return the median start-up times, how much of the gateway's is work, and the resident memory of its last run."""
     with tempfile.TemporaryDirectory() as folder:
-        _run(Path(folder), settle_s=settle_s)
-        results = [_run(Path(folder)) for _ in range(runs - 1)]
-        last = _run(Path(folder), settle_s=settle_s)
+        _run_gateway(Path(folder), settle_s=settle_s)
+        results = [_run_gateway(Path(folder)) for _ in range(runs - 1)]
+        last = _run_gateway(Path(folder), settle_s=settle_s)
     results.append(last)
     spent = statistics.median(result.processor_s for result in results)
     return [
         at_most("gateway start to /health 200", statistics.median(result.seconds for result in results), TARGET_S, "s"),
         not_measured("gateway start, of the processor", "-", f"{spent:.3g} s"),
         at_most("gateway resident memory, idle", last.megabytes, TARGET_MB, "MB"),
-        at_most("roundhouse up to /health 200", _up(runs), UP_S, "s"),
+        at_most("roundhouse up to /health 200", _measure_up(runs), UP_S, "s"),
     ]
 
 
-class _Start(NamedTuple):
+class _StartResult(NamedTuple):
     """One start: seconds to the first answer and of the processor until then, megabytes resident later on."""
 
     seconds: float
@@ -47,17 +47,17 @@ class _Start(NamedTuple):
     megabytes: float
 
 
-def _up(runs: int) -> float:
+def _measure_up(runs: int) -> float:
     """Return the median from the command to the gateway's first answer, each time without a gateway before."""
-    with commands() as roundhouse:
+    with lend_commands() as roundhouse:
         times = []
         for _ in range(runs + 1):
-            times.append(roundhouse.up())
+            times.append(roundhouse.start_service())
             roundhouse.run("down")
     return statistics.median(times[1:])
 
 
-def _run(folder: Path, *, settle_s: float = 0.0) -> _Start:
+def _run_gateway(folder: Path, *, settle_s: float = 0.0) -> _StartResult:
     """Start a gateway, and look at it again after `settle_s`."""
     port = free_port()
     environment = {
@@ -66,8 +66,8 @@ def _run(folder: Path, *, settle_s: float = 0.0) -> _Start:
         "PYTHONPYCACHEPREFIX": str(folder / "bytecode"),
         "PYTHONDONTWRITEBYTECODE": "",
     }
-    with started("app.gateway", environment=environment) as child:
+    with start_program("app.gateway", environment=environment) as child:
         seconds = wait_for(port, child)
         processor_s = cpu_s(child)
         time.sleep(settle_s)
-        return _Start(seconds, processor_s, child.memory_info().rss / _MB)
+        return _StartResult(seconds, processor_s, child.memory_info().rss / _MB)

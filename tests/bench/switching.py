@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from app.hub.synthetic import write_synthetic
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
-from tests.bench.figures import Figure, at_most
-from tests.bench.programs import HOST, free_port, running, started, wait_for
+from tests.bench.figures import BenchFigure, at_most
+from tests.bench.programs import HOST, free_port, run_program, start_program, wait_for
 
 ENGINE = "llama.cpp"
 ROUNDS = 7
@@ -28,19 +28,19 @@ _PATIENCE_S = 120.0
 _NAMES = ("first", "second")
 
 
-def measure(rounds: int = ROUNDS) -> Sequence[Figure]:
+def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
     """Return the median of what switching took beyond the engine's own load, and both times."""
     with tempfile.TemporaryDirectory() as folder:
         file = _models(Path(folder))
-        with started("app.gateway", environment=_environment(folder, port := free_port())) as child:
+        with start_program("app.gateway", environment=_gateway_environment(folder, port := free_port())) as child:
             wait_for(port, child)
             for name in _NAMES:  # not counted: looking at the files and the machine for the first time
-                _one_token(port, name)
-            pairs = [(_one_token(port, _NAMES[at % 2]), _own(file)) for at in range(rounds)]
+                _time_token(port, name)
+            pairs = [(_time_token(port, _NAMES[at % 2]), _time_engine(file)) for at in range(rounds)]
     more = statistics.median(switched - own for switched, own in pairs)
     return [
         at_most("switch to another model beyond the engine's own load", more, TARGET_S, "s"),
-        Figure(
+        BenchFigure(
             name="switch to another model, first token",
             measured=f"{statistics.median(switched for switched, _ in pairs):.2f} s",
             target="-",
@@ -59,7 +59,7 @@ def _models(folder: Path) -> Path:
     return first
 
 
-def _environment(folder: str, port: int) -> dict[str, str]:
+def _gateway_environment(folder: str, port: int) -> dict[str, str]:
     return {
         "ROUNDHOUSE_HOME": folder,
         "ROUNDHOUSE_GATEWAY_PORT": str(port),
@@ -69,24 +69,24 @@ def _environment(folder: str, port: int) -> dict[str, str]:
     }
 
 
-def _own(file: Path) -> float:
+def _time_engine(file: Path) -> float:
     """Return the seconds from starting the engine directly to its first token."""
     adapter = ADAPTERS[ENGINE]
-    found = adapter.probe()
-    if not isinstance(found, Installation):
-        raise RuntimeError(found.sentence)  # noqa: TRY004 -- not a wrong type: the engine is missing
-    net = Net(host=HOST, port=free_port(), key=secrets.token_hex(16))
+    installation = adapter.probe()
+    if not isinstance(installation, EngineInstallation):
+        raise RuntimeError(installation.sentence)  # noqa: TRY004 -- not a wrong type: the engine is missing
+    net = ListenOptions(host=HOST, port=free_port(), key=secrets.token_hex(16))
     source = ModelSource(name=file.stem, path=file, format=ModelFormat.GGUF)
-    plan = adapter.plan(source, LaunchOptions(context=CONTEXT, slots=SLOTS), net, found)
+    plan = adapter.plan(source, LaunchOptions(context=CONTEXT, slots=SLOTS), net, installation)
     (process,) = plan.processes
     began = time.perf_counter()
-    with running(process.argv, {**process.env, **process.secrets}) as child:
+    with run_program(process.argv, {**process.env, **process.secrets}) as child:
         wait_for(net.port, child, plan.readiness.path)
-        _one_token(net.port, plan.served_name, key=net.key)
+        _time_token(net.port, plan.served_name, key=net.key)
         return time.perf_counter() - began
 
 
-def _one_token(port: int, model: str, *, key: str = "none") -> float:
+def _time_token(port: int, model: str, *, key: str = "none") -> float:
     """Return the seconds one token took, the loading of its model included."""
     began = time.perf_counter()
     connection = http.client.HTTPConnection(HOST, port, timeout=_PATIENCE_S)
@@ -95,9 +95,9 @@ def _one_token(port: int, model: str, *, key: str = "none") -> float:
         headers = {"Authorization": f"Bearer {key}", "Content-Type": "application/json"}
         connection.request("POST", "/v1/completions", body, headers)
         reply = connection.getresponse()
-        said = reply.read()
+        content = reply.read()
         if reply.status != http.client.OK:
-            raise RuntimeError(f"{model} answered {reply.status}: {said[:300].decode(errors='replace')}")
+            raise RuntimeError(f"{model} answered {reply.status}: {content[:300].decode(errors='replace')}")
     finally:
         connection.close()
     return time.perf_counter() - began

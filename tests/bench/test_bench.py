@@ -23,9 +23,9 @@ from tests.bench import (
     startup,
     throughput,
 )
-from tests.bench.figures import Figure, Measurement, at_least, at_most, not_measured, table
+from tests.bench.figures import BenchFigure, Measurement, at_least, at_most, figure_table, not_measured
 from tests.bench.load import dialect_routes
-from tests.bench.proxied import proxied_engine
+from tests.bench.proxied import start_proxied_engine
 from tests.bench.proxy_turns import ProxyTurn, StreamPace
 from tests.gguf_files import TinyLlama
 
@@ -33,7 +33,7 @@ FIGURES = [at_most("a thing", 1.25, 1.3), at_least("b", 0.8, 0.95, "s"), not_mea
 
 
 def test_the_table_says_what_holds() -> None:
-    assert table(FIGURES).splitlines() == [
+    assert figure_table(FIGURES).splitlines() == [
         "what    | measured | target    | ok",
         "--------+----------+-----------+----",
         "a thing | 1.25     | <= 1.3    | yes",
@@ -42,11 +42,11 @@ def test_the_table_says_what_holds() -> None:
     ]
 
 
-def fine() -> Sequence[Figure]:
+def fine() -> Sequence[BenchFigure]:
     return [FIGURES[0], FIGURES[2]]
 
 
-def missed() -> Sequence[Figure]:
+def missed() -> Sequence[BenchFigure]:
     return [FIGURES[1]]
 
 
@@ -64,7 +64,7 @@ def test_a_missed_target_is_an_exit_code(monkeypatch: pytest.MonkeyPatch, capsys
 
 
 def test_what_lasts_is_told_for_how_long(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def lasting(minutes: float = 1.0) -> Sequence[Figure]:
+    def lasting(minutes: float = 1.0) -> Sequence[BenchFigure]:
         return [at_most("minutes", minutes, 60)]
 
     monkeypatch.setitem(sys.modules, "measured_here", SimpleNamespace(lasting=lasting))
@@ -95,7 +95,7 @@ def test_startup_measures() -> None:
 
 def test_all_proxies_are_measured_in_every_dialect_and_without_go(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_go() -> Path:
-        raise go_proxy.NoGo("there is no Go")
+        raise go_proxy.GoUnavailable("there is no Go")
 
     monkeypatch.setattr(go_proxy, "build", no_go)
     extent = proxies.Extent(rounds=1, streams_s=0.1, answers_s=0.05, pairs=2, tokens=2)
@@ -128,9 +128,9 @@ def test_pulling_is_measured() -> None:
 
 
 def test_every_token_is_counted_once_in_every_dialect() -> None:
-    with proxied_engine() as there:
+    with start_proxied_engine() as there:
         turns = {name: ProxyTurn(there.gateway, StreamPace(3, 500), name) for name in ("", *dialect_routes())}
-        lost = {name: asyncio.run(proxy_turns.crowd(turn, tokens=7)).lost for name, turn in turns.items()}
+        lost = {name: asyncio.run(proxy_turns.run_crowd(turn, tokens=7)).lost for name, turn in turns.items()}
     assert lost == dict.fromkeys(turns, 0)
 
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.config.paths import guide_gguf
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
-from tests.bench.figures import Figure, at_least, not_measured, without_target
-from tests.bench.load import Target, stream_all
-from tests.bench.programs import HOST, free_port, running, wait_for
-from tests.bench.proxied import GATEWAY, proxy
+from tests.bench.figures import BenchFigure, at_least, not_measured, without_target
+from tests.bench.load import BenchTarget, stream_all
+from tests.bench.programs import HOST, free_port, run_program, wait_for
+from tests.bench.proxied import GATEWAY, start_proxy
 
 ENGINE = "llama.cpp"
 TARGETS = {1: 0.95, 8: 0.90}
@@ -26,24 +26,24 @@ TOKENS = 400
 CONTEXT = 1024
 
 
-class Sides(NamedTuple):
+class ThroughputSides(NamedTuple):
     """The same engine, directly and through the gateway, and what is asked of both."""
 
-    direct: Target
-    gateway: Target
+    direct: BenchTarget
+    gateway: BenchTarget
     streams: int
     request: dict[str, object]
 
     def tokens_per_s(self) -> tuple[float, float]:
         """Return the tokens per second of all streams together, of both sides."""
-        return self._speed(self.direct), self._speed(self.gateway)
+        return self._measure_side(self.direct), self._measure_side(self.gateway)
 
-    def _speed(self, target: Target) -> float:
+    def _measure_side(self, target: BenchTarget) -> float:
         done, seconds = stream_all(target, streams=self.streams, request=self.request)
         return sum(stream.tokens for stream in done) / seconds
 
 
-def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKENS) -> Sequence[Figure]:
+def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKENS) -> Sequence[BenchFigure]:
     """Return the share for one stream and for eight."""
     file = model or guide_gguf()
     if not file.exists():
@@ -54,31 +54,33 @@ def measure(model: Path | None = None, rounds: int = ROUNDS, tokens: int = TOKEN
         "ignore_eos": True,
         "stream_options": {"include_usage": True},
     }
-    with engine(file) as direct, proxy(GATEWAY, direct) as gateway:
+    with run_engine(file) as direct, start_proxy(GATEWAY, direct) as gateway:
         return [
             figure
             for streams, least in TARGETS.items()
-            for figure in _compared(Sides(direct, gateway.target, streams, request), least=least, rounds=rounds)
+            for figure in _compare_sides(
+                ThroughputSides(direct, gateway.target, streams, request), least=least, rounds=rounds
+            )
         ]
 
 
 @contextlib.contextmanager
-def engine(file: Path) -> Iterator[Target]:
+def run_engine(file: Path) -> Iterator[BenchTarget]:
     """Run the engine on a model file, as the supervisor would."""
     adapter = ADAPTERS[ENGINE]
-    found = adapter.probe()
-    if not isinstance(found, Installation):
-        raise RuntimeError(found.sentence)  # noqa: TRY004 -- not a wrong type: the engine is missing
-    net = Net(host=HOST, port=free_port(), key=secrets.token_hex(16))
+    installation = adapter.probe()
+    if not isinstance(installation, EngineInstallation):
+        raise RuntimeError(installation.sentence)  # noqa: TRY004 -- not a wrong type: the engine is missing
+    net = ListenOptions(host=HOST, port=free_port(), key=secrets.token_hex(16))
     source = ModelSource(name="guide", path=file, format=ModelFormat.GGUF)
-    plan = adapter.plan(source, LaunchOptions(context=CONTEXT, slots=max(TARGETS)), net, found)
+    plan = adapter.plan(source, LaunchOptions(context=CONTEXT, slots=max(TARGETS)), net, installation)
     (process,) = plan.processes
-    with running(process.argv, {**process.env, **process.secrets}) as child:
+    with run_program(process.argv, {**process.env, **process.secrets}) as child:
         wait_for(net.port, child, plan.readiness.path)
-        yield Target(plan.base_url, net.key)
+        yield BenchTarget(plan.base_url, net.key)
 
 
-def _compared(sides: Sides, *, least: float, rounds: int) -> list[Figure]:
+def _compare_sides(sides: ThroughputSides, *, least: float, rounds: int) -> list[BenchFigure]:
     sides.tokens_per_s()
     pairs = [sides.tokens_per_s() for _ in range(rounds)]
     share = statistics.median(through / straight for straight, through in pairs)

@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from app.config.programs import child_environment, command
-from tests.bench.figures import Figure, at_most
+from app.config.programs import child_environment, module_command
+from tests.bench.figures import BenchFigure, at_most
 from tests.bench.programs import free_port
 
 RUNS = 5
@@ -23,7 +23,7 @@ _MB = 1e6
 _PATIENCE_S = 600.0
 
 
-def measure_start(runs: int = RUNS) -> Sequence[Figure]:
+def measure_start(runs: int = RUNS) -> Sequence[BenchFigure]:
     """Return the median time to an interactive window and the memory of the last run. The gateway starts with it."""
     with tempfile.TemporaryDirectory() as folder:
         environment = {
@@ -32,7 +32,9 @@ def measure_start(runs: int = RUNS) -> Sequence[Figure]:
             "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
             "PYTHONDONTWRITEBYTECODE": "",
         }
-        noted = [_run("tests.bench.window_start", str(time.time()), environment=environment) for _ in range(runs + 1)]
+        noted = [
+            _run_module("tests.bench.window_start", str(time.time()), environment=environment) for _ in range(runs + 1)
+        ]
     counted = noted[1:]  # the first run compiles
     return [
         at_most("window start to interactive", statistics.median(n["interactive_s"] for n in counted), START_S, "s"),
@@ -40,15 +42,15 @@ def measure_start(runs: int = RUNS) -> Sequence[Figure]:
     ]
 
 
-def measure_chat() -> Sequence[Figure]:
+def measure_chat() -> Sequence[BenchFigure]:
     """Return what the chat page costs while an answer of 20,000 tokens streams, and to open 5,000 messages."""
-    rows = _run("tests.bench.chat_window", "--json")
+    rows = _run_module("tests.bench.chat_window", "--json")
     return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
 
 
-def _run(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 -- any JSON
+def _run_module(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 -- any JSON
     done = subprocess.run(
-        command(module, *arguments),
+        module_command(module, *arguments),
         env=child_environment({"QT_QPA_PLATFORM": "offscreen", **(environment or {})}),
         stdout=subprocess.PIPE,
         timeout=_PATIENCE_S,

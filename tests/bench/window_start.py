@@ -11,7 +11,7 @@ import time
 import psutil
 from PySide6.QtCore import QTimer
 
-from app.gui.main import opened
+from app.gui.main import open_window
 
 SETTLE_MS = 3000
 """Lists have been read and painted by then."""
@@ -20,22 +20,22 @@ SETTLE_MS = 3000
 def main(argv: list[str]) -> int:
     """Open the window as a person does, note the times, and leave."""
     began = float(argv[1])
-    program = opened(argv[:1])
-    noted: dict[str, float] = {}
+    program = open_window(argv[:1])
+    times: dict[str, float] = {}
 
-    def note(name: str) -> None:
-        noted.setdefault(name, time.time() - began)
+    def note_time(name: str) -> None:
+        times.setdefault(name, time.time() - began)
 
-    def leave() -> None:
-        noted["resident_bytes"] = float(psutil.Process().memory_info().rss)
-        program.departure.end_unasked()
+    def leave_window() -> None:
+        times["resident_bytes"] = float(psutil.Process().memory_info().rss)
+        program.quit_flow.end_without_asking()
 
     program.window.grab()  # paints the first page, which no display asks for here
-    QTimer.singleShot(0, lambda: note("interactive_s"))
-    program.link.connected.connect(lambda _: note("linked_s"))
-    program.link.connected.connect(lambda _: QTimer.singleShot(SETTLE_MS, leave))
+    QTimer.singleShot(0, lambda: note_time("interactive_s"))
+    program.link.connected.connect(lambda _: note_time("linked_s"))
+    program.link.connected.connect(lambda _: QTimer.singleShot(SETTLE_MS, leave_window))
     code = program.run()
-    sys.stdout.write(json.dumps(noted) + "\n")
+    sys.stdout.write(json.dumps(times) + "\n")
     return code
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from tests.bench.load import Route, Target
+from tests.bench.load import BenchRoute, BenchTarget
 
 C = TypeVar("C", bound=asyncio.Protocol)
 
@@ -24,7 +24,7 @@ _END_OF_LINE = b"\r\n"
 _OK = b"HTTP/1.1 200 "
 
 
-class ChunkedBody:
+class ChunkReader:
     """Takes HTTP's chunks apart, wherever the network cut them."""
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class ChunkedBody:
         return payload
 
 
-class TokenCount:
+class TokenCounter:
     """Counts what is in every token's event, wherever the proxy cut the stream."""
 
     def __init__(self, token: bytes) -> None:
@@ -74,7 +74,7 @@ class StreamClient(asyncio.Protocol):
         self.first_token: asyncio.Future[None] = loop.create_future()
         """Done with the first token, or when there will be none."""
         self.end: asyncio.Future[None] = loop.create_future()
-        self._head, self._body, self._count = b"", ChunkedBody(), TokenCount(token)
+        self._head, self._body, self._count = b"", ChunkReader(), TokenCounter(token)
         self._is_in_body = False
         self._transport: asyncio.Transport
 
@@ -109,11 +109,11 @@ class StreamClient(asyncio.Protocol):
         if tokens:
             self._note(tokens, time.perf_counter())
         if self._body.is_over:
-            self._settle()
+            self._settle_waiters()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 -- asyncio's
         """Answer whoever waits."""
-        self._settle()
+        self._settle_waiters()
 
     def _note(self, tokens: int, now: float) -> None:
         if self.tokens:
@@ -135,13 +135,13 @@ class StreamClient(asyncio.Protocol):
         self._is_in_body = True
         return rest
 
-    def _settle(self) -> None:
+    def _settle_waiters(self) -> None:
         for waiter in (self.first_token, self.end):
             if not waiter.done():
                 waiter.set_result(None)
 
 
-class RepeatingClient(asyncio.Protocol):
+class RepeatClient(asyncio.Protocol):
     """Asks the same again and again on one connection, until told to stop; the answers are whole."""
 
     def __init__(self, request: bytes) -> None:
@@ -191,7 +191,7 @@ def is_whole(answer: bytes) -> bool:
     return bool(is_over) and len(body) >= int(length[1])
 
 
-def request_to(target: Target, route: Route, *, stream: bool = True) -> bytes:
+def request_to(target: BenchTarget, route: BenchRoute, *, stream: bool = True) -> bytes:
     """Return a request's bytes."""
     body = msgspec.json.encode({"model": "guide", **route.body, "stream": stream})
     return (
@@ -200,7 +200,7 @@ def request_to(target: Target, route: Route, *, stream: bool = True) -> bytes:
     ).encode() + body
 
 
-async def connect(target: Target, client: Callable[[], C]) -> C:
+async def connect(target: BenchTarget, client: Callable[[], C]) -> C:
     """Return a client with a connection to the target."""
     host, _, port = urlsplit(target.url).netloc.partition(":")
     _, protocol = await asyncio.get_running_loop().create_connection(client, host, int(port))

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from app.config.paths import RESOURCES
-from engines.api import Adapter, Installation, LaunchOptions
+from engines.api import EngineAdapter, EngineInstallation, LaunchOptions
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
 from tests.bench.library_loop import SLOTS, TOKENS
-from tests.bench.load import CHAT, Target, stream_all
+from tests.bench.load import CHAT, BenchTarget, stream_all
 from tests.end_to_end.worker import KEY, Engine, Worker
 from tests.engine_environments import installed, is_made
 
@@ -37,7 +37,7 @@ class Case(NamedTuple):
     """A library: its folder and variant under `engines`, the Guide's form, and its name in `library_loop.py`."""
 
     title: str
-    adapter: Adapter
+    adapter: EngineAdapter
     folder: str
     form: str
     name: str
@@ -59,7 +59,7 @@ CASES = (
 class Loop:
     """The library's loop in a process of its own."""
 
-    def __init__(self, case: Case, found: Installation, model: Path) -> None:
+    def __init__(self, case: Case, found: EngineInstallation, model: Path) -> None:
         self._process = subprocess.Popen(
             (str(found.python), str(LOOP), case.name, str(model), str(THREADS)),
             stdin=subprocess.PIPE,
@@ -97,7 +97,7 @@ def rate(worker: Worker, streams: int) -> float:
         "temperature": 0,
         "stream_options": {"include_usage": True},
     }
-    done, seconds = stream_all(Target(worker.plan.base_url, KEY), streams=streams, request=body, route=CHAT)
+    done, seconds = stream_all(BenchTarget(worker.plan.base_url, KEY), streams=streams, request=body, route=CHAT)
     return sum(one.tokens for one in done) / seconds
 
 

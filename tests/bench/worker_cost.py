@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from tests.bench.figures import Figure, at_least, at_most, not_measured
+from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 
 RATIO = 0.95
 EXTRA_MS = 300.0
@@ -19,23 +19,23 @@ _MODULE = "tests.bench.worker_against_loop"
 _LONGEST_S = 600.0
 
 
-def measure(rounds: int = ROUNDS) -> Sequence[Figure]:
+def measure(rounds: int = ROUNDS) -> Sequence[BenchFigure]:
     """Return the ratios at one and four streams and the extra start of each library's worker."""
     name = "worker's tokens/s / library's own loop"
     argv = (sys.executable, "-m", _MODULE, str(rounds))
     done = subprocess.run(argv, capture_output=True, text=True, timeout=_LONGEST_S, check=False)
     if done.returncode:
         return [not_measured(name, f">= {RATIO:g}", (done.stderr.strip().splitlines() or ["it failed"])[-1])]
-    told: dict[str, dict[str, float] | None] = json.loads(done.stdout)
-    return [figure for library, figures in told.items() for figure in _figures(library, figures)]
+    results: dict[str, dict[str, float] | None] = json.loads(done.stdout)
+    return [figure for library, figures in results.items() for figure in _library_figures(library, figures)]
 
 
-def _figures(library: str, told: dict[str, float] | None) -> Iterator[Figure]:
-    if told is None:
+def _library_figures(library: str, ratios: dict[str, float] | None) -> Iterator[BenchFigure]:
+    if ratios is None:
         yield not_measured(f"{library}: worker's tokens/s / its own loop", f">= {RATIO:g}", "`make test-engines` first")
         return
     for streams in (1, 4):
-        ratio = told[f"ratio_{streams}"]
+        ratio = ratios[f"ratio_{streams}"]
         yield at_least(f"{library}: worker's tokens/s / its own loop, {streams} at once", ratio, RATIO)
-    extra_ms = told["extra_start_s"] * 1e3
+    extra_ms = ratios["extra_start_s"] * 1e3
     yield at_most(f"{library}: worker ready, beyond the library's own load", extra_ms, EXTRA_MS, "ms")

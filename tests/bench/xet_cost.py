@@ -18,13 +18,13 @@ import msgspec
 import psutil
 
 from app.hub.download.cache import RepositoryCache
-from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Done, Job, Noted, Said
+from app.hub.download.chunk_map import bytes_written
+from app.hub.download.job import DownloadDone, DownloadJob, DownloadMessage, DownloadNote
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import Repository, read_repository
-from tests.bench.downloading import cut_off, file_hash, running_download, said_by
-from tests.bench.figures import Figure, at_least, at_most
-from tests.bench.programs import HOST, free_port, started, wait_for
+from tests.bench.downloading import cut_off, download_reports, file_hash, run_download
+from tests.bench.figures import BenchFigure, at_least, at_most
+from tests.bench.programs import HOST, free_port, start_program, wait_for
 
 MEMORY = "memory of a download of 4 files from Xet"
 SPEED = "download from Xet / over plain HTTP"
@@ -34,18 +34,18 @@ MEBIBYTES, ROUNDS, KILLS = 64, 3, 30
 LIMIT_MB = 150.0
 _MB = 1e6
 _LOOK_S = 0.005
-_SAID: msgspec.json.Decoder[Said] = msgspec.json.Decoder(Said)
+_SAID: msgspec.json.Decoder[DownloadMessage] = msgspec.json.Decoder(DownloadMessage)
 
 
-class _Ground(NamedTuple):
+class _XetFixture(NamedTuple):
     """A repository at a hub, and a folder to fetch it into."""
 
     url: str
     repository: Repository
     folder: Path
 
-    def job(self, *, xet: bool, files: int | None = None) -> Job:
-        return Job(
+    def make_job(self, *, xet: bool, files: int | None = None) -> DownloadJob:
+        return DownloadJob(
             endpoint=self.url,
             repository=self.repository.name,
             revision=self.repository.commit,
@@ -56,33 +56,36 @@ class _Ground(NamedTuple):
         )
 
 
-def measure() -> Sequence[Figure]:
+def measure() -> Sequence[BenchFigure]:
     """Return memory, the ratio of times, and what kills cost."""
     port = free_port()
-    with started("tests.bench.xet_hub", str(port), str(MEBIBYTES)) as hub, tempfile.TemporaryDirectory() as folder:
+    with (
+        start_program("tests.bench.xet_hub", str(port), str(MEBIBYTES)) as hub,
+        tempfile.TemporaryDirectory() as folder,
+    ):
         wait_for(port, hub)
         url = f"http://{HOST}:{port}"
-        ground = _Ground(url, read_repository(url, "bench/model"), Path(folder))
+        ground = _XetFixture(url, read_repository(url, "bench/model"), Path(folder))
         memory = at_most(MEMORY, _memory(ground) / _MB, LIMIT_MB, "MB")
-        ratios = [_once(ground, xet=False) / _once(ground, xet=True) for _round in range(ROUNDS)]
-        return [memory, at_least(SPEED, statistics.median(ratios), 0.5), *_killed(ground)]
+        ratios = [_download_once(ground, xet=False) / _download_once(ground, xet=True) for _round in range(ROUNDS)]
+        return [memory, at_least(SPEED, statistics.median(ratios), 0.5), *_measure_kills(ground)]
 
 
-def _once(ground: _Ground, *, xet: bool) -> float:
+def _download_once(ground: _XetFixture, *, xet: bool) -> float:
     """Return the seconds of one download."""
     began = time.perf_counter()
-    _check(said_by(ground.job(xet=xet)))
+    _check(download_reports(ground.make_job(xet=xet)))
     took = time.perf_counter() - began
     shutil.rmtree(ground.folder / "hub")
     return took
 
 
-def _memory(ground: _Ground) -> float:
+def _memory(ground: _XetFixture) -> float:
     """Return the most a download took, in bytes."""
     most = 0.0
-    with running_download(ground.job(xet=True)) as child:
-        said: list[Said] = []
-        reader = threading.Thread(target=lambda: said.extend(map(_SAID.decode, child.stdout)))
+    with run_download(ground.make_job(xet=True)) as child:
+        reports: list[DownloadMessage] = []
+        reader = threading.Thread(target=lambda: reports.extend(map(_SAID.decode, child.stdout)))
         reader.start()
         while child.poll() is None:
             try:
@@ -91,29 +94,29 @@ def _memory(ground: _Ground) -> float:
                 break
             time.sleep(_LOOK_S)
         reader.join()
-    _check(said)
+    _check(reports)
     shutil.rmtree(ground.folder / "hub")
     return most
 
 
-def _killed(ground: _Ground) -> list[Figure]:
+def _measure_kills(ground: _XetFixture) -> list[BenchFigure]:
     """Kill downloads at random points until one is whole, again and again."""
     luck, kills, whole, right, lost = random.Random(11), 0, 0, 0, 0  # noqa: S311 -- when to kill
-    job, file = ground.job(xet=True, files=1), ground.repository.files[0]
+    job, file = ground.make_job(xet=True, files=1), ground.repository.files[0]
     cache = RepositoryCache(Path(job.cache), job.repository)
     while kills < KILLS:
         while kills < KILLS and (moved := cut_off(job, luck.uniform(0.2, 1.0))) is not None:
             kills += 1
-            lost = max(lost, moved - written_bytes(cache.part(file)))
-        _check(said_by(job))
+            lost = max(lost, moved - bytes_written(cache.part_path(file)))
+        _check(download_reports(job))
         whole += 1
-        right += file_hash(cache.blob(file)) == file.sha256
+        right += file_hash(cache.blob_path(file)) == file.sha256
         shutil.rmtree(ground.folder / "hub")
-    share = Figure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
+    share = BenchFigure(name=KILLS_HASH, measured=f"{right} of {whole}, {kills} kills", target="all", ok=right == whole)
     return [share, at_most(KILLS_LOST, lost / (STREAMS * CHUNK_BYTES), 1.0)]
 
 
-def _check(said: list[Said]) -> None:
+def _check(reports: list[DownloadMessage]) -> None:
     """See that it went well, and all of it by the way that was asked for."""
-    assert isinstance(said[-1], Done), said[-1]
-    assert not [one for one in said if isinstance(one, Noted)], said
+    assert isinstance(reports[-1], DownloadDone), reports[-1]
+    assert not [report for report in reports if isinstance(report, DownloadNote)], reports

@@ -2,7 +2,7 @@
 
 import pytest
 
-from engines.api import Adapter
+from engines.api import EngineAdapter
 from engines.flags import TakesFlags
 from engines.registry import ADAPTERS
 from tests.engine_docs import DOCS, RAN, TABLES, as_generated, pages
@@ -12,7 +12,7 @@ ALL = pytest.mark.parametrize("adapter", ADAPTERS.values(), ids=list(ADAPTERS))
 
 
 @ALL
-def test_an_engine_says_how_it_ran_for_real_and_what_of_it_did_not_or_that_it_never_ran(adapter: Adapter) -> None:
+def test_an_engine_says_how_it_ran_for_real_and_what_of_it_did_not_or_that_it_never_ran(adapter: EngineAdapter) -> None:
     about = adapter.descriptor
     if about.verified.startswith(RAN):
         assert "ot run " in about.unverified
@@ -43,7 +43,7 @@ def test_a_table_that_was_changed_by_hand_is_found() -> None:
 
 
 @ALL
-def test_no_engine_has_two_rows_for_an_option(adapter: Adapter) -> None:
+def test_no_engine_has_two_rows_for_an_option(adapter: EngineAdapter) -> None:
     options = [flag.option for flag in adapter.table.flags] if isinstance(adapter, TakesFlags) else []
     assert len(options) == len(set(options))
 

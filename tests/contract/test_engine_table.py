@@ -9,18 +9,20 @@ import pytest
 
 from app.advisor.choosing.formats import FORMAT_NAMES
 from app.gateway.advising.engine_table import engine_table
-from engines.api import Adapter, Family, ModelFormat
+from engines.api import EngineAdapter, EngineFamily, ModelFormat
 from engines.api.traits import LINUX, MAC, WINDOWS, EngineAbility, ReservedMemory, Traits
 from engines.registry import ADAPTERS
 
 APP = Path(__file__).resolve().parents[2] / "app"
 PLATFORMS = {LINUX: "linux", MAC: "darwin", WINDOWS: "win32"}
-ADVISED = {engine: adapter for engine, adapter in ADAPTERS.items() if adapter.descriptor.family is not Family.EXTERNAL}
+ADVISED = {
+    engine: adapter for engine, adapter in ADAPTERS.items() if adapter.descriptor.family is not EngineFamily.EXTERNAL
+}
 """An endpoint that somebody else runs is not advised."""
 ALL = pytest.mark.parametrize("adapter", ADVISED.values(), ids=list(ADVISED))
 
 
-def traits_of(adapter: Adapter) -> Traits:
+def traits_of(adapter: EngineAdapter) -> Traits:
     traits = adapter.descriptor.traits
     assert traits is not None
     return traits
@@ -31,7 +33,7 @@ def test_every_engine_but_an_endpoint_can_be_advised() -> None:
 
 
 @ALL
-def test_the_sentences_about_it_can_be_put_together(adapter: Adapter) -> None:
+def test_the_sentences_about_it_can_be_put_together(adapter: EngineAdapter) -> None:
     traits = traits_of(adapter)
     assert not traits.strength.endswith(".")
     assert not traits.needs.endswith(".")
@@ -41,26 +43,26 @@ def test_the_sentences_about_it_can_be_put_together(adapter: Adapter) -> None:
 
 
 @ALL
-def test_the_advisor_offers_no_device_the_adapter_has_not(adapter: Adapter) -> None:
+def test_the_advisor_offers_no_device_the_adapter_has_not(adapter: EngineAdapter) -> None:
     # The further builds of what runs everywhere are chosen by the engine store.
     if EngineAbility.EVERYWHERE not in traits_of(adapter).abilities:
         assert {target.backend for target in traits_of(adapter).targets} <= set(adapter.descriptor.accelerators)
 
 
 @ALL
-def test_the_advisor_offers_it_on_systems_it_runs_on(adapter: Adapter) -> None:
+def test_the_advisor_offers_it_on_systems_it_runs_on(adapter: EngineAdapter) -> None:
     targets = traits_of(adapter).targets
     systems = {PLATFORMS[system] for target in targets for system in target.systems}
     assert systems <= adapter.descriptor.platforms
 
 
 @ALL
-def test_it_is_asked_about_formats_it_reads(adapter: Adapter) -> None:
+def test_it_is_asked_about_formats_it_reads(adapter: EngineAdapter) -> None:
     assert traits_of(adapter).default_formats <= set(adapter.descriptor.formats)
 
 
 @ALL
-def test_where_it_runs_alone_it_may_be_discouraged_with_a_reason(adapter: Adapter) -> None:
+def test_where_it_runs_alone_it_may_be_discouraged_with_a_reason(adapter: EngineAdapter) -> None:
     assert traits_of(adapter).advised_on is None or traits_of(adapter).limits
 
 

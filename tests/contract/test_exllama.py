@@ -18,14 +18,14 @@ from typing import Any
 import pytest
 
 from app.config.paths import RESOURCES
-from app.engine_store.recipe import recipes
-from engines.api import ContextSet, FailureKind, Installation, LaunchOptions, Progress
+from app.engine_store.recipe import read_recipes
+from engines.api import ContextSet, EngineInstallation, FailureKind, LaunchOptions, LoadProgress
 from engines.exllama import backend2, backend3
 from engines.exllama.backend import cache_tokens, context_of
 from engines.exllama.exl2 import ADAPTER as EXL2
 from engines.exllama.exl3 import ADAPTER as EXL3
 from engines.exllama.vocabulary import WindowDecoder
-from engines.serving.backend import Sampling, Work
+from engines.serving.backend import BackendSampling, WorkItem
 from engines.worker_adapter import WorkerAdapter
 from tests.end_to_end.worker import Engine, Worker
 from tests.patience import PATIENCE_S, wait_until
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKES = ROOT / "tests" / "fake_exllama"
 FLASH_ATTN = FAKES / "with_flash_attn"
 HF = RESOURCES / "guide" / "hf"
-FOUND = Installation(engine="exllamav3", version="1.6.5", backend="cuda", python=Path(sys.executable))
+FOUND = EngineInstallation(engine="exllamav3", version="1.6.5", backend="cuda", python=Path(sys.executable))
 ADAPTERS = {"exllamav3": EXL3, "exllamav2": EXL2}
 SAY = [{"role": "user", "content": "say:grün 🚂"}]
 Start = Callable[..., Worker]
@@ -98,7 +98,7 @@ def test_a_chat_is_rendered_with_the_model_s_own_template(running: Worker) -> No
 
 def test_its_load_is_told_in_stages_and_its_cache_holds_every_slot(running: Worker) -> None:
     wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
-    assert Progress(stage="Reading weights", fraction=1.0) in running.events()
+    assert LoadProgress(stage="Reading weights", fraction=1.0) in running.events()
 
 
 @pytest.mark.parametrize(
@@ -277,7 +277,7 @@ IMPORTED = {
 
 @pytest.mark.parametrize("engine", list(IMPORTED))
 def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
-    recipe = recipes()[engine]
+    recipe = read_recipes()[engine]
     (variant,) = recipe.variants
     locked = {line.partition("==")[0] for line in recipe.lock_of(variant).read_text(encoding="utf-8").splitlines()}
     assert IMPORTED[engine] | {"llguidance", "ninja", "jinja2"} <= locked
@@ -285,7 +285,7 @@ def test_the_lock_has_whatever_the_library_imports(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", list(IMPORTED))
 def test_the_lock_has_the_compiler_of_pytorch_s_own_cuda(engine: str) -> None:
-    recipe = recipes()[engine]
+    recipe = read_recipes()[engine]
     lines = recipe.lock_of(recipe.variants[0]).read_text(encoding="utf-8").splitlines()
     locked = dict(line.split(" ")[0].split("==") for line in lines if "==" in line.split(" ")[0])
     assert locked["nvidia-cuda-nvcc"] == locked["nvidia-nvvm"] == locked["nvidia-cuda-runtime"]
@@ -329,15 +329,15 @@ def test_what_it_cannot_honour_is_refused_with_a_sentence(name: str, wish: dict[
         started(ADAPTERS[name], **wish)
 
 
-def work(**wishes: Any) -> Work:  # noqa: ANN401 -- any field of the sampling
-    return Work(id=1, prompt=[1], max_tokens=1, sampling=Sampling(**wishes))
+def work(**wishes: Any) -> WorkItem:  # noqa: ANN401 -- any field of the sampling
+    return WorkItem(id=1, prompt=[1], max_tokens=1, sampling=BackendSampling(**wishes))
 
 
 def test_what_is_not_asked_of_the_sampler_does_nothing() -> None:
-    newer, older = backend3.sampling(work()), backend2.sampling(work())
+    newer, older = backend3.sampler_arguments(work()), backend2.sampler_settings(work())
     assert (newer["temperature"], newer["top_p"], newer["rep_p"]) == (1.0, 1.0, 1.0)
     assert (older["temperature"], older["top_k"], older["token_repetition_penalty"]) == (1.0, 0, 1.0)
-    assert backend2.sampling(work(temperature=0.0))["top_k"] == 1, "its sampler divides by the temperature"
+    assert backend2.sampler_settings(work(temperature=0.0))["top_k"] == 1, "its sampler divides by the temperature"
 
 
 def test_a_cache_is_whole_pages_for_every_slot() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.exllama.ends import begins_in, ends_in
+from engines.exllama.ends import read_end_tokens, reads_begin_token
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ def test_ends_are_read_from_both_files(
 ) -> None:
     (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
     (tmp_path / "generation_config.json").write_text(json.dumps(generation), encoding="utf-8")
-    assert ends_in(tmp_path) == ends
+    assert read_end_tokens(tmp_path) == ends
 
 
 BEGINS = {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]}
@@ -48,4 +48,4 @@ def test_a_text_begins_as_the_model_was_trained(
 ) -> None:
     (tmp_path / "tokenizer_config.json").write_text(json.dumps(said), encoding="utf-8")
     (tmp_path / "tokenizer.json").write_text(json.dumps({"post_processor": processor}), encoding="utf-8")
-    assert begins_in(tmp_path) is begins
+    assert reads_begin_token(tmp_path) is begins

@@ -70,18 +70,18 @@ def test_a_worker_that_is_killed_takes_its_compilers_along(tmp_path: Path) -> No
 
 
 def test_as_many_compile_at_once_as_memory_has_room_for() -> None:
-    assert kernels.jobs(0) == 1
-    assert kernels.jobs(kernels.JOB_BYTES) == 1
-    assert 1 <= kernels.jobs(1 << 50) <= (os.cpu_count() or 1)
+    assert kernels.compiler_count(0) == 1
+    assert kernels.compiler_count(kernels.JOB_BYTES) == 1
+    assert 1 <= kernels.compiler_count(1 << 50) <= (os.cpu_count() or 1)
 
 
 def test_it_is_told_how_many_files_are_compiled(tmp_path: Path) -> None:
-    assert kernels.progress(tmp_path) == (0, 0)
+    assert kernels.build_progress(tmp_path) == (0, 0)
     (tmp_path / "build.ninja").write_text(PLAN, encoding="utf-8")
     (tmp_path / "one.o").touch()
-    assert kernels.progress(tmp_path) == (1, 2)
+    assert kernels.build_progress(tmp_path) == (1, 2)
     (tmp_path / "exllamav2_ext.so").touch()
-    assert kernels.progress(tmp_path) == (0, 0), "nothing is compiled any more"
+    assert kernels.build_progress(tmp_path) == (0, 0), "nothing is compiled any more"
 
 
 def test_what_was_compiled_for_another_plan_does_not_count(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_what_was_compiled_for_another_plan_does_not_count(tmp_path: Path) -> No
         (tmp_path / name).touch()
         os.utime(tmp_path / name, (1, 1))
     (tmp_path / "build.ninja").write_text(PLAN, encoding="utf-8")
-    assert kernels.progress(tmp_path) == (0, 2)
+    assert kernels.build_progress(tmp_path) == (0, 2)
 
 
 class Cards:
@@ -102,10 +102,10 @@ class Cards:
 
 
 def test_kernels_are_kept_for_each_kind_of_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert kernels.cards_seen(Cards((8, 6), (12, 0), (8, 6))) == "8.6-12.0"
+    assert kernels.visible_cards(Cards((8, 6), (12, 0), (8, 6))) == "8.6-12.0"
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
     environment = {"PATH": os.environ["PATH"], "CXX": "true"}
-    with kernels.compiling("exllamav2", "8.6-12.0", environment, deaf):
+    with kernels.watch_kernel_build("exllamav2", "8.6-12.0", environment, deaf):
         assert environment["TORCH_EXTENSIONS_DIR"] == str(tmp_path / "kernels" / "8.6-12.0")
 
 
@@ -118,7 +118,7 @@ def test_a_compiler_that_is_silent_is_spoken_for(tmp_path: Path, monkeypatch: py
         if len(told) > 1:
             twice.set()
 
-    with kernels.compiling("exllamav2", "8.6", here(tmp_path), tell):
+    with kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), tell):
         (tmp_path / "exllamav2_ext").mkdir()
         (tmp_path / "exllamav2_ext" / "build.ninja").write_text(PLAN, encoding="utf-8")
         assert twice.wait(PATIENCE_S)
@@ -137,12 +137,12 @@ def test_without_a_cpp_compiler_it_says_so_unless_all_is_compiled(tmp_path: Path
     environment = {**here(tmp_path), "CXX": "no-such-compiler"}
     with (
         pytest.raises(RuntimeError, match=r"no C\+\+ compiler"),
-        kernels.compiling("exllamav2", "8.6", environment, deaf),
+        kernels.watch_kernel_build("exllamav2", "8.6", environment, deaf),
     ):
         pass
     (tmp_path / "exllamav2_ext").mkdir()
     (tmp_path / "exllamav2_ext" / "exllamav2_ext.so").touch()
-    with kernels.compiling("exllamav2", "8.6", environment, deaf):
+    with kernels.watch_kernel_build("exllamav2", "8.6", environment, deaf):
         pass
 
 
@@ -160,7 +160,7 @@ ninja: build stopped: subcommand failed.
 def test_what_the_compiler_said_comes_before_what_it_was_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(RuntimeError) as caught, kernels.compiling("exllamav2", "8.6", here(tmp_path), deaf):
+    with pytest.raises(RuntimeError) as caught, kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), deaf):
         raise RuntimeError(FAILED)
     assert str(caught.value) == (
         "the kernels could not be compiled: /usr/bin/ld: cannot find -lcudart: No such file or directory"
@@ -173,6 +173,6 @@ def test_what_the_compiler_said_comes_before_what_it_was_told(
 def test_another_mistake_is_left_as_it_is(tmp_path: Path) -> None:
     with (
         pytest.raises(RuntimeError, match="something else"),
-        kernels.compiling("exllamav2", "8.6", here(tmp_path), deaf),
+        kernels.watch_kernel_build("exllamav2", "8.6", here(tmp_path), deaf),
     ):
         raise RuntimeError("something else")

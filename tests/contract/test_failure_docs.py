@@ -3,18 +3,18 @@
 from pathlib import Path
 
 from engines.api import FailureKind, LaunchOptions
-from engines.failure_words import SAID
-from engines.remedies import Means, Shortage, remedies
+from engines.failure_words import FAILURE_TEXTS
+from engines.remedies import RemedyOptions, Shortage, list_remedies
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "failures.md"
 LARGE = LaunchOptions(context=16_384, slots=4, gpu_layers=32)
-ALL = Means(cache_type="q8_0", gpu_layers=True, gpu_share=True)
+ALL = RemedyOptions(cache_type="q8_0", gpu_layers=True, gpu_share=True)
 HALF = Shortage(free=12 << 30, total=24 << 30)
 
 
 def row(kind: FailureKind) -> str:
-    said = SAID[kind]
-    helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in remedies(kind, LARGE, HALF, ALL))
+    said = FAILURE_TEXTS[kind]
+    helps = "; ".join(f"{remedy.label} (`{remedy.kind.value}`)" for remedy in list_remedies(kind, LARGE, HALF, ALL))
     return f"| `{kind.value}` | {worded(said.sentence)} | {worded(said.hint)} | {helps or '-'} |"
 
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from engines.api import Exit, Failure, FailureKind, LaunchOptions, RemedyKind, Suspicion
-from engines.failures import Reader
+from engines.failures import FailureReader
 from engines.registry import ADAPTERS
-from engines.remedies import Means
+from engines.remedies import RemedyOptions
 from engines.root_cause import root_cause
 
 LOGS = Path(__file__).resolve().parents[1] / "fixtures" / "engine_logs"
@@ -95,7 +95,7 @@ def test_every_log_belongs_to_a_case() -> None:
     assert on_disk == {f"{case.engine}/{case.case}" for case in CASES if not case.log}
 
 
-PLAIN = Reader(name="Engine", means=Means(cache_type="q8_0", gpu_layers=True, gpu_share=True))
+PLAIN = FailureReader(name="Engine", means=RemedyOptions(cache_type="q8_0", gpu_layers=True, gpu_share=True))
 
 
 def end(*lines: str, code: int = 1, **options: int | str) -> Failure:

@@ -12,7 +12,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from engines.api import Adapter, Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.api import EngineAdapter, EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.patience import PATIENCE_S
@@ -21,11 +21,11 @@ KEY = "launch-key"
 Running = Callable[[Behaviour], AbstractAsyncContextManager[aiohttp.ClientSession]]
 
 
-def plan_for(adapter: Adapter, port: int) -> tuple[tuple[str, ...], dict[str, str]]:
+def plan_for(adapter: EngineAdapter, port: int) -> tuple[tuple[str, ...], dict[str, str]]:
     found = adapter.probe()
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     source = ModelSource(name="m", path=Path("m.gguf"), format=ModelFormat.GGUF)
-    plan = adapter.plan(source, LaunchOptions(), Net(host="127.0.0.1", port=port, key=KEY), found)
+    plan = adapter.plan(source, LaunchOptions(), ListenOptions(host="127.0.0.1", port=port, key=KEY), found)
     (spec,) = plan.processes
     return spec.argv, {**spec.env, **spec.secrets}
 

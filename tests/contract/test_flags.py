@@ -2,28 +2,28 @@
 
 import pytest
 
-from engines.api import Installation, LaunchOptions
-from engines.flags import WORDS, Table, arguments, elsewhere, flags_in, tasks, value
+from engines.api import EngineInstallation, LaunchOptions
+from engines.flags import WORDS, FlagTable, build_arguments, flags_in, no_flag, task_flag, value_flag
 
-TABLE = Table(
+TABLE = FlagTable(
     engine="Engine",
     flags=(
-        value("context", "--length", since="2.0"),
-        value("threads", "--threads", until="1.9", can_do_without=True),
-        elsewhere("slots"),
-        tasks({"chat": (), "embed": ("--embed",)}),
+        value_flag("context", "--length", since="2.0"),
+        value_flag("threads", "--threads", until="1.9", can_do_without=True),
+        no_flag("slots"),
+        task_flag({"chat": (), "embed": ("--embed",)}),
     ),
     reserved=frozenset({"--port", "-p", "-tp"}),
     reserved_env=frozenset({"KEY", "ENGINE_ARG_*"}),
 )
 
 
-def version(number: str) -> Installation:
-    return Installation(engine="e", version=number, backend="cpu")
+def version(number: str) -> EngineInstallation:
+    return EngineInstallation(engine="e", version=number, backend="cpu")
 
 
-def probed(*flags: str) -> Installation:
-    return Installation(engine="e", version="1.0", backend="cpu", flags=frozenset(flags))
+def probed(*flags: str) -> EngineInstallation:
+    return EngineInstallation(engine="e", version="1.0", backend="cpu", flags=frozenset(flags))
 
 
 def test_every_option_but_the_two_that_are_passed_on_has_words() -> None:
@@ -31,27 +31,27 @@ def test_every_option_but_the_two_that_are_passed_on_has_words() -> None:
 
 
 def test_unset_options_say_nothing() -> None:
-    assert arguments(TABLE, LaunchOptions(), version("1.0")).args == ()
+    assert build_arguments(TABLE, LaunchOptions(), version("1.0")).args == ()
 
 
 @pytest.mark.parametrize(("number", "is_fine"), [("2.0", True), ("2.0.1+cu128", True), ("1.9", False), ("10.0", True)])
 def test_without_a_probe_the_version_decides(number: str, is_fine: bool) -> None:  # noqa: FBT001 -- a table's column
     options = LaunchOptions(context=512)
     if is_fine:
-        assert arguments(TABLE, options, version(number)).args == ("--length", "512")
+        assert build_arguments(TABLE, options, version(number)).args == ("--length", "512")
     else:
         with pytest.raises(
             ValueError, match=r"Engine 1\.9 has no --length, so the length of the context cannot be set"
         ):
-            arguments(TABLE, options, version(number))
+            build_arguments(TABLE, options, version(number))
 
 
 def test_a_probe_overrules_what_the_table_believes_of_versions() -> None:
-    assert arguments(TABLE, LaunchOptions(context=512), probed("--length")).args == ("--length", "512")
+    assert build_arguments(TABLE, LaunchOptions(context=512), probed("--length")).args == ("--length", "512")
 
 
 def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
-    spoken = arguments(TABLE, LaunchOptions(threads=4), version("2.0"))
+    spoken = build_arguments(TABLE, LaunchOptions(threads=4), version("2.0"))
     assert (spoken.args, [each.option for each in spoken.left_out]) == ((), ["threads"])
     assert spoken.left_out[0].sentence == "Engine 2.0 has no --threads, so the number of threads cannot be set."
 
@@ -81,18 +81,18 @@ def test_what_ended_with_a_version_is_left_out_with_a_word() -> None:
 )
 def test_it_is_refused_with_a_sentence(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
-        arguments(TABLE, LaunchOptions(**options), version("2.0"))  # type: ignore[arg-type]  # mixed on purpose
+        build_arguments(TABLE, LaunchOptions(**options), version("2.0"))  # type: ignore[arg-type]  # mixed on purpose
 
 
 def test_negative_numbers_are_values() -> None:
-    assert arguments(TABLE, LaunchOptions(extra_args=("--seed", "-1")), version("2.0")).args == ("--seed", "-1")
+    assert build_arguments(TABLE, LaunchOptions(extra_args=("--seed", "-1")), version("2.0")).args == ("--seed", "-1")
 
 
 def test_a_field_of_an_argument_is_known_where_the_argument_is() -> None:
     extra = ("--other-config.some_field", "1")
-    assert arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other-config")).args == extra
+    assert build_arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other-config")).args == extra
     with pytest.raises(ValueError, match=r"has no argument --other-config\.some_field"):
-        arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other"))
+        build_arguments(TABLE, LaunchOptions(extra_args=extra), probed("--other"))
 
 
 HELP = """usage: engine [-h] [--port PORT]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engines.foreign_worker import guarded
+from engines.foreign_worker import require_key
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,7 +45,7 @@ async def asked(scope: dict[str, Any], key: str = "k") -> tuple[bool, list[dict[
     async def receive() -> dict[str, Any]:
         return {}
 
-    await guarded(app, key)(scope, receive, send)
+    await require_key(app, key)(scope, receive, send)
     return reached, sent
 
 

@@ -17,18 +17,18 @@ from engines.api import (
     BufferAllocated,
     ContextSet,
     Draft,
+    EngineInstallation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
-    Listening,
+    ListenOptions,
+    LoadProgress,
     LogEvent,
     ModelFormat,
     ModelSource,
-    Net,
-    Progress,
+    PortOpened,
     SoftStop,
     Suspicion,
 )
@@ -38,9 +38,9 @@ from tests import oracle
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = Path(__file__).parent / "recorded"
-HERE = Installation(engine="llama.cpp", version="1", backend="cpu", python=Path("/opt/python"))
+HERE = EngineInstallation(engine="llama.cpp", version="1", backend="cpu", python=Path("/opt/python"))
 MODEL = ModelSource(name="tiny", path=Path("/models/tiny.gguf"), format=ModelFormat.GGUF)
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 
 
 def recorded(name: str) -> list[str]:
@@ -56,7 +56,7 @@ def cause(name: str, code: int) -> Failure:
     return ADAPTER.classify_exit(Exit(code=code, suspicions=suspicions, tail=recorded(name)[-10:], was_ready=False))
 
 
-def plan(options: Mapping[str, Any] = MappingProxyType({}), found: Installation = HERE) -> LaunchPlan:
+def plan(options: Mapping[str, Any] = MappingProxyType({}), found: EngineInstallation = HERE) -> LaunchPlan:
     return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, found)
 
 
@@ -102,11 +102,11 @@ def test_a_good_load_raises_no_suspicion_and_reports_what_it_used() -> None:
         "compute",
     ]
     assert BufferAllocated(device="CPU", purpose="kv", size_bytes=512 * 1024) in seen
-    assert len([event for event in seen if isinstance(event, Listening)]) == 1
+    assert len([event for event in seen if isinstance(event, PortOpened)]) == 1
 
 
 def test_a_good_load_tells_its_stages_and_its_fraction() -> None:
-    told = [event for event in events("good") if isinstance(event, Progress)]
+    told = [event for event in events("good") if isinstance(event, LoadProgress)]
     assert told[0].stage == "Starting llama.cpp"
     assert {event.stage for event in told} >= {"Reading weights", "Preparing the context", "Warming up", "Ready"}
     assert {event.fraction for event in told} >= {0.0, 1.0}
@@ -117,7 +117,7 @@ def test_a_projector_shares_the_progress_with_the_weights() -> None:
         'cmd_child_to_router:state:{"state":"loading","payload":'
         '{"stages":["text_model","mmproj_model"],"current":"mmproj_model","value":0.5}}'
     )
-    assert list(ADAPTER.read_log(line)) == [Progress(stage="Reading the projector", fraction=0.75)]
+    assert list(ADAPTER.read_log(line)) == [LoadProgress(stage="Reading the projector", fraction=0.75)]
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_options_reach_the_worker() -> None:
 
 
 def test_layers_are_fitted_to_memory_only_where_there_is_a_gpu() -> None:
-    metal = Installation(engine="llama.cpp", version="1", backend="metal", python=Path("/opt/python"))
+    metal = EngineInstallation(engine="llama.cpp", version="1", backend="metal", python=Path("/opt/python"))
     fits = [config(plan(found=found))["fit"] for found in (HERE, metal)]
     assert fits == [False, True]
 
@@ -242,7 +242,7 @@ def test_what_it_cannot_honour_is_refused_with_a_sentence(options: dict[str, obj
 
 
 def test_an_address_of_the_new_kind_is_bracketed() -> None:
-    net = Net(host="::1", port=1, key="k")
+    net = ListenOptions(host="::1", port=1, key="k")
     assert ADAPTER.plan(MODEL, LaunchOptions(), net, HERE).base_url == "http://[::1]:1"
 
 
@@ -261,7 +261,7 @@ def test_the_backend_is_what_the_wheel_was_built_for(
     monkeypatch.setattr(sys, "platform", system)
     monkeypatch.setattr(platform, "machine", lambda: machine)
     found = ADAPTER.probe()
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     assert found.backend == backend
     assert found.version == importlib.metadata.version("xllamacpp")
 
@@ -275,7 +275,7 @@ def test_the_devices_are_listed_by_our_worker_whatever_else_is_called_engines(
     python.chmod(0o755)
     monkeypatch.setenv("PYTHONPATH", "/elsewhere")
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
-    found = Installation(engine="llama.cpp", version="1", backend="cpu", python=python)
+    found = EngineInstallation(engine="llama.cpp", version="1", backend="cpu", python=python)
     assert launch.ask_devices(found) == (str(ROOT), "")
 
 
@@ -299,9 +299,9 @@ def test_threads_of_tiny_models_sleep_and_those_of_others_spin_briefly(tmp_path:
     tiny.write_bytes(b"GGUF")
     with large.open("wb") as file:
         file.truncate(worker.TINY_BYTES)
-    assert worker.waiting(tiny) == {"OMP_WAIT_POLICY": "passive"}
-    assert worker.waiting(large) == {"GOMP_SPINCOUNT": "1000"}
-    assert worker.waiting(tmp_path / "none.gguf") == {"GOMP_SPINCOUNT": "1000"}
+    assert worker.thread_wait_policy(tiny) == {"OMP_WAIT_POLICY": "passive"}
+    assert worker.thread_wait_policy(large) == {"GOMP_SPINCOUNT": "1000"}
+    assert worker.thread_wait_policy(tmp_path / "none.gguf") == {"GOMP_SPINCOUNT": "1000"}
 
 
 def test_the_oracle_hands_the_worker_what_the_adapter_would() -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 from engines import worker_base
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, Place
+from engines.api import EngineInstallation, EngineLocation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.llama_cpp.launch import ADAPTER
-from engines.llama_cpp_python.sequences import Slot, chosen
-from engines.serving.backend import Sampling, Work
+from engines.llama_cpp_python.sequences import Slot, choose_slot
+from engines.serving.backend import BackendSampling, WorkItem
 
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 MODEL = ModelSource(name="tiny", path=Path("/models/tiny.gguf"), format=ModelFormat.GGUF)
 
 
@@ -27,34 +27,34 @@ def test_the_package_in_an_environment_decides_who_serves(
     tmp_path: Path, package: str, where: str, worker: str
 ) -> None:
     (tmp_path / "venv" / where / package).mkdir(parents=True)
-    place = Place(folder=tmp_path, version="1", backend="cpu", python=tmp_path / "venv" / "bin" / "python")
+    place = EngineLocation(folder=tmp_path, version="1", backend="cpu", python=tmp_path / "venv" / "bin" / "python")
     found = ADAPTER.probe(place)
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     (process,) = ADAPTER.plan(MODEL, LaunchOptions(context=512, slots=2), NET, found).processes
     assert process.argv[-1] == worker
     told = json.loads(process.env[worker_base.CONFIG_VARIABLE])
     assert (told["context"], told["slots"]) == (512, 2)
 
 
-def work(prompt: list[int], max_tokens: int = 2) -> Work:
-    return Work(id=1, prompt=prompt, max_tokens=max_tokens, sampling=Sampling())
+def work(prompt: list[int], max_tokens: int = 2) -> WorkItem:
+    return WorkItem(id=1, prompt=prompt, max_tokens=max_tokens, sampling=BackendSampling())
 
 
 def test_a_request_goes_where_most_of_it_is_known() -> None:
     slots = [Slot(0), Slot(1), Slot(2)]
     slots[0].known, slots[1].known = [1, 2, 9], [1, 2, 3, 4]
-    assert chosen(slots, [1, 2, 3, 5]).number == 1
-    assert chosen(slots, [7, 8]).number == 2, "an empty one loses nothing"
+    assert choose_slot(slots, [1, 2, 3, 5]).number == 1
+    assert choose_slot(slots, [7, 8]).number == 2, "an empty one loses nothing"
     slots[1].work = work([1])
-    assert chosen(slots, [1, 2, 3, 5]).number == 0
+    assert choose_slot(slots, [1, 2, 3, 5]).number == 0
 
 
 def test_of_a_known_prompt_one_token_is_left_to_compute() -> None:
     slot = Slot(0)
     slot.known = [1, 2, 3]
-    assert slot.same([1, 2, 3]) == 2
-    assert slot.same([1, 2, 3, 4]) == 3
-    assert slot.same([2]) == 0
+    assert slot.prefix_match_length([1, 2, 3]) == 2
+    assert slot.prefix_match_length([1, 2, 3, 4]) == 3
+    assert slot.prefix_match_length([2]) == 0
 
 
 def test_an_answer_is_full_once_it_has_what_was_asked_for() -> None:

@@ -11,16 +11,16 @@ import pytest
 
 from engines.api import (
     Draft,
+    EngineInstallation,
+    EngineLocation,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
+    LoadProgress,
     ModelFormat,
     ModelSource,
-    Net,
-    Place,
-    Progress,
     Suspicion,
 )
 from engines.flags import flags_in
@@ -30,13 +30,13 @@ from engines.probing import answer_of
 
 PROGRAM = Path("/opt/llama/llama-server")
 FLAGS = flags_in((Path(__file__).parent / "recorded" / "llama_server_help.txt").read_text(encoding="utf-8"))
-HERE = Installation(engine="llama.cpp", version="b10434", backend="vulkan", executable=PROGRAM, flags=FLAGS)
+HERE = EngineInstallation(engine="llama.cpp", version="b10434", backend="vulkan", executable=PROGRAM, flags=FLAGS)
 MODEL = ModelSource(name="tiny", path=Path("/models/tiny.gguf"), format=ModelFormat.GGUF)
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 GOLDEN = Path(__file__).parent / "golden" / "llama-server.txt"
 
 
-def plan(found: Installation = HERE, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field of the options
+def plan(found: EngineInstallation = HERE, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field of the options
     return ADAPTER.plan(MODEL, LaunchOptions(**options), NET, found)
 
 
@@ -89,7 +89,7 @@ def test_every_flag_it_is_started_with_is_one_the_build_has() -> None:
 
 
 def test_an_older_build_is_started_with_less_and_without_what_it_lacks() -> None:
-    old = Installation(
+    old = EngineInstallation(
         engine="llama.cpp", version="b1", backend="cpu", executable=PROGRAM, flags=frozenset({"--ctx-size"})
     )
     argv = plan(old, context=512).processes[0].argv
@@ -99,7 +99,7 @@ def test_an_older_build_is_started_with_less_and_without_what_it_lacks() -> None
 
 
 def test_a_newer_build_writes_its_log_as_json_and_we_read_it() -> None:
-    new = Installation(
+    new = EngineInstallation(
         engine="llama.cpp", version="b9", backend="cpu", executable=PROGRAM, flags=FLAGS | {"--log-jsonl"}
     )
     assert "--log-jsonl" in plan(new).processes[0].argv
@@ -114,7 +114,7 @@ def test_a_newer_build_writes_its_log_as_json_and_we_read_it() -> None:
     line = json.dumps(
         {"type": "log", "time": 1, "level": "I", "msg": "load_tensors: loading model tensors, this can take"}
     )
-    assert ADAPTER.read_log(line) == [Progress(stage="Reading weights")]
+    assert ADAPTER.read_log(line) == [LoadProgress(stage="Reading weights")]
     assert not list(ADAPTER.read_log('{"type": 5}'))
 
 
@@ -177,8 +177,8 @@ esac
         encoding="utf-8",
     )
     program.chmod(0o755)
-    found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="cuda", executable=program))
-    assert isinstance(found, Installation)
+    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="cuda", executable=program))
+    assert isinstance(found, EngineInstallation)
     assert (found.version, found.flags) == ("b11549", frozenset({"-c", "--ctx-size", "-m", "--model", "--port"}))
     assert ask_devices(found) == ("CUDA0: NVIDIA RTX 4090 (24217 MiB, 23894 MiB free)",)
     assert list(tmp_path.iterdir()) == [program], "nothing is written beside a person's own program"
@@ -207,7 +207,7 @@ def test_a_file_that_is_no_llama_server_is_refused_as_such(name: str, tmp_path: 
     program = tmp_path / name
     program.write_text(text, encoding="utf-8")
     program.chmod(0o755)
-    found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="", executable=program))
+    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
     assert isinstance(found, Failure)
     assert (found.kind, sentence in found.sentence) == (kind, True), found
 
@@ -218,6 +218,6 @@ def test_a_program_that_hangs_is_given_up(tmp_path: Path, monkeypatch: pytest.Mo
     program.write_text("#!/bin/sh\nsleep 600", encoding="utf-8")
     program.chmod(0o755)
     monkeypatch.setattr(binary, "answer_of", lambda command: answer_of(command, 0.2))
-    found = ADAPTER.probe(Place(folder=tmp_path, version="", backend="", executable=program))
+    found = ADAPTER.probe(EngineLocation(folder=tmp_path, version="", backend="", executable=program))
     assert isinstance(found, Failure)
     assert found.kind is FailureKind.STALLED

@@ -12,23 +12,23 @@ import pytest
 from engines import worker_base
 from engines.api import (
     Draft,
+    EngineInstallation,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
+    ListenOptions,
     ModelFormat,
     ModelSource,
-    Net,
     ReadyWhen,
 )
-from engines.mlx_lm.handler import Answering, Handling, error_body
+from engines.mlx_lm.handler import GuardedHandler, WatchedGenerator, error_body
 from engines.mlx_lm.launch import ADAPTER, TABLE
 from engines.mlx_lm.worker import WITHOUT_LIMIT
-from engines.mlx_lm.worker import arguments as command_line
+from engines.mlx_lm.worker import build_arguments as command_line
 
-HERE = Installation(engine="mlx-lm", version="0.32.2", backend="cpu", python=Path("/e/python"))
+HERE = EngineInstallation(engine="mlx-lm", version="0.32.2", backend="cpu", python=Path("/e/python"))
 MODEL = ModelSource(name="tiny", path=Path("/models/tiny"), format=ModelFormat.MLX)
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 
 
 def sent(**options: Any) -> dict[str, Any]:  # noqa: ANN401 -- any field of the options
@@ -159,8 +159,10 @@ def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
 Ends = tuple[socket.socket, socket.socket]
 
 
-def answering(ends: Ends, prompt: int = 3, context: int | None = None, error: Exception | None = None) -> Answering:
-    return Answering(Generator(Begun(list(range(prompt))), error), Handler(ends[0]), context)
+def answering(
+    ends: Ends, prompt: int = 3, context: int | None = None, error: Exception | None = None
+) -> WatchedGenerator:
+    return WatchedGenerator(Generator(Begun(list(range(prompt))), error), Handler(ends[0]), context)
 
 
 def test_an_answer_ends_where_the_context_does(ends: Ends) -> None:
@@ -184,7 +186,7 @@ def test_a_client_that_has_gone_stops_the_work(ends: Ends) -> None:
     ends[1].close()
     with pytest.raises(Exception, match=r"^$") as gone:
         list(pieces)
-    assert type(gone.value).__name__ == "_Gone"
+    assert type(gone.value).__name__ == "_ClientGone"
     assert begun.is_stopped
 
 
@@ -219,7 +221,7 @@ class Upstream:
         self.requested_model = self.body.get("model")
 
 
-class Wrapped(Handling, Upstream):  # type: ignore[misc]  # Handling has no typed base
+class Wrapped(GuardedHandler, Upstream):  # type: ignore[misc]  # Handling has no typed base
     def __init__(self, body: dict[str, Any]) -> None:
         self.body = body
 

@@ -9,8 +9,16 @@ from typing import Any
 import aiohttp
 import pytest
 
-from app.supervisor.readiness import Endpoint, is_ready
-from engines.api import Installation, LaunchOptions, LaunchPlan, ModelFormat, ModelSource, Net, Place
+from app.supervisor.readiness import EngineEndpoint, is_ready
+from engines.api import (
+    EngineInstallation,
+    EngineLocation,
+    LaunchOptions,
+    LaunchPlan,
+    ListenOptions,
+    ModelFormat,
+    ModelSource,
+)
 from engines.openvino.launch import ADAPTER
 from tests.patience import PATIENCE_S
 
@@ -51,11 +59,11 @@ HTTPServer((told.rest_bind_address, told.rest_port), Handler).serve_forever()
 
 
 def planned(executable: Path, port: int = 50_001, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- of several types
-    place = Place(folder=executable.parent, version="2026.4.1", backend="gpu", executable=executable)
+    place = EngineLocation(folder=executable.parent, version="2026.4.1", backend="gpu", executable=executable)
     found = ADAPTER.probe(place)
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     model = ModelSource(name="tiny", path=Path("/models/tiny"), format=ModelFormat.OPENVINO)
-    return ADAPTER.plan(model, LaunchOptions(**options), Net(host="127.0.0.1", port=port, key=KEY), found)
+    return ADAPTER.plan(model, LaunchOptions(**options), ListenOptions(host="127.0.0.1", port=port, key=KEY), found)
 
 
 def test_the_command_line() -> None:
@@ -104,7 +112,7 @@ async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, u
     env = {**os.environ, **process.env}
     running = await asyncio.create_subprocess_exec(*process.argv, cwd=tmp_path, env=env)
     try:
-        endpoint = Endpoint(base_url=plan.base_url, key=KEY, served_name=plan.served_name)
+        endpoint = EngineEndpoint(base_url=plan.base_url, key=KEY, served_name=plan.served_name)
         seen = [await is_ready(endpoint, plan.readiness)]
         async with asyncio.timeout(PATIENCE_S):
             while not seen[-1]:

@@ -12,20 +12,20 @@ import pytest
 
 from engines import worker_base
 from engines.api import (
-    Adapter,
     ContextSet,
     Draft,
+    EngineAdapter,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
-    Listening,
+    ListenOptions,
+    LoadProgress,
     ModelSource,
-    Net,
-    Place,
-    Progress,
+    PortOpened,
     SoftStop,
     Suspicion,
 )
@@ -34,14 +34,19 @@ from engines.openvino.launch import ADAPTER as OPENVINO
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDED = Path(__file__).parent / "recorded" / "workers"
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 BOTH = pytest.mark.parametrize("adapter", [OPENVINO, ONNX], ids=["openvino", "onnx"])
 
 
 def plan(
-    adapter: Adapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({}), net: Net = NET
+    adapter: EngineAdapter,
+    backend: str = "cpu",
+    options: Mapping[str, Any] = MappingProxyType({}),
+    net: ListenOptions = NET,
 ) -> LaunchPlan:
-    found = Installation(engine=adapter.descriptor.id, version="1", backend=backend, python=Path("/venv/bin/python"))
+    found = EngineInstallation(
+        engine=adapter.descriptor.id, version="1", backend=backend, python=Path("/venv/bin/python")
+    )
     kind = next(iter(adapter.descriptor.formats))
     return adapter.plan(
         ModelSource(name="tiny", path=Path("/models/tiny"), format=kind), LaunchOptions(**options), net, found
@@ -49,7 +54,7 @@ def plan(
 
 
 def config(
-    adapter: Adapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({})
+    adapter: EngineAdapter, backend: str = "cpu", options: Mapping[str, Any] = MappingProxyType({})
 ) -> dict[str, object]:
     (process,) = plan(adapter, backend, options).processes
     decoded: dict[str, object] = json.loads(process.env[worker_base.CONFIG_VARIABLE])
@@ -57,7 +62,7 @@ def config(
 
 
 @BOTH
-def test_options_reach_the_worker(adapter: Adapter) -> None:
+def test_options_reach_the_worker(adapter: EngineAdapter) -> None:
     sent = config(adapter, options={"context": 4096, "slots": 3, "threads": 7, "prefix_cache": False})
     assert (sent["model"], sent["alias"], sent["port"]) == (str(Path("/models/tiny")), "tiny", 50_001)
     assert (sent["context"], sent["slots"], sent["threads"], sent["prefix_cache"]) == (4096, 3, 7, False)
@@ -124,7 +129,7 @@ NOBODY = [
 
 @BOTH
 @pytest.mark.parametrize("options", NOBODY, ids=" ".join)
-def test_what_no_library_has_is_refused_with_a_sentence(adapter: Adapter, options: dict[str, Any]) -> None:
+def test_what_no_library_has_is_refused_with_a_sentence(adapter: EngineAdapter, options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"\.$"):
         plan(adapter, options=options)
 
@@ -144,14 +149,14 @@ def test_what_no_library_has_is_refused_with_a_sentence(adapter: Adapter, option
     ],
 )
 def test_what_one_of_them_lacks_is_refused_with_a_sentence(
-    adapter: Adapter, backend: str, options: dict[str, Any]
+    adapter: EngineAdapter, backend: str, options: dict[str, Any]
 ) -> None:
     with pytest.raises(ValueError, match=r"[.;]"):
         plan(adapter, backend, options)
 
 
 @BOTH
-def test_it_is_stopped_in_a_way_the_system_has(adapter: Adapter, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_is_stopped_in_a_way_the_system_has(adapter: EngineAdapter, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "linux")
     assert plan(adapter).stop.how is SoftStop.SIGTERM
     monkeypatch.setattr(sys, "platform", "win32")
@@ -159,15 +164,15 @@ def test_it_is_stopped_in_a_way_the_system_has(adapter: Adapter, monkeypatch: py
 
 
 @BOTH
-def test_an_address_of_the_new_kind_is_bracketed(adapter: Adapter) -> None:
-    assert plan(adapter, net=Net(host="::1", port=1, key="k")).base_url == "http://[::1]:1"
+def test_an_address_of_the_new_kind_is_bracketed(adapter: EngineAdapter) -> None:
+    assert plan(adapter, net=ListenOptions(host="::1", port=1, key="k")).base_url == "http://[::1]:1"
 
 
 @BOTH
-def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: Adapter) -> None:
-    place = Place(folder=Path("/x"), version="9", backend="gpu", python=Path("/x/python"))
+def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: EngineAdapter) -> None:
+    place = EngineLocation(folder=Path("/x"), version="9", backend="gpu", python=Path("/x/python"))
     found = adapter.probe(place)
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     assert (found.version, found.backend, found.python) == ("9", "gpu", Path("/x/python"))
     missing = adapter.probe()
     assert isinstance(missing, Failure)
@@ -176,7 +181,7 @@ def test_the_library_is_found_where_it_was_put_and_nowhere_else(adapter: Adapter
 
 
 @BOTH
-def test_every_backend_of_the_recipe_can_be_planned_for(adapter: Adapter) -> None:
+def test_every_backend_of_the_recipe_can_be_planned_for(adapter: EngineAdapter) -> None:
     folder = {"openvino": "openvino", "onnxruntime-genai": "onnx_genai"}[adapter.descriptor.id]
     recipe = tomllib.loads((ROOT / "engines" / folder / "install.toml").read_text(encoding="utf-8"))
     backends = {variant["backend"] for variant in recipe["variant"]}
@@ -220,7 +225,7 @@ def test_a_recorded_end_has_its_cause(name: str, kind: FailureKind) -> None:
 
 
 @BOTH
-def test_a_good_start_is_understood(adapter: Adapter) -> None:
+def test_a_good_start_is_understood(adapter: EngineAdapter) -> None:
     told = [
         {"event": "listening", "port": 5},
         {"event": "progress", "stage": "Reading weights", "fraction": None},
@@ -228,4 +233,4 @@ def test_a_good_start_is_understood(adapter: Adapter) -> None:
         {"event": "context", "tokens": 1024, "slots": 4},
     ]
     events = [event for line in told for event in adapter.read_log(json.dumps(line))]
-    assert events == [Listening(port=5), Progress(stage="Reading weights"), ContextSet(tokens=1024, slots=4)]
+    assert events == [PortOpened(port=5), LoadProgress(stage="Reading weights"), ContextSet(tokens=1024, slots=4)]

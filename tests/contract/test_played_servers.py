@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from app.supervisor.readiness import Endpoint, is_ready
-from engines.api import BufferAllocated, ContextSet, Installation, LaunchOptions, Progress
+from app.supervisor.readiness import EngineEndpoint, is_ready
+from engines.api import BufferAllocated, ContextSet, EngineInstallation, LaunchOptions, LoadProgress
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
-from engines.served import Served
+from engines.served import ServerAdapter
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM
@@ -35,24 +35,26 @@ ENDS = [
 ]
 
 
-def started(adapter: Served, go: Path, **more: str) -> Worker:
+def started(adapter: ServerAdapter, go: Path, **more: str) -> Worker:
     path = os.pathsep.join([str(ROOT), str(ROOT / "tests" / "fake_servers")])
     env = {"PYTHONPATH": path, "PLAYED_GO": str(go), **more}
-    found = Installation(engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path(sys.executable))
+    found = EngineInstallation(
+        engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path(sys.executable)
+    )
     options = LaunchOptions(context=512, extra_env=env)
     return Worker(Path("/models/m"), options, engine=Engine(adapter, found))
 
 
 def ready(worker: Worker, key: str = KEY) -> bool:
-    endpoint = Endpoint(base_url=worker.plan.base_url, key=key, served_name=worker.plan.served_name)
+    endpoint = EngineEndpoint(base_url=worker.plan.base_url, key=key, served_name=worker.plan.served_name)
     return asyncio.run(is_ready(endpoint, worker.plan.readiness))
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Callable[[Served], Worker]]:
+def start(tmp_path: Path) -> Iterator[Callable[[ServerAdapter], Worker]]:
     workers: list[Worker] = []
 
-    def run(adapter: Served) -> Worker:
+    def run(adapter: ServerAdapter) -> Worker:
         workers.append(started(adapter, tmp_path / "go"))
         return workers[-1]
 
@@ -67,10 +69,10 @@ def has_said(worker: Worker, *kinds: type) -> bool:
 
 @EACH
 def test_it_is_ready_when_it_is_and_not_before(
-    adapter: Served, start: Callable[[Served], Worker], tmp_path: Path
+    adapter: ServerAdapter, start: Callable[[ServerAdapter], Worker], tmp_path: Path
 ) -> None:
     worker = start(adapter)
-    wait_until(lambda: has_said(worker, Progress))
+    wait_until(lambda: has_said(worker, LoadProgress))
     assert not ready(worker)
     (tmp_path / "go").touch()
     wait_until(lambda: ready(worker))
@@ -80,10 +82,10 @@ def test_it_is_ready_when_it_is_and_not_before(
 
 
 @EACH
-def test_a_load_is_told_as_it_goes_on(adapter: Served, start: Callable[[Served], Worker]) -> None:
+def test_a_load_is_told_as_it_goes_on(adapter: ServerAdapter, start: Callable[[ServerAdapter], Worker]) -> None:
     worker = start(adapter)
     if adapter is not MLC_LLM:  # it says no more than that it compiles
-        wait_until(lambda: any(isinstance(one, Progress) and one.fraction == 0.5 for one in worker.events()))
+        wait_until(lambda: any(isinstance(one, LoadProgress) and one.fraction == 0.5 for one in worker.events()))
     if adapter in {VLLM, TENSORRT_LLM}:
         wait_until(lambda: has_said(worker, BufferAllocated))
     if adapter in {VLLM, SGLANG}:
@@ -91,16 +93,18 @@ def test_a_load_is_told_as_it_goes_on(adapter: Served, start: Callable[[Served],
 
 
 @pytest.mark.parametrize(("adapter", "case"), ENDS)
-def test_it_ends_as_it_ends_and_the_cause_is_named(adapter: Served, case: dict[str, Any], tmp_path: Path) -> None:
+def test_it_ends_as_it_ends_and_the_cause_is_named(
+    adapter: ServerAdapter, case: dict[str, Any], tmp_path: Path
+) -> None:
     log = LOGS / adapter.descriptor.id / f"{case['case']}.log"
     worker = started(adapter, tmp_path / "go", PLAYED_END=str(log), PLAYED_CODE=str(case["code"]))
     with closing(worker):
         assert worker.ended().kind == case["kind"]
 
 
-def test_it_ends_with_its_lifeline(start: Callable[[Served], Worker]) -> None:
+def test_it_ends_with_its_lifeline(start: Callable[[ServerAdapter], Worker]) -> None:
     worker = start(VLLM)
-    wait_until(lambda: has_said(worker, Progress))
+    wait_until(lambda: has_said(worker, LoadProgress))
     assert worker.process.stdin is not None
     worker.process.stdin.close()
     wait_until(lambda: worker.process.poll() is not None)

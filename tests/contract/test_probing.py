@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from engines import probing
-from engines.probing import CalledOff, answer_of, flags_of, output_of, questions
+from engines.probing import ProbeCancelled, answer_of, flags_of, open_probe_session, output_of
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
@@ -68,12 +68,12 @@ def test_what_it_leaves_in_the_background_is_ended_and_its_answer_counts(
 
 
 def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Callable[[str], Path], mark: str) -> None:
-    with questions() as going_on:
+    with open_probe_session() as going_on:
         caller = threading.Timer(0.3, going_on.call_off)
         caller.start()
-        with pytest.raises(CalledOff):
+        with pytest.raises(ProbeCancelled):
             answer_of((str(script(f"sleep {mark} & sleep {mark}")),), 60)
-        with pytest.raises(CalledOff):
+        with pytest.raises(ProbeCancelled):
             answer_of((str(script("echo once more")),))
         caller.join()
     wait_until(lambda: not running(mark))

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from app.engine_store.recipe import ENGINES, read_recipe
-from engines.api import Draft, Installation, LaunchOptions, ModelFormat, ModelSource, Net
+from engines.api import Draft, EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.dynamo.launch import TABLE as DYNAMO
-from engines.flags import checked_extra
+from engines.flags import check_extra_arguments
 from engines.lmdeploy.launch import TABLE as LMDEPLOY
-from engines.parsers import Calls
+from engines.parsers import ToolCallFormat
 from engines.registry import ADAPTERS
 from engines.sglang.launch import KV_TYPES as SGLANG_KV_TYPES
 from engines.sglang.launch import TABLE as SGLANG
@@ -44,11 +44,11 @@ RECORDS = [msgspec.json.decode(path.read_bytes(), type=Record) for path in sorte
 EACH = pytest.mark.parametrize("record", RECORDS, ids=lambda record: f"{record.engine}-{record.version}")
 TABLES = {"vllm": VLLM, "sglang": SGLANG, "lmdeploy": LMDEPLOY, "dynamo": DYNAMO}
 MODEL = ModelSource(name="m", path=Path("/m"), format=ModelFormat.SAFETENSORS)
-NET = Net(host="127.0.0.1", port=1, key="k")
+NET = ListenOptions(host="127.0.0.1", port=1, key="k")
 
 
-def found(record: Record) -> Installation:
-    return Installation(
+def found(record: Record) -> EngineInstallation:
+    return EngineInstallation(
         engine=record.engine, version=record.version, backend="cuda", python=Path("/e/python"), flags=record.flags
     )
 
@@ -98,12 +98,19 @@ def test_what_opens_doors_or_says_an_option_in_other_words_is_refused(record: Re
     if (record.engine, shown) == ("sglang", "--data-parallel-size"):
         pytest.skip("its copies share one server")
     with pytest.raises(ValueError, match="Roundhouse's to set"):
-        checked_extra(TABLES[record.engine], LaunchOptions(extra_args=(shown, "2")), found(record))
+        check_extra_arguments(TABLES[record.engine], LaunchOptions(extra_args=(shown, "2")), found(record))
 
 
 READ_BY_DYNAMO = frozenset(
-    {Calls.HERMES, Calls.QWEN_CODER, Calls.GLM_47, Calls.LLAMA_3, Calls.DEEPSEEK_V3, Calls.DEEPSEEK_V31}
-    | {Calls.DEEPSEEK_V32, Calls.KIMI_K2, Calls.MINIMAX_M2, Calls.GEMMA_4}
+    {
+        ToolCallFormat.HERMES,
+        ToolCallFormat.QWEN_CODER,
+        ToolCallFormat.GLM_47,
+        ToolCallFormat.LLAMA_3,
+        ToolCallFormat.DEEPSEEK_V3,
+        ToolCallFormat.DEEPSEEK_V31,
+    }
+    | {ToolCallFormat.DEEPSEEK_V32, ToolCallFormat.KIMI_K2, ToolCallFormat.MINIMAX_M2, ToolCallFormat.GEMMA_4}
 )
 """What its frontend 1.6.0 was seen to read, whole and streamed, from a worker that wrote one call in that form."""
 

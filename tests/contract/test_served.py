@@ -15,25 +15,25 @@ from engines.api import (
     BufferAllocated,
     ContextSet,
     Draft,
-    Installation,
+    EngineInstallation,
+    EngineLocation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
+    LoadProgress,
     ModelSource,
-    Net,
-    Place,
-    Progress,
 )
 from engines.flags import WORDS
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
 from engines.mlx_vlm.launch import ADAPTER as MLX_VLM
-from engines.served import Served
+from engines.served import ServerAdapter
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM
 
 GOLDEN = Path(__file__).parent / "golden"
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 ALL = {adapter.descriptor.id: adapter for adapter in (VLLM, SGLANG, LMDEPLOY, TENSORRT_LLM, MLC_LLM, MLX_VLM)}
 EACH = pytest.mark.parametrize("adapter", ALL.values(), ids=list(ALL))
 KV = {"vllm": "fp8", "sglang": "fp8", "lmdeploy": "q8_0", "tensorrt-llm": "fp8", "mlx-vlm": "q4_0"}
@@ -56,20 +56,20 @@ SINGLE = {
 }
 
 
-def installed(adapter: Served, flags: frozenset[str] = frozenset()) -> Installation:
-    return Installation(
+def installed(adapter: ServerAdapter, flags: frozenset[str] = frozenset()) -> EngineInstallation:
+    return EngineInstallation(
         engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path("/e/bin/python"), flags=flags
     )
 
 
-def plan(adapter: Served, found: Installation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
+def plan(adapter: ServerAdapter, found: EngineInstallation | None = None, **options: Any) -> LaunchPlan:  # noqa: ANN401 -- any field
     kind = max(adapter.descriptor.formats)
     model = ModelSource(name="served", path=Path("/models/m"), format=kind)
     return adapter.plan(model, LaunchOptions(**options), NET, found or installed(adapter))
 
 
-def known_options(adapter: Served) -> dict[str, Any]:
-    rows = {flag.option for flag in adapter.table.flags}
+def known_options(adapter: ServerAdapter) -> dict[str, Any]:
+    rows = {flag.option for flag in adapter.flag_table.flags}
     kv = {"kv_type": KV[adapter.descriptor.id]} if "kv_type" in rows else {}
     return {name: value for name, value in SINGLE.items() if name in rows} | kv
 
@@ -83,14 +83,14 @@ def written(launched: LaunchPlan) -> str:
 
 @EACH
 @pytest.mark.parametrize("kind", ["plain", "rich"])
-def test_the_command_line_is_as_it_was_reviewed(adapter: Served, kind: str) -> None:
+def test_the_command_line_is_as_it_was_reviewed(adapter: ServerAdapter, kind: str) -> None:
     launched = plan(adapter, **(known_options(adapter) if kind == "rich" else {}))
     assert written(launched) == (GOLDEN / f"{adapter.descriptor.id}-{kind}.txt").read_text(encoding="utf-8")
 
 
 @EACH
-def test_every_option_is_either_in_the_table_or_refused_with_a_sentence(adapter: Served) -> None:
-    rows = {flag.option for flag in adapter.table.flags}
+def test_every_option_is_either_in_the_table_or_refused_with_a_sentence(adapter: ServerAdapter) -> None:
+    rows = {flag.option for flag in adapter.flag_table.flags}
     others: dict[str, Any] = {"gpu_layers": 3, "cpu_moe_layers": 2, "flash_attention": True, "split_ratio": (1.0, 2.0)}
     for option in WORDS.keys() - rows:
         value = {**SINGLE, **others, "projector": Path("/p"), "task": "embed", "threads": 3, "kv_type": "q8_0"}[option]
@@ -99,8 +99,8 @@ def test_every_option_is_either_in_the_table_or_refused_with_a_sentence(adapter:
 
 
 @EACH
-def test_reserved_arguments_are_refused_in_every_spelling(adapter: Served) -> None:
-    for flag in adapter.table.reserved | {name for row in adapter.table.flags for name in row.names}:
+def test_reserved_arguments_are_refused_in_every_spelling(adapter: ServerAdapter) -> None:
+    for flag in adapter.flag_table.reserved | {name for row in adapter.flag_table.flags for name in row.names}:
         spellings = {flag, f"{flag}=1"}
         if flag.startswith("--"):
             spellings |= {f"--{flag[2:].replace('-', '_')}", flag[:-1] if len(flag) > 5 else flag}
@@ -110,7 +110,7 @@ def test_reserved_arguments_are_refused_in_every_spelling(adapter: Served) -> No
 
 
 @EACH
-def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: Served) -> None:
+def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: ServerAdapter) -> None:
     assert plan(adapter, extra_args=("--seed", "7")).processes[0].argv[-2:] == ("--seed", "7")
     with pytest.raises(ValueError, match="has no argument --seed"):
         plan(adapter, installed(adapter, frozenset({"--other"})), extra_args=("--seed", "7"))
@@ -119,9 +119,9 @@ def test_other_arguments_are_passed_on_but_not_what_the_version_lacks(adapter: S
 
 
 @EACH
-def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: Served) -> None:
+def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(adapter: ServerAdapter) -> None:
     said = set(plan(adapter, context=512).processes[0].argv)
-    flags = frozenset(name for row in adapter.table.flags if not row.can_do_without for name in row.names) | said
+    flags = frozenset(name for row in adapter.flag_table.flags if not row.can_do_without for name in row.names) | said
     launched = plan(adapter, installed(adapter, flags), context=512, max_batch_tokens=64)
     if adapter is not MLC_LLM:  # its sizes share one flag
         assert [each.option for each in launched.left_out] == ["max_batch_tokens"]
@@ -131,7 +131,7 @@ def test_what_it_can_do_without_is_left_out_with_a_word_and_the_rest_is_refused(
 
 
 @EACH
-def test_the_environment_keeps_it_off_the_net_and_may_not_be_changed(adapter: Served) -> None:
+def test_the_environment_keeps_it_off_the_net_and_may_not_be_changed(adapter: ServerAdapter) -> None:
     assert plan(adapter).processes[0].env["HF_HUB_OFFLINE"] == "1"
     with pytest.raises(ValueError, match="Roundhouse's to set"):
         plan(adapter, extra_env={"ROUNDHOUSE_WORKER_KEY": "x"})
@@ -142,16 +142,16 @@ def test_devices_are_chosen_by_what_every_version_understands() -> None:
 
 
 @EACH
-def test_an_environment_is_asked_once_for_its_flags(adapter: Served, tmp_path: Path) -> None:
+def test_an_environment_is_asked_once_for_its_flags(adapter: ServerAdapter, tmp_path: Path) -> None:
     if sys.platform == "win32":
         pytest.skip("the stand-in is a shell script")
     asked = tmp_path / "asked"
     python = tmp_path / "python"
     python.write_text(f"#!/bin/sh\necho x >> {asked}\necho '  --max-model-len N   the context'\n", encoding="utf-8")
     python.chmod(0o755)
-    place = Place(folder=tmp_path, version="1.2", backend="cuda", python=python)
+    place = EngineLocation(folder=tmp_path, version="1.2", backend="cuda", python=python)
     found = [adapter.probe(place) for _ in range(2)]
-    assert all(isinstance(each, Installation) and each.flags == {"--max-model-len"} for each in found)
+    assert all(isinstance(each, EngineInstallation) and each.flags == {"--max-model-len"} for each in found)
     assert asked.read_text(encoding="utf-8") == "x\n"
     assert json.loads((tmp_path / "flags.json").read_text(encoding="utf-8"))["flags"] == ["--max-model-len"]
 
@@ -160,7 +160,7 @@ LINES = [
     (
         VLLM,
         "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]",
-        Progress(stage="Reading weights", fraction=0.5),
+        LoadProgress(stage="Reading weights", fraction=0.5),
     ),
     (
         VLLM,
@@ -176,54 +176,58 @@ LINES = [
     (
         VLLM,
         "Loading safetensors checkpoint shards (eager):  25% Completed | 1/4 [00:01<00:03]",
-        Progress(stage="Reading weights", fraction=0.25),
+        LoadProgress(stage="Reading weights", fraction=0.25),
     ),
     (
         VLLM,
         "Multi-thread loading shards:  75% Completed | 3/4 [00:01<00:01]",
-        Progress(stage="Reading weights", fraction=0.75),
+        LoadProgress(stage="Reading weights", fraction=0.75),
     ),
-    (VLLM, "INFO 11-21 [monitor.py:40] Starting torch.compile", Progress(stage="Compiling")),
-    (VLLM, "INFO 11-21 [monitor.py:54] torch.compile took 12.31 s in total", Progress(stage="Compiling")),
-    (VLLM, "INFO 11-21 [entry.py:140] Starting vLLM server on http://127.0.0.1:50001", Progress(stage="Ready")),
+    (VLLM, "INFO 11-21 [monitor.py:40] Starting torch.compile", LoadProgress(stage="Compiling")),
+    (VLLM, "INFO 11-21 [monitor.py:54] torch.compile took 12.31 s in total", LoadProgress(stage="Compiling")),
+    (VLLM, "INFO 11-21 [entry.py:140] Starting vLLM server on http://127.0.0.1:50001", LoadProgress(stage="Ready")),
     (
         SGLANG,
         "Multi-thread loading shards:  50% Completed | 1/2 [00:01<00:01]",
-        Progress(stage="Reading weights", fraction=0.5),
+        LoadProgress(stage="Reading weights", fraction=0.5),
     ),
     (
         SGLANG,
         "[2026-11-21 10:00:00 TP0] Capture target prefill CUDA graph begin. backend=full, num_tokens=[1]",
-        Progress(stage="Capturing graphs"),
+        LoadProgress(stage="Capturing graphs"),
     ),
     (
         SGLANG,
         "[2026-11-21 10:00:00 TP0] Capture Frozen-KV MTP draft cuda graph begin.",
-        Progress(stage="Capturing graphs"),
+        LoadProgress(stage="Capturing graphs"),
     ),
     (
         SGLANG,
         "[2026-11-21 10:00:00] Post-capture KV sizing: KV cache allocated. dtype: x, #tokens: 9, KV size: 1.50 GB",
         BufferAllocated(device="GPU", purpose="kv", size_bytes=round(1.5 * 2**30)),
     ),
-    (SGLANG, "[2026-11-21 10:00:00] The server is fired up and ready to roll!", Progress(stage="Ready")),
+    (SGLANG, "[2026-11-21 10:00:00] The server is fired up and ready to roll!", LoadProgress(stage="Ready")),
     (SGLANG, "[2026-11-21 10:00:00] max_total_num_tokens=1, context_len=40960", ContextSet(tokens=40960)),
     (
         LMDEPLOY,
         "Loading weights from safetensors:  25%|##5       | 1/4",
-        Progress(stage="Reading weights", fraction=0.25),
+        LoadProgress(stage="Reading weights", fraction=0.25),
     ),
     (
         TENSORRT_LLM,
         "[TRT-LLM] [I] Allocated 10.50 GiB for max tokens in paged KV cache (1).",
         BufferAllocated(device="GPU", purpose="kv", size_bytes=round(10.5 * 2**30)),
     ),
-    (MLC_LLM, "[2026-11-21 10:00:00] INFO jit.py:118: Compiling using commands below:", Progress(stage="Compiling")),
+    (
+        MLC_LLM,
+        "[2026-11-21 10:00:00] INFO jit.py:118: Compiling using commands below:",
+        LoadProgress(stage="Compiling"),
+    ),
 ]
 
 
 @pytest.mark.parametrize(("adapter", "line", "event"), LINES, ids=[line[:40] for _, line, _ in LINES])
-def test_its_lines_are_understood(adapter: Served, line: str, event: object) -> None:
+def test_its_lines_are_understood(adapter: ServerAdapter, line: str, event: object) -> None:
     assert event in adapter.read_log(line)
 
 
@@ -258,6 +262,6 @@ def test_sglang_is_told_steps_width_and_count_of_a_draft_together(kind: str, sai
     ("adapter", "name"),
     [(VLLM, "VLLM_USE_RUST_FRONTEND"), (SGLANG, "SGLANG_RUST_SERVER"), (SGLANG, "SGLANG_GRPC_PORT")],
 )
-def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: Served, name: str) -> None:
+def test_no_server_but_the_one_that_asks_for_the_key_can_be_chosen(adapter: ServerAdapter, name: str) -> None:
     with pytest.raises(ValueError, match="Roundhouse's to set"):
         plan(adapter, extra_env={name: "1"})

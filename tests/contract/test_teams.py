@@ -6,17 +6,25 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.engine_store.installer import locked_version
+from app.engine_store.installer import version_in_lock
 from app.engine_store.recipe import ENGINES, read_recipe
-from engines.api import Installation, LaunchOptions, ModelFormat, ModelSource, Net, Progress, ReadyWhen
+from engines.api import (
+    EngineInstallation,
+    LaunchOptions,
+    ListenOptions,
+    LoadProgress,
+    ModelFormat,
+    ModelSource,
+    ReadyWhen,
+)
 from engines.dynamo.launch import ADAPTER as DYNAMO
 from engines.dynamo.launch import HOSTS
 from engines.teams import Team, TeamPlan, team_plan
 
 GOLDEN = Path(__file__).parent / "golden"
 MODEL = ModelSource(name="large", path=Path("/models/large"), format=ModelFormat.SAFETENSORS)
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
-FOUND = Installation(engine="vllm", version="99.0", backend="cuda", python=Path("/e/bin/python"))
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
+FOUND = EngineInstallation(engine="vllm", version="99.0", backend="cuda", python=Path("/e/bin/python"))
 OPTIONS = LaunchOptions(context=32_768, slots=8, tensor_parallel=4)
 
 
@@ -56,7 +64,7 @@ def test_what_a_plan_runs_is_brought_by_the_recipe() -> None:
     names = {Path(step.process.argv[0]).name for step in team_plan("vllm", team("a", "b")).steps}
     locked = read_recipe(ENGINES / "vllm").lock_of(variant).read_text(encoding="utf-8")
     assert names == {"ray", "vllm"}
-    assert {name: locked_version(locked, name) for name in names} == dict(one.split("==") for one in variant.requires)
+    assert {name: version_in_lock(locked, name) for name in names} == dict(one.split("==") for one in variant.requires)
 
 
 def test_a_model_is_cut_into_as_many_stages_as_there_are_computers() -> None:
@@ -122,7 +130,7 @@ def test_dynamo_s_own_flags_are_reserved_beside_vllm_s() -> None:
 
 def test_dynamo_s_worker_loads_like_vllm() -> None:
     line = "Loading safetensors checkpoint shards:  50% Completed | 2/4 [00:01<00:01]"
-    assert Progress(stage="Reading weights", fraction=0.5) in DYNAMO.read_log(line)
+    assert LoadProgress(stage="Reading weights", fraction=0.5) in DYNAMO.read_log(line)
 
 
 def test_dynamo_s_frontend_says_when_a_worker_is_known() -> None:
@@ -130,4 +138,4 @@ def test_dynamo_s_frontend_says_when_a_worker_is_known() -> None:
         "2026-11-22T15:08:07.321418Z  INFO dynamo_llm::discovery::watcher: Committed discovered model group "
         'model_name="m" group=["m"] members=1'
     )
-    assert Progress(stage="Ready") in DYNAMO.read_log(line)
+    assert LoadProgress(stage="Ready") in DYNAMO.read_log(line)

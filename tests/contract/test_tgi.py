@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 
-from app.supervisor.readiness import Endpoint, is_ready
+from app.supervisor.readiness import EngineEndpoint, is_ready
 from engines.api import (
     Draft,
+    EngineInstallation,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
+    ListenOptions,
+    LoadProgress,
     ModelFormat,
     ModelSource,
-    Net,
-    Progress,
 )
 from engines.flags import WORDS
 from engines.tgi import launch
@@ -39,7 +39,7 @@ GOLDEN = Path(__file__).parent / "golden"
 PLAYED = ROOT / "tests" / "fake_servers"
 LOGS = ROOT / "tests" / "fixtures" / "engine_logs"
 ENDS = tomllib.loads((LOGS / "cases.toml").read_text(encoding="utf-8"))["tgi"]
-NET = Net(host="127.0.0.1", port=50_001, key="secret")
+NET = ListenOptions(host="127.0.0.1", port=50_001, key="secret")
 MODEL = ModelSource(name="served", path=Path("/models/m"), format=ModelFormat.SAFETENSORS)
 RICH: dict[str, Any] = {
     "context": 8192,
@@ -55,9 +55,9 @@ RICH: dict[str, Any] = {
 }
 
 
-def found(program: str = "docker", at: Path | None = None) -> Installation:
+def found(program: str = "docker", at: Path | None = None) -> EngineInstallation:
     where = at or Path("/usr/bin") / program
-    return Installation(engine="tgi", version="3.3.7", backend="cuda", executable=where, package=program)
+    return EngineInstallation(engine="tgi", version="3.3.7", backend="cuda", executable=where, package=program)
 
 
 @pytest.mark.parametrize("program", ["docker", "podman"])
@@ -122,7 +122,7 @@ def test_it_is_here_where_its_image_is(name: str, tmp_path: Path, monkeypatch: p
     program_in(tmp_path, name, f'[ "$5" = "{IMAGE}" ] && echo {identity}')
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
     here = ADAPTER.probe()
-    assert isinstance(here, Installation), here
+    assert isinstance(here, EngineInstallation), here
     assert (here.package, here.executable) == (name, (tmp_path / name))
 
 
@@ -167,12 +167,12 @@ def start(tmp_path: Path) -> Iterator[Start]:
 
 
 def ready(worker: Worker, key: str = KEY) -> bool:
-    endpoint = Endpoint(base_url=worker.plan.base_url, key=key, served_name=worker.plan.served_name)
+    endpoint = EngineEndpoint(base_url=worker.plan.base_url, key=key, served_name=worker.plan.served_name)
     return asyncio.run(is_ready(endpoint, worker.plan.readiness))
 
 
 def is_loading(worker: Worker) -> bool:
-    return Progress(stage="Reading weights") in worker.events()
+    return LoadProgress(stage="Reading weights") in worker.events()
 
 
 def test_it_is_ready_when_its_port_opens_and_not_before(start: Start, tmp_path: Path) -> None:
@@ -214,7 +214,7 @@ def test_it_ends_with_its_lifeline_and_when_it_is_told(when: str, how: str, star
 
 
 def test_nothing_of_the_container_is_fetched_or_left() -> None:
-    command = launch.container(MODEL, LaunchOptions(), NET, found(), {})
+    command = launch.container_command(MODEL, LaunchOptions(), NET, found(), {})
     assert command[command.index("--pull") + 1] == "never"
     assert "--rm" in command
     assert "127.0.0.1:50001:80" in command

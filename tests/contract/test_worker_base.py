@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from engines import worker_base
-from engines.api import BufferAllocated, ContextSet, Listening, Progress
+from engines.api import BufferAllocated, ContextSet, LoadProgress, PortOpened
 from engines.worker_log import read_worker_line
 from tests.patience import PATIENCE_S
 
@@ -137,8 +137,8 @@ def test_it_dies_with_its_parent_inside_native_code() -> None:
 
 def test_every_event_is_understood_on_the_other_side() -> None:
     lines = {
-        '{"event": "progress", "stage": "Reading", "fraction": 0.5}': Progress(stage="Reading", fraction=0.5),
-        '{"event": "listening", "port": 5}': Listening(port=5),
+        '{"event": "progress", "stage": "Reading", "fraction": 0.5}': LoadProgress(stage="Reading", fraction=0.5),
+        '{"event": "listening", "port": 5}': PortOpened(port=5),
         '{"event": "context", "tokens": 512, "slots": 2}': ContextSet(tokens=512, slots=2),
         '{"event": "buffer", "device": "CPU", "purpose": "kv", "size_bytes": 9}': BufferAllocated(
             device="CPU", purpose="kv", size_bytes=9

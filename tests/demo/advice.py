@@ -14,9 +14,9 @@ from app.core.advice import (
     Calibration,
     Counterfactual,
     Estimate,
+    EstimateAccuracy,
     EstimateConfidence,
     EstimateRequest,
-    LoadTruth,
     Offload,
     Parallelism,
     Plan,
@@ -25,7 +25,7 @@ from app.core.advice import (
     Rate,
 )
 from app.core.engines import Reason
-from app.core.report import Bundle, BundleFile
+from app.core.report import BundleFile, DiagnosticBundle
 from tests.demo.machines import CARDS, GIB, NOON, RADEON
 
 _C = EstimateConfidence
@@ -37,15 +37,15 @@ _FREE, _MARGIN = int(38.4 * GIB), int(1.5 * GIB)
 _TRAINED = 40_960
 
 
-def _amount(count: int, confidence: EstimateConfidence, arithmetic: str = "") -> Amount:
+def _make_amount(count: int, confidence: EstimateConfidence, arithmetic: str = "") -> Amount:
     return Amount(bytes=count, confidence=confidence, arithmetic=arithmetic)
 
 
-def _gib(count: int) -> str:
+def _format_gib(count: int) -> str:
     return f"{count / GIB:.1f}"
 
 
-def estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") -> Estimate:
+def make_estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") -> Estimate:
     """Return what Qwen3 8B takes on the laptop's processor."""
     cells = context * slots
     kv = int(_LAYERS * cells * _KV_HEADS * _HEAD * 2 * _KV_BYTES[kv_type])
@@ -59,33 +59,35 @@ def estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") -> Es
         context=context,
         slots=slots,
         kv_type=kv_type,
-        weights=_amount(_WEIGHTS, _C.EXACT, "399 tensors of the file, each padded to 32 bytes"),
-        kv=_amount(kv, _C.EXACT, f"{_LAYERS} x {cells} x {_KV_HEADS} x ({_HEAD} + {_HEAD}) x {_KV_BYTES[kv_type]:.4g}"),
-        state=_amount(0, _C.EXACT),
-        compute=_amount(_COMPUTE, _C.PREDICTED, "512 x 151936 x 4 + 512 x 4096 x 4"),
-        output=_amount(_OUTPUT, _C.EXACT, f"{slots} x 151936 x 4"),
-        runtime=_amount(_RUNTIME, _C.MEASURED, "as the last load showed"),
-        total=_amount(total, _C.PREDICTED),
+        weights=_make_amount(_WEIGHTS, _C.EXACT, "399 tensors of the file, each padded to 32 bytes"),
+        kv=_make_amount(
+            kv, _C.EXACT, f"{_LAYERS} x {cells} x {_KV_HEADS} x ({_HEAD} + {_HEAD}) x {_KV_BYTES[kv_type]:.4g}"
+        ),
+        state=_make_amount(0, _C.EXACT),
+        compute=_make_amount(_COMPUTE, _C.PREDICTED, "512 x 151936 x 4 + 512 x 4096 x 4"),
+        output=_make_amount(_OUTPUT, _C.EXACT, f"{slots} x 151936 x 4"),
+        runtime=_make_amount(_RUNTIME, _C.MEASURED, "as the last load showed"),
+        total=_make_amount(total, _C.PREDICTED),
         pools=[PoolUse(name="Memory", id="system", bytes=total, free=_FREE, margin=_MARGIN)],
         fits=total + _MARGIN <= _FREE,
         largest_context=min(_TRAINED, int(room / per_token) // 256 * 256),
         decode=Rate(tokens_per_second=11.4, low=10.6, high=12.3, confidence=_C.CALIBRATED),
         prefill=Rate(tokens_per_second=64.0, low=48.0, high=81.0, confidence=_C.PREDICTED),
-        sentence=f"{_gib(_WEIGHTS)} weights + {_gib(kv)} KV cache + {_gib(_COMPUTE)} compute + {_gib(_RUNTIME)} "
-        f"runtime = {_gib(total)} of {_gib(_FREE)} GiB free, with {_gib(_MARGIN)} kept free.",
+        sentence=f"{_format_gib(_WEIGHTS)} weights + {_format_gib(kv)} KV cache + {_format_gib(_COMPUTE)} compute + {_format_gib(_RUNTIME)} "
+        f"runtime = {_format_gib(total)} of {_format_gib(_FREE)} GiB free, with {_format_gib(_MARGIN)} kept free.",
         depth=0,
     )
 
 
-def answered(request: EstimateRequest) -> Estimate:
+def answer_estimate(request: EstimateRequest) -> Estimate:
     """Return the laptop's estimate for a question."""
-    return estimate(context=request.context or 8192, slots=request.slots or 4, kv_type=request.kv_type or "f16")
+    return make_estimate(context=request.context or 8192, slots=request.slots or 4, kv_type=request.kv_type or "f16")
 
 
-def advice(request: PlanRequest) -> Advice:
+def answer_plan(request: PlanRequest) -> Advice:
     """Return the laptop's plans for a question."""
     slots = max(4, request.users)
-    sums = estimate(context=request.context or 8192, slots=slots, kv_type=request.kv_type or "f16")
+    sums = make_estimate(context=request.context or 8192, slots=slots, kv_type=request.kv_type or "f16")
     best = Plan(
         engine="llama.cpp",
         name="llama.cpp",
@@ -109,14 +111,14 @@ def advice(request: PlanRequest) -> Advice:
                 text=f"Up to {slots} conversations at once", value=f"{slots} slots", source="settings: models.slots"
             ),
             Reason(text="Chat wants 8k of context or more", value="8192", source="decision guide"),
-            Reason(text="All of the model is in memory", value=words.size(sums.total.bytes), source="estimate"),
+            Reason(text="All of the model is in memory", value=words.format_bytes(sums.total.bytes), source="estimate"),
             Reason(text="Each token reads 4.3 GB", value="11 tok/s", source="calibration"),
         ],
         estimate=sums,
-        counterfactuals=_changes(request, sums),
+        counterfactuals=_list_changes(request, sums),
     )
     return Advice(
-        plans=[best, *_others(best), *REFUSED],
+        plans=[best, *_other_plans(best), *REFUSED],
         intent=request.intent,
         users=request.users,
         machine="Ryzen 7 7840U with Radeon 780M, 64 GB",
@@ -124,34 +126,38 @@ def advice(request: PlanRequest) -> Advice:
     )
 
 
-def _changes(request: PlanRequest, sums: Estimate) -> list[Counterfactual]:
-    found = []
+def _list_changes(request: PlanRequest, sums: Estimate) -> list[Counterfactual]:
+    counterfactuals = []
     if sums.kv_type == "f16":
-        smaller = estimate(context=sums.context, slots=sums.slots, kv_type="q8_0")
+        smaller = make_estimate(context=sums.context, slots=sums.slots, kv_type="q8_0")
         saved = sums.kv.bytes - smaller.kv.bytes
-        found.append(
-            Counterfactual(text=f"With an 8-bit KV cache it takes {_gib(saved)} GiB less.", change={"kv_type": "q8_0"})
+        counterfactuals.append(
+            Counterfactual(
+                text=f"With an 8-bit KV cache it takes {_format_gib(saved)} GiB less.", change={"kv_type": "q8_0"}
+            )
         )
     if request.context != _TRAINED:
         text = "All the context it was trained for fits too, and answers from deep in it come slower."
-        found.append(Counterfactual(text=text, change={"context": _TRAINED}, context=_TRAINED, tokens_per_second=7.9))
-    found.append(
+        counterfactuals.append(
+            Counterfactual(text=text, change={"context": _TRAINED}, context=_TRAINED, tokens_per_second=7.9)
+        )
+    counterfactuals.append(
         Counterfactual(
             text="One quantisation higher, Q5_K_M, fits as well and is a little more exact.",
             change={"quantization": "Q5_K_M"},
             tokens_per_second=9.8,
         )
     )
-    return found
+    return counterfactuals
 
 
-def _others(best: Plan) -> list[Plan]:
+def _other_plans(best: Plan) -> list[Plan]:
     vulkan = msgspec.structs.replace(
         best,
         backend="vulkan",
         is_installed=False,
         sentence="Prompts would be read about twice as fast on the Radeon 780M; answers would come no faster.",
-        estimate=_faster(best.estimate),
+        estimate=_speed_up(best.estimate),
         counterfactuals=[],
     )
     onnx = msgspec.structs.replace(
@@ -168,7 +174,7 @@ def _others(best: Plan) -> list[Plan]:
     return [vulkan, onnx]
 
 
-def _faster(sums: Estimate | None) -> Estimate | None:
+def _speed_up(sums: Estimate | None) -> Estimate | None:
     if sums is None:
         return None
     return msgspec.structs.replace(
@@ -179,7 +185,7 @@ def _faster(sums: Estimate | None) -> Estimate | None:
     )
 
 
-def _refused(engine: str, name: str, why: str, *, format_: str = "") -> Plan:
+def _make_refusal(engine: str, name: str, why: str, *, format_: str = "") -> Plan:
     return Plan(
         engine=engine,
         name=name,
@@ -196,10 +202,10 @@ def _refused(engine: str, name: str, why: str, *, format_: str = "") -> Plan:
 
 
 REFUSED = [
-    _refused("mlx-lm", "MLX-LM", "It is made for Apple silicon; this is a Ryzen."),
-    _refused("exllamav3", "ExLlamaV3", "It needs an NVIDIA card; there is none."),
-    _refused("vllm", "vLLM", "One person gains nothing from its scheduler, and it has no back end for RDNA3."),
-    _refused("openvino", "OpenVINO GenAI", "It runs on Intel processors and graphics."),
+    _make_refusal("mlx-lm", "MLX-LM", "It is made for Apple silicon; this is a Ryzen."),
+    _make_refusal("exllamav3", "ExLlamaV3", "It needs an NVIDIA card; there is none."),
+    _make_refusal("vllm", "vLLM", "One person gains nothing from its scheduler, and it has no back end for RDNA3."),
+    _make_refusal("openvino", "OpenVINO GenAI", "It runs on Intel processors and graphics."),
 ]
 
 CALIBRATIONS = [
@@ -219,7 +225,7 @@ CALIBRATIONS = [
 ]
 
 LOADS = [
-    LoadTruth(
+    EstimateAccuracy(
         model="qwen3-8b-q4_k_m",
         engine="llama.cpp",
         version="b11549",
@@ -241,7 +247,7 @@ LOADS = [
         resident=9_835 * MIB,
         at=NOON - 600,
     ),
-    LoadTruth(
+    EstimateAccuracy(
         model="gemma-3-12b-it-q4_0",
         engine="llama.cpp",
         version="b11549",
@@ -268,13 +274,13 @@ def _split_sums() -> Estimate:
         context=32768,
         slots=1,
         kv_type="f16",
-        weights=_amount(both["weights"], _C.PREDICTED, "70.6e9 x 4.5 / 8, and the output in 6 bits"),
-        kv=_amount(both["kv"], _C.EXACT, "80 x 32768 x 8 x (128 + 128) x 2"),
-        state=_amount(0, _C.EXACT),
-        compute=_amount(both["compute"], _C.PREDICTED),
-        output=_amount(0, _C.EXACT),
-        runtime=_amount(both["runtime"], _C.TABLE, "two CUDA contexts and the libraries"),
-        total=_amount(2 * half, _C.PREDICTED),
+        weights=_make_amount(both["weights"], _C.PREDICTED, "70.6e9 x 4.5 / 8, and the output in 6 bits"),
+        kv=_make_amount(both["kv"], _C.EXACT, "80 x 32768 x 8 x (128 + 128) x 2"),
+        state=_make_amount(0, _C.EXACT),
+        compute=_make_amount(both["compute"], _C.PREDICTED),
+        output=_make_amount(0, _C.EXACT),
+        runtime=_make_amount(both["runtime"], _C.TABLE, "two CUDA contexts and the libraries"),
+        total=_make_amount(2 * half, _C.PREDICTED),
         pools=[
             PoolUse(name=f"Graphics memory {n + 1}", id=CARDS[n], bytes=half, free=free, margin=GIB, parts=_SPLIT)
             for n, free in enumerate((int(21.9 * GIB), int(23.3 * GIB)))
@@ -283,7 +289,7 @@ def _split_sums() -> Estimate:
         largest_context=0,
         decode=None,
         prefill=None,
-        sentence=f"39.6 weights + 10.0 KV cache + 1.4 compute + 1.1 runtime = {_gib(2 * half)} of 45.2 GiB free.",
+        sentence=f"39.6 weights + 10.0 KV cache + 1.4 compute + 1.1 runtime = {_format_gib(2 * half)} of 45.2 GiB free.",
         notes=["Without NVLink the cards speak over PCIe: layers are shared out in stages, not split across both."],
     )
 
@@ -345,7 +351,7 @@ REPORT = {
     "device": RADEON,
 }
 
-BUNDLE = Bundle(
+BUNDLE = DiagnosticBundle(
     made_at=1.7637e9,
     application="Roundhouse 0.1.0",
     files=[

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 
 from app.core.api import PortFile
 from app.core.errors import ErrorBody
-from app.gui.net.api import Call, Failed, GatewayApi
+from app.gui.net.api import ErrorHandler, GatewayApi, GatewayCall
 
 T = TypeVar("T")
 UNKNOWN = ErrorBody(code="not_found", sentence="There is nothing by that name.")
@@ -27,7 +27,7 @@ class DemoApi(GatewayApi):
         self._waiting: list[Callable[[], object]] = []
         self.gateway = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:11434", token="", version="0")
 
-    def send(  # noqa: PLR0913 -- as the method it replaces
+    def send_request(  # noqa: PLR0913 -- as the method it replaces
         self,
         method: str,
         path: str,
@@ -35,23 +35,23 @@ class DemoApi(GatewayApi):
         *,
         kind: type[T],
         then: Callable[[T], object],
-        failed: Failed | None,
-    ) -> Call:
+        failed: ErrorHandler | None,
+    ) -> GatewayCall:
         """Keep the request until `flush`."""
         del kind
-        call = Call()
+        call = GatewayCall()
         self.calls.append((method, path, body))
 
-        def answer() -> None:
+        def deliver_reply() -> None:
             if call.is_cancelled:
                 return
-            value: Any = self._reply(method, path, body)
+            value: Any = self._find_reply(method, path, body)
             if not isinstance(value, ErrorBody):
                 then(value)
             elif failed is not None:
                 failed(value)
 
-        self._waiting.append(answer)
+        self._waiting.append(deliver_reply)
         return call
 
     def defer(self, owner: QObject, ask: Callable[[], object]) -> None:
@@ -59,15 +59,17 @@ class DemoApi(GatewayApi):
         del owner
         self._waiting.append(ask)
 
-    def stream(self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]) -> Call:
-        """Remember who listens; `tell` speaks to them until they cancel."""
+    def open_stream(
+        self, path: str, types: object, on_event: Callable[..., object], on_end: Callable[..., object]
+    ) -> GatewayCall:
+        """Remember who listens; `send_event` speaks to them until they cancel."""
         del types
-        call = Call()
-        told, ended = (_unless_cancelled(call, callback) for callback in (on_event, on_end))
-        self.streams[path] = (told, ended)
+        call = GatewayCall()
+        event_callback, end_callback = (_unless_cancelled(call, callback) for callback in (on_event, on_end))
+        self.streams[path] = (event_callback, end_callback)
         return call
 
-    def tell(self, path: str, event: object) -> None:
+    def send_event(self, path: str, event: object) -> None:
         """Send an event down a stream."""
         self.streams[path][0](event)
 
@@ -76,15 +78,15 @@ class DemoApi(GatewayApi):
         while self._waiting:
             self._waiting.pop(0)()
 
-    def asked(self, method: str, path: str) -> list[object]:
+    def bodies_of(self, method: str, path: str) -> list[object]:
         """Return the bodies sent to a route so far."""
         return [body for verb, where, body in self.calls if (verb, where) == (method, path)]
 
-    def _reply(self, method: str, path: str, body: object) -> object:
+    def _find_reply(self, method: str, path: str, body: object) -> object:
         key = f"{method} {path}"
         value = self.replies.get(key, self.replies.get(key.partition("?")[0], UNKNOWN))
         return value(body) if callable(value) else value
 
 
-def _unless_cancelled(call: Call, callback: Callable[..., object]) -> Callable[..., object]:
+def _unless_cancelled(call: GatewayCall, callback: Callable[..., object]) -> Callable[..., object]:
     return lambda value: None if call.is_cancelled else callback(value)

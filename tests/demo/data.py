@@ -6,13 +6,13 @@ from pathlib import Path
 import msgspec
 
 from app import __version__
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.api import Status
 from app.core.capabilities import Capability
 from app.core.engines import AppliedRemedy, EngineInfo, EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
-from app.core.keys import KeyInfo, MadeKey, Scope
+from app.core.keys import KeyInfo, KeyWithSecret, Scope
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, Pause, WaitingLoad
 from app.core.models import (
     Companion,
@@ -186,7 +186,7 @@ FAILED = EngineStatus(
         exit_code=1,
     ),
 )
-MENDED = msgspec.structs.replace(
+REMEDIED = msgspec.structs.replace(
     READY,
     model=FAILED.model,
     context=4096,
@@ -201,7 +201,7 @@ MENDED = msgspec.structs.replace(
 )
 
 
-def mendable() -> EngineStatus:
+def status_with_remedies() -> EngineStatus:
     """Return a failure with all that may help."""
     assert FAILED.failure is not None
     offers = [
@@ -255,7 +255,7 @@ KEYS = [
 ]
 
 
-MADE_KEY = MadeKey(
+MADE_KEY = KeyWithSecret(
     name="tablet",
     scopes=[Scope.INFERENCE],
     created_at=NOON,
@@ -263,20 +263,20 @@ MADE_KEY = MadeKey(
 )
 
 
-def opened() -> Mapping[str, object]:
+def network_replies() -> Mapping[str, object]:
     """Return the answers of a gateway that other computers can reach."""
     host = "0.0.0.0"  # noqa: S104 -- nothing listens in a demo
-    rows = [changed(info, host) if info.name == "gateway.host" else info for info in settings()]
+    rows = [with_value(info, host) if info.name == "gateway.host" else info for info in default_settings()]
     status = msgspec.structs.replace(STATUS, reachable_at=["http://192.168.1.20:11434"], asks_for_keys=True)
-    return {**replies(), "GET /status": status, "GET /settings": rows, "PATCH /settings": rows}
+    return {**gateway_replies(), "GET /status": status, "GET /settings": rows, "PATCH /settings": rows}
 
 
-def settings() -> list[SettingInfo]:
+def default_settings() -> list[SettingInfo]:
     """Return the real table with its defaults: no file, no environment."""
-    return Settings(Path(), environ={}).describe()
+    return SettingsStore(Path(), environ={}).describe_all()
 
 
-def changed(info: SettingInfo, value: SettingValue, source: str = "file") -> SettingInfo:
+def with_value(info: SettingInfo, value: SettingValue, source: str = "file") -> SettingInfo:
     """Return a setting with another value."""
     return msgspec.structs.replace(info, value=value, source=source)
 
@@ -336,7 +336,7 @@ TUNED = ModelChoices(
 )
 
 
-def replies(
+def gateway_replies(
     *, running: list[EngineStatus] | None = None, models: list[ModelInfo] | None = None
 ) -> Mapping[str, object]:
     """Return the demo gateway's table of answers."""
@@ -351,15 +351,15 @@ def replies(
         "GET /model-settings": {READY.model: ModelSettings(pinned=True)},
         "POST /model-settings": ModelSettings(pinned=True),
         f"GET /model-settings/{READY.model}": TUNED,
-        "GET /settings": settings(),
+        "GET /settings": default_settings(),
         "GET /update": updates.UP_TO_DATE,
         "GET /keys": KEYS,
         "POST /keys": MADE_KEY,
         "DELETE /keys/laptop": None,
         "POST /keys/laptop/restore": KEYS[0],
         "GET /machine": machines.LAPTOP,
-        "POST /plan": advice.advice,
-        "POST /estimate": advice.answered,
+        "POST /plan": advice.answer_plan,
+        "POST /estimate": advice.answer_estimate,
         "GET /calibration": advice.CALIBRATIONS,
         "POST /calibrate": None,
         "DELETE /calibrate": None,
@@ -367,14 +367,14 @@ def replies(
         "GET /doctor": msgspec.Raw(msgspec.json.encode(advice.REPORT)),
         "GET /bundle": advice.BUNDLE,
         "GET /engines": ENGINES,
-        **tools.replies(),
-        **engines.replies(),
+        **tools.tool_replies(),
+        **engines.engine_replies(),
         "GET /logs": LOG,
         "POST /load": LOADING,
         "POST /unload": READY,
-        "PATCH /settings": lambda _body: settings(),
-        **requests.replies(),
-        **connections.replies(),
-        **hub.replies(),
-        **disk.replies(),
+        "PATCH /settings": lambda _body: default_settings(),
+        **requests.request_replies(),
+        **connections.connection_replies(),
+        **hub.hub_replies(),
+        **disk.disk_replies(),
     }

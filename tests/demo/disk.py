@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
 from app.core.library import Duplicate, Freshness, JobKind, LibraryJob, ModelUpdate
 from tests.demo.machines import GIB
 
@@ -10,46 +10,56 @@ _HOME, _USB = "/", "/media/ada/Archive"
 _HUB, _OWN, _LM = "Hugging Face cache", "ada/models", "LM Studio"
 
 
-def _gib(count: float) -> int:
+def _gib_bytes(count: float) -> int:
     return int(count * GIB)
 
 
-def _held(model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0) -> Holding:  # noqa: PLR0913 -- a line of a table
-    return Holding(model=model, title=title, place=place, drive=drive, size_bytes=_gib(gib), shared_bytes=_gib(shared))
+def _make_holding(
+    model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0
+) -> Holding:  # noqa: PLR0913 -- a line of a table
+    return Holding(
+        model=model, title=title, place=place, drive=drive, size_bytes=_gib_bytes(gib), shared_bytes=_gib_bytes(shared)
+    )
 
 
 _HOLDINGS = [
-    _held("llama-3.3-70b-instruct-q4_k_m", "Llama 3.3 70B Instruct", "Archive", 39.6, drive=_USB),
-    _held("qwen3-30b-a3b-q4_k_m", "Qwen3 30B A3B", _HUB, 17.3),
-    _held("gpt-oss-20b-mxfp4", "gpt-oss 20B", _OWN, 11.3),
-    _held("qwen3-8b-awq", "Qwen3 8B AWQ", _HUB, 5.7),
-    _held("gemma-3-12b-it-q4_0", "Gemma 3 12B Instruct", _OWN, 7.5),
-    _held("gemma-3-12b-it-q4_k_m", "Gemma 3 12B Instruct", _LM, 6.8),
-    _held("qwen3-8b-q4_k_m", "Qwen3 8B", _OWN, 4.7, shared=4.7),
-    _held("qwen3-8b-q4_k_m@lmstudio", "Qwen3 8B", _LM, 4.7, shared=4.7),
-    _held("mistral-7b-q4_0", "mistral:7b", "Ollama", 3.8),
-    _held("llama3.2:3b", "llama3.2:3b", "Ollama", 1.9),
-    _held("nomic-embed-text", "nomic-embed-text", "Ollama", 0.26),
-    _held("bge-m3", "bge-m3", _HUB, 1.1),
-    _held("smollm2-360m", "SmolLM2 360M", _HUB, 0.36),
-    _held("whisper-tiny", "Whisper tiny", _HUB, 0.07),
+    _make_holding("llama-3.3-70b-instruct-q4_k_m", "Llama 3.3 70B Instruct", "Archive", 39.6, drive=_USB),
+    _make_holding("qwen3-30b-a3b-q4_k_m", "Qwen3 30B A3B", _HUB, 17.3),
+    _make_holding("gpt-oss-20b-mxfp4", "gpt-oss 20B", _OWN, 11.3),
+    _make_holding("qwen3-8b-awq", "Qwen3 8B AWQ", _HUB, 5.7),
+    _make_holding("gemma-3-12b-it-q4_0", "Gemma 3 12B Instruct", _OWN, 7.5),
+    _make_holding("gemma-3-12b-it-q4_k_m", "Gemma 3 12B Instruct", _LM, 6.8),
+    _make_holding("qwen3-8b-q4_k_m", "Qwen3 8B", _OWN, 4.7, shared=4.7),
+    _make_holding("qwen3-8b-q4_k_m@lmstudio", "Qwen3 8B", _LM, 4.7, shared=4.7),
+    _make_holding("mistral-7b-q4_0", "mistral:7b", "Ollama", 3.8),
+    _make_holding("llama3.2:3b", "llama3.2:3b", "Ollama", 1.9),
+    _make_holding("nomic-embed-text", "nomic-embed-text", "Ollama", 0.26),
+    _make_holding("bge-m3", "bge-m3", _HUB, 1.1),
+    _make_holding("smollm2-360m", "SmolLM2 360M", _HUB, 0.36),
+    _make_holding("whisper-tiny", "Whisper tiny", _HUB, 0.07),
 ]
 USE = DiskUse(
     drives=[
         Drive(
             path=_HOME,
-            total_bytes=_gib(476),
-            free_bytes=_gib(61.4),
-            models_bytes=_gib(60.8),
-            trash_bytes=_gib(14.2),
-            trashed=Trashed(
+            total_bytes=_gib_bytes(476),
+            free_bytes=_gib_bytes(61.4),
+            models_bytes=_gib_bytes(60.8),
+            trash_bytes=_gib_bytes(14.2),
+            trashed=TrashContents(
                 files=3,
-                size_bytes=_gib(11.3),
+                size_bytes=_gib_bytes(11.3),
                 paths=["/home/ada/models/gemma-2-9b-it-q4_k_m.gguf", "/home/ada/models/phi-4-q4_k_m.gguf"],
                 digest="1",
             ),
         ),
-        Drive(path=_USB, total_bytes=_gib(931), free_bytes=_gib(702), models_bytes=_gib(39.6), trash_bytes=0),
+        Drive(
+            path=_USB,
+            total_bytes=_gib_bytes(931),
+            free_bytes=_gib_bytes(702),
+            models_bytes=_gib_bytes(39.6),
+            trash_bytes=0,
+        ),
     ],
     folders=[
         Folder(
@@ -62,10 +72,10 @@ USE = DiskUse(
             kind=FolderKind.HUB,
             title=_HUB,
             models=5,
-            size_bytes=_gib(24.5),
+            size_bytes=_gib_bytes(24.5),
         ),
-        Folder(path="/home/ada/models", kind=FolderKind.NAMED, title=_OWN, models=3, size_bytes=_gib(23.5)),
-        Folder(path=_USB, kind=FolderKind.NAMED, title="Archive", models=1, size_bytes=_gib(39.6)),
+        Folder(path="/home/ada/models", kind=FolderKind.NAMED, title=_OWN, models=3, size_bytes=_gib_bytes(23.5)),
+        Folder(path=_USB, kind=FolderKind.NAMED, title="Archive", models=1, size_bytes=_gib_bytes(39.6)),
         Folder(
             path="/media/ada/Backup/models",
             kind=FolderKind.NAMED,
@@ -79,18 +89,22 @@ USE = DiskUse(
             title="srv/models",
             problem="This account has no permission to read it.",
         ),
-        Folder(path="/home/ada/.lmstudio/models", kind=FolderKind.OTHER, title=_LM, models=2, size_bytes=_gib(11.5)),
-        Folder(path="/home/ada/.ollama/models", kind=FolderKind.OTHER, title="Ollama", models=3, size_bytes=_gib(6)),
+        Folder(
+            path="/home/ada/.lmstudio/models", kind=FolderKind.OTHER, title=_LM, models=2, size_bytes=_gib_bytes(11.5)
+        ),
+        Folder(
+            path="/home/ada/.ollama/models", kind=FolderKind.OTHER, title="Ollama", models=3, size_bytes=_gib_bytes(6)
+        ),
     ],
     holdings=_HOLDINGS,
-    saved_bytes=_gib(4.7),
+    saved_bytes=_gib_bytes(4.7),
 )
 NOTHING = DiskUse(drives=[], folders=USE.folders[:1], holdings=[])
-FOUND = LibraryJob(
+DUPLICATES_JOB = LibraryJob(
     id="found",
     kind=JobKind.DUPLICATES,
-    done_bytes=_gib(21),
-    total_bytes=_gib(21),
+    done_bytes=_gib_bytes(21),
+    total_bytes=_gib_bytes(21),
     is_done=True,
     duplicates=[
         Duplicate(
@@ -118,23 +132,23 @@ SEARCHING = LibraryJob(
     id="looking",
     kind=JobKind.DUPLICATES,
     file="/home/ada/.lmstudio/models/google/gemma-3-12b-it-GGUF/gemma-3-12b-it-q4_0.gguf",
-    done_bytes=_gib(7.9),
-    total_bytes=_gib(21),
+    done_bytes=_gib_bytes(7.9),
+    total_bytes=_gib_bytes(21),
 )
 CHECKING = LibraryJob(
     id="checking",
     kind=JobKind.VERIFY,
     model="gpt-oss-20b-mxfp4",
     file="/home/ada/models/gpt-oss-20b-mxfp4.gguf",
-    done_bytes=_gib(4.3),
-    total_bytes=_gib(11.3),
+    done_bytes=_gib_bytes(4.3),
+    total_bytes=_gib_bytes(11.3),
 )
 EMPTYING = LibraryJob(
     id="emptying",
     kind=JobKind.EMPTY,
     file="/home/ada/models/phi-4-q4_k_m.gguf",
-    done_bytes=_gib(5.4),
-    total_bytes=_gib(11.3),
+    done_bytes=_gib_bytes(5.4),
+    total_bytes=_gib_bytes(11.3),
 )
 UPDATES = [
     ModelUpdate(
@@ -150,7 +164,7 @@ UPDATES = [
 ]
 
 
-def replies() -> Mapping[str, object]:
+def disk_replies() -> Mapping[str, object]:
     """Return the answers about disks and files."""
     return {
         "GET /library/disk": USE,

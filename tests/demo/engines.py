@@ -2,8 +2,8 @@
 
 from app.core.engine_store import (
     EngineJob,
+    EngineListing,
     EngineOffer,
-    EngineStock,
     EngineUpdate,
     EngineVersion,
     Proof,
@@ -19,7 +19,7 @@ _PROOF = Proof(
     backend="cpu",
     device="CPU",
 )
-LLAMA_CPP = EngineStock(
+LLAMA_CPP = EngineListing(
     id="llama.cpp",
     name="llama.cpp",
     licence="MIT",
@@ -58,7 +58,7 @@ LLAMA_CPP = EngineStock(
     ],
     size_bytes=207 * _MB,
 )
-OPENVINO = EngineStock(
+OPENVINO = EngineListing(
     id="openvino",
     name="OpenVINO GenAI",
     licence="Apache-2.0",
@@ -68,7 +68,7 @@ OPENVINO = EngineStock(
     advice="It can run on this machine: OpenVINO GenAI has Intel's own kernels for vector and matrix units.",
     offers=[EngineOffer(variant="cpu", version="2026.4.1.0", backend="cpu", download_bytes=71 * _MB)],
 )
-VLLM = EngineStock(
+VLLM = EngineListing(
     id="vllm",
     name="vLLM",
     licence="Apache-2.0",
@@ -76,7 +76,7 @@ VLLM = EngineStock(
     formats=["safetensors", "fp8", "awq"],
     advice="vLLM needs Linux and an NVIDIA GPU, Turing or newer, or an AMD GPU that its ROCm build supports.",
 )
-MLX = EngineStock(
+MLX = EngineListing(
     id="mlx-lm",
     name="MLX-LM",
     licence="MIT",
@@ -113,7 +113,7 @@ UPDATE = EngineUpdate(
 )
 
 
-def replies() -> dict[str, object]:
+def engine_replies() -> dict[str, object]:
     """Return the demo gateway's answers about engines."""
     return {
         "GET /engines/stock": STOCK,

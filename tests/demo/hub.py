@@ -8,10 +8,10 @@ from app.core.errors import ErrorBody
 from app.core.hub import (
     HubCard,
     HubCompanion,
-    HubFound,
     HubModel,
     HubPick,
     HubResults,
+    HubSearchHit,
     HubTokenState,
     HubUse,
     HubVariant,
@@ -23,17 +23,17 @@ from tests.demo.machines import GIB, NOON
 _COMMIT = "7c41481f57cb95916b40956ab2f0b139b296d974"
 
 
-def _rate(value: float) -> Rate:
+def _make_rate(value: float) -> Rate:
     return Rate(tokens_per_second=value, low=value * 0.8, high=value * 1.25, confidence=EstimateConfidence.PREDICTED)
 
 
-def _card(  # noqa: PLR0913, PLR0917 -- a line of a table
+def _make_card(  # noqa: PLR0913, PLR0917 -- a line of a table
     base: str, size: float, gib: float, rate: float, formats: list[str], downloads: int, *, fits: bool = True
 ) -> HubCard:
     name = base.rpartition("/")[2]
     publishers = ["unsloth", "bartowski", "lmstudio-community", "mlx-community", "turboderp"]
-    found = [
-        HubFound(
+    repositories = [
+        HubSearchHit(
             repository=f"{publishers[at % len(publishers)]}/{name}-{kind.upper()}",
             formats=[kind],
             licence="apache-2.0",
@@ -45,12 +45,12 @@ def _card(  # noqa: PLR0913, PLR0917 -- a line of a table
     return HubCard(
         base=base,
         title=name,
-        repositories=found,
+        repositories=repositories,
         parameters=round(size * 1e9),
         fits=fits,
         memory_bytes=round(gib * GIB),
         largest_context=40960 if fits else None,
-        decode=_rate(rate),
+        decode=_make_rate(rate),
         quantization="Q4_K_M",
         format=formats[0],
         engine_name="llama.cpp",
@@ -60,14 +60,14 @@ def _card(  # noqa: PLR0913, PLR0917 -- a line of a table
 
 
 CARDS = [
-    _card("Qwen/Qwen3-8B", 8.2, 6.1, 38.0, ["gguf", "mlx", "awq", "exl3", "fp8"], 2_840_000),
-    _card("Qwen/Qwen3-14B", 14.8, 10.4, 21.0, ["gguf", "mlx", "awq"], 1_120_000),
-    _card("google/gemma-3-12b-it", 12.2, 9.2, 24.0, ["gguf", "mlx"], 903_000),
-    _card("Qwen/Qwen3-30B-A3B", 30.5, 19.7, 46.0, ["gguf", "gptq"], 771_000, fits=False),
-    _card("Qwen/Qwen3-4B", 4.0, 3.6, 71.0, ["gguf", "openvino", "onnx-genai"], 655_000),
-    _card("Qwen/Qwen3-235B-A22B", 235.1, 143.0, 9.0, ["gguf", "fp8"], 210_000, fits=False),
+    _make_card("Qwen/Qwen3-8B", 8.2, 6.1, 38.0, ["gguf", "mlx", "awq", "exl3", "fp8"], 2_840_000),
+    _make_card("Qwen/Qwen3-14B", 14.8, 10.4, 21.0, ["gguf", "mlx", "awq"], 1_120_000),
+    _make_card("google/gemma-3-12b-it", 12.2, 9.2, 24.0, ["gguf", "mlx"], 903_000),
+    _make_card("Qwen/Qwen3-30B-A3B", 30.5, 19.7, 46.0, ["gguf", "gptq"], 771_000, fits=False),
+    _make_card("Qwen/Qwen3-4B", 4.0, 3.6, 71.0, ["gguf", "openvino", "onnx-genai"], 655_000),
+    _make_card("Qwen/Qwen3-235B-A22B", 235.1, 143.0, 9.0, ["gguf", "fp8"], 210_000, fits=False),
 ]
-LONG_CARD = _card(
+LONG_CARD = _make_card(
     "a-publisher-with-an-unusually-long-name/An-Extraordinarily-Long-Model-Name-That-Nobody-Would-Type-70B-Instruct-v2",
     70.6,
     44.0,
@@ -124,7 +124,7 @@ MODEL = HubModel(
                 fits=fits,
                 memory_bytes=round(gib * GIB),
                 largest_context=context,
-                decode=_rate(rate),
+                decode=_make_rate(rate),
                 is_recommended=label == "Q5_K_M",
                 reason="the best quality that leaves room for 28k of context." if label == "Q5_K_M" else "",
                 is_here=label == "Q4_K_M",
@@ -166,7 +166,7 @@ PICKS = [
 ]
 
 
-def _download(name: str, state: DownloadState, share: float, **more: object) -> Download:
+def _make_download(name: str, state: DownloadState, share: float, **more: object) -> Download:
     total = round(5.85e9)
     fields = {
         "id": f"dl_{name}",
@@ -185,7 +185,7 @@ def _download(name: str, state: DownloadState, share: float, **more: object) -> 
 
 
 DOWNLOADS = [
-    _download(
+    _make_download(
         "Qwen3-14B",
         DownloadState.RUNNING,
         0.63,
@@ -193,8 +193,8 @@ DOWNLOADS = [
         eta_s=45.0,
         note="Qwen3-14B-Q5_K_M.gguf is downloaded over plain HTTP: Xet storage closed the connection.",
     ),
-    _download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),
-    _download(
+    _make_download("gemma-3-4b-it", DownloadState.QUEUED, 0.0),
+    _make_download(
         "Devstral-Small",
         DownloadState.FAILED,
         0.21,
@@ -204,11 +204,11 @@ DOWNLOADS = [
             hint="Free 3.6 GB, or move the cache with HF_HOME.",
         ),
     ),
-    _download("Qwen3-8B", DownloadState.DONE, 1.0, folder="/home/ada/.cache/huggingface/hub"),
+    _make_download("Qwen3-8B", DownloadState.DONE, 1.0, folder="/home/ada/.cache/huggingface/hub"),
 ]
 
 
-def replies() -> Mapping[str, object]:
+def hub_replies() -> Mapping[str, object]:
     """Return what the demo gateway answers about the hub."""
     return {
         "GET /downloads": [],

@@ -58,19 +58,19 @@ ARABIC_ANSWER = """الذاكرة **عامة** يستخدمها المعالج،
 2. وما لا يتسع ينتقل جزء منه إلى `RAM`."""
 
 
-def timings(completion: int = 412) -> Timings:
+def make_timings(completion: int = 412) -> Timings:
     """Return what a usual answer cost."""
     return Timings(
         ttft_s=0.84, total_s=37.0, prompt_tokens=5200, completion_tokens=completion, decode_tokens_per_s=11.4
     )
 
 
-def question(number: int, content: str, parent: str | None) -> Message:
+def make_question(number: int, content: str, parent: str | None) -> Message:
     """Return a message of the user."""
     return Message(id=f"q{number}", chat="c1", parent=parent, role=Role.USER, content=content, created_at=NOON + number)
 
 
-def answer(number: int, content: str, **more: object) -> Message:
+def make_answer(number: int, content: str, **more: object) -> Message:
     """Return an answer to question `number`."""
     base = Message(
         id=f"a{number}",
@@ -80,33 +80,31 @@ def answer(number: int, content: str, **more: object) -> Message:
         content=content,
         model=MODEL,
         engine="llama.cpp",
-        timings=timings(),
+        timings=make_timings(),
         created_at=NOON + number + 0.5,
     )
-    return replaced(base, **more)
+    return replace_fields(base, **more)
 
 
-def replaced(message: Message, **more: object) -> Message:
+def replace_fields(message: Message, **more: object) -> Message:
     """Return a message with some fields changed."""
     fields = {name: getattr(message, name) for name in message.__struct_fields__}
     return Message(**(fields | more))
 
 
-def chat() -> Chat:
+def make_sample_chat() -> Chat:
     """Return a conversation with two versions of its second answer."""
     messages = [
-        question(1, "Why does the borrow checker refuse `parse(&read_to_string(path)?)`?", None),
-        answer(1, ANSWER, reasoning=THOUGHT),
-        question(2, ARABIC, "a1"),
-        answer(2, "…", id="a2b", created_at=NOON + 2),
-        answer(2, ARABIC_ANSWER),
+        make_question(1, "Why does the borrow checker refuse `parse(&read_to_string(path)?)`?", None),
+        make_answer(1, ANSWER, reasoning=THOUGHT),
+        make_question(2, ARABIC, "a1"),
+        make_answer(2, "…", id="a2b", created_at=NOON + 2),
+        make_answer(2, ARABIC_ANSWER),
     ]
-    return conversation(messages)
+    return make_chat(messages)
 
 
-def conversation(
-    messages: list[Message], *, title: str = "Rust borrow checker and temporaries", name: str = "c1"
-) -> Chat:
+def make_chat(messages: list[Message], *, title: str = "Rust borrow checker and temporaries", name: str = "c1") -> Chat:
     """Return a chat made of these messages, the reader at the last."""
     return Chat(
         id=name,
@@ -121,17 +119,17 @@ def conversation(
     )
 
 
-def failed_chat() -> Chat:
+def make_failed_chat() -> Chat:
     """Return a conversation whose answer failed."""
     error = "The engine ended while it was reading the weights.\nggml_aligned_malloc: insufficient memory"
     messages = [
-        question(1, "Summarise this paper in five sentences.", None),
-        answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
+        make_question(1, "Summarise this paper in five sentences.", None),
+        make_answer(1, "", status=MessageStatus.FAILED, error=error, timings=None),
     ]
-    return conversation(messages, title="Fit maths for a 64 GB laptop", name="c2")
+    return make_chat(messages, title="Fit maths for a 64 GB laptop", name="c2")
 
 
-def summaries() -> list[ChatSummary]:
+def make_summaries() -> list[ChatSummary]:
     """Return a list of conversations over some weeks, counted from today's noon so that "Today" is never empty."""
     noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp()
     titles = [
@@ -151,7 +149,7 @@ def summaries() -> list[ChatSummary]:
     ]
 
 
-def found() -> list[ChatSummary]:
+def make_search_results() -> list[ChatSummary]:
     """Return what a search for "borrow" finds."""
     snippet = "…tokens \u0002borrow\u0003 from the text, so a \u0002borrow\u0003 of a temporary…"
     return [
@@ -161,13 +159,13 @@ def found() -> list[ChatSummary]:
     ]
 
 
-def replies() -> dict[str, object]:
+def chat_replies() -> dict[str, object]:
     """Return what a demo gateway answers about chats."""
     return {
-        "GET /chats": summaries(),
-        "GET /chats/c1": chat(),
-        "GET /chats/c2": failed_chat(),
-        "PATCH /chats/c1": chat(),
-        "POST /chats/c1/restore": chat(),
+        "GET /chats": make_summaries(),
+        "GET /chats/c1": make_sample_chat(),
+        "GET /chats/c2": make_failed_chat(),
+        "PATCH /chats/c1": make_sample_chat(),
+        "POST /chats/c1/restore": make_sample_chat(),
         "DELETE /chats/c1": None,
     }

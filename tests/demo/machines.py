@@ -25,64 +25,64 @@ RADEON = "0000:c1:00.0"
 CARDS = ("0000:01:00.0", "0000:02:00.0")
 
 
-def fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
+def make_fact(value: T, source: str, *, unit: str = "", note: str = "") -> Fact[T]:
     """Return a measured fact."""
     return Fact(value=value, unit=unit, source=source, confidence=Confidence.MEASURED, note=note)
 
 
-def looked_up(value: T, *, unit: str = "") -> Fact[T]:
+def table_fact(value: T, *, unit: str = "") -> Fact[T]:
     """Return a fact from the table of devices."""
     return Fact(value=value, unit=unit, source="device table", confidence=Confidence.TABLE)
 
 
-def gib(count: float, source: str, *, note: str = "") -> Fact[int]:
+def gib_fact(count: float, source: str, *, note: str = "") -> Fact[int]:
     """Return so many GiB, measured."""
-    return fact(int(count * GIB), source, unit="B", note=note)
+    return make_fact(int(count * GIB), source, unit="B", note=note)
 
 
 SYSTEM = OperatingSystem(
-    name=fact("Linux", "sys.platform"),
-    version=fact("Ubuntu 24.04.3 LTS", "/etc/os-release"),
-    kernel=fact("6.14.0-33-generic", "uname"),
-    architecture=fact("x86_64", "uname"),
-    environment=fact("bare", "systemd-detect-virt"),
+    name=make_fact("Linux", "sys.platform"),
+    version=make_fact("Ubuntu 24.04.3 LTS", "/etc/os-release"),
+    kernel=make_fact("6.14.0-33-generic", "uname"),
+    architecture=make_fact("x86_64", "uname"),
+    environment=make_fact("bare", "systemd-detect-virt"),
 )
 
 LAPTOP = Machine(
     os=SYSTEM,
     cpu=Cpu(
-        model=fact("AMD Ryzen 7 7840U", "/proc/cpuinfo"),
-        vendor=fact("AuthenticAMD", "/proc/cpuinfo"),
-        physical_cores=fact(8, "/sys/devices/system/cpu/cpu*/topology"),
-        performance_cores=fact(8, "/sys/devices/system/cpu/cpu*/cpu_capacity"),
-        logical_cores=fact(16, "/proc/cpuinfo"),
-        usable_cores=fact(8.0, "sched_getaffinity"),
-        isa=fact(["avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16"], "/proc/cpuinfo"),
-        cache_bytes=fact(16 << 20, "/sys/devices/system/cpu/cpu0/cache", unit="B"),
+        model=make_fact("AMD Ryzen 7 7840U", "/proc/cpuinfo"),
+        vendor=make_fact("AuthenticAMD", "/proc/cpuinfo"),
+        physical_cores=make_fact(8, "/sys/devices/system/cpu/cpu*/topology"),
+        performance_cores=make_fact(8, "/sys/devices/system/cpu/cpu*/cpu_capacity"),
+        logical_cores=make_fact(16, "/proc/cpuinfo"),
+        usable_cores=make_fact(8.0, "sched_getaffinity"),
+        isa=make_fact(["avx2", "fma", "f16c", "avx512f", "avx512_vnni", "avx512_bf16"], "/proc/cpuinfo"),
+        cache_bytes=make_fact(16 << 20, "/sys/devices/system/cpu/cpu0/cache", unit="B"),
     ),
     memory=Memory(
-        total=gib(60.7, "/proc/meminfo MemTotal"),
-        available=gib(38.4, "/proc/meminfo MemAvailable"),
+        total=gib_fact(60.7, "/proc/meminfo MemTotal"),
+        available=gib_fact(38.4, "/proc/meminfo MemAvailable"),
         limit=Fact(unit="B", source="cgroup", note="No control group limits this process."),
-        swap_total=gib(8, "/proc/meminfo SwapTotal"),
-        unified=fact(value=True, source="amdgpu"),
-        bandwidth_gb_s=fact(66.4, "reading it for a second, 8 threads", unit="GB/s"),
-        theoretical_gb_s=fact(89.6, "SMBIOS type 17", unit="GB/s"),
+        swap_total=gib_fact(8, "/proc/meminfo SwapTotal"),
+        unified=make_fact(value=True, source="amdgpu"),
+        bandwidth_gb_s=make_fact(66.4, "reading it for a second, 8 threads", unit="GB/s"),
+        theoretical_gb_s=make_fact(89.6, "SMBIOS type 17", unit="GB/s"),
     ),
     gpus=[
         Gpu(
             id=RADEON,
             vendor="amd",
-            name=fact("AMD Radeon 780M", "/sys/class/drm/card1/device"),
-            memory_total=gib(4, "mem_info_vram_total"),
-            memory_free=gib(3.1, "mem_info_vram_total"),
-            driver=fact("amdgpu 6.14", "uname"),
-            compute=fact("gfx1103", "/sys/class/kfd/kfd/topology/nodes/1/properties"),
-            integrated=fact(value=True, source="mem_info_gtt_total"),
-            architecture=looked_up("RDNA3"),
-            bandwidth_gb_s=looked_up(89.6, unit="GB/s"),
-            fp16_tflops=looked_up(16.6, unit="TFLOPS"),
-            drives_display=fact(value=True, source="/sys/class/drm/card1-eDP-1/enabled"),
+            name=make_fact("AMD Radeon 780M", "/sys/class/drm/card1/device"),
+            memory_total=gib_fact(4, "mem_info_vram_total"),
+            memory_free=gib_fact(3.1, "mem_info_vram_total"),
+            driver=make_fact("amdgpu 6.14", "uname"),
+            compute=make_fact("gfx1103", "/sys/class/kfd/kfd/topology/nodes/1/properties"),
+            integrated=make_fact(value=True, source="mem_info_gtt_total"),
+            architecture=table_fact("RDNA3"),
+            bandwidth_gb_s=table_fact(89.6, unit="GB/s"),
+            fp16_tflops=table_fact(16.6, unit="TFLOPS"),
+            drives_display=make_fact(value=True, source="/sys/class/drm/card1-eDP-1/enabled"),
             pool="system",
         )
     ],
@@ -90,17 +90,17 @@ LAPTOP = Machine(
         Npu(
             id="0000:c2:00.1",
             vendor="amd",
-            name=fact("AMD XDNA", "/sys/class/accel/accel0"),
-            driver=fact("amdxdna", "/sys/class/accel/accel0/device/driver"),
+            name=make_fact("AMD XDNA", "/sys/class/accel/accel0"),
+            driver=make_fact("amdxdna", "/sys/class/accel/accel0/device/driver"),
         )
     ],
     pools=[
         Pool(
             id="system",
             name="Memory",
-            physical=gib(64, "/proc/meminfo MemTotal and mem_info_vram_total"),
-            addressable=gib(34.3, "mem_info_vram_total and mem_info_gtt_total"),
-            free=gib(38.4, "/proc/meminfo MemAvailable"),
+            physical=gib_fact(64, "/proc/meminfo MemTotal and mem_info_vram_total"),
+            addressable=gib_fact(34.3, "mem_info_vram_total and mem_info_gtt_total"),
+            free=gib_fact(38.4, "/proc/meminfo MemAvailable"),
             gpus=[RADEON],
             is_unified=True,
         )
@@ -125,22 +125,22 @@ LAPTOP = Machine(
 )
 
 
-def _card(place: int, free: float, *, drives_display: bool) -> Gpu:
+def _make_card(place: int, free: float, *, drives_display: bool) -> Gpu:
     nvml = "nvmlDeviceGetMemoryInfo"
     return Gpu(
         id=CARDS[place],
         vendor="nvidia",
-        name=fact("NVIDIA GeForce RTX 3090", "nvmlDeviceGetName"),
-        memory_total=gib(24, nvml),
-        memory_free=gib(free, nvml),
-        driver=fact("580.95.05", "nvmlSystemGetDriverVersion"),
-        compute=fact("8.6", "nvmlDeviceGetCudaComputeCapability"),
-        integrated=fact(value=False, source="NVML"),
-        architecture=looked_up("Ampere"),
-        bandwidth_gb_s=fact(936.2, "bus width and clock by NVML", unit="GB/s"),
-        fp16_tflops=looked_up(71.2, unit="TFLOPS"),
-        drives_display=fact(value=drives_display, source="nvmlDeviceGetDisplayActive"),
-        nvlink=fact(value=False, source="nvmlDeviceGetNvLinkState"),
+        name=make_fact("NVIDIA GeForce RTX 3090", "nvmlDeviceGetName"),
+        memory_total=gib_fact(24, nvml),
+        memory_free=gib_fact(free, nvml),
+        driver=make_fact("580.95.05", "nvmlSystemGetDriverVersion"),
+        compute=make_fact("8.6", "nvmlDeviceGetCudaComputeCapability"),
+        integrated=make_fact(value=False, source="NVML"),
+        architecture=table_fact("Ampere"),
+        bandwidth_gb_s=make_fact(936.2, "bus width and clock by NVML", unit="GB/s"),
+        fp16_tflops=table_fact(71.2, unit="TFLOPS"),
+        drives_display=make_fact(value=drives_display, source="nvmlDeviceGetDisplayActive"),
+        nvlink=make_fact(value=False, source="nvmlDeviceGetNvLinkState"),
         pool=CARDS[place],
     )
 
@@ -150,9 +150,9 @@ def _card_pool(place: int, free: float) -> Pool:
     return Pool(
         id=CARDS[place],
         name=f"Graphics memory {place + 1}",
-        physical=gib(24, nvml),
-        addressable=gib(23.6, "cuMemGetInfo"),
-        free=gib(free, nvml),
+        physical=gib_fact(24, nvml),
+        addressable=gib_fact(23.6, "cuMemGetInfo"),
+        free=gib_fact(free, nvml),
         gpus=[CARDS[place]],
     )
 
@@ -161,35 +161,35 @@ WORKSTATION = msgspec.structs.replace(
     LAPTOP,
     cpu=msgspec.structs.replace(
         LAPTOP.cpu,
-        model=fact("AMD Ryzen Threadripper PRO 5975WX", "/proc/cpuinfo"),
-        physical_cores=fact(32, "/sys/devices/system/cpu/cpu*/topology"),
-        usable_cores=fact(24.0, "cgroup cpu.max"),
-        isa=fact(["avx2", "fma", "f16c"], "/proc/cpuinfo"),
+        model=make_fact("AMD Ryzen Threadripper PRO 5975WX", "/proc/cpuinfo"),
+        physical_cores=make_fact(32, "/sys/devices/system/cpu/cpu*/topology"),
+        usable_cores=make_fact(24.0, "cgroup cpu.max"),
+        isa=make_fact(["avx2", "fma", "f16c"], "/proc/cpuinfo"),
     ),
     memory=msgspec.structs.replace(
         LAPTOP.memory,
-        total=gib(125.6, "/proc/meminfo MemTotal"),
-        available=gib(96.2, "/proc/meminfo MemAvailable"),
-        limit=gib(96, "/sys/fs/cgroup/user.slice/memory.max"),
-        unified=fact(value=False, source="NVML"),
-        bandwidth_gb_s=fact(141.0, "reading it for a second, 24 threads", unit="GB/s"),
+        total=gib_fact(125.6, "/proc/meminfo MemTotal"),
+        available=gib_fact(96.2, "/proc/meminfo MemAvailable"),
+        limit=gib_fact(96, "/sys/fs/cgroup/user.slice/memory.max"),
+        unified=make_fact(value=False, source="NVML"),
+        bandwidth_gb_s=make_fact(141.0, "reading it for a second, 24 threads", unit="GB/s"),
     ),
-    gpus=[_card(0, 21.9, drives_display=True), _card(1, 23.3, drives_display=False)],
+    gpus=[_make_card(0, 21.9, drives_display=True), _make_card(1, 23.3, drives_display=False)],
     npus=[],
     pools=[
         Pool(
             id="system",
             name="Memory",
-            physical=gib(125.6, "/proc/meminfo MemTotal"),
-            addressable=gib(96, "/sys/fs/cgroup/user.slice/memory.max"),
-            free=gib(88.7, "/proc/meminfo MemAvailable and memory.current"),
+            physical=gib_fact(125.6, "/proc/meminfo MemTotal"),
+            addressable=gib_fact(96, "/sys/fs/cgroup/user.slice/memory.max"),
+            free=gib_fact(88.7, "/proc/meminfo MemAvailable and memory.current"),
         ),
         _card_pool(0, 21.9),
         _card_pool(1, 23.3),
     ],
     limits=[
-        fact("A control group limits this process to 96.0 GiB of memory.", "/sys/fs/cgroup/user.slice/memory.max"),
-        fact("A quota limits this process to 24 of 32 cores.", "/sys/fs/cgroup/user.slice/cpu.max"),
+        make_fact("A control group limits this process to 96.0 GiB of memory.", "/sys/fs/cgroup/user.slice/memory.max"),
+        make_fact("A quota limits this process to 24 of 32 cores.", "/sys/fs/cgroup/user.slice/cpu.max"),
     ],
     engine_devices=[
         EngineDevice(

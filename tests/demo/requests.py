@@ -10,7 +10,7 @@ _NOW = time.time()
 _PATHS = {"openai": "/v1/chat/completions", "anthropic": "/v1/messages", "ollama": "/api/chat"}
 
 
-def _request(number: int, client: str, dialect: str, state: RequestState, **fields: object) -> RequestInfo:
+def _make_request(number: int, client: str, dialect: str, state: RequestState, **fields: object) -> RequestInfo:
     usual: dict[str, object] = {
         "id": f"req_{number:024x}",
         "at": _NOW - 40.0 * number - 10,
@@ -26,9 +26,9 @@ def _request(number: int, client: str, dialect: str, state: RequestState, **fiel
     return RequestInfo(**{**usual, **fields, "client": client, "dialect": dialect, "state": state})  # type: ignore[arg-type]
 
 
-def _done(number: int, client: str, dialect: str, speed: float) -> RequestInfo:
+def _make_done_request(number: int, client: str, dialect: str, speed: float) -> RequestInfo:
     decode_s = 90 / speed
-    return _request(
+    return _make_request(
         number,
         client,
         dialect,
@@ -47,10 +47,10 @@ def _done(number: int, client: str, dialect: str, speed: float) -> RequestInfo:
 
 
 REQUESTS = [
-    _request(0, "claude-cli", "anthropic", _S.DECODING, prefill_s=3.1, decode_s=6.2, ttft_s=3.2),
-    _request(1, "Continue", "ollama", _S.LOADING, model="gpt-oss-20b-mxfp4", queue_s=0.0, load_s=7.5),
-    *(_done(number, "aider", "openai", 9.0 + number % 4) for number in range(2, 8)),
-    _request(
+    _make_request(0, "claude-cli", "anthropic", _S.DECODING, prefill_s=3.1, decode_s=6.2, ttft_s=3.2),
+    _make_request(1, "Continue", "ollama", _S.LOADING, model="gpt-oss-20b-mxfp4", queue_s=0.0, load_s=7.5),
+    *(_make_done_request(number, "aider", "openai", 9.0 + number % 4) for number in range(2, 8)),
+    _make_request(
         8,
         "OpenAI/Python",
         "openai",
@@ -64,7 +64,7 @@ REQUESTS = [
         outcome="refused",
         error="There is no model 'gpt-4o'. There are guide, qwen3-8b-q4_k_m.",
     ),
-    _request(9, "Zed", "openai", _S.CANCELLED, prefill_s=0.8, outcome="client_gone", peer=Peer.NETWORK),
+    _make_request(9, "Zed", "openai", _S.CANCELLED, prefill_s=0.8, outcome="client_gone", peer=Peer.NETWORK),
 ]
 
 _AIDER = UsageRow(
@@ -93,12 +93,12 @@ USAGE = Usage(
 )
 
 
-def replies() -> Mapping[str, object]:
+def request_replies() -> Mapping[str, object]:
     """Return the answers of the inspector's routes."""
     return {
         "GET /requests": REQUESTS,
         "GET /usage": USAGE,
         "DELETE /requests": None,
-        **{f"POST /requests/{one.id}/cancel": one for one in REQUESTS},
-        **{f"GET /requests/{one.id}": RequestDetail(request=one) for one in REQUESTS},
+        **{f"POST /requests/{request.id}/cancel": request for request in REQUESTS},
+        **{f"GET /requests/{request.id}": RequestDetail(request=request) for request in REQUESTS},
     }

@@ -6,20 +6,20 @@ from dataclasses import dataclass, field
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QWidget
 
-from app.gui.shell.contract import Page
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Mode
-from app.gui.widgets.panels import Page as PageView
+from app.gui.widgets.panels import PageFrame as PageView
 from tests.demo import data
 from tests.demo.api import DemoApi
 
 SMALL, USUAL, LARGE = (1024, 640), (1280, 800), (2560, 1440)
 Replies = Mapping[str, object]
-Act = Callable[[Window, DemoApi], object]
+Act = Callable[[MainWindow, DemoApi], object]
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class SceneLook:
     """How a scene is drawn."""
 
     mode: Mode = "light"
@@ -39,28 +39,28 @@ class Scene:
     """One state of one page."""
 
     name: str
-    page: Page
-    replies: Replies = field(default_factory=data.replies)
+    page: PageId
+    replies: Replies = field(default_factory=data.gateway_replies)
     act: Act = lambda _window, _api: None
     is_online: bool = True
-    looks: tuple[Look, ...] = (Look("light"), Look("dark"))
+    looks: tuple[SceneLook, ...] = (SceneLook("light"), SceneLook("dark"))
 
 
 EVERY_LOOK = tuple(
-    Look(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
+    SceneLook(mode, percent, size) for mode in ("light", "dark") for percent in (100, 200) for size in (SMALL, LARGE)
 )
-BOTH = (Look("light"), Look("dark"))
+BOTH = (SceneLook("light"), SceneLook("dark"))
 USUAL_LOOKS = (*BOTH, *EVERY_LOOK)
 
 
 def scroll_to(kind: type[QWidget]) -> Act:
     """Return what brings the first widget of a kind to the top."""
 
-    def act(window: Window, _api: DemoApi) -> None:
+    def scroll_page(window: MainWindow, _api: DemoApi) -> None:
         page = window.pages.currentWidget()
-        if isinstance(page, PageView) and (found := page.findChildren(kind)):
+        if isinstance(page, PageView) and (widgets := page.findChildren(kind)):
             content = page.scroller.widget()
-            top = found[0].mapTo(content, QPoint(0, 0)).y() if content else 0
+            top = widgets[0].mapTo(content, QPoint(0, 0)).y() if content else 0
             page.scroller.verticalScrollBar().setValue(top - window.theme.px(24))
 
-    return act
+    return scroll_page

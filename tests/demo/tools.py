@@ -88,7 +88,7 @@ REFUSED = ErrorBody(
 )
 
 
-def replies() -> dict[str, object]:
+def tool_replies() -> dict[str, object]:
     """Return what the demo gateway answers about tools."""
     return {
         "GET /tools": TOOLS,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from app.client.discovery import ensure_gateway, has_ended, running_gateway
-from app.client.http import Client
+from app.client.discovery import ensure_gateway, find_running_gateway, has_ended
+from app.client.http import GatewayClient
 from app.config.paths import Paths, default_paths
-from app.config.programs import command
+from app.config.programs import module_command
 from app.core.errors import GatewayGone
 from tests.patience import wait_until
 
@@ -31,16 +31,16 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
 
 
 def stop(paths: Paths) -> None:
-    found = running_gateway(paths)
+    found = find_running_gateway(paths)
     if found is not None:
         with suppress(GatewayGone):
-            Client(found).post("/shutdown", None, object)
+            GatewayClient(found).post("/shutdown", None, object)
         wait_until(lambda: has_ended(found))
 
 
 @pytest.fixture(scope="module")
-def client(home: Paths) -> Client:
-    return Client(ensure_gateway(home), timeout_s=60)
+def client(home: Paths) -> GatewayClient:
+    return GatewayClient(ensure_gateway(home), timeout_s=60)
 
 
 @pytest.fixture(scope="module")
@@ -51,7 +51,7 @@ def roundhouse(home: Paths) -> Roundhouse:
         *arguments: str, stdin: str = "", env: dict[str, str] | None = None, within_s: float = 90
     ) -> "subprocess.CompletedProcess[str]":
         return subprocess.run(
-            command("app.cli", *arguments),
+            module_command("app.cli", *arguments),
             input=stdin,
             capture_output=True,
             text=True,

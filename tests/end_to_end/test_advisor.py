@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from app.client.http import Client
-from app.core.advice import Advice, Calibration, Estimate, LoadTruth
+from app.client.http import GatewayClient
+from app.core.advice import Advice, Calibration, Estimate, EstimateAccuracy
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel, LoadOptions
 from tests.end_to_end.conftest import Roundhouse
@@ -51,11 +51,11 @@ def test_an_estimate_has_the_documented_names(roundhouse: Roundhouse) -> None:
     assert found["total"]["bytes"] == sum(found[part]["bytes"] for part in parts)
 
 
-def test_what_was_estimated_is_what_the_engine_takes(client: Client) -> None:
+def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> None:
     options = LoadOptions(context=1024, slots=2, kv_type="q8_0")
     client.post("/load", LoadModel(model="guide", options=options), EngineStatus, timeout_s=120)
-    wait_until(lambda: bool(client.get("/loads", list[LoadTruth])))
-    truth = client.get("/loads", list[LoadTruth])[0]
+    wait_until(lambda: bool(client.get("/loads", list[EstimateAccuracy])))
+    truth = client.get("/loads", list[EstimateAccuracy])[0]
     assert truth.model == "guide"
     for exact in ("weights", "kv"):
         assert abs(truth.predicted[exact] - truth.logged[exact]) <= 0.005 * 2**20, "it is logged in 0.01 MiB"
@@ -126,7 +126,7 @@ def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
     assert "ExLlamaV2" in text.splitlines()[1]
 
 
-def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: Client) -> None:
+def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:
     (found,) = said(roundhouse, "calibrate")["calibrations"]
     assert (found["device"], found["engine"], found["backend"]) == ("cpu", "llama.cpp", "cpu")
     assert 0 < found["efficiency"] < 1.2

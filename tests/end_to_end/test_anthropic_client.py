@@ -9,7 +9,7 @@ import pytest
 from anthropic import Anthropic, AsyncAnthropic
 from anthropic.types import MessageParam, ToolParam
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.patience import wait_until
@@ -34,20 +34,20 @@ CALLS = [
 
 
 @pytest.fixture(scope="module", autouse=True)
-def models(client: Client, home: Paths) -> None:
+def models(client: GatewayClient, home: Paths) -> None:
     """Models of which it is known what they say."""
     ScriptedLlama([*THINKS, *CALLS]).write(home.models / "agent.gguf")
     ScriptedLlama(["One, ", "two, ", "three, ", "four."]).write(home.models / "counts.gguf")
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[Anthropic]:
+def api(client: GatewayClient) -> Iterator[Anthropic]:
     with Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
 
 @pytest.fixture
-async def async_api(client: Client) -> AsyncIterator[AsyncAnthropic]:
+async def async_api(client: GatewayClient) -> AsyncIterator[AsyncAnthropic]:
     async with AsyncAnthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
@@ -82,7 +82,7 @@ async def test_several_streams_at_once(async_api: AsyncAnthropic) -> None:
     assert all(await asyncio.gather(*(ask() for _ in range(6))))
 
 
-async def test_a_stream_left_early_frees_the_engine(async_api: AsyncAnthropic, client: Client) -> None:
+async def test_a_stream_left_early_frees_the_engine(async_api: AsyncAnthropic, client: GatewayClient) -> None:
     stream = await async_api.messages.create(model="guide", max_tokens=1500, messages=ASKED, stream=True)
     async for _ in stream:
         break

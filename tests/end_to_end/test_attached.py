@@ -12,13 +12,13 @@ import openai
 import pytest
 
 from app.client.discovery import ensure_gateway
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.attached import AttachEndpoint
 from app.core.capabilities import Capability
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, NotFound, Unavailable
-from app.core.keys import MadeKey, NewKey
+from app.core.keys import KeyWithSecret, NewKey
 from app.core.models import ModelInfo
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.gguf_files import TinyLlama
@@ -32,24 +32,24 @@ ASKED: Any = [{"role": "user", "content": QUESTION}]
 
 
 @pytest.fixture(scope="module")
-def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+def far(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayClient]:
     """Another installation's gateway, which asks everybody for a key."""
     base = tmp_path_factory.mktemp("far")
     paths = Paths(config=base / "config", data=base / "data", state=base / "state", logs=base / "logs")
-    paths.create()
+    paths.create_folders()
     TinyLlama(name="Tiny Embedder", values={"llama.pooling_type": 3}).write(paths.models / "labse.gguf")
     extra = {"ROUNDHOUSE_HOME": str(base), "ROUNDHOUSE_GATEWAY_PORT": "18431", "ROUNDHOUSE_GATEWAY_REQUIRE_KEY": "1"}
-    yield Client(ensure_gateway(paths, extra=extra), timeout_s=60)
+    yield GatewayClient(ensure_gateway(paths, extra=extra), timeout_s=60)
     stop(paths)
 
 
 @pytest.fixture(scope="module")
-def key(far: Client) -> str:
-    return far.post("/keys", NewKey(name="near"), MadeKey).key
+def key(far: GatewayClient) -> str:
+    return far.post("/keys", NewKey(name="near"), KeyWithSecret).key
 
 
 @pytest.fixture(scope="module")
-def distant(client: Client, far: Client, key: str) -> str:
+def distant(client: GatewayClient, far: GatewayClient, key: str) -> str:
     """The other one's Guide under a name of its own here."""
     wanted = AttachEndpoint(url=far.gateway.url, name="distant", key=key, models=["guide"])
     (model,) = client.post("/attached", wanted, list[ModelInfo])
@@ -59,11 +59,11 @@ def distant(client: Client, far: Client, key: str) -> str:
     return model.name
 
 
-def running(client: Client) -> dict[str, EngineStatus]:
+def running(client: GatewayClient) -> dict[str, EngineStatus]:
     return {status.model: status for status in client.get("/running", list[EngineStatus])}
 
 
-def test_openais_client_is_answered_by_the_other_one(client: Client, far: Client, distant: str) -> None:
+def test_openais_client_is_answered_by_the_other_one(client: GatewayClient, far: GatewayClient, distant: str) -> None:
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="x") as api:
         whole = api.chat.completions.create(model=distant, messages=ASKED, temperature=0, max_tokens=8)
         assert whole.choices[0].message.content
@@ -83,7 +83,7 @@ def test_openais_client_is_answered_by_the_other_one(client: Client, far: Client
     assert "guide" not in running(client)
 
 
-def test_ollamas_client_is_too(client: Client, distant: str) -> None:
+def test_ollamas_client_is_too(client: GatewayClient, distant: str) -> None:
     with ollama.Client(host=client.gateway.url, timeout=60) as api:
         options = {"temperature": 0, "num_predict": 8}
         whole = api.chat(distant, TOLD, options=options)
@@ -97,28 +97,32 @@ def test_ollamas_client_is_too(client: Client, distant: str) -> None:
         api.delete("far-terse")
 
 
-def test_anthropics_client_is_too(client: Client, distant: str) -> None:
+def test_anthropics_client_is_too(client: GatewayClient, distant: str) -> None:
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="x") as api:
         reply = api.messages.create(model=distant, messages=ASKED, max_tokens=8)
         assert reply.content[0].type == "text"
         assert reply.content[0].text
 
 
-def test_the_window_and_the_other_lists_show_it(client: Client, distant: str) -> None:
+def test_the_window_and_the_other_lists_show_it(client: GatewayClient, distant: str) -> None:
     assert distant in [model.name for model in client.get("/attached", list[ModelInfo])]
     cards = httpx.get(client.gateway.url + "/v1/models").json()["data"]
     (card,) = [card for card in cards if card["id"] == distant]
     assert card["max_context_length"]
 
 
-def test_what_the_other_one_says_it_can_do_is_said_here(client: Client, far: Client, distant: str) -> None:
+def test_what_the_other_one_says_it_can_do_is_said_here(
+    client: GatewayClient, far: GatewayClient, distant: str
+) -> None:
     (theirs,) = [model for model in far.get("/models", list[ModelInfo]) if model.name == "guide"]
     (ours,) = [model for model in client.get("/models", list[ModelInfo]) if model.name == distant]
     assert ours.capabilities == theirs.capabilities
     assert httpx.post(f"{client.gateway.url}/v1/embeddings", json={"model": distant, "input": "x"}).status_code == 400
 
 
-def test_its_tokenizer_and_its_counts_are_used(client: Client, far: Client, distant: str, key: str) -> None:
+def test_its_tokenizer_and_its_counts_are_used(
+    client: GatewayClient, far: GatewayClient, distant: str, key: str
+) -> None:
     here, there = client.gateway.url, far.gateway.url
     headers = {"Authorization": f"Bearer {key}"}
     for path, fields in (
@@ -131,7 +135,9 @@ def test_its_tokenizer_and_its_counts_are_used(client: Client, far: Client, dist
         assert (ours.status_code, ours.json()) == (200, theirs.json())
 
 
-def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(client: Client, far: Client, key: str) -> None:
+def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(
+    client: GatewayClient, far: GatewayClient, key: str
+) -> None:
     wanted = AttachEndpoint(url=far.gateway.url, name="vectors", key=key, models=["labse"])
     (model,) = client.post("/attached", wanted, list[ModelInfo])
     assert (model.capabilities, model.chats) == ([Capability.EMBEDDING], False)
@@ -145,7 +151,9 @@ def test_an_embedder_there_embeds_here_for_openais_and_ollamas_clients(client: C
     client.delete("/attached/vectors")
 
 
-def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(client: Client, far: Client, key: str) -> None:
+def test_attaching_all_of_it_gives_each_a_name_that_nobody_has(
+    client: GatewayClient, far: GatewayClient, key: str
+) -> None:
     added = client.post("/attached", AttachEndpoint(url=far.gateway.url, key=key), list[ModelInfo])
     assert sorted(model.name for model in added) == ["guide@127.0.0.1", "labse"]
     again = client.post("/attached", AttachEndpoint(url=far.gateway.url + "/v1/", key=key), list[ModelInfo])
@@ -178,12 +186,12 @@ def test_the_key_is_in_one_private_file_and_nowhere_else(home: Paths, distant: s
         ("", "not the address of an endpoint"),
     ],
 )
-def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: Client, url: str, said: str) -> None:
+def test_addresses_that_are_none_or_must_not_be_called_are_refused(client: GatewayClient, url: str, said: str) -> None:
     with pytest.raises(BadRequest, match=said):
         client.post("/attached", AttachEndpoint(url=url), list[ModelInfo])
 
 
-def test_what_cannot_be_attached_is_said(client: Client, far: Client, key: str) -> None:
+def test_what_cannot_be_attached_is_said(client: GatewayClient, far: GatewayClient, key: str) -> None:
     with pytest.raises(BadRequest, match="does not accept the key"):
         client.post("/attached", AttachEndpoint(url=far.gateway.url, key="wrong"), list[ModelInfo])
     with pytest.raises(NotFound, match="no model 'gpt-9'"):
@@ -195,7 +203,7 @@ def test_what_cannot_be_attached_is_said(client: Client, far: Client, key: str) 
 
 
 def test_the_commands_do_it_without_the_key_on_the_line(
-    roundhouse: Roundhouse, far: Client, key: str, client: Client
+    roundhouse: Roundhouse, far: GatewayClient, key: str, client: GatewayClient
 ) -> None:
     added = roundhouse(
         "attach", far.gateway.url, "--name", "by-hand", "--model", "guide", "--key-stdin", stdin=key + "\n"
@@ -220,8 +228,8 @@ def test_the_commands_do_it_without_the_key_on_the_line(
     assert roundhouse("detach", "by-env").returncode == 2
 
 
-def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: Client, far: Client) -> None:
-    made = far.post("/keys", NewKey(name="brief"), MadeKey).key
+def test_a_key_that_is_taken_back_is_told_in_each_dialects_form(client: GatewayClient, far: GatewayClient) -> None:
+    made = far.post("/keys", NewKey(name="brief"), KeyWithSecret).key
     wanted = AttachEndpoint(url=far.gateway.url, name="brief", key=made, models=["guide"])
     client.post("/attached", wanted, list[ModelInfo])
     far.delete("/keys/brief")

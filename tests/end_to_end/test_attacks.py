@@ -8,7 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel, ModelInfo
@@ -26,7 +26,7 @@ EVIL_TEMPLATES = {
 
 
 def asked(
-    client: Client, path: str, body: object, *, port: int | None = None, timeout_s: float = 60
+    client: GatewayClient, path: str, body: object, *, port: int | None = None, timeout_s: float = 60
 ) -> tuple[int, bytes]:
     address = port or int(client.gateway.url.rpartition(":")[2])
     connection = http.client.HTTPConnection("127.0.0.1", address, timeout=timeout_s)
@@ -39,7 +39,7 @@ def asked(
 
 
 @pytest.mark.parametrize("name", EVIL_TEMPLATES)
-def test_template_injection(client: Client, home: Paths, tmp_path: Path, name: str) -> None:
+def test_template_injection(client: GatewayClient, home: Paths, tmp_path: Path, name: str) -> None:
     """CVE-2024-34359: a chat template came with the weights and was run as a program by llama-cpp-python."""
     file = tmp_path / "owned"
     template = EVIL_TEMPLATES[name].format(file=file)
@@ -67,7 +67,7 @@ ZEROS: list[dict[str, Value]] = [
 
 
 @pytest.mark.parametrize("values", ZEROS, ids=[next(iter(values)) for values in ZEROS])
-def test_headers_that_count_nothing(client: Client, home: Paths, values: dict[str, Value]) -> None:
+def test_headers_that_count_nothing(client: GatewayClient, home: Paths, values: dict[str, Value]) -> None:
     """CVE-2025-0317 and CVE-2024-8063: Ollama divided by zero, in `create` and when it showed or loaded the model."""
     name = "zero-" + next(iter(values)).replace(".", "-")
     content = TinyLlama(values=values).content()
@@ -113,7 +113,7 @@ HOSTILE: list[dict[str, object]] = [
 """What samplers and grammars are asked for, beyond what they can do."""
 
 
-def test_hostile_fields_on_native_routes(client: Client, home: Paths) -> None:
+def test_hostile_fields_on_native_routes(client: GatewayClient, home: Paths) -> None:
     """CVE-2026-21869: a negative `n_discard` wrote before llama-server's tokens. Each is answered, by one process."""
     TinyLlama().write(home.models / "native.gguf")
     before = client.post("/load", LoadModel(model="native"), EngineStatus)
@@ -126,7 +126,7 @@ def test_hostile_fields_on_native_routes(client: Client, home: Paths) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/chat/completions", "/completion", "/slots/0?action=save", "/props", "/tokenize"])
-def test_an_engine_reached_past_the_gateway(client: Client, path: str) -> None:
+def test_an_engine_reached_past_the_gateway(client: GatewayClient, path: str) -> None:
     """Any page could ask llama-server, which reflects every Origin; ours answers nobody without its key."""
     status = client.post("/load", LoadModel(model="guide"), EngineStatus)
     assert status.pid is not None

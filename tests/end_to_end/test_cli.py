@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.client.discovery import ensure_gateway, read_port_file, running_gateway
+from app.client.discovery import ensure_gateway, find_running_gateway, read_port_file
 from app.config.paths import Paths
 from tests.end_to_end.conftest import Roundhouse
 from tests.patience import wait_until
@@ -99,7 +99,7 @@ def test_after_kill_9_nothing_is_left_and_the_next_start_works(roundhouse: Round
     gateway = ensure_gateway(home)
     psutil.Process(gateway.pid).kill()
     wait_until(lambda: not exists(engine))
-    assert running_gateway(home) is None
+    assert find_running_gateway(home) is None
     assert roundhouse("run", "guide", "hello").returncode == 0
     found = read_port_file(home.port_file)
     assert found is not None

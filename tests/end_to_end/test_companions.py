@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engines.api import Draft, FailureKind, LaunchOptions
-from engines.sampling import Sampling
+from engines.sampling import SamplingDefaults
 from tests.end_to_end.worker import Worker
 from tests.gguf_files import TinyLlama, lora_for, projector_for
 
@@ -46,12 +46,12 @@ def usual(worker: Worker) -> dict[str, float]:
 
 
 def test_what_is_said_at_the_start_goes_before_what_the_file_says(tiny: Path) -> None:
-    with closing(started(tiny, sampling=Sampling(temperature=0.5, repeat_penalty=1.25))) as worker:
+    with closing(started(tiny, sampling=SamplingDefaults(temperature=0.5, repeat_penalty=1.25))) as worker:
         assert usual(worker) == {"temperature": 0.5, "top_k": 7, "top_p": 0.95, "min_p": 0.125, "repeat_penalty": 1.25}
 
 
 def test_the_files_own_sampling_can_be_switched_off(tiny: Path) -> None:
-    with closing(started(tiny, sampling=Sampling(is_all=True))) as worker:
+    with closing(started(tiny, sampling=SamplingDefaults(is_all=True))) as worker:
         assert usual(worker) == {"temperature": 0.8, "top_k": 40, "top_p": 0.95, "min_p": 0.05, "repeat_penalty": 1.0}
 
 

@@ -7,11 +7,11 @@ import openai
 import pytest
 
 from app.client.discovery import ensure_gateway
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.api import Status
 from app.core.keys import NewKey
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.written import contents_below
 
@@ -23,8 +23,8 @@ ASKED: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "c
 @pytest.fixture(scope="module")
 def key(home: Paths) -> str:
     """The first key, made before anything listens."""
-    home.create()
-    return Keys(home.keys_file).make(NewKey(name="editor")).key
+    home.create_folders()
+    return KeyStore(home.keys_file).make_key(NewKey(name="editor")).key
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +32,7 @@ def url(home: Paths, key: str) -> Iterator[str]:
     """Where others reach it, or this computer where there is no network."""
     assert key
     home.settings_file.write_text('[gateway]\nhost = "0.0.0.0"\nport = 18741\n')
-    status = Client(ensure_gateway(home), timeout_s=60).get("/status", Status)
+    status = GatewayClient(ensure_gateway(home), timeout_s=60).get("/status", Status)
     yield next(iter(status.reachable_at), status.url)
     stop(home)
 

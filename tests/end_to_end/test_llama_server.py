@@ -10,7 +10,15 @@ from pathlib import Path
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.api import BufferAllocated, ContextSet, FailureKind, Installation, LaunchOptions, Place, Progress
+from engines.api import (
+    BufferAllocated,
+    ContextSet,
+    EngineInstallation,
+    EngineLocation,
+    FailureKind,
+    LaunchOptions,
+    LoadProgress,
+)
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import ADAPTER
 from tests.end_to_end.worker import Engine, Worker
@@ -25,21 +33,23 @@ pytestmark = pytest.mark.skipif(not NAMED, reason="there is no llama-server here
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Installation:
-    place = Place(folder=tmp_path_factory.mktemp("place"), version="", backend="cpu", executable=Path(NAMED or ""))
+def found(tmp_path_factory: pytest.TempPathFactory) -> EngineInstallation:
+    place = EngineLocation(
+        folder=tmp_path_factory.mktemp("place"), version="", backend="cpu", executable=Path(NAMED or "")
+    )
     here = ADAPTER.probe(place)
-    assert isinstance(here, Installation)
+    assert isinstance(here, EngineInstallation)
     return here
 
 
 @pytest.fixture(scope="module")
-def running(found: Installation) -> Iterator[Worker]:
+def running(found: EngineInstallation) -> Iterator[Worker]:
     with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
         assert worker.is_ready(), worker.lines
         yield worker
 
 
-def test_it_tells_its_version_and_flags(found: Installation) -> None:
+def test_it_tells_its_version_and_flags(found: EngineInstallation) -> None:
     assert found.version
     assert {"--model", "--ctx-size", "--api-key", "--port"} <= found.flags
     assert "--draft-max" not in found.flags, "its help goes on naming what was removed"
@@ -56,7 +66,7 @@ def test_it_says_what_the_worker_says(running: Worker) -> None:
 def test_its_load_and_its_memory_are_told(running: Worker) -> None:
     wait_until(lambda: allocated(running) >= {"model", "kv", "compute"})
     wait_until(lambda: ContextSet(tokens=512, slots=2) in running.events())
-    assert Progress(stage="Reading weights", fraction=1.0) in running.events()
+    assert LoadProgress(stage="Reading weights", fraction=1.0) in running.events()
 
 
 def allocated(running: Worker) -> set[str]:
@@ -68,7 +78,7 @@ def test_nobody_gets_in_without_the_key(running: Worker, path: str) -> None:
     assert running.status(path, key="another") == 401
 
 
-def test_a_taken_port_is_named(found: Installation) -> None:
+def test_a_taken_port_is_named(found: EngineInstallation) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -76,14 +86,14 @@ def test_a_taken_port_is_named(found: Installation) -> None:
             assert worker.ended().kind is FailureKind.PORT_IN_USE
 
 
-def test_a_damaged_file_is_named(found: Installation, tmp_path: Path) -> None:
+def test_a_damaged_file_is_named(found: EngineInstallation, tmp_path: Path) -> None:
     cut = tmp_path / "cut.gguf"
     cut.write_bytes(GUIDE.read_bytes()[:1_000_000])
     with closing(Worker(cut, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
         assert worker.ended().kind is FailureKind.MODEL_CORRUPT
 
 
-def test_it_ends_with_its_standard_input(found: Installation) -> None:
+def test_it_ends_with_its_standard_input(found: EngineInstallation) -> None:
     with closing(Worker(GUIDE, OPTIONS, engine=Engine(ADAPTER, found))) as worker:
         assert worker.is_ready(), worker.lines
         assert worker.process.stdin is not None

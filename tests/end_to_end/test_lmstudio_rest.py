@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.gguf_files import TinyLlama
@@ -21,7 +21,7 @@ SAME = {"temperature": 0}
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[httpx.Client]:
+def api(client: GatewayClient) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=client.gateway.url, timeout=60) as made:
         yield made
 
@@ -96,12 +96,12 @@ def test_statistics_come_with_whole_answers_and_streams(api: httpx.Client, path:
     assert last["stats"]["stop_reason"] == whole["stats"]["stop_reason"]
 
 
-def test_a_ttl_is_kept(api: httpx.Client, client: Client) -> None:
+def test_a_ttl_is_kept(api: httpx.Client, client: GatewayClient) -> None:
     posted(api, "/api/v0/chat/completions", messages=MESSAGES, max_tokens=2, ttl=1)
     wait_until(lambda: all(status.model != "guide" for status in client.get("/running", list[EngineStatus])))
 
 
-def test_a_stream_left_early_frees_the_engine(api: httpx.Client, client: Client) -> None:
+def test_a_stream_left_early_frees_the_engine(api: httpx.Client, client: GatewayClient) -> None:
     asked = {"model": "guide", "input": QUESTION, "stream": True, "max_output_tokens": 1500, "temperature": 2}
     with api.stream("POST", "/api/v1/chat", json=asked) as reply:
         next(line for line in reply.iter_lines() if "message.delta" in line)

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.config.programs import uv_program
-from app.engine_store.recipe import Kind, Recipe, Variant, recipes
+from app.engine_store.recipe import EngineVariant, InstallRecipe, VariantKind, read_recipes
 
 pytestmark = [pytest.mark.engines, pytest.mark.timeout(600)]
 
@@ -22,7 +22,7 @@ MACOS = "15.0"
 _MACHINES = {"x86_64": "x86_64", "arm64": "aarch64"}
 
 
-def system(variant: Variant, platform: str, architecture: str) -> str:
+def system(variant: EngineVariant, platform: str, architecture: str) -> str:
     """Return what uv calls a system; of Linux the one with the oldest C library that the variant allows."""
     machine = _MACHINES[architecture]
     if platform == "linux":
@@ -31,10 +31,10 @@ def system(variant: Variant, platform: str, architecture: str) -> str:
     return f"{machine}-apple-darwin" if platform == "darwin" else f"{machine}-pc-windows-msvc"
 
 
-def locks() -> Iterator[tuple[Recipe, Variant, str]]:
-    for recipe in recipes().values():
+def locks() -> Iterator[tuple[InstallRecipe, EngineVariant, str]]:
+    for recipe in read_recipes().values():
         for variant in recipe.variants:
-            if variant.kind is not Kind.VENV or variant.builds:  # what is compiled is tried by installing it
+            if variant.kind is not VariantKind.VENV or variant.builds:  # what is compiled is tried by installing it
                 continue
             for platform in variant.platforms:
                 for architecture in variant.architectures:
@@ -45,7 +45,7 @@ def locks() -> Iterator[tuple[Recipe, Variant, str]]:
     ("recipe", "variant", "target"), list(locks()), ids=lambda one: getattr(one, "name", getattr(one, "engine", one))
 )
 def test_a_lock_still_resolves_where_its_recipe_says(
-    recipe: Recipe, variant: Variant, target: str, tmp_path: Path
+    recipe: InstallRecipe, variant: EngineVariant, target: str, tmp_path: Path
 ) -> None:
     uv = uv_program()
     assert uv is not None

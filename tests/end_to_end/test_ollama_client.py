@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import ollama
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineState, EngineStatus
 from tests.gguf_files import TEMPLATE, TinyLlama, Value
@@ -44,18 +44,18 @@ def noise(home: Paths) -> str:
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[ollama.Client]:
+def api(client: GatewayClient) -> Iterator[ollama.Client]:
     with ollama.Client(host=client.gateway.url, timeout=60) as made:
         yield made
 
 
 @pytest.fixture
-async def async_api(client: Client) -> AsyncIterator[ollama.AsyncClient]:
+async def async_api(client: GatewayClient) -> AsyncIterator[ollama.AsyncClient]:
     async with ollama.AsyncClient(host=client.gateway.url, timeout=60) as made:
         yield made
 
 
-def statuses(client: Client) -> list[EngineStatus]:
+def statuses(client: GatewayClient) -> list[EngineStatus]:
     return client.get("/running", list[EngineStatus])
 
 
@@ -161,7 +161,7 @@ def test_pulling_what_is_here_succeeds_and_what_is_not_fails(api: ollama.Client)
         list(api.pull("hf.co/org/model", stream=True))
 
 
-def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: Client) -> None:
+def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: GatewayClient) -> None:
     assert api.chat(MODEL, [], keep_alive="10m").done_reason == "load"
     (loaded,) = [model for model in api.ps().models if model.model == f"{MODEL}:latest"]
     assert loaded.expires_at is not None
@@ -181,7 +181,7 @@ def test_keep_alive_loads_keeps_and_unloads(api: ollama.Client, client: Client) 
 
 
 def test_a_context_asked_for_is_loaded_once_and_kept_by_smaller_ones(
-    api: ollama.Client, client: Client, home: Paths
+    api: ollama.Client, client: GatewayClient, home: Paths
 ) -> None:
     TinyLlama().write(home.models / "grows.gguf")
 
@@ -332,7 +332,7 @@ async def test_several_async_streams_at_once(async_api: ollama.AsyncClient) -> N
 
 @pytest.mark.parametrize("stream", [True, False])
 async def test_a_client_that_leaves_frees_the_engine(
-    async_api: ollama.AsyncClient, client: Client, *, stream: bool
+    async_api: ollama.AsyncClient, client: GatewayClient, *, stream: bool
 ) -> None:
     numbers = {"type": "array", "items": {"type": "integer"}, "minItems": 60}
     endless = {"type": "array", "items": numbers, "minItems": 60}  # longer than the context

@@ -11,7 +11,7 @@ import ollama
 import openai
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.gguf_files import TEMPLATE, TinyLlama
@@ -27,7 +27,7 @@ CERTAIN = {"num_predict": 3, "temperature": 0, "seed": 1}
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[ollama.Client]:
+def api(client: GatewayClient) -> Iterator[ollama.Client]:
     with ollama.Client(host=client.gateway.url, timeout=60) as made:
         yield made
 
@@ -38,7 +38,7 @@ def noise(home: Paths) -> str:
     return "noise"
 
 
-def rendered(client: Client, model: str, messages: list[dict[str, str]]) -> str:
+def rendered(client: GatewayClient, model: str, messages: list[dict[str, str]]) -> str:
     """What the engine would read, by llama-server's own route."""
     url = client.gateway.url + "/apply-template"
     reply = httpx.post(url, json={"model": model, "messages": messages}, timeout=60)
@@ -46,7 +46,7 @@ def rendered(client: Client, model: str, messages: list[dict[str, str]]) -> str:
 
 
 def test_a_made_model_answers_with_its_settings_in_every_dialect(
-    api: ollama.Client, client: Client, noise: str
+    api: ollama.Client, client: GatewayClient, noise: str
 ) -> None:
     made = api.create("terse", from_=noise, system=PROMPT, parameters={"temperature": 0, "seed": 1, "num_predict": 5})
     assert made.status == "success"
@@ -93,7 +93,7 @@ def test_creating_is_told_line_by_line(api: ollama.Client, noise: str) -> None:
     ],
 )
 def test_a_template_is_what_the_engine_reads(
-    api: ollama.Client, client: Client, noise: str, template: str, reads: str
+    api: ollama.Client, client: GatewayClient, noise: str, template: str, reads: str
 ) -> None:
     name = "templated-" + hashlib.sha256(template.encode()).hexdigest()[:8]
     api.create(name, from_=noise, template=template)

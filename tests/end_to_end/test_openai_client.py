@@ -7,7 +7,7 @@ import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.gguf_files import TinyLlama
@@ -27,13 +27,13 @@ def model(request: pytest.FixtureRequest, home: Paths) -> str:
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[OpenAI]:
+def api(client: GatewayClient) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
 
 @pytest.fixture
-async def async_api(client: Client) -> AsyncIterator[AsyncOpenAI]:
+async def async_api(client: GatewayClient) -> AsyncIterator[AsyncOpenAI]:
     async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
@@ -76,7 +76,7 @@ async def test_several_streams_at_once(async_api: AsyncOpenAI, model: str) -> No
     assert all(await asyncio.gather(*(ask() for _ in range(6))))
 
 
-async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, client: Client, model: str) -> None:
+async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, client: GatewayClient, model: str) -> None:
     stream = await async_api.chat.completions.create(
         model=model, messages=ASKED, max_tokens=1500, stream=True, extra_body={"ignore_eos": True}
     )

@@ -14,7 +14,7 @@ import openai
 import pytest
 from openai import OpenAI
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from tests.gguf_files import TinyLlama, vocabulary
 from tests.patience import PATIENCE_S
@@ -36,7 +36,7 @@ MEAN, RANK = 1, 4
 
 
 @pytest.fixture(scope="module", autouse=True)
-def models(client: Client, home: Paths) -> None:
+def models(client: GatewayClient, home: Paths) -> None:
     CODER.write(home.models / "coder.gguf")
     replace(CODER, values={**CODER.values, "llama.context_length": 8192}).write(home.models / "wide.gguf")
     TinyLlama(values={"llama.pooling_type": MEAN}).write(home.models / "vectors.gguf")
@@ -44,7 +44,7 @@ def models(client: Client, home: Paths) -> None:
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[OpenAI]:
+def api(client: GatewayClient) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
@@ -179,7 +179,7 @@ def test_models_do_only_what_they_can(api: OpenAI) -> None:
             post(api, path, **body)
 
 
-def test_tokens_and_templates_and_the_middle_as_llama_server_has_them(client: Client, api: OpenAI) -> None:
+def test_tokens_and_templates_and_the_middle_as_llama_server_has_them(client: GatewayClient, api: OpenAI) -> None:
     root = api.with_options(base_url=client.gateway.url)
     tokens = post(root, "/tokenize", model="coder", content="hello")["tokens"]
     assert post(root, "/detokenize", model="coder", tokens=tokens)["content"] == "hello"

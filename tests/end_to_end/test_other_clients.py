@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from tests.gguf_files import TinyLlama
 from tests.other_clients import base_url, litellm, llm_settings, programs_folder, run
@@ -21,7 +21,7 @@ def programs() -> Path:
 
 
 @pytest.mark.parametrize("provider", ["openai", "lm_studio", "hosted_vllm", "ollama_chat", "ollama", "anthropic"])
-def test_litellm_gets_the_same_answer_streamed_and_not(programs: Path, client: Client, provider: str) -> None:
+def test_litellm_gets_the_same_answer_streamed_and_not(programs: Path, client: GatewayClient, provider: str) -> None:
     base = base_url(client.gateway.url, provider)
     asked = {"messages": [{"role": "user", "content": QUESTION}], "max_tokens": 16, "temperature": 0}
     whole, streamed = litellm(programs, f"{provider}/guide", base, asked, {**asked, "stream": True})
@@ -31,7 +31,7 @@ def test_litellm_gets_the_same_answer_streamed_and_not(programs: Path, client: C
 
 
 @pytest.mark.parametrize("provider", ["openai", "lm_studio", "ollama_chat", "anthropic"])
-def test_litellm_knows_our_errors(programs: Path, client: Client, provider: str) -> None:
+def test_litellm_knows_our_errors(programs: Path, client: GatewayClient, provider: str) -> None:
     base, hello = base_url(client.gateway.url, provider), [{"role": "user", "content": "Hi"}]
     (unknown,) = litellm(programs, f"{provider}/gpt-9", base, {"messages": hello})
     assert (unknown["error"], unknown["status"]) == ("NotFoundError", 404)
@@ -44,14 +44,14 @@ def test_litellm_knows_our_errors(programs: Path, client: Client, provider: str)
 
 
 @pytest.mark.parametrize("provider", ["openai", "ollama"])
-def test_litellm_makes_embeddings(programs: Path, client: Client, home: Paths, provider: str) -> None:
+def test_litellm_makes_embeddings(programs: Path, client: GatewayClient, home: Paths, provider: str) -> None:
     TinyLlama(values={"llama.pooling_type": 1}).write(home.models / "embed.gguf")
     (made,) = litellm(programs, f"{provider}/embed", base_url(client.gateway.url, provider), {"input": ["hello"]})
     assert made["width"] > 1
 
 
 @pytest.fixture
-def llm_env(client: Client, tmp_path: Path) -> dict[str, str]:
+def llm_env(client: GatewayClient, tmp_path: Path) -> dict[str, str]:
     return llm_settings(client.gateway.url, tmp_path)
 
 

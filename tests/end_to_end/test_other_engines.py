@@ -12,7 +12,7 @@ import ollama
 import openai
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import RESOURCES, Paths
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
@@ -36,7 +36,7 @@ CASES = [Case("openvino", "openvino", "openvino"), Case("onnxruntime-genai", "on
 
 
 @pytest.fixture(scope="module", params=CASES, ids=lambda case: case.engine)
-def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: Client, home: Paths) -> Iterator[Case]:
+def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: GatewayClient, home: Paths) -> Iterator[Case]:
     """An engine that was installed by the command a person would use, and a model in its form."""
     made: Case = request.param
     installed = roundhouse("engines", "install", made.engine)
@@ -50,7 +50,7 @@ def case(request: pytest.FixtureRequest, roundhouse: Roundhouse, client: Client,
     client.post("/unload", {"model": made.folder, "force": True}, object)
 
 
-def test_the_folder_is_recognised_by_its_form(case: Case, client: Client) -> None:
+def test_the_folder_is_recognised_by_its_form(case: Case, client: GatewayClient) -> None:
     models = {model.name: model for model in client.get("/models", list[ModelInfo])}
     assert (models[case.folder].format, models[case.folder].problem) == (case.form, "")
 
@@ -59,7 +59,7 @@ def test_the_command_line_gets_an_answer(case: Case, roundhouse: Roundhouse) -> 
     assert roundhouse("run", case.folder, QUESTION).stdout.startswith(BEGINS)
 
 
-def figures(client: Client, case: Case) -> dict[str, float]:
+def figures(client: GatewayClient, case: Case) -> dict[str, float]:
     """Return what the engine tells of itself, once it finds the time."""
     named = re.compile(
         rf'^roundhouse_engine_(\w+){{model="{case.folder}",engine="{case.engine}"}} (\S+)$', re.MULTILINE
@@ -72,20 +72,20 @@ def figures(client: Client, case: Case) -> dict[str, float]:
     pytest.fail(f"it tells nothing but {found}")
 
 
-def test_its_own_figures_are_in_the_metrics(case: Case, client: Client, roundhouse: Roundhouse) -> None:
+def test_its_own_figures_are_in_the_metrics(case: Case, client: GatewayClient, roundhouse: Roundhouse) -> None:
     roundhouse("run", case.folder, QUESTION)
     found = figures(client, case)
     assert found["generated_tokens_total"] > 0
     assert ("kv_cache_usage_ratio" in found) == (case.engine == "openvino"), "the other library does not tell"
 
 
-def test_its_own_engine_was_chosen(case: Case, client: Client, roundhouse: Roundhouse) -> None:
+def test_its_own_engine_was_chosen(case: Case, client: GatewayClient, roundhouse: Roundhouse) -> None:
     roundhouse("load", case.folder)
     statuses = {status.model: status for status in client.get("/running", list[EngineStatus])}
     assert (statuses[case.folder].engine, statuses[case.folder].state) == (case.engine, EngineState.READY)
 
 
-def test_openai_s_client_gets_an_answer_whole_and_in_pieces(case: Case, client: Client) -> None:
+def test_openai_s_client_gets_an_answer_whole_and_in_pieces(case: Case, client: GatewayClient) -> None:
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60) as api:
         whole = api.chat.completions.create(model=case.folder, messages=[{"role": "user", "content": QUESTION}])
         assert (whole.choices[0].message.content or "").startswith(BEGINS)
@@ -98,7 +98,7 @@ def test_openai_s_client_gets_an_answer_whole_and_in_pieces(case: Case, client: 
         assert text == whole.choices[0].message.content
 
 
-def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: Client) -> None:
+def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: GatewayClient) -> None:
     with (
         openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60, max_retries=0) as api,
         pytest.raises(openai.BadRequestError) as caught,
@@ -107,7 +107,7 @@ def test_openai_s_client_is_told_that_a_prompt_is_too_long(case: Case, client: C
     assert caught.value.code == "context_length_exceeded"
 
 
-def test_anthropic_s_client_gets_an_answer(case: Case, client: Client) -> None:
+def test_anthropic_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="none", timeout=60) as api:
         said = api.messages.create(
             model=case.folder, max_tokens=80, messages=[{"role": "user", "content": QUESTION}]
@@ -118,12 +118,12 @@ def test_anthropic_s_client_gets_an_answer(case: Case, client: Client) -> None:
         assert counted.input_tokens == 12
 
 
-def test_ollama_s_client_gets_an_answer(case: Case, client: Client) -> None:
+def test_ollama_s_client_gets_an_answer(case: Case, client: GatewayClient) -> None:
     with ollama.Client(host=client.gateway.url, timeout=60) as api:
         said = api.chat(case.folder, [ollama.Message(role="user", content=QUESTION)])
         assert (said.message.content or "").startswith(BEGINS)
 
 
-def test_the_responses_route_gets_an_answer(case: Case, client: Client) -> None:
+def test_the_responses_route_gets_an_answer(case: Case, client: GatewayClient) -> None:
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="none", timeout=60) as api:
         assert api.responses.create(model=case.folder, input=QUESTION).output_text.startswith(BEGINS)

@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.api import Adapter, ContextSet, FailureKind, LaunchOptions, Listening, Progress
+from engines.api import ContextSet, EngineAdapter, FailureKind, LaunchOptions, LoadProgress, PortOpened
 from engines.llama_cpp.launch import ADAPTER as LLAMA_CPP
 from engines.onnx_genai.launch import ADAPTER as ONNX
 from engines.openvino.launch import ADAPTER as OPENVINO
@@ -28,7 +28,7 @@ OPTIONS = LaunchOptions(context=512, slots=4)
 QUESTION = [{"role": "user", "content": "What is VRAM?"}]
 ENDLESS = {"messages": QUESTION, "ignore_eos": True}
 BINDING = "llama_cpp_python"
-ADAPTERS: dict[str, Adapter] = {"openvino": OPENVINO, "onnx_genai": ONNX, BINDING: LLAMA_CPP}
+ADAPTERS: dict[str, EngineAdapter] = {"openvino": OPENVINO, "onnx_genai": ONNX, BINDING: LLAMA_CPP}
 VARIANTS = {"openvino": ("openvino", "cpu"), "onnx_genai": ("onnx_genai", "cpu"), BINDING: ("llama_cpp", "native")}
 FORMS = {"openvino": GUIDE / "openvino", "onnx_genai": GUIDE / "onnx", BINDING: GUIDE / "guide-q8_0.gguf"}
 WEIGHTS = {"openvino": "openvino_model.bin", "onnx_genai": "model.onnx.data"}
@@ -95,8 +95,8 @@ def events(stream: bytes) -> list[dict[str, Any]]:
 def test_it_tells_how_it_loads_and_what_it_came_to(running: Worker) -> None:
     wait_until(lambda: ContextSet(tokens=512, slots=4) in running.events())
     told = running.events()
-    assert len([one for one in told if isinstance(one, Listening)]) == 1
-    assert Progress(stage="Reading weights") in told
+    assert len([one for one in told if isinstance(one, PortOpened)]) == 1
+    assert LoadProgress(stage="Reading weights") in told
     assert running.ask("/health")["device"] == "CPU"
 
 

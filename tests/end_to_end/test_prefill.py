@@ -8,7 +8,7 @@ import ollama
 import openai
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 
 pytestmark = pytest.mark.real_engine
 
@@ -59,7 +59,7 @@ def _ollama(url: str, *, streams: bool) -> str:
 
 
 @pytest.mark.parametrize("ask", [_chat, _lm_studio, _messages, _responses, _ollama])
-def test_only_what_is_new(client: Client, ask: Callable[..., str]) -> None:
+def test_only_what_is_new(client: GatewayClient, ask: Callable[..., str]) -> None:
     whole = ask(client.gateway.url, streams=False)
     assert whole == ask(client.gateway.url, streams=True)
     assert whole.startswith(" desktop app")

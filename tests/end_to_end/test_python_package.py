@@ -14,7 +14,7 @@ import pytest
 
 from app import __version__
 from app.config.programs import uv_program
-from app.engine_store.shelf import python_in
+from app.engine_store.shelf import interpreter_in
 from tests.engine_environments import NO_NETWORK
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -27,7 +27,7 @@ class PythonEnvironment:
 
     def __init__(self, folder: Path) -> None:
         venv.create(folder / "venv", symlinks=sys.platform != "win32")
-        self.python = python_in(folder / "venv")
+        self.python = interpreter_in(folder / "venv")
         self.packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder / "venv")}))
         (self.packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
         self.project = folder / "project"

@@ -12,7 +12,7 @@ from openai import AsyncOpenAI, OpenAI
 from openai.types.responses import FunctionToolParam, Response, ResponseInputParam
 from pydantic import BaseModel
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from tests.patience import wait_until
@@ -46,7 +46,7 @@ class Forecast(BaseModel):
 
 
 @pytest.fixture(scope="module", autouse=True)
-def models(client: Client, home: Paths) -> None:
+def models(client: GatewayClient, home: Paths) -> None:
     """Models of which it is known what they say."""
     ScriptedLlama([*THINKS, *CALLS]).write(home.models / "agent.gguf")
     ScriptedLlama(["One, ", "two, ", "three, ", "four."]).write(home.models / "counts.gguf")
@@ -55,13 +55,13 @@ def models(client: Client, home: Paths) -> None:
 
 
 @pytest.fixture
-def api(client: Client) -> Iterator[OpenAI]:
+def api(client: GatewayClient) -> Iterator[OpenAI]:
     with OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
 
 @pytest.fixture
-async def async_api(client: Client) -> AsyncIterator[AsyncOpenAI]:
+async def async_api(client: GatewayClient) -> AsyncIterator[AsyncOpenAI]:
     async with AsyncOpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
@@ -250,7 +250,7 @@ async def test_several_streams_at_once(async_api: AsyncOpenAI) -> None:
     assert set(await asyncio.gather(*(ask() for _ in range(6)))) == {"One, two, three, four."}
 
 
-async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, client: Client) -> None:
+async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, client: GatewayClient) -> None:
     stream = await async_api.responses.create(model="guide", input=QUESTION, stream=True, temperature=2)
     async for event in stream:
         if event.type == "response.output_text.delta":
@@ -263,7 +263,7 @@ async def test_a_stream_left_early_frees_the_engine(async_api: AsyncOpenAI, clie
     await asyncio.to_thread(wait_until, is_idle)
 
 
-def test_a_request_as_codex_sends_it(client: Client) -> None:
+def test_a_request_as_codex_sends_it(client: GatewayClient) -> None:
     """After what Codex 0.169 was seen to send, with its headers and fields of its own."""
     asked = {
         "model": "agent",

@@ -5,7 +5,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.engines import EngineStatus
 from app.core.errors import RoundhouseError
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.real_engine
 
 
 @pytest.fixture
-def key(client: Client) -> str:
+def key(client: GatewayClient) -> str:
     """The key of the Guide's engine, from the one place that has it: what its process was started with."""
     status = client.post("/load", LoadModel(model="guide"), EngineStatus)
     assert status.pid is not None
@@ -28,7 +28,7 @@ def key(client: Client) -> str:
     return found
 
 
-def test_no_argument_of_any_process_holds_a_secret(client: Client, key: str) -> None:
+def test_no_argument_of_any_process_holds_a_secret(client: GatewayClient, key: str) -> None:
     everybody = [psutil.Process(client.gateway.pid), *psutil.Process(client.gateway.pid).children(recursive=True)]
     assert len(everybody) > 1
     told = " ".join(argument for process in everybody for argument in process.cmdline())
@@ -37,7 +37,7 @@ def test_no_argument_of_any_process_holds_a_secret(client: Client, key: str) -> 
 
 
 def test_no_file_but_the_port_file_holds_a_secret(
-    client: Client, key: str, home: Paths, roundhouse: Roundhouse
+    client: GatewayClient, key: str, home: Paths, roundhouse: Roundhouse
 ) -> None:
     roundhouse("run", "guide", "hello")
     written = {file: content for file, content in contents_below(home.data.parent).items() if file != home.port_file}
@@ -47,7 +47,7 @@ def test_no_file_but_the_port_file_holds_a_secret(
         assert client.gateway.token.encode() not in content, file
 
 
-def test_what_an_engine_wrote_is_told_without_a_secret(client: Client, key: str, broken_gguf: Path) -> None:
+def test_what_an_engine_wrote_is_told_without_a_secret(client: GatewayClient, key: str, broken_gguf: Path) -> None:
     lines = client.get("/logs?tail=2000", list[LogLine])
     assert lines
     assert not [line for line in lines if key in line.text or client.gateway.token in line.text]

@@ -9,7 +9,7 @@ import ollama
 import openai
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from tests.scripted_gguf import ScriptedLlama
 
@@ -38,20 +38,20 @@ CALLS = ['<tool_call>\n{"name": "weather", ', '"arguments": {"at": "Bern"}}\n</t
 
 
 @pytest.fixture(scope="module", autouse=True)
-def models(client: Client, home: Paths) -> None:
+def models(client: GatewayClient, home: Paths) -> None:
     """One that would rather talk, and one that calls a tool."""
     ScriptedLlama(["It may ", "rain ", "or not."], template=PLAIN).write(home.models / "talker.gguf")
     ScriptedLlama(CALLS).write(home.models / "caller.gguf")
 
 
 @pytest.fixture
-def oai(client: Client) -> Iterator[openai.OpenAI]:
+def oai(client: GatewayClient) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{client.gateway.url}/v1", api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
 
 @pytest.fixture
-def claude(client: Client) -> Iterator[anthropic.Anthropic]:
+def claude(client: GatewayClient) -> Iterator[anthropic.Anthropic]:
     with anthropic.Anthropic(base_url=client.gateway.url, api_key="any", max_retries=0, timeout=60) as made:
         yield made
 
@@ -73,7 +73,7 @@ def test_anthropic(claude: anthropic.Anthropic, body: dict[str, object]) -> None
         assert json.loads(stream.get_final_text()) in RAINS
 
 
-def test_ollama(client: Client) -> None:
+def test_ollama(client: GatewayClient) -> None:
     with ollama.Client(host=client.gateway.url, timeout=60) as api:
         reply = api.chat("talker", messages=HI, format=SCHEMA)
         assert json.loads(reply.message.content or "") in RAINS

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from app.config.paths import RESOURCES
-from app.gateway.canonical.request import Generate, Message, Role, Text
-from app.gateway.canonical.token_estimate import estimated_tokens
+from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text
+from app.gateway.canonical.token_estimate import estimate_tokens
 from engines.api import LaunchOptions
 from tests.end_to_end.worker import Worker
 
@@ -60,4 +60,6 @@ def test_an_estimate_is_as_far_off_as_it_says(
 def _ratio(worker: Worker, text: str) -> float:
     body = {"model": "guide", "messages": [{"role": "user", "content": text}]}
     exact = int(worker.ask("/v1/messages/count_tokens", body)["input_tokens"])
-    return estimated_tokens(Generate(messages=(Message(Role.USER, (Text(text),)),))) / exact
+    return (
+        estimate_tokens(ConversationRequest(messages=(ConversationMessage(MessageRole.USER, (Text(text),)),))) / exact
+    )

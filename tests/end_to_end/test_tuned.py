@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.paths import Paths, guide_gguf
 from app.core.engines import EngineStatus
 from app.core.models import LoadModel, ModelChoices, ModelInfo, UnloadModel
@@ -28,12 +28,12 @@ def models(home: Paths) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gateway(models: Path, client: Client) -> Client:
+def gateway(models: Path, client: GatewayClient) -> GatewayClient:
     assert {"told", "small"} <= {model.name for model in client.get("/models", list[ModelInfo])}
     return client
 
 
-def answer(gateway: Client, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
+def answer(gateway: GatewayClient, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
     body = {"model": "told", "messages": HELLO, "max_tokens": 24, "ignore_eos": True, **wishes}
     url = gateway.get("/status", dict[str, Any])["url"] + "/v1/chat/completions"
     asked = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})  # noqa: S310 -- loopback
@@ -41,18 +41,18 @@ def answer(gateway: Client, **wishes: object) -> Any:  # noqa: ANN401 -- JSON
         return json.load(reply)
 
 
-def text(gateway: Client, **wishes: object) -> str:
+def text(gateway: GatewayClient, **wishes: object) -> str:
     said: str = answer(gateway, **wishes)["choices"][0]["message"]["content"]
     return said
 
 
-def reload(gateway: Client) -> None:
+def reload(gateway: GatewayClient) -> None:
     gateway.post("/unload", UnloadModel(model="told"), EngineStatus)
     gateway.post("/load", LoadModel(model="told"), EngineStatus)
 
 
 def test_what_is_set_reaches_the_engine_with_the_next_load(
-    gateway: Client, roundhouse: Roundhouse, models: Path
+    gateway: GatewayClient, roundhouse: Roundhouse, models: Path
 ) -> None:
     assert "temperature 0 (from the model: told.gguf)" in roundhouse("show", "told").stdout
     plain = text(gateway)
@@ -76,7 +76,7 @@ def test_what_is_set_reaches_the_engine_with_the_next_load(
     assert text(gateway) == plain
 
 
-def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Client, roundhouse: Roundhouse) -> None:
+def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: GatewayClient, roundhouse: Roundhouse) -> None:
     done = roundhouse("tune", "told", "--draft", "guide")
     assert done.returncode == 2
     assert "cannot be" in done.stderr
@@ -84,7 +84,7 @@ def test_a_draft_with_other_tokens_is_refused_before_it_is_kept(gateway: Client,
 
 
 def test_a_draft_that_became_another_model_is_left_out_and_that_is_said(
-    gateway: Client, roundhouse: Roundhouse, models: Path
+    gateway: GatewayClient, roundhouse: Roundhouse, models: Path
 ) -> None:
     draft = models / "changing.gguf"
     TinyLlama(width=32, layers=1, name="Changing").write(draft)

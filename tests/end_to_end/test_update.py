@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from app.client.discovery import read_port_file, running_gateway
-from app.config.installation import previous_of
+from app.client.discovery import find_running_gateway, read_port_file
+from app.config.installation import previous_path
 from app.config.paths import Paths
 from app.core.api import PortFile
 from app.updates.exchange import next_of
@@ -50,7 +50,7 @@ class Copy:
         (self.place / "installation.json").write_text('{"kind": "tar.xz", "version": "0.1.0"}')
         home = folder / "home"
         self.paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
-        self.paths.create()
+        self.paths.create_folders()
         self.paths.update_keys_file.write_text(publisher.public_key)
         self.environ = {
             **os.environ,
@@ -76,7 +76,7 @@ class Copy:
         return str(note["version"])
 
     def service(self) -> PortFile:
-        wait_until(lambda: running_gateway(self.paths) is not None, within_s=START_S)
+        wait_until(lambda: find_running_gateway(self.paths) is not None, within_s=START_S)
         found = read_port_file(self.paths.port_file)
         assert found is not None
         return found
@@ -107,7 +107,7 @@ def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy,
     after = copy.service()
     assert (after.version, copy.version) == ("0.2.0", "0.2.0")
     assert after.pid == before.pid, "whoever keeps the service running sees one process"
-    assert previous_of(copy.place).is_dir()
+    assert previous_path(copy.place).is_dir()
     assert not next_of(copy.place).exists()
     assert "is the newest" in copy.run("update", "--check").stdout
 

@@ -8,11 +8,11 @@ from PySide6.QtCore import Qt, QTimer
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.client.discovery import Detached, running_gateway
-from app.client.http import Client
+from app.client.discovery import BackgroundProcess, find_running_gateway
+from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.chats import Chat, MessageStatus, Role
-from app.gui.main import Program, opened
+from app.gui.main import WindowProgram, open_window
 from app.gui.net.link import LinkState
 from app.gui.screens.chat.view import ChatScreen
 from tests.patience import PATIENCE_S, wait_until
@@ -27,63 +27,63 @@ def qapp_args() -> list[str]:
 
 
 @pytest.fixture
-def program(home: Paths, qtbot: QtBot) -> Iterator[Program]:
+def program(home: Paths, qtbot: QtBot) -> Iterator[WindowProgram]:
     """The whole window as a person opens it; nothing was running before, and nothing is left even if a test fails."""
-    assert running_gateway(home) is None
-    program = opened(["roundhouse"])
+    assert find_running_gateway(home) is None
+    program = open_window(["roundhouse"])
     yield program
     if program.window.isVisible():
         leave(program)
     program.window.deleteLater()
 
 
-def leave(program: Program) -> int:
+def leave(program: WindowProgram) -> int:
     """Quit, as with Ctrl Q, and let the program end."""
     QTimer.singleShot(0, program.window.leave)
     return program.run()
 
 
-def page_of(program: Program) -> ChatScreen:
+def page_of(program: WindowProgram) -> ChatScreen:
     page = program.window.pages.currentWidget()
     assert isinstance(page, ChatScreen)
     return page
 
 
 def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
-    program: Program, home: Paths, qtbot: QtBot
+    program: WindowProgram, home: Paths, qtbot: QtBot
 ) -> None:
     page = page_of(program)
     qtbot.waitUntil(lambda: program.window.shell.is_connected, timeout=WITHIN_MS)
     qtbot.waitUntil(lambda: page.model.model == "guide", timeout=WITHIN_MS)
-    field = page.talk.composer.field
+    field = page.conversation_view.composer.field
     QTest.keyClicks(field, "What is Roundhouse?")
     QTest.keyClick(field, Qt.Key.Key_Return)
-    qtbot.waitUntil(lambda: not page.model.talk.is_busy, timeout=WITHIN_MS)
-    question, answer = page.model.talk.path()
+    qtbot.waitUntil(lambda: not page.model.conversation.is_busy, timeout=WITHIN_MS)
+    question, answer = page.model.conversation.message_path()
     assert (question.role, question.content) == (Role.USER, "What is Roundhouse?")
     assert (answer.role, answer.status) == (Role.ASSISTANT, MessageStatus.COMPLETE)
     assert answer.content
     assert answer.timings is not None
     assert answer.timings.completion_tokens
 
-    found = running_gateway(home)
+    found = find_running_gateway(home)
     assert found is not None
-    stored = Client(found).get(f"/chats/{page.model.talk.id}", Chat)
+    stored = GatewayClient(found).get(f"/chats/{page.model.conversation.id}", Chat)
     assert stored.messages[-1].content == answer.content
 
     family = [psutil.Process(found.pid), *psutil.Process(found.pid).children(recursive=True)]
     assert len(family) > 1, "the engine is a process of its own"
     qtbot.waitUntil(lambda: not any(one.in_flight for one in program.window.stores.running.active()), timeout=WITHIN_MS)
     assert leave(program) == 0
-    wait_until(lambda: running_gateway(home) is None)
+    wait_until(lambda: find_running_gateway(home) is None)
     _, alive = psutil.wait_procs(family, timeout=PATIENCE_S)
     assert alive == []
 
 
-def test_a_window_closed_before_it_was_linked_leaves_nothing(program: Program, home: Paths, qtbot: QtBot) -> None:
+def test_a_window_closed_before_it_was_linked_leaves_nothing(program: WindowProgram, home: Paths, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: program.link.state is LinkState.STARTING, timeout=WITHIN_MS)
     child = program.link._child
-    assert isinstance(child, Detached)
+    assert isinstance(child, BackgroundProcess)
     assert leave(program) == 0
     child.wait(timeout=PATIENCE_S)
-    assert running_gateway(home) is None
+    assert find_running_gateway(home) is None

@@ -13,7 +13,7 @@ from typing import IO, Any
 import psutil
 import pytest
 
-from engines.api import BufferAllocated, ContextSet, FailureKind, LaunchOptions, Listening, Progress
+from engines.api import BufferAllocated, ContextSet, FailureKind, LaunchOptions, LoadProgress, PortOpened
 from engines.llama_cpp.launch import ask_devices
 from tests.end_to_end.worker import KEY, WITHIN_S, Worker, environment, installation
 from tests.gguf_files import TinyLlama
@@ -98,11 +98,11 @@ def test_each_slot_has_the_context_asked_for(running: Worker) -> None:
 
 def test_its_log_tells_progress_memory_and_port(running: Worker) -> None:
     # The server answers before its constructor has returned and the worker says where it listens.
-    wait_until(lambda: any(isinstance(event, Listening) for event in running.events()))
+    wait_until(lambda: any(isinstance(event, PortOpened) for event in running.events()))
     seen = running.events()
-    assert 1.0 in {event.fraction for event in seen if isinstance(event, Progress)}
+    assert 1.0 in {event.fraction for event in seen if isinstance(event, LoadProgress)}
     assert {"model", "kv", "compute"} <= {event.purpose for event in seen if isinstance(event, BufferAllocated)}
-    assert running.plan.base_url.endswith(f":{next(e.port for e in seen if isinstance(e, Listening))}")
+    assert running.plan.base_url.endswith(f":{next(e.port for e in seen if isinstance(e, PortOpened))}")
 
 
 @pytest.mark.parametrize("path", ["/v1/models", "/props", "/slots", "/metrics"])

@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from engines.api import (
-    Adapter,
+    EngineAdapter,
+    EngineInstallation,
     Exit,
     Failure,
-    Installation,
     LaunchOptions,
+    ListenOptions,
     LogEvent,
     ModelFormat,
     ModelSource,
-    Net,
     ProcessSpec,
     Suspicion,
 )
@@ -41,9 +41,9 @@ def free_port() -> int:
         return port
 
 
-def installation() -> Installation:
+def installation() -> EngineInstallation:
     found = ADAPTER.probe()
-    assert isinstance(found, Installation)
+    assert isinstance(found, EngineInstallation)
     return found
 
 
@@ -54,8 +54,8 @@ def environment(spec: ProcessSpec) -> dict[str, str]:
 class Engine(NamedTuple):
     """What to start: an adapter, and where its engine is; llama.cpp's own place is looked up."""
 
-    adapter: Adapter = ADAPTER
-    found: Installation | None = None
+    adapter: EngineAdapter = ADAPTER
+    found: EngineInstallation | None = None
 
     @property
     def format(self) -> ModelFormat:
@@ -75,7 +75,7 @@ class Worker:
         self.plan = self.adapter.plan(
             ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
-            Net(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
+            ListenOptions(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
             engine.found or installation(),
         )
         (spec,) = self.plan.processes

@@ -15,26 +15,26 @@ from engines.api import (
     BufferAllocated,
     ContextSet,
     Descriptor,
+    EngineFamily,
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Family,
     Feature,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
+    LoadProgress,
     LogEvent,
     ModelFormat,
     ModelSource,
-    Net,
-    Place,
     ProcessSpec,
-    Progress,
     Readiness,
     ReadyWhen,
     Route,
     SoftStop,
-    Stop,
+    StopPlan,
     Suspicion,
 )
 from tests.fake_engine.behaviour import KEY_VARIABLE, VARIABLE, Behaviour
@@ -46,7 +46,7 @@ DESCRIPTOR = Descriptor(
     name="Fake engine",
     licence="Apache-2.0",
     homepage="https://example.org",
-    family=Family.VENV_WORKER,
+    family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.GGUF,),
     modalities=frozenset({"text"}),
     routes={
@@ -91,23 +91,23 @@ _SENTENCES = {
 
 
 class FakeAdapter:
-    """`engines.api.Adapter` for the fake engine."""
+    """`engines.api.EngineAdapter` for the fake engine."""
 
     def __init__(
         self,
         behaviours: Mapping[str, Behaviour] | None = None,
         *,
         readiness: Readiness | None = None,
-        stop: Stop | None = None,
+        stop: StopPlan | None = None,
         has_lifeline: bool = False,
         is_raw: bool = False,
     ) -> None:
         self._descriptor = RAW if is_raw else DESCRIPTOR
         self.behaviours = dict(behaviours or {})
         self.readiness = readiness or Readiness(interval_s=0.02)
-        self.stop = stop or Stop(grace_s=5.0)
+        self.stop = stop or StopPlan(grace_s=5.0)
         self.has_lifeline = has_lifeline or self.stop.how is SoftStop.STDIN_EOF
-        self.installation: Installation | Failure = Installation(
+        self.installation: EngineInstallation | Failure = EngineInstallation(
             engine="fake", version="1.0", backend="cpu", python=Path(sys.executable)
         )
 
@@ -115,17 +115,19 @@ class FakeAdapter:
     def descriptor(self) -> Descriptor:
         return self._descriptor
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it is the same everywhere
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- it is the same everywhere
         return self.installation
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         if options.slots < 1:
             raise ValueError("A model needs at least one slot.")
         behaviour = self.behaviours.get(model.name, Behaviour())
         lifeline = {"FAKE_ENGINE_LIFELINE": "1"} if self.has_lifeline else {}
         server = ProcessSpec(
             role="server",
-            argv=(str(found.python), "-m", "tests.fake_engine.server", str(net.port), model.name),
+            argv=(str(installation.python), "-m", "tests.fake_engine.server", str(net.port), model.name),
             env={"PYTHONPATH": str(ROOT), VARIABLE: behaviour.to_json(), **lifeline, **options.extra_env},
             secrets={KEY_VARIABLE: net.key},
             stdin_lifeline=self.has_lifeline,
@@ -156,7 +158,7 @@ class FakeAdapter:
 def _read_json(said: dict[str, object]) -> Sequence[LogEvent]:
     match said:
         case {"progress": float(fraction) | int(fraction)}:
-            return (Progress(stage="Reading weights", fraction=fraction),)
+            return (LoadProgress(stage="Reading weights", fraction=fraction),)
         case {"context": int(tokens), "slots": int(slots)}:
             return (ContextSet(tokens=tokens, slots=slots),)
         case {"buffer": int(size), "device": str(device)}:

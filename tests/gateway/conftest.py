@@ -46,7 +46,7 @@ def environ() -> dict[str, str]:
 @pytest.fixture
 def paths(tmp_path: Path) -> Paths:
     made = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path / "state", logs=tmp_path / "logs")
-    made.create()
+    made.create_folders()
     return made
 
 

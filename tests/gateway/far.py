@@ -14,7 +14,7 @@ from app.core.attached import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
 from app.gateway.services import Services
 from app.hub.library.library import Library
-from app.supervisor.pool import Folders, Policy, Supervisor
+from app.supervisor.pool import Supervisor, SupervisorFolders, SupervisorPolicy
 from engines.registry import ADAPTERS
 from tests.gateway.played import Gateway, Upstream, served
 from tests.gguf_files import TinyLlama
@@ -105,8 +105,8 @@ async def near(
 ) -> AsyncIterator[Gateway]:
     """A gateway with the real supervisor and library, to which the endpoint is attached as "distant"."""
     paths, guide = services.paths, TinyLlama().write(tmp_path / "guide.gguf")
-    folders = Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
-    supervisor = Supervisor(ADAPTERS, folders, Policy(), services.events.publish)
+    folders = SupervisorFolders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
+    supervisor = Supervisor(ADAPTERS, folders, SupervisorPolicy(), services.events.publish)
     library = Library(lambda: [paths.models], paths.data / "models.json", guide)
     services = dataclasses.replace(services, supervisor=supervisor, library=library)
     async with served(services, upstream, unused_port) as gateway:

@@ -16,33 +16,33 @@ from aiohttp import web
 
 from app.config.home import this_home
 from app.config.paths import Paths
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import EngineFailed, NotFound
 from app.core.memory import Pause
 from app.core.models import ModelInfo
 from app.gateway.advising.machine import MachineReader
-from app.gateway.advising.measuring import Measuring
+from app.gateway.advising.measuring import SpeedMeasurements
 from app.gateway.advising.model_facts import FactsReader
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections
-from app.gateway.exchange.resolving import resolving_session
+from app.gateway.exchange.resolving import make_session
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
 from app.gateway.main import opened
 from app.gateway.services import Identity, Limits, Services
-from app.gateway.watching.metrics import Metrics
+from app.gateway.watching.metrics import GatewayMetrics
 from app.store.database import ChatStore
-from app.supervisor.lease import Lease, Reachable
-from app.supervisor.policy import LoadRequest, Terms
-from engines.api import Installation
+from app.supervisor.lease import Lease, ReadyEndpoint
+from app.supervisor.policy import LeaseOptions, LoadRequest
+from engines.api import EngineInstallation
 from engines.registry import ADAPTERS
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
 KEY = "engine-key"
-_NO_TERMS = Terms()
+_NO_TERMS = LeaseOptions()
 
 
 @dataclass
@@ -89,7 +89,7 @@ class StandInSupervisor:
         self.waiting = 0
         self.in_flight = 0
         self.asked: list[LoadRequest] = []
-        self.terms: list[Terms] = []
+        self.terms: list[LeaseOptions] = []
         self.unloaded: list[tuple[str, bool]] = []
         self.expired: list[str] = []
         self.let_gone: list[str] = []
@@ -109,7 +109,7 @@ class StandInSupervisor:
         self.stuck: list[str] = []
 
     @asynccontextmanager
-    async def lease(self, request: LoadRequest, terms: Terms = _NO_TERMS) -> AsyncIterator[Lease]:
+    async def lease(self, request: LoadRequest, terms: LeaseOptions = _NO_TERMS) -> AsyncIterator[Lease]:
         self.asked.append(request)
         self.terms.append(terms)
         self.waiting += 1
@@ -165,10 +165,10 @@ class StandInSupervisor:
             is_pinned=self.is_pinned,
         )
 
-    def reachable(self) -> list[Reachable]:
+    def reachable(self) -> list[ReadyEndpoint]:
         if not self.is_loaded:
             return []
-        return [Reachable(model="guide", engine="llama.cpp", base_url=self.upstream.url, key=self.upstream.key)]
+        return [ReadyEndpoint(model="guide", engine="llama.cpp", base_url=self.upstream.url, key=self.upstream.key)]
 
     def statuses(self) -> list[EngineStatus]:
         return [self.status()] if self.is_loaded else []
@@ -235,7 +235,7 @@ class StandInCatalogue(ListedEngines):
             EngineInfo(id="llama.cpp", name="llama.cpp", licence="MIT", homepage="", formats=["gguf"], installed=True)
         ]
 
-    def installation(self, engine_id: str) -> Installation:
+    def installation(self, engine_id: str) -> EngineInstallation:
         raise EngineFailed(f"{engine_id} cannot be asked here.", code="not_installed")
 
 
@@ -283,7 +283,7 @@ async def served(services: Services, upstream: Upstream, port: int) -> AsyncIter
 
 async def played_services(paths: Paths, environ: dict[str, str], limits: Limits, upstream: Upstream) -> Services:
     """Return the services of a gateway whose engines and models are played."""
-    settings = Settings(paths.settings_file, environ)
+    settings = SettingsStore(paths.settings_file, environ)
     supervisor = StandInSupervisor(upstream)
     supervisor.policy = policy_from(settings)
     library, machine = cast("Any", StandInLibrary()), MachineReader()
@@ -296,13 +296,13 @@ async def played_services(paths: Paths, environ: dict[str, str], limits: Limits,
         library=library,
         catalogue=cast("Any", StandInCatalogue()),
         chats=chats,
-        keys=Keys(paths.keys_file),
+        keys=KeyStore(paths.keys_file),
         events=EventHub(),
-        metrics=Metrics(),
+        metrics=GatewayMetrics(),
         machine=machine,
         facts=facts,
-        measuring=Measuring(chats, facts, machine),
-        http=resolving_session(limits.connect_s),
+        measuring=SpeedMeasurements(chats, facts, machine),
+        http=make_session(limits.connect_s),
         connections=EngineConnections(limits.connect_s),
         identity=Identity(url="", token="token", started_at=0.0),
         stop=lambda: None,

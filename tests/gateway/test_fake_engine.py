@@ -13,16 +13,16 @@ import psutil
 import pytest
 
 from app.config.paths import Paths
-from app.config.store import Settings
-from app.engine_store.catalogue import Catalogue
-from app.engine_store.shelf import Shelf
+from app.config.store import SettingsStore
+from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.shelf import VersionStore
 from app.gateway.instance import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import opened
 from app.gateway.services import Limits, Services
 from app.hub.library.library import Library
 from app.supervisor import run
-from app.supervisor.pool import Folders, Supervisor
+from app.supervisor.pool import Supervisor, SupervisorFolders
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.played import Upstream, played_services
@@ -75,7 +75,7 @@ class Real:
         await until(held)
 
     def states(self) -> dict[str, str]:
-        return {status.model: status.state.value for status in self.services.supervisor.statuses()}
+        return {status.model: status.state.value for status in self.services.supervisor.list_statuses()}
 
 
 @pytest.fixture
@@ -87,19 +87,19 @@ def adapter() -> FakeAdapter:
 async def real(paths: Paths, limits: Limits, unused_port: int, adapter: FakeAdapter) -> AsyncIterator[Real]:
     for name in BEHAVIOURS:
         TinyLlama().write(paths.models / f"{name}.gguf")
-    settings = Settings(
+    settings = SettingsStore(
         paths.settings_file, {"ROUNDHOUSE_MODELS_MAX_LOADED": "1", "ROUNDHOUSE_ENGINE_DRAIN_SECONDS": "0"}
     )
     adapters = {"fake": adapter}
     played = await played_services(paths, {}, limits, Upstream())
-    folders = Folders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
+    folders = SupervisorFolders(records=paths.engine_records, logs=paths.logs, scratch=paths.state)
     services = dataclasses.replace(
         played,
         settings=settings,
         adapters=adapters,
         supervisor=Supervisor(adapters, folders, policy_from(settings), played.events.publish),
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
-        catalogue=Catalogue(adapters, Shelf(paths.data / "engines")),
+        catalogue=EngineCatalogue(adapters, VersionStore(paths.data / "engines")),
     )
     runner = await opened(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:
@@ -177,7 +177,7 @@ async def test_an_engine_that_hangs_when_a_client_leaves_is_recorded_and_left_ru
     monkeypatch.setattr(run, "PROBE_S", 0.1)
     async with real.asked("slow") as reply:
         await reply.content.readany()
-        (status,) = real.services.supervisor.statuses()
+        (status,) = real.services.supervisor.list_statuses()
         engine = psutil.Process(status.pid)
         engine.suspend()
         reply.close()

@@ -12,7 +12,7 @@ from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Bug, Conflict, ErrorBody
 from app.gateway import jobs
 from app.gateway.jobs import BackgroundJob, JobRules, job_id
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 
 PATIENCE_S = 10.0
 WRONG = ErrorBody(code="wrong", sentence="It is wrong.")
@@ -105,7 +105,7 @@ async def test_work_in_a_thread_is_called_off_where_it_looks(job: BackgroundJob[
         job.hand_over(lambda: job.tell(stage="Reading"))
         works.set()
         assert job.off.wait(PATIENCE_S)
-        raise Stopped
+        raise DownloadStopped
 
     async def work() -> None:
         await asyncio.to_thread(read)

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from app.client.http import Client
-from app.config.programs import command
+from app.client.http import GatewayClient
+from app.config.programs import module_command
 from app.core.attached import AttachEndpoint
-from app.core.connections import Connection, ConnectionList, Program, Why
+from app.core.connections import Connection, ConnectionList, ConnectionReason, Program
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.engine_store import EngineJob, InstallEngine
 from app.core.errors import RoundhouseError
@@ -41,7 +41,7 @@ def world(tmp_path: Path) -> Iterator[Outside]:
 
 
 def watched(world: Outside, port: int) -> AbstractContextManager[RealGateway]:
-    argv = world.watched(command("app.gateway"))
+    argv = world.watched(module_command("app.gateway"))
     return running(world.home, port, argv=argv, extra=world.environment, patience_s=PATIENCE_S)
 
 
@@ -54,7 +54,7 @@ def outcome(call: Callable[[], object]) -> str:
     return "done"
 
 
-def until(client: Client, path: str, kind: Any, is_over: Callable[[Any], bool]) -> Any:  # noqa: ANN401 -- as asked
+def until(client: GatewayClient, path: str, kind: Any, is_over: Callable[[Any], bool]) -> Any:  # noqa: ANN401 -- as asked
     deadline = time.monotonic() + PATIENCE_S
     while not is_over(found := client.get(path, kind)):
         assert time.monotonic() < deadline, found
@@ -62,14 +62,14 @@ def until(client: Client, path: str, kind: Any, is_over: Callable[[Any], bool]) 
     return found
 
 
-def pull(client: Client, name: str) -> None:
+def pull(client: GatewayClient, name: str) -> None:
     client.post("/downloads", Pull(model=name), Download)
     over = {DownloadState.DONE, DownloadState.FAILED}
     done = until(client, "/downloads", list[Download], lambda found: all(one.state in over for one in found))
     assert done[-1].state is DownloadState.DONE, done
 
 
-def install(client: Client, engine: str, variant: str = "cpu") -> None:
+def install(client: GatewayClient, engine: str, variant: str = "cpu") -> None:
     client.post(f"/engines/{engine}/install", InstallEngine(variant=variant), EngineJob)
     job = until(client, "/engines/job", EngineJob, lambda found: found.is_done)
     assert job.error is not None, "the release server and the index have nothing"
@@ -138,7 +138,12 @@ def test_offline_nobody_is_called_and_online_those_who_are_listed(world: Outside
         assert drive(gateway, world, "Tiny") == {**OFFLINE, "updates": "done", "ask": "model_not_found"}
         kept_back = listed(gateway)
         assert all(one.refused for one in kept_back)
-        assert {one.why for one in kept_back} >= {Why.SEARCH, Why.MODEL, Why.CATALOGUE, Why.ATTACHED}
+        assert {one.why for one in kept_back} >= {
+            ConnectionReason.SEARCH,
+            ConnectionReason.MODEL,
+            ConnectionReason.CATALOGUE,
+            ConnectionReason.ATTACHED,
+        }
         assert (world.called(), world.looked_up()) == (Counter(), set())
 
         switch(gateway, is_offline=False)
@@ -159,17 +164,17 @@ def check_the_list(made: list[Connection], world: Outside) -> None:
     # uv calls off what it no longer needs, which may be while its name is still being looked up: noted, and not made.
     assert 0 < called.pop(index) <= noted.pop(index)
     assert noted == called
-    assert {one.about for one in made if one.why is Why.ENGINE} == {"llama.cpp", "openvino-genai"}
+    assert {one.about for one in made if one.why is ConnectionReason.ENGINE} == {"llama.cpp", "openvino-genai"}
     assert {(one.why, one.by) for one in made} == {
-        (Why.SEARCH, Program.GATEWAY),
-        (Why.MODEL, Program.GATEWAY),
-        (Why.DOWNLOAD, Program.DOWNLOADER),
-        (Why.MODEL_UPDATES, Program.GATEWAY),
-        (Why.CATALOGUE, Program.GATEWAY),
-        (Why.APP_UPDATE, Program.GATEWAY),
-        (Why.ENGINE, Program.GATEWAY),
-        (Why.ENGINE, Program.INSTALLER),
-        (Why.ATTACHED, Program.GATEWAY),
+        (ConnectionReason.SEARCH, Program.GATEWAY),
+        (ConnectionReason.MODEL, Program.GATEWAY),
+        (ConnectionReason.DOWNLOAD, Program.DOWNLOADER),
+        (ConnectionReason.MODEL_UPDATES, Program.GATEWAY),
+        (ConnectionReason.CATALOGUE, Program.GATEWAY),
+        (ConnectionReason.APP_UPDATE, Program.GATEWAY),
+        (ConnectionReason.ENGINE, Program.GATEWAY),
+        (ConnectionReason.ENGINE, Program.INSTALLER),
+        (ConnectionReason.ATTACHED, Program.GATEWAY),
     }
 
 

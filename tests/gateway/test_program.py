@@ -18,8 +18,8 @@ import pytest
 
 from app.client.discovery import read_port_file
 from app.config.paths import Paths
-from app.config.programs import child_environment, command
-from app.config.store import Settings
+from app.config.programs import child_environment, module_command
+from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, Status
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import LoadModel
@@ -32,7 +32,7 @@ from tests.patience import PATIENCE_S
 
 def second_gateway(home: Path) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command("app.gateway"),
+        module_command("app.gateway"),
         env=child_environment({"ROUNDHOUSE_HOME": str(home)}),
         capture_output=True,
         text=True,
@@ -126,7 +126,7 @@ def test_nobody_is_sent_to_a_gateway_that_ends(tmp_path: Path, unused_port: int)
 def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int) -> None:
     with running(tmp_path, unused_port) as gateway, answering(gateway):
         environment = child_environment({"ROUNDHOUSE_HOME": str(tmp_path)})
-        down = command("app.cli", "down")
+        down = module_command("app.cli", "down")
         assert subprocess.run(down, env=environment, timeout=PATIENCE_S, check=False).returncode == 0
         assert gateway.process.poll() == 0
 
@@ -134,7 +134,7 @@ def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int)
 def test_in_a_terminal_it_says_where_it_listens(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    settings, endpoint = Settings(tmp_path / "settings.toml", {}), Endpoint((), "http://127.0.0.1:1", "")
+    settings, endpoint = SettingsStore(tmp_path / "settings.toml", {}), Endpoint((), "http://127.0.0.1:1", "")
     report(settings, endpoint)
     assert capsys.readouterr().err == ""
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
@@ -154,7 +154,9 @@ def test_ctrl_c_while_starting_ends_without_a_traceback(tmp_path: Path) -> None:
     paths = Paths(config=tmp_path, data=tmp_path, state=tmp_path / "state", logs=tmp_path)
     with Instance(paths):  # the one started below waits to see what becomes of this one
         starting = subprocess.Popen(
-            command("app.gateway"), env=child_environment({"ROUNDHOUSE_HOME": str(tmp_path)}), stderr=subprocess.PIPE
+            module_command("app.gateway"),
+            env=child_environment({"ROUNDHOUSE_HOME": str(tmp_path)}),
+            stderr=subprocess.PIPE,
         )
         seen = psutil.Process(starting.pid)
         deadline = time.monotonic() + PATIENCE_S

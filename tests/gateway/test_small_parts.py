@@ -11,18 +11,18 @@ from aiohttp.http_exceptions import BadHttpMessage
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
-from app.gateway.exchange.observer import Caller, Observation, Observers, Sink
+from app.gateway.exchange.observer import Caller, ExchangeSink, Observation, Observers
 from app.gateway.exchange.upstream import with_model
-from app.gateway.loading.requested_model import Found, Recent
+from app.gateway.loading.requested_model import ResolvedModel, ResolvedModelCache
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
-from app.gateway.watching.metrics import Metrics
+from app.gateway.watching.metrics import GatewayMetrics
 
 
 def test_histograms_are_cumulative_and_labels_escaped() -> None:
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     for seconds in (0.001, 0.04, 500.0):
         metrics.ttft.observe(seconds, "chat", 'a"b\\c\n')
-    lines = metrics.exposition([]).splitlines()
+    lines = metrics.format_exposition([]).splitlines()
     labels = 'route="chat",model="a\\"b\\\\c\\n"'
     assert f'roundhouse_ttft_seconds_bucket{{{labels},le="0.01"}} 1' in lines
     assert f'roundhouse_ttft_seconds_bucket{{{labels},le="0.05"}} 2' in lines
@@ -37,29 +37,29 @@ def test_engines_are_up_when_ready() -> None:
         EngineStatus(model=state, engine="llama.cpp", state=state, restarts=2)
         for state in (EngineState.READY, EngineState.FAILED)
     ]
-    lines = Metrics().exposition(statuses).splitlines()
+    lines = GatewayMetrics().format_exposition(statuses).splitlines()
     assert 'roundhouse_engine_up{model="ready",engine="llama.cpp"} 1' in lines
     assert 'roundhouse_engine_up{model="failed",engine="llama.cpp"} 0' in lines
     assert 'roundhouse_engine_restarts_total{model="ready",engine="llama.cpp"} 2' in lines
 
 
-def watch(*sinks: Sink) -> Observation:
+def watch(*sinks: ExchangeSink) -> Observation:
     """Return an exchange that nobody has answered yet."""
     return Observation(Caller(), Observers(sinks))
 
 
 def test_tokens_are_what_the_engine_says_last() -> None:
     exchange = watch()
-    exchange.saw(b'data: {"usage":{"prompt_tokens":5,"completion_tokens":1}}\n\n')
-    exchange.saw(b'data: {"usage":{"prompt_tokens":5, "completion_')
-    exchange.saw(b'tokens": 12}}\n\ndata: [DONE]\n\n')
+    exchange.note_piece(b'data: {"usage":{"prompt_tokens":5,"completion_tokens":1}}\n\n')
+    exchange.note_piece(b'data: {"usage":{"prompt_tokens":5, "completion_')
+    exchange.note_piece(b'tokens": 12}}\n\ndata: [DONE]\n\n')
     assert (exchange.tokens.prompt, exchange.tokens.completion) == (5, 12)
 
 
 def test_without_usage_events_stand_in_for_tokens() -> None:
     exchange = watch()
     for _ in range(13):
-        exchange.saw(b"data: {}\n\n")
+        exchange.note_piece(b"data: {}\n\n")
     assert exchange.tokens.completion is None
     assert exchange.first_at is not None
     assert exchange.tpot_s == pytest.approx((exchange.last_at - exchange.first_at) / 9)
@@ -77,33 +77,33 @@ def test_without_usage_events_stand_in_for_tokens() -> None:
     ],
 )
 async def test_an_exchange_that_breaks_off_is_counted_under_its_cause(error: BaseException, outcome: str) -> None:
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     exchange = watch(metrics)
-    exchange.understood("chat", "m")
+    exchange.note_model("chat", "m")
     with pytest.raises(type(error)), exchange:
         raise error
     exchange.end()
     await asyncio.sleep(0)
-    lines = metrics.exposition([]).splitlines()
+    lines = metrics.format_exposition([]).splitlines()
     assert f'roundhouse_requests_total{{route="chat",model="m",outcome="{outcome}"}} 1' in lines
     assert 'roundhouse_requests_in_flight{route="chat",model="m"} 0' in lines
 
 
 async def test_a_sink_that_fails_harms_neither_the_exchange_nor_other_sinks(caplog: pytest.LogCaptureFixture) -> None:
-    class Broken(Sink):
-        def understood(self, exchange: Observation) -> None:
+    class Broken(ExchangeSink):
+        def on_request(self, exchange: Observation) -> None:
             raise ZeroDivisionError(exchange.model)
 
-        def ended(self, exchange: Observation) -> None:
+        def on_end(self, exchange: Observation) -> None:
             raise ZeroDivisionError(exchange.model)
 
-    metrics = Metrics()
+    metrics = GatewayMetrics()
     exchange = watch(Broken(), metrics)
     with exchange:
-        exchange.understood("chat", "m")
+        exchange.note_model("chat", "m")
     exchange.end()
     await asyncio.sleep(0)
-    assert "roundhouse_requests_total" in metrics.exposition([])
+    assert "roundhouse_requests_total" in metrics.format_exposition([])
     assert [record.message for record in caplog.records] == ["An exchange could not be noted"] * 2
     caplog.clear()
 
@@ -119,8 +119,8 @@ def test_aiohttps_reports_about_clients_are_left_out_and_about_us_are_not() -> N
 
 
 def test_what_was_found_counts_for_a_moment_only() -> None:
-    found = cast("Found", object())
-    remembering, forgetful = Recent(kept_s=60.0), Recent(kept_s=0.0)
+    found = cast("ResolvedModel", object())
+    remembering, forgetful = ResolvedModelCache(kept_s=60.0), ResolvedModelCache(kept_s=0.0)
     for recent in (remembering, forgetful):
         assert recent.get("a") is None
         recent.put("a", found)

@@ -15,9 +15,9 @@ from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
 
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.shell.contract import Command, Page, Shell
-from app.gui.shell.memory import WindowMemory, remember
-from app.gui.shell.window import Window
+from app.gui.shell.contract import Command, PageId, Shell
+from app.gui.shell.memory import WindowMemory, save_memory
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
@@ -61,21 +61,21 @@ class QuietShell(Shell):
         self.said: list[str] = []
         self.undos: list[Callable[[], object] | None] = []
         self.copied: list[str] = []
-        self.pages: list[Page] = []
+        self.pages: list[PageId] = []
         self.asked: list[tuple[str, str, Command]] = []
 
-    def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+    def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         self.said.append(sentence)
         self.undos.append(undo)
 
     def confirm(self, title: str, sentence: str, deed: Command) -> None:
         self.asked.append((title, sentence, deed))
 
-    def show_page(self, page: Page) -> None:
+    def show_page(self, page: PageId) -> None:
         self.pages.append(page)
 
-    def copy(self, text: str, said: str = "Copied") -> None:
-        del said
+    def copy_text(self, text: str, message: str = "Copied") -> None:
+        del message
         self.copied.append(text)
 
     def commands(self) -> list[Command]:
@@ -110,7 +110,7 @@ def windows_deleted() -> Iterator[None]:
 
 def still_settings() -> list[SettingInfo]:
     forced: dict[str, SettingValue] = {"window.theme": "light", "window.reduce_motion": True}
-    return [data.changed(row, forced[row.name]) if row.name in forced else row for row in data.settings()]
+    return [data.with_value(row, forced[row.name]) if row.name in forced else row for row in data.default_settings()]
 
 
 @pytest.fixture
@@ -124,7 +124,7 @@ def theme(qtbot: QtBot) -> Iterator[Theme]:
 
 @pytest.fixture
 def api(qtbot: QtBot) -> Iterator[DemoApi]:
-    api = DemoApi({**data.replies(), "GET /settings": still_settings()})
+    api = DemoApi({**data.gateway_replies(), "GET /settings": still_settings()})
     yield api
     api.deleteLater()
 
@@ -138,16 +138,16 @@ def shell(qtbot: QtBot) -> Iterator[QuietShell]:
 
 
 @pytest.fixture
-def make_window(qtbot: QtBot, theme: Theme, api: DemoApi, tmp_path: Path) -> Callable[[Page], Window]:
-    def make(page: Page) -> Window:
+def make_window(qtbot: QtBot, theme: Theme, api: DemoApi, tmp_path: Path) -> Callable[[PageId], MainWindow]:
+    def make(page: PageId) -> MainWindow:
         file = tmp_path / "window.json"
-        remember(file, WindowMemory(page=page.value, theme="light", reduce_motion=True))
-        window = Window(theme, api, file)
+        save_memory(file, WindowMemory(page=page.value, theme="light", reduce_motion=True))
+        window = MainWindow(theme, api, file)
         qtbot.addWidget(window)
         window.show()
         window.activateWindow()
         qtbot.waitUntil(window.isActiveWindow)
-        window.connected(data.STATUS)
+        window.mark_connected(data.STATUS)
         api.flush()
         return window
 

@@ -11,15 +11,15 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.core.errors import ErrorBody
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Page
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
-from app.gui.widgets.panels import Page as PageView
+from app.gui.widgets.panels import PageFrame as PageView
 from app.gui.widgets.press import Button, Pressable
 from tests.demo import data
 from tests.demo.api import DemoApi
 
-Make = Callable[[Page], Window]
+Make = Callable[[PageId], MainWindow]
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
 INTERACTIVE = {
     QAccessible.Role.Button,
@@ -65,14 +65,14 @@ def unnamed(window: QWidget) -> list[str]:
 
 
 @pytest.mark.parametrize("state", STATES)
-@pytest.mark.parametrize("page", Page)
-def test_everything_that_can_be_operated_has_a_name(make_window: Make, api: DemoApi, page: Page, state: str) -> None:
+@pytest.mark.parametrize("page", PageId)
+def test_everything_that_can_be_operated_has_a_name(make_window: Make, api: DemoApi, page: PageId, state: str) -> None:
     api.replies |= STATES[state]
     assert unnamed(make_window(page)) == []
 
 
 def test_a_control_without_a_name_would_be_found(make_window: Make, theme: Theme) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     nameless = Button(theme, "")
     nameless.setParent(window.centralWidget())
     nameless.show()
@@ -80,8 +80,8 @@ def test_a_control_without_a_name_would_be_found(make_window: Make, theme: Theme
 
 
 def test_the_palette_and_the_toast_are_named_too(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
-    window.toast.say("Done.", lambda: None)
+    window = make_window(PageId.SERVER)
+    window.toast.show_message("Done.", lambda: None)
     window.palette_view.open()
     assert unnamed(window) == []
 
@@ -94,8 +94,8 @@ def reachable(window: QWidget) -> set[QWidget]:
     }
 
 
-@pytest.mark.parametrize("page", Page)
-def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, page: Page) -> None:
+@pytest.mark.parametrize("page", PageId)
+def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, page: PageId) -> None:
     window = make_window(page)
     QApplication.processEvents()
     api.flush()  # what was asked for by what came first
@@ -114,8 +114,10 @@ def test_tab_reaches_every_control_of_a_page(make_window: Make, api: DemoApi, pa
     assert grouped & reached
 
 
-@pytest.mark.parametrize("page", [Page.MODELS, Page.SERVER, Page.CONNECT, Page.MACHINE, Page.ENGINES, Page.SETTINGS])
-def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Make, theme: Theme, page: Page) -> None:
+@pytest.mark.parametrize(
+    "page", [PageId.MODELS, PageId.SERVER, PageId.CONNECT, PageId.MACHINE, PageId.ENGINES, PageId.SETTINGS]
+)
+def test_no_page_outgrows_the_smallest_window_at_twice_the_size(make_window: Make, theme: Theme, page: PageId) -> None:
     theme.set_percent(200)
     window = make_window(page)
     theme.set_percent(200)
@@ -133,7 +135,7 @@ def test_a_failure_is_read_whole_at_twice_the_size_in_the_smallest_window(
     make_window: Make, api: DemoApi, theme: Theme
 ) -> None:
     api.replies |= STATES["failing"] | {"GET /models": data.MODELS}
-    window = make_window(Page.MODELS)
+    window = make_window(PageId.MODELS)
     theme.set_percent(200)
     window.resize(1024, 640)
     QApplication.processEvents()
@@ -144,7 +146,7 @@ def test_a_failure_is_read_whole_at_twice_the_size_in_the_smallest_window(
 
 
 def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     ring = window._focus_ring
     QTest.keyClick(window, Qt.Key.Key_Tab)
     focused = QApplication.focusWidget()
@@ -156,15 +158,15 @@ def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) ->
 
 
 def test_the_pointer_brings_no_ring(make_window: Make, monkeypatch: pytest.MonkeyPatch) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     pressed = Qt.MouseButton.LeftButton
     monkeypatch.setattr("app.gui.widgets.focus.QGuiApplication.mouseButtons", lambda: pressed)
-    window.rail.buttons[Page.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
+    window.rail.buttons[PageId.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
     assert not window._focus_ring.ring.isVisible()
 
 
 def test_the_ring_outlives_what_it_was_drawn_round(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.MODELS)
+    window = make_window(PageId.MODELS)
     page = window.pages.currentWidget()
     assert isinstance(page, ModelsScreen)
     row = page.findChildren(ModelRowView)[0]
@@ -173,5 +175,5 @@ def test_the_ring_outlives_what_it_was_drawn_round(make_window: Make, api: DemoA
     page.model.library.read()
     api.flush()
     QApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete)
-    window.rail.buttons[Page.MODELS].setFocus(Qt.FocusReason.TabFocusReason)
+    window.rail.buttons[PageId.MODELS].setFocus(Qt.FocusReason.TabFocusReason)
     assert window._focus_ring.ring.isVisible()

@@ -54,7 +54,7 @@ def test_where_a_model_is_from_is_said_in_its_quiet_line() -> None:
     assert phrases.model_facts(MADE).startswith("made from qwen3-8b-q4_k_m · ")
     able = msgspec.structs.replace(FAR, capabilities=[*Capability][:3])
     assert phrases.model_facts(able).endswith("32k context · tools"), "that it chats is expected"
-    assert phrases.origin(data.MODELS[1]) == ""
+    assert phrases.model_origin(data.MODELS[1]) == ""
 
 
 def test_an_endpoint_is_attached_and_the_card_put_away(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
@@ -66,7 +66,7 @@ def test_an_endpoint_is_attached_and_the_card_put_away(screen: ModelsScreen, api
     assert not card.attach_button.isEnabled(), "once is enough"
     assert card.key.echoMode() is card.key.EchoMode.Password
     api.flush()
-    assert api.asked("POST", "/attached") == [AttachEndpoint(url="http://box:8000/v1", name="big", key="sk-1")]
+    assert api.bodies_of("POST", "/attached") == [AttachEndpoint(url="http://box:8000/v1", name="big", key="sk-1")]
     assert not card.isVisible()
     assert (card.url.text(), card.key.text()) == ("", ""), "a key is not left lying about"
     assert shell.said == ["Attached: big."]
@@ -75,7 +75,7 @@ def test_an_endpoint_is_attached_and_the_card_put_away(screen: ModelsScreen, api
     assert undo is not None
     undo()
     api.flush()
-    assert api.asked("DELETE", "/models/big") == [None]
+    assert api.bodies_of("DELETE", "/models/big") == [None]
 
 
 def test_a_refusal_is_said_in_place_and_what_was_typed_stays(screen: ModelsScreen, api: DemoApi) -> None:
@@ -95,7 +95,7 @@ def test_without_an_address_there_is_nothing_to_attach(screen: ModelsScreen, api
     assert not screen.attach_card.attach_button.isEnabled()
     screen.attach_card.url.returnPressed.emit()
     api.flush()
-    assert api.asked("POST", "/attached") == []
+    assert api.bodies_of("POST", "/attached") == []
 
 
 def test_what_it_can_do_and_how_much_it_takes_is_said_with_it(screen: ModelsScreen, api: DemoApi) -> None:
@@ -106,7 +106,7 @@ def test_what_it_can_do_and_how_much_it_takes_is_said_with_it(screen: ModelsScre
     screen.attach_card.attach_button.click()
     api.flush()
     can = [Capability.EMBEDDING, Capability.RERANK]
-    assert api.asked("POST", "/attached") == [AttachEndpoint(url="http://box:8000", can=can, context=32768)]
+    assert api.bodies_of("POST", "/attached") == [AttachEndpoint(url="http://box:8000", can=can, context=32768)]
     assert (screen.attach_card.can.field.text(), screen.attach_card.context.text()) == ("", "")
 
 
@@ -119,14 +119,14 @@ def test_what_no_model_can_do_is_refused_before_anything_is_asked(
         screen.attach_card.attach_button.click()
     assert "'fly'" in refused.args[0].sentence
     api.flush()
-    assert api.asked("POST", "/attached") == []
+    assert api.bodies_of("POST", "/attached") == []
     assert screen.attach_card.isVisible()
 
 
 def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
     can = [Capability.EMBEDDING]
     api.replies["PATCH /attached/big"] = msgspec.structs.replace(FAR, capabilities=can)
-    screen.model.correct_asked.emit(msgspec.structs.replace(FAR, capabilities=[Capability.CHAT]))
+    screen.model.correction_requested.emit(msgspec.structs.replace(FAR, capabilities=[Capability.CHAT]))
     card = screen.attach_card
     assert card.isVisible()
     assert not card.key.isVisible()
@@ -135,21 +135,23 @@ def test_an_attached_one_is_corrected_without_its_key(screen: ModelsScreen, api:
     card.context.clear()
     card.attach_button.click()
     api.flush()
-    assert api.asked("PATCH", "/attached/big") == [CorrectAttached(can=can, context=None)]
+    assert api.bodies_of("PATCH", "/attached/big") == [CorrectAttached(can=can, context=None)]
     assert not card.isVisible()
     assert shell.said == ["big: embedding."]
-    screen.model.correct_asked.emit(FAR)
+    screen.model.correction_requested.emit(FAR)
     card.context.setText("512")
     card.attach_button.click()
     api.flush()
-    assert api.asked("PATCH", "/attached/big")[-1] == CorrectAttached(context=512), "what was not touched is not said"
+    assert api.bodies_of("PATCH", "/attached/big")[-1] == CorrectAttached(context=512), (
+        "what was not touched is not said"
+    )
     card.open()
     assert card.key.isVisible(), "it attaches again"
 
 
 def test_a_detached_one_comes_back_by_its_key(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
     api.replies["DELETE /models/big"] = None
-    screen.model.forget(FAR)
+    screen.model.forget_model(FAR)
     api.flush()
     undo = shell.undos[-1]
     assert undo is not None
@@ -160,18 +162,18 @@ def test_a_detached_one_comes_back_by_its_key(screen: ModelsScreen, api: DemoApi
 
 def test_a_made_one_comes_back_with_its_settings(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
     api.replies |= {"DELETE /models/terse": None, "POST /made": MADE}
-    screen.model.forget(MADE)
+    screen.model.forget_model(MADE)
     api.flush()
     undo = shell.undos[-1]
     assert undo is not None
     undo()
     api.flush()
-    assert api.asked("POST", "/made") == [MakeModel(name="terse", base="qwen3-8b-q4_k_m", preset=PRESET)]
-    assert api.asked("POST", "/models") == []
-    assert RegisterModel(path=MADE.path) not in api.asked("POST", "/models")
+    assert api.bodies_of("POST", "/made") == [MakeModel(name="terse", base="qwen3-8b-q4_k_m", preset=PRESET)]
+    assert api.bodies_of("POST", "/models") == []
+    assert RegisterModel(path=MADE.path) not in api.bodies_of("POST", "/models")
 
 
 def test_a_made_model_shows_the_engine_it_shares(screen: ModelsScreen) -> None:
-    row = next(row for row in screen.model.rows() if row.model.name == "terse")
-    base = next(row for row in screen.model.rows() if row.model.name == "qwen3-8b-q4_k_m")
+    row = next(row for row in screen.model.list_rows() if row.model.name == "terse")
+    base = next(row for row in screen.model.list_rows() if row.model.name == "qwen3-8b-q4_k_m")
     assert row.status == base.status

@@ -10,7 +10,7 @@ from app.gui.net.stores import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.screens.connect.row import DiffView, ToolRow
 from app.gui.screens.connect.view import ConnectScreen
-from app.gui.shell.contract import Page
+from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 from tests.demo import tools
@@ -43,12 +43,12 @@ def buttons(screen: ConnectScreen, tool: str) -> dict[str, Button]:
 
 
 def test_tools_that_are_here_come_first_and_the_others_are_folded(model: ConnectModel) -> None:
-    assert [tool.id for tool in model.here] == ["continue", "cline", "zed", "claude-code", "codex"]
-    assert [tool.id for tool in model.others] == ["opencode", "aider", "open-webui"]
+    assert [tool.id for tool in model.local_tools] == ["continue", "cline", "zed", "claude-code", "codex"]
+    assert [tool.id for tool in model.other_tools] == ["opencode", "aider", "open-webui"]
 
 
 def test_only_models_that_chat_and_can_be_used_are_offered(model: ConnectModel) -> None:
-    assert [name for name, _ in model.models()] == [
+    assert [name for name, _ in model.model_options()] == [
         "",
         "guide",
         "qwen3-8b-q4_k_m",
@@ -59,45 +59,45 @@ def test_only_models_that_chat_and_can_be_used_are_offered(model: ConnectModel) 
 
 def test_a_change_is_looked_at_before_it_is_written(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
     said: list[str] = []
-    model.said.connect(lambda sentence, _undo: said.append(sentence))
-    model.choose("guide")
-    model.look("zed")
-    assert model.opened("zed").is_busy
+    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    model.choose_model("guide")
+    model.preview_change("zed")
+    assert model.detail_of("zed").is_busy
     api.flush()
-    assert model.opened("zed").change == tools.ZED
-    assert api.asked("POST", "/tools/zed/preview") == [WireTool(model="guide")]
-    assert not api.asked("POST", "/tools/zed/connect")
+    assert model.detail_of("zed").change == tools.ZED
+    assert api.bodies_of("POST", "/tools/zed/preview") == [WireTool(model="guide")]
+    assert not api.bodies_of("POST", "/tools/zed/connect")
     api.replies["POST /tools/zed/connect"] = WRITTEN
     model.connect_tool("zed")
     api.flush()
-    assert model.opened("zed").change == WRITTEN
+    assert model.detail_of("zed").change == WRITTEN
     assert said == ["Zed was connected to qwen3-8b-q4_k_m."]
     assert len([call for call in api.calls if call[1] == "/tools"]) == 2, "the list is read again"
 
 
 def test_another_model_asks_anew_for_the_change_that_is_open(model: ConnectModel, api: DemoApi) -> None:
-    model.look("zed")
+    model.preview_change("zed")
     api.flush()
-    model.choose("guide")
+    model.choose_model("guide")
     api.flush()
-    assert api.asked("POST", "/tools/zed/preview") == [WireTool(model=""), WireTool(model="guide")]
+    assert api.bodies_of("POST", "/tools/zed/preview") == [WireTool(model=""), WireTool(model="guide")]
 
 
 def test_a_refusal_stands_below_the_row(model: ConnectModel, api: DemoApi) -> None:
-    model.undo("codex")
+    model.undo_wiring("codex")
     api.flush()
-    assert model.opened("codex").error == tools.REFUSED
+    assert model.detail_of("codex").error == tools.REFUSED
     api.replies["POST /tools/codex/undo"] = ToolChange(id="codex", name="Codex CLI", is_written=True)
-    model.undo("codex")
+    model.undo_wiring("codex")
     api.flush()
-    assert model.opened("codex").error is None
+    assert model.detail_of("codex").error is None
 
 
 def test_a_try_asks_for_the_model_the_tool_is_wired_to(model: ConnectModel, api: DemoApi) -> None:
-    model.try_out("codex")
+    model.probe_tool("codex")
     api.flush()
-    assert api.asked("POST", "/tools/codex/probe") == [WireTool(model="qwen3-8b-q4_k_m")]
-    assert model.opened("codex").probe == tools.TRIED
+    assert api.bodies_of("POST", "/tools/codex/probe") == [WireTool(model="qwen3-8b-q4_k_m")]
+    assert model.detail_of("codex").probe == tools.TRIED
 
 
 def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: QuietShell) -> None:
@@ -105,7 +105,7 @@ def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: 
     assert "Undo the connection of Codex CLI" in commands
     assert "Undo the connection of Zed" not in commands
     commands["Wire Zed"].run()
-    assert shell.pages == [Page.CONNECT]
+    assert shell.pages == [PageId.CONNECT]
     assert api.calls[-1][:2] == ("POST", "/tools/zed/preview")
 
 

@@ -8,15 +8,24 @@ import pytest
 from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
-from app.core.connections import SAID, Connection, ConnectionList
+from app.core.connections import REASON_TEXTS, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, SettingChanged
 from app.gui.net.stores import Stores
-from app.gui.screens.connections.model import KEPT, OFFLINE, SHOWN, ConnectionsModel, often, reason, sign, when
+from app.gui.screens.connections.model import (
+    KEPT,
+    OFFLINE,
+    SHOWN,
+    ConnectionsModel,
+    count_text,
+    outcome_sign,
+    reason_text,
+    time_text,
+)
 from app.gui.screens.connections.view import ConnectionRow, ConnectionsScreen
 from app.gui.screens.settings.view import SettingsScreen
-from app.gui.shell.contract import Page
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 from app.gui.widgets.text import Label
@@ -64,7 +73,7 @@ def rows(screen: ConnectionsScreen) -> list[str]:
 
 def test_days_are_named_as_people_do(model: ConnectionsModel) -> None:
     model.replace([at(NOON, 1), at(NOON - DAY_S, 2), at(NOON - 9 * DAY_S, 3), at(NOON - 9 * DAY_S - 60, 4)])
-    assert [(day, len(found)) for day, found in model.days().items()] == [
+    assert [(day, len(found)) for day, found in model.group_by_day().items()] == [
         ("Today", 1),
         ("Yesterday", 1),
         ("12 November", 2),
@@ -73,23 +82,25 @@ def test_days_are_named_as_people_do(model: ConnectionsModel) -> None:
 
 def test_an_event_puts_its_connection_on_top_once(model: ConnectionsModel, shell: QuietShell) -> None:
     old = model.items[-1]
-    shell.receive(ConnectionChanged(connection=msgspec.structs.replace(old, count=99, last_at=time.time() + DAY_S)))
+    shell.broadcast_event(
+        ConnectionChanged(connection=msgspec.structs.replace(old, count=99, last_at=time.time() + DAY_S))
+    )
     assert [one.id for one in model.items].count(old.id) == 1
     assert (model.items[0].id, model.items[0].count) == (old.id, 99)
 
 
 def test_no_more_are_kept_and_shown_than_a_page_bears(model: ConnectionsModel, shell: QuietShell) -> None:
     for number in range(KEPT + 5):
-        shell.receive(ConnectionChanged(connection=at(NOON + number, number)))
+        shell.broadcast_event(ConnectionChanged(connection=at(NOON + number, number)))
     assert len(model.items) == KEPT
-    assert sum(map(len, model.days().values())) == SHOWN
-    assert model.rest == f"`roundhouse connections` lists {KEPT - SHOWN} earlier ones."
+    assert sum(map(len, model.group_by_day().values())) == SHOWN
+    assert model.rest_note == f"`roundhouse connections` lists {KEPT - SHOWN} earlier ones."
 
 
 def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
-    assert model.sum == "6 hosts · 1,411 connections · 7.8 GiB received"
+    assert model.summary == "6 hosts · 1,411 connections · 7.8 GiB received"
     model.replace([one for one in model.items if one.refused])
-    assert model.sum == ""
+    assert model.summary == ""
 
 
 @pytest.mark.parametrize(
@@ -104,22 +115,22 @@ def test_the_sum_leaves_out_what_was_kept_back(model: ConnectionsModel) -> None:
 )
 def test_how_it_went_is_a_colour_and_words(changed: dict[str, object], color: str, said: str) -> None:
     one = msgspec.structs.replace(FETCHED, **changed)
-    assert (sign(one)[0], often(one)) == (color, said)
+    assert (outcome_sign(one)[0], count_text(one)) == (color, said)
 
 
 def test_a_span_names_both_its_ends() -> None:
-    assert when(at(NOON)) == "12:00"
-    assert when(msgspec.structs.replace(at(NOON), first_at=NOON - 3600)) == "11:00 to 12:00"
-    assert reason(FETCHED) == f"{SAID[FETCHED.why]} · unsloth/Qwen3-8B-GGUF"
+    assert time_text(at(NOON)) == "12:00"
+    assert time_text(msgspec.structs.replace(at(NOON), first_at=NOON - 3600)) == "11:00 to 12:00"
+    assert reason_text(FETCHED) == f"{REASON_TEXTS[FETCHED.why]} · unsloth/Qwen3-8B-GGUF"
 
 
 def test_the_page_lists_hosts_and_follows(screen: ConnectionsScreen, shell: QuietShell) -> None:
     assert rows(screen)[:2] == ["cdn-lfs.huggingface.co", "huggingface.co"]
     assert "gpu-box.lan:8000" in rows(screen), "a port that is not the usual one is named"
     new = msgspec.structs.replace(FETCHED, id="cn_new", host="mirror.example", last_at=time.time() + DAY_S)
-    shell.receive(ConnectionChanged(connection=new))
+    shell.broadcast_event(ConnectionChanged(connection=new))
     assert rows(screen).count("mirror.example") == 1
-    shell.receive(ConnectionsForgotten())
+    shell.broadcast_event(ConnectionsForgotten())
     assert rows(screen) == []
     assert screen._nothing.isVisible()
 
@@ -129,7 +140,7 @@ def test_a_row_that_grows_stays_the_same(screen: ConnectionsScreen, shell: Quiet
         return next(row for row in screen.findChildren(ConnectionRow) if row.accessibleName() == FETCHED.host)
 
     before = of_it()
-    shell.receive(ConnectionChanged(connection=msgspec.structs.replace(FETCHED, count=2000)))
+    shell.broadcast_event(ConnectionChanged(connection=msgspec.structs.replace(FETCHED, count=2000)))
     assert of_it() is before
     assert any("2,000 times" in label.text() for label in before.findChildren(Label))
 
@@ -139,7 +150,7 @@ def test_the_switch_says_what_it_means_and_asks_for_it(screen: ConnectionsScreen
     assert "When on" in screen.offline.consequence.text()
     set_offline(api)
     screen.offline.switch.click()
-    assert api.asked("PATCH", "/settings") == [{OFFLINE: True}]
+    assert api.bodies_of("PATCH", "/settings") == [{OFFLINE: True}]
     screen.model.preferences.take(SettingChanged(name=OFFLINE))
     api.flush()
     assert screen.offline.switch.isChecked()
@@ -184,10 +195,10 @@ def test_the_settings_lead_there_and_it_leads_back(
     api.flush()
     next(one for one in settings.findChildren(Button) if one.text() == "Show connections").click()
     next(one for one in screen.findChildren(Button) if one.text() == "Settings").click()
-    assert shell.pages == [Page.CONNECTIONS, Page.SETTINGS]
+    assert shell.pages == [PageId.CONNECTIONS, PageId.SETTINGS]
 
 
-def test_the_rail_marks_the_page_it_is_reached_from(make_window: Callable[[Page], Window]) -> None:
-    window = make_window(Page.CONNECTIONS)
-    assert window.rail.buttons[Page.SETTINGS].isChecked()
-    assert Page.CONNECTIONS not in window.rail.buttons
+def test_the_rail_marks_the_page_it_is_reached_from(make_window: Callable[[PageId], MainWindow]) -> None:
+    window = make_window(PageId.CONNECTIONS)
+    assert window.rail.buttons[PageId.SETTINGS].isChecked()
+    assert PageId.CONNECTIONS not in window.rail.buttons

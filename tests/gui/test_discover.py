@@ -16,13 +16,13 @@ from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
 from app.gui.net.stores import Stores
 from app.gui.screens.models import fetching, finding
-from app.gui.screens.models.card import CardView
+from app.gui.screens.models.card import HubCardView
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
-from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.fetching import DownloadsModel
 from app.gui.screens.models.sheet import CompanionRow, VariantRow
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Page, Task
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId, Task
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from tests.demo import data, hub
 from tests.demo.api import DemoApi
@@ -41,17 +41,17 @@ def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> Model
     return screen
 
 
-def searched(screen: ModelsScreen, api: DemoApi, text: str = "qwen3") -> list[CardView]:
+def searched(screen: ModelsScreen, api: DemoApi, text: str = "qwen3") -> list[HubCardView]:
     screen.show_discover()
     screen.discover.field.setText(text)
-    screen.finding.look()
+    screen.hub_search.search_now()
     api.flush()
     QApplication.sendPostedEvents()
     return cards(screen)
 
 
-def cards(screen: ModelsScreen) -> list[CardView]:
-    return [view for view in screen.discover._list.rows.values() if isinstance(view, CardView)]
+def cards(screen: ModelsScreen) -> list[HubCardView]:
+    return [view for view in screen.discover._list.rows.values() if isinstance(view, HubCardView)]
 
 
 def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
@@ -65,10 +65,10 @@ def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
 def test_before_a_word_is_typed_the_catalogue_advises(screen: ModelsScreen, api: DemoApi) -> None:
     screen.show_discover()
     api.flush()
-    shown = [view.row.accessibleName() for view in screen.discover.findChildren(CardView)]
+    shown = [view.row.accessibleName() for view in screen.discover.findChildren(HubCardView)]
     assert shown == [pick.card.title for pick in hub.PICKS]
     assert ("GET", "/hub/best?use=chat", None) in api.calls
-    screen.finding.advise(HubUse.CODING)
+    screen.hub_search.fetch_picks(HubUse.CODING)
     assert ("GET", "/hub/best?use=coding", None) in api.calls
 
 
@@ -82,12 +82,12 @@ def test_words_are_looked_for_once_typing_pauses(screen: ModelsScreen, api: Demo
 
 
 def test_filters_narrow_at_once_and_an_older_answer_does_not_come_through(screen: ModelsScreen, api: DemoApi) -> None:
-    model = screen.finding
+    model = screen.hub_search
     api.replies["GET /hub/search"] = lambda _body: HubResults(cards=hub.CARDS[:1], as_of=0.0)
-    model.type("qwen3")
-    model.look()
+    model.type_query("qwen3")
+    model.search_now()
     api.replies["GET /hub/search"] = HubResults(cards=hub.CARDS[1:3], as_of=0.0)
-    model.narrow(format="gguf", max_parameters=4_500_000_000, gated=False)
+    model.set_filters(format="gguf", max_parameters=4_500_000_000, gated=False)
     last = api.calls[-1][1]
     assert {"format=gguf", "max_parameters=4500000000", "gated=False"} <= set(last.partition("?")[2].split("&"))
     api.flush()
@@ -97,21 +97,21 @@ def test_filters_narrow_at_once_and_an_older_answer_does_not_come_through(screen
 def test_more_is_put_below_and_nothing_twice(screen: ModelsScreen, api: DemoApi) -> None:
     assert len(searched(screen, api)) == len(hub.CARDS)
     api.replies["GET /hub/search"] = HubResults(cards=[hub.CARDS[0], hub.LONG_CARD], as_of=0.0)
-    screen.finding.more()
+    screen.hub_search.fetch_more()
     assert "page=more" in api.calls[-1][1]
     api.flush()
-    assert [card.base for card in screen.finding.cards] == [card.base for card in [*hub.CARDS, hub.LONG_CARD]]
-    assert screen.finding.next == ""
+    assert [card.base for card in screen.hub_search.cards] == [card.base for card in [*hub.CARDS, hub.LONG_CARD]]
+    assert screen.hub_search.next == ""
 
 
 def test_what_was_found_keeps_its_place_while_looking_and_after_a_failure(screen: ModelsScreen, api: DemoApi) -> None:
     before = searched(screen, api)
     api.replies["GET /hub/search"] = REFUSED
-    screen.finding.narrow(format="mlx")
+    screen.hub_search.set_filters(format="mlx")
     assert cards(screen) == before
     assert all(view.isVisible() for view in before)
     api.flush()
-    assert screen.finding.error == REFUSED
+    assert screen.hub_search.error == REFUSED
     assert cards(screen) == before
     assert all(view.isVisible() for view in before)
 
@@ -125,11 +125,11 @@ def test_how_old_an_answer_is_is_said(screen: ModelsScreen, api: DemoApi) -> Non
 
 def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() -> None:
     card = hub.CARDS[0]
-    assert finding.fit(card) == ("ok", "Fits")
-    assert finding.figures(card) == "about 6.1 GiB · ~38 tok/s"
-    assert finding.about(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
+    assert finding.fit_sign(card) == ("ok", "Fits")
+    assert finding.card_figures(card) == "about 6.1 GiB · ~38 tok/s"
+    assert finding.card_facts(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
     unknown = HubCard(base="a/b", title="b", repositories=card.repositories)
-    assert (finding.fit(unknown), finding.figures(unknown)) == (("ink-3", "Unknown"), "")
+    assert (finding.fit_sign(unknown), finding.card_figures(unknown)) == (("ink-3", "Unknown"), "")
 
 
 def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
@@ -149,7 +149,7 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     row.button.click()
     row.button.click()
     assert row.button.text() == "Downloading"
-    assert api.asked("POST", "/downloads") == [Pull(model="unsloth/Qwen3-8B-GGUF:Q5_K_M")]
+    assert api.bodies_of("POST", "/downloads") == [Pull(model="unsloth/Qwen3-8B-GGUF:Q5_K_M")]
     coming = msgspec.structs.replace(hub.DOWNLOADS[0], repository="unsloth/Qwen3-8B-GGUF")
     api.replies["GET /downloads"] = [coming]
     top = screen.discover.mapTo(screen, QPoint(0, 0))
@@ -158,7 +158,7 @@ def test_a_download_begins_from_a_rung_once(screen: ModelsScreen, api: DemoApi) 
     assert row.button.text() == "63%"
     assert screen.discover.mapTo(screen, QPoint(0, 0)) == top
     assert screen._places.coming.text() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
-    screen._shell.receive(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
+    screen._shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
     assert row.button.text() == "Installed"
 
 
@@ -175,7 +175,7 @@ def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen
     draft.button.click()
     assert draft.button.text() == "Downloading"
     assert not draft.button.isEnabled()
-    assert api.asked("POST", "/downloads") == [Pull(model=f"{hub.MODEL.repository}/Qwen3-0.6B-draft-Q8_0.gguf")]
+    assert api.bodies_of("POST", "/downloads") == [Pull(model=f"{hub.MODEL.repository}/Qwen3-0.6B-draft-Q8_0.gguf")]
 
 
 def test_with_a_file_alone_there_is_no_chat() -> None:
@@ -205,8 +205,8 @@ def test_what_to_accept_and_where_is_said(screen: ModelsScreen, api: DemoApi) ->
 def test_a_repository_that_cannot_be_read_says_so_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies["GET /hub/model"] = REFUSED
     assert opened(screen, api) == {}
-    assert screen.finding.sheet is not None
-    assert screen.finding.sheet.error == REFUSED
+    assert screen.hub_search.sheet is not None
+    assert screen.hub_search.sheet.error == REFUSED
 
 
 def test_another_repository_of_the_card_is_looked_at_in_its_place(screen: ModelsScreen, api: DemoApi) -> None:
@@ -215,8 +215,8 @@ def test_another_repository_of_the_card_is_looked_at_in_its_place(screen: Models
     view = cards(screen)[0]
     view._choice._chips[second].click()
     api.flush()
-    assert screen.finding.sheet is not None
-    assert screen.finding.sheet.repository == second
+    assert screen.hub_search.sheet is not None
+    assert screen.hub_search.sheet.repository == second
 
 
 NAMES = [
@@ -250,14 +250,14 @@ def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: 
 
 def test_the_palette_leads_to_discover(screen: ModelsScreen, shell: QuietShell) -> None:
     assert not screen.discover.isVisible()
-    shell.task_asked.emit(Task.DISCOVER)
+    shell.task_requested.emit(Task.DISCOVER)
     assert screen.discover.isVisible()
 
 
 @pytest.fixture
-def queue(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> tuple[Fetching, DownloadsPanel]:
+def queue(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> tuple[DownloadsModel, DownloadsPanel]:
     api.replies["GET /downloads"] = hub.DOWNLOADS
-    model = Fetching(Stores(api, shell), shell)
+    model = DownloadsModel(Stores(api, shell), shell)
     panel = DownloadsPanel(theme, model, shell)
     qtbot.addWidget(panel)
     panel.show()
@@ -274,7 +274,9 @@ def offered(row: DownloadRow) -> list[str]:
     return [key for key, button in row._buttons.items() if button.isVisible()]
 
 
-def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(queue: tuple[Fetching, DownloadsPanel]) -> None:
+def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(
+    queue: tuple[DownloadsModel, DownloadsPanel],
+) -> None:
     _, panel = queue
     running, waiting, failed, done = rows_of(panel)
     assert running.accessibleDescription() == "3.4 GiB of 5.4 GiB · 46.0 MiB/s · 45 s left"
@@ -294,7 +296,7 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(queue: tu
 def test_a_note_is_shown_while_it_matters(state: DownloadState) -> None:
     noted = msgspec.structs.replace(hub.DOWNLOADS[0], state=state)
     is_over = state in {DownloadState.DONE, DownloadState.FAILED}
-    assert fetching.note(noted) == ("" if is_over else noted.note)
+    assert fetching.download_note(noted) == ("" if is_over else noted.note)
 
 
 def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
@@ -302,10 +304,10 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     here = msgspec.structs.replace(data.MODELS[1], name="qwen-here", path=f"{done.folder}/{done.files[0]}")
     api.replies |= {"GET /downloads": hub.DOWNLOADS, "GET /models": [here]}
     screen.model.library.read()
-    screen.fetching.queue.read()
+    screen.downloads_model.queue.read()
     api.flush()
     asked: list[str] = []
-    shell.chat_asked.connect(asked.append)
+    shell.chat_requested.connect(asked.append)
     (panel,) = screen.findChildren(DownloadsPanel)
     rows_of(panel)[3]._buttons["chat"].click()
     assert asked == ["qwen-here"]
@@ -315,14 +317,14 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
 def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:
     screen.show_discover()
     discover = screen.discover
-    discover._chose(discover._licence, "mit", {"licence": "mit"})
-    discover._chose(discover._age, "Changed this month", {"days": 31})
+    discover._apply_filter(discover._licence, "mit", {"licence": "mit"})
+    discover._apply_filter(discover._age, "Changed this month", {"days": 31})
     assert (discover._licence.text(), discover._age.accessibleName()) == ("mit", "Changed this month")
     assert {"licence=mit", "days=31"} <= set(api.calls[-1][1].partition("?")[2].split("&"))
 
 
 def test_the_queue_is_paused_moved_and_cancelled(
-    queue: tuple[Fetching, DownloadsPanel], api: DemoApi, shell: QuietShell
+    queue: tuple[DownloadsModel, DownloadsPanel], api: DemoApi, shell: QuietShell
 ) -> None:
     model, panel = queue
     running, waiting, *_ = rows_of(panel)
@@ -332,12 +334,12 @@ def test_the_queue_is_paused_moved_and_cancelled(
         f"DELETE /downloads/{hub.DOWNLOADS[1].id}": None,
     }
     said: list[str] = []
-    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
     running._buttons["pause"].click()
     waiting._buttons["first"].click()
-    assert api.asked("POST", f"/downloads/{hub.DOWNLOADS[1].id}/move") == [MoveDownload(position=0)]
+    assert api.bodies_of("POST", f"/downloads/{hub.DOWNLOADS[1].id}/move") == [MoveDownload(position=0)]
     api.flush()
-    assert len(api.asked("POST", f"/downloads/{hub.DOWNLOADS[0].id}/pause")) == 1
+    assert len(api.bodies_of("POST", f"/downloads/{hub.DOWNLOADS[0].id}/pause")) == 1
     model.remove(hub.DOWNLOADS[1])
     api.flush()
     assert hub.DOWNLOADS[1] not in model.queue.items
@@ -345,55 +347,57 @@ def test_the_queue_is_paused_moved_and_cancelled(
 
 
 def test_a_row_follows_the_events_and_stays_the_same_row(
-    queue: tuple[Fetching, DownloadsPanel], shell: QuietShell
+    queue: tuple[DownloadsModel, DownloadsPanel], shell: QuietShell
 ) -> None:
     model, panel = queue
     before = rows_of(panel)[0]
     ended: list[Download] = []
     model.queue.ended.connect(ended.append)
     further = msgspec.structs.replace(hub.DOWNLOADS[0], present_bytes=hub.DOWNLOADS[0].total_bytes)
-    shell.receive(DownloadChanged(download=further))
+    shell.broadcast_event(DownloadChanged(download=further))
     assert rows_of(panel)[0] is before
     assert ended == []
     done = msgspec.structs.replace(further, state=DownloadState.DONE)
-    shell.receive(DownloadChanged(download=done))
-    shell.receive(DownloadChanged(download=done))
+    shell.broadcast_event(DownloadChanged(download=done))
+    shell.broadcast_event(DownloadChanged(download=done))
     assert ended == [done]
-    shell.receive(DownloadRemoved(id=done.id))
+    shell.broadcast_event(DownloadRemoved(id=done.id))
     assert before not in rows_of(panel)
 
 
 def test_the_panel_takes_no_room_without_downloads(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
-    panel = DownloadsPanel(theme, Fetching(Stores(api, shell), shell), shell)
+    panel = DownloadsPanel(theme, DownloadsModel(Stores(api, shell), shell), shell)
     qtbot.addWidget(panel)
     api.flush()
     assert panel.isHidden()
 
 
 def test_all_that_comes_is_summed_up() -> None:
-    assert phrases.coming([]) == ""
-    assert phrases.coming(hub.DOWNLOADS[2:]) == ""
-    assert phrases.coming(hub.DOWNLOADS[:1]) == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
-    assert phrases.coming(hub.DOWNLOADS) == "2 downloads, 32%"
-    assert fetching.left(3.2) == "3 s"
-    assert fetching.left(75) == "1 min 15 s"
+    assert phrases.downloads_summary([]) == ""
+    assert phrases.downloads_summary(hub.DOWNLOADS[2:]) == ""
+    assert phrases.downloads_summary(hub.DOWNLOADS[:1]) == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
+    assert phrases.downloads_summary(hub.DOWNLOADS) == "2 downloads, 32%"
+    assert fetching.time_left(3.2) == "3 s"
+    assert fetching.time_left(75) == "1 min 15 s"
     assert phrases.download_ended(hub.DOWNLOADS[2])[0].endswith("was not downloaded")
     assert phrases.download_ended(hub.DOWNLOADS[3])[0].endswith("is here")
-    assert data.replies()["GET /downloads"] == []
+    assert data.gateway_replies()["GET /downloads"] == []
 
 
 def test_the_rail_and_the_system_tell_of_downloads(
-    make_window: Callable[[Page], Window], api: DemoApi, monkeypatch: pytest.MonkeyPatch
+    make_window: Callable[[PageId], MainWindow], api: DemoApi, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = make_window(Page.MODELS)
-    window.connected(data.STATUS)
+    window = make_window(PageId.MODELS)
+    window.mark_connected(data.STATUS)
     api.flush()
-    button = window.rail.buttons[Page.MODELS]
+    button = window.rail.buttons[PageId.MODELS]
     assert button.accessibleDescription() == ""
-    window.shell.receive(DownloadChanged(download=hub.DOWNLOADS[0]))
+    window.shell.broadcast_event(DownloadChanged(download=hub.DOWNLOADS[0]))
     assert button.accessibleDescription() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     said: list[str] = []
-    monkeypatch.setattr(window.toast, "say", lambda sentence, _undo=None: said.append(sentence))
-    window.shell.receive(DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)))
+    monkeypatch.setattr(window.toast, "show_message", lambda sentence, _undo=None: said.append(sentence))
+    window.shell.broadcast_event(
+        DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
+    )
     assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded."]
     assert button.accessibleDescription() == ""

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from app.core.disk import DiskUse, Drive, EmptyTrash, Holding, Trashed
+from app.core.disk import DiskUse, Drive, EmptyTrash, Holding, TrashContents
 from app.core.downloads import Pull
 from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
@@ -21,8 +21,8 @@ from app.gui.screens.models.folders_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.row import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Command, Page, Task
-from app.gui.shell.window import Window
+from app.gui.shell.contract import Command, PageId, Task
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
 from app.gui.widgets.press import Button
@@ -40,8 +40,8 @@ def use(*holdings: Holding, **drive: int) -> DiskUse:
     return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))  # type: ignore[arg-type]  # by name
 
 
-def trashed(size: int, files: int = 3) -> Trashed:
-    return Trashed(files=files, size_bytes=size, paths=["/m/a.gguf"], digest="d")
+def trashed(size: int, files: int = 3) -> TrashContents:
+    return TrashContents(files=files, size_bytes=size, paths=["/m/a.gguf"], digest="d")
 
 
 @pytest.fixture
@@ -55,7 +55,7 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: QuietShell) -> Model
 
 @pytest.fixture
 def on_disk(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> ModelsScreen:
-    shell.task_asked.emit(Task.DISK)
+    shell.task_requested.emit(Task.DISK)
     api.flush()
     return screen
 
@@ -69,26 +69,29 @@ def test_a_drive_is_cut_into_models_trash_and_all_else() -> None:
         models_bytes=400,
         trash_bytes=50,
     )
-    pieces = disk.pieces(told.drives[0], told)
+    pieces = disk.drive_pieces(told.drives[0], told)
     assert [(part.name, part.amount) for part, _ in pieces] == [
         ("one", 300),
         ("two", 100),
         ("Trash", 50),
         ("Other files", 150),
     ]
-    assert disk.headline(told.drives[0]) == "400 B free of 1000 B"
+    assert disk.drive_headline(told.drives[0]) == "400 B free of 1000 B"
 
 
 def test_the_trash_is_cut_into_models_and_all_else() -> None:
     drive = Drive(path="/", trash_bytes=50, trashed=trashed(30))
     told = DiskUse(drives=[drive], folders=[], holdings=[])
-    assert [(part.name, part.amount, said) for part, said in disk.pieces(drive, told)] == [
+    assert [(part.name, part.amount, said) for part, said in disk.drive_pieces(drive, told)] == [
         ("Removed models", 30, "Removed models in the trash, 30 B"),
         ("Trash", 20, "Other trash, 20 B"),
     ]
     only = msgspec.structs.replace(drive, trashed=trashed(50))
-    assert [said for _, said in disk.pieces(only, told)] == ["Removed models in the trash, 50 B"]
-    assert sum(part.amount for part, _ in disk.pieces(msgspec.structs.replace(drive, trashed=trashed(90)), told)) == 50
+    assert [said for _, said in disk.drive_pieces(only, told)] == ["Removed models in the trash, 50 B"]
+    assert (
+        sum(part.amount for part, _ in disk.drive_pieces(msgspec.structs.replace(drive, trashed=trashed(90)), told))
+        == 50
+    )
 
 
 @pytest.mark.parametrize(
@@ -104,59 +107,59 @@ def test_the_trash_is_cut_into_models_and_all_else() -> None:
 )
 def test_the_question_says_how_many_files_and_bytes(path: str, files: int, said: tuple[str, str]) -> None:
     found = trashed(7, files)
-    assert disk.warning(Drive(path=path), found).startswith(said[0])
-    assert "cannot be undone" in disk.warning(Drive(path=path), found)
-    assert disk.deed(found) == f"{said[1]} for good"
+    assert disk.trash_warning(Drive(path=path), found).startswith(said[0])
+    assert "cannot be undone" in disk.trash_warning(Drive(path=path), found)
+    assert disk.trash_action(found) == f"{said[1]} for good"
 
 
 def test_what_is_shared_counts_once_in_a_drive() -> None:
     told = use(held("a", 300, "one"), held("b", 300, "two"), total_bytes=1000, free_bytes=700, models_bytes=300)
-    assert sum(part.amount for part, _ in disk.pieces(told.drives[0], told)) == pytest.approx(300)
+    assert sum(part.amount for part, _ in disk.drive_pieces(told.drives[0], told)) == pytest.approx(300)
 
 
 def test_a_drive_of_unknown_size_says_so() -> None:
     told = use(held("a", 300), models_bytes=300)
-    assert disk.headline(told.drives[0]) == "size unknown"
-    assert [part.name for part, _ in disk.pieces(told.drives[0], told)] == ["here"]
-    assert disk.summary(told)[-1] == ("unknown", "in the trash")
+    assert disk.drive_headline(told.drives[0]) == "size unknown"
+    assert [part.name for part, _ in disk.drive_pieces(told.drives[0], told)] == ["here"]
+    assert disk.disk_summary(told)[-1] == ("unknown", "in the trash")
 
 
 def test_small_models_are_one_part_of_their_place() -> None:
     told = use(held("large", 10**9), *(held(f"small{number}", 1000) for number in range(200)), models_bytes=1)
-    (group,) = disk.groups(told)
+    (group,) = disk.treemap_groups(told)
     assert [(cell.key, cell.name) for cell in group.cells] == [("large", "LARGE"), ("", "200 smaller")]
     many = use(*(held(f"m{number}", 1000 + number) for number in range(200)), models_bytes=1)
-    assert len(disk.groups(many)[0].cells) <= 62
+    assert len(disk.treemap_groups(many)[0].cells) <= 62
 
 
 def test_places_have_colours_of_their_own_the_largest_first() -> None:
     told = use(*(held(str(number), 100 - number, f"place{number}") for number in range(8)), models_bytes=1)
-    found = disk.colors(told)
+    found = disk.place_colors(told)
     assert [found[f"place{number}"] for number in range(8)] == [*PARTS, PARTS[-1], PARTS[-1]]
 
 
 def test_nothing_is_asked_until_somebody_looks(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
-    shell.receive(ModelsChanged())
+    shell.broadcast_event(ModelsChanged())
     api.flush()
-    assert api.asked("GET", "/library/disk") == []
-    shell.task_asked.emit(Task.DISK)
-    assert len(api.asked("GET", "/library/disk")) == 1
+    assert api.bodies_of("GET", "/library/disk") == []
+    shell.task_requested.emit(Task.DISK)
+    assert len(api.bodies_of("GET", "/library/disk")) == 1
     for event in (
         ModelsChanged(),
         SettingChanged(name="models.folders"),
         LibraryJobChanged(job=LibraryJob(id="1", kind=JobKind.RECLAIM, is_done=True)),
     ):
         api.flush()
-        before = len(api.asked("GET", "/library/disk"))
-        shell.receive(event)
+        before = len(api.bodies_of("GET", "/library/disk"))
+        shell.broadcast_event(event)
         api.flush()
-        assert len(api.asked("GET", "/library/disk")) == before + 1
+        assert len(api.bodies_of("GET", "/library/disk")) == before + 1
     screen.show_discover()
     api.flush()
-    before = len(api.asked("GET", "/library/disk"))
-    shell.receive(ModelsChanged())
+    before = len(api.bodies_of("GET", "/library/disk"))
+    shell.broadcast_event(ModelsChanged())
     api.flush()
-    assert len(api.asked("GET", "/library/disk")) == before
+    assert len(api.bodies_of("GET", "/library/disk")) == before
 
 
 def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsScreen) -> None:
@@ -172,7 +175,7 @@ def test_the_disk_is_shown_with_its_folders_and_their_problems(on_disk: ModelsSc
 
 def test_a_failure_is_said_with_a_way_to_try_again(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
-    shell.task_asked.emit(Task.DISK)
+    shell.task_requested.emit(Task.DISK)
     api.flush()
     assert not screen.disk.treemap.isVisible()
     assert screen.disk._error.isVisible()
@@ -185,7 +188,7 @@ def test_a_failure_is_said_with_a_way_to_try_again(api: DemoApi, shell: QuietShe
 
 def test_a_disk_without_models_has_no_map(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     api.replies["GET /library/disk"] = demo.NOTHING
-    shell.task_asked.emit(Task.DISK)
+    shell.task_requested.emit(Task.DISK)
     api.flush()
     assert not screen.disk.treemap.isVisible()
     assert screen.disk.folders.isVisible()
@@ -202,20 +205,20 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     assert button.isVisible(), "the other drive's trash holds none"
     assert button.text() == "Delete removed models for good, 11.3 GiB"
     button.click()
-    assert api.asked("POST", "/library/empty-trash") == []
+    assert api.bodies_of("POST", "/library/empty-trash") == []
     ((title, sentence, deed),) = shell.asked
     assert title == "Delete removed models for good?"
     assert "3 files of removed models (11.3 GiB) are deleted from the trash of this computer." in sentence
     deed.run()
-    assert api.asked("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
+    assert api.bodies_of("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
     api.flush()
     assert not button.isEnabled()
-    before = len(api.asked("GET", "/library/disk"))
+    before = len(api.bodies_of("GET", "/library/disk"))
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, deleted_files=3, reclaimed_bytes=11 << 30)
-    shell.receive(LibraryJobChanged(job=job))
+    shell.broadcast_event(LibraryJobChanged(job=job))
     assert shell.said[-1] == "3 files of removed models (11.0 GiB) are deleted for good."
     api.flush()
-    assert len(api.asked("GET", "/library/disk")) == before + 1
+    assert len(api.bodies_of("GET", "/library/disk")) == before + 1
     assert button.isEnabled()
 
 
@@ -225,16 +228,16 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
     api.replies["POST /library/empty-trash"] = data.NO_SUCH_MODEL  # as when something else is in the trash by now
     on_disk.model.empty_trash(demo.USE.drives[0])
     shell.asked[-1][2].run()
-    before = len(api.asked("GET", "/library/disk"))
+    before = len(api.bodies_of("GET", "/library/disk"))
     api.flush()
     assert on_disk._trouble.isVisible()
-    assert len(api.asked("GET", "/library/disk")) == before + 1
+    assert len(api.bodies_of("GET", "/library/disk")) == before + 1
     on_disk._trouble.hide()
     api.replies["POST /library/empty-trash"] = demo.EMPTYING
-    on_disk.model.work.empty_trash("1")
+    on_disk.model.jobs.empty_trash("1")
     api.flush()
     error = ErrorBody(code="trash_kept", sentence="a.gguf could not be deleted.")
-    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error)))
+    shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error)))
     assert on_disk._trouble.isVisible()
 
 
@@ -244,11 +247,11 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
 def test_emptying_that_was_called_off_says_how_far_it_came(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, said: str
 ) -> None:
-    on_disk.model.work.empty_trash("1")
+    on_disk.model.jobs.empty_trash("1")
     api.flush()
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, error=error, deleted_files=files)
-    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
+    shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(job, reclaimed_bytes=files << 30)))
     assert shell.said[-1] == said
     assert not on_disk._trouble.isVisible()
 
@@ -258,15 +261,15 @@ def test_where_the_trash_cannot_be_told_nothing_is_offered(
 ) -> None:
     drives = [msgspec.structs.replace(one, trash_bytes=None, trashed=None) for one in demo.USE.drives]
     api.replies["GET /library/disk"] = msgspec.structs.replace(demo.USE, drives=drives)
-    shell.task_asked.emit(Task.DISK)
+    shell.task_requested.emit(Task.DISK)
     api.flush()
     assert empty_buttons(screen) == []
     screen.model.empty_trash(drives[0])
     assert shell.asked == []
 
 
-def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[[Page], Window]) -> None:
-    window = make_window(Page.CONNECT)
+def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[[PageId], MainWindow]) -> None:
+    window = make_window(PageId.CONNECT)
     done: list[int] = []
     window.shell.confirm("Delete?", "It cannot be undone.", Command("Delete it", lambda: done.append(1)))
     question = window.question
@@ -280,7 +283,7 @@ def test_the_window_asks_with_the_keyboard_on_the_way_out(make_window: Callable[
 
 
 def with_folders(folders: list[str]) -> list[object]:
-    return [data.changed(row, folders) if row.name == "models.folders" else row for row in data.settings()]
+    return [data.with_value(row, folders) if row.name == "models.folders" else row for row in data.default_settings()]
 
 
 def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
@@ -292,12 +295,12 @@ def test_a_folder_is_taken_out_and_undo_takes_it_in_again(
     api.flush()
     row = on_disk.disk.findChildren(FolderRow)[2]
     row.remove_button.click()
-    assert api.asked("PATCH", "/settings")[-1] == {"models.folders": ["/media/ada/Archive"]}
+    assert api.bodies_of("PATCH", "/settings")[-1] == {"models.folders": ["/media/ada/Archive"]}
     assert "stay where they are" in shell.said[-1]
     undo = shell.undos[-1]
     assert undo is not None
     undo()
-    assert api.asked("PATCH", "/settings")[-1] == {"models.folders": before}
+    assert api.bodies_of("PATCH", "/settings")[-1] == {"models.folders": before}
 
 
 @pytest.mark.parametrize("at", [3, 5])
@@ -312,10 +315,10 @@ def test_a_folder_that_is_added_says_if_it_cannot_be_read(
         assert folder.problem in screen._trouble.accessibleName()
         return
     assert shell.said[-1] == "Archive is searched for models."
-    before, undo = len(api.asked("PATCH", "/settings")), shell.undos[-1]
+    before, undo = len(api.bodies_of("PATCH", "/settings")), shell.undos[-1]
     assert undo is not None
     undo()
-    assert len(api.asked("PATCH", "/settings")) == before + 1
+    assert len(api.bodies_of("PATCH", "/settings")) == before + 1
 
 
 def test_a_folder_is_said_to_be_added_where_nothing_is_known_of_it(
@@ -336,7 +339,7 @@ def test_a_folder_written_with_a_tilde_is_found(
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     model.remove_folder(tmp_path / "models")
-    assert api.asked("PATCH", "/settings") == [{"models.folders": []}]
+    assert api.bodies_of("PATCH", "/settings") == [{"models.folders": []}]
 
 
 def the_menu(screen: ModelsScreen, name: str) -> dict[str, Callable[[], object]]:
@@ -355,7 +358,7 @@ def test_a_model_is_checked_removed_and_found_from_the_map(
     menu = the_menu(on_disk, "gpt-oss-20b-mxfp4")
     assert list(menu) == ["Show in the list", "Check the files", "", "Move to the trash, 11.3 GiB"]
     menu["Check the files"]()
-    assert [body.model for body in api.asked("POST", "/library/verify")] == ["gpt-oss-20b-mxfp4"]  # type: ignore[attr-defined]  # a VerifyModel
+    assert [body.model for body in api.bodies_of("POST", "/library/verify")] == ["gpt-oss-20b-mxfp4"]  # type: ignore[attr-defined]  # a VerifyModel
     menu["Show in the list"]()
     assert not on_disk.disk.isVisible()
     focused = on_disk.focusWidget()
@@ -367,12 +370,12 @@ def test_a_model_that_is_gone_by_now_has_no_menu(on_disk: ModelsScreen) -> None:
 
 
 def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
-    shell.task_asked.emit(Task.UPDATES)
-    assert screen.model.updates.is_asking
+    shell.task_requested.emit(Task.UPDATES)
+    assert screen.model.updates.is_checking
     assert not screen._refresh.isEnabled()
-    screen.model.updates.check()
+    screen.model.updates.check_hub()
     api.flush()
-    assert len(api.asked("GET", "/library/updates")) == 1
+    assert len(api.bodies_of("GET", "/library/updates")) == 1
     assert shell.said[-1] == "1 model has newer files on the hub."
     row = screen._list.rows["gemma-3-12b-it-q4_0"]
     assert isinstance(row, ModelRowView)
@@ -381,31 +384,31 @@ def test_a_newer_model_is_marked_and_fetched(api: DemoApi, shell: QuietShell, sc
     assert row._newer.isVisible()
     assert "Your files stay" in button.toolTip()
     button.click()
-    assert [body.model for body in api.asked("POST", "/downloads")] == ["google/gemma-3-12b-it-qat-q4_0-gguf"]  # type: ignore[attr-defined]  # a Pull
+    assert [body.model for body in api.bodies_of("POST", "/downloads")] == ["google/gemma-3-12b-it-qat-q4_0-gguf"]  # type: ignore[attr-defined]  # a Pull
     assert not button.isVisible()
-    screen.fetching.failed.emit(data.NO_SUCH_MODEL)
+    screen.downloads_model.failed.emit(data.NO_SUCH_MODEL)
     assert button.isVisible()
 
 
 def test_a_model_that_came_anew_is_newer_no_more(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     updates = screen.model.updates
-    updates.check()
+    updates.check_hub()
     api.flush()
-    newer = updates.newer("gemma-3-12b-it-q4_0")
+    newer = updates.newer_version("gemma-3-12b-it-q4_0")
     assert newer is not None
-    updates.update(msgspec.structs.replace(newer, revision="dev", quantization="Q4_0"))
-    assert api.asked("POST", "/downloads") == [Pull(model=f"{newer.repository}@dev", quantization="Q4_0")]
-    shell.receive(ModelsChanged())
-    updates.refused()
-    assert updates.newer("gemma-3-12b-it-q4_0") is None
+    updates.request_update(msgspec.structs.replace(newer, revision="dev", quantization="Q4_0"))
+    assert api.bodies_of("POST", "/downloads") == [Pull(model=f"{newer.repository}@dev", quantization="Q4_0")]
+    shell.broadcast_event(ModelsChanged())
+    updates.restore_offers()
+    assert updates.newer_version("gemma-3-12b-it-q4_0") is None
 
 
 def test_a_hub_that_cannot_be_asked_is_said(api: DemoApi, shell: QuietShell, screen: ModelsScreen) -> None:
     api.replies["GET /library/updates"] = data.NO_SUCH_MODEL
-    screen.model.updates.check()
+    screen.model.updates.check_hub()
     api.flush()
     assert screen._trouble.isVisible()
-    assert not screen.model.updates.is_asking
+    assert not screen.model.updates.is_checking
 
 
 def test_a_model_of_another_program_is_not_removed_from_the_map(api: DemoApi, on_disk: ModelsScreen) -> None:

@@ -10,7 +10,7 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
 from app.gui.net.stores import Stores
 from app.gui.screens.engines.card import EngineCard, _VersionRow
-from app.gui.screens.engines.model import EnginesModel, facts, install_words, offer_of, standing
+from app.gui.screens.engines.model import EnginesModel, engine_state, install_words, offer_of, version_facts
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.theme.theme import Theme
 from app.gui.widgets.menus import Menu
@@ -45,26 +45,26 @@ def buttons(screen: EnginesScreen, engine: str) -> dict[str, Button]:
 
 
 def tell(shell: QuietShell, job: EngineJob) -> None:
-    shell.receive(EngineJobChanged(job=job))
+    shell.broadcast_event(EngineJobChanged(job=job))
 
 
 def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: EnginesModel) -> None:
-    assert [one.id for one in model.suited] == ["llama.cpp", "openvino"]
-    assert [one.id for one in model.others] == ["vllm", "mlx-lm"]
+    assert [one.id for one in model.suitable_engines] == ["llama.cpp", "openvino"]
+    assert [one.id for one in model.other_engines] == ["vllm", "mlx-lm"]
     assert model.summary == "1 engine installed, 197 MiB"
 
 
 def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
     current, bundled, failed, on_path = engines.LLAMA_CPP.versions
-    assert facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
-    assert facts(bundled) == "cpu · comes with Roundhouse"
-    assert facts(on_path) == "/usr/local/bin/llama-server"
+    assert version_facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
+    assert version_facts(bundled) == "cpu · comes with Roundhouse"
+    assert version_facts(on_path) == "/usr/local/bin/llama-server"
     assert failed.problem
-    assert standing(engines.LLAMA_CPP) == ("ok", "Tested")
-    assert standing(engines.OPENVINO) == ("edge", "Not installed")
-    assert standing(engines.VLLM) == ("edge", "Cannot run here")
+    assert engine_state(engines.LLAMA_CPP) == ("ok", "Tested")
+    assert engine_state(engines.OPENVINO) == ("edge", "Not installed")
+    assert engine_state(engines.VLLM) == ("edge", "Cannot run here")
     broken = msgspec.structs.replace(engines.LLAMA_CPP, versions=[msgspec.structs.replace(failed, is_current=True)])
-    assert standing(broken) == ("bad", "Failed its test")
+    assert engine_state(broken) == ("bad", "Failed its test")
 
 
 def test_what_can_be_installed_is_the_first_that_suits_and_is_not_here() -> None:
@@ -81,7 +81,7 @@ def test_what_can_be_installed_is_the_first_that_suits_and_is_not_here() -> None
 def test_the_stock_is_read_again_when_something_changed(model: EnginesModel, api: DemoApi, shell: QuietShell) -> None:
     del model
     api.calls.clear()
-    shell.receive(EnginesChanged(engine="openvino"))
+    shell.broadcast_event(EnginesChanged(engine="openvino"))
     api.flush()
     tell(shell, msgspec.structs.replace(engines.INSTALLING, is_done=True))
     api.flush()
@@ -94,10 +94,10 @@ def test_an_install_shows_how_far_it_is_and_what_came_of_it(
     model: EnginesModel, api: DemoApi, shell: QuietShell
 ) -> None:
     said: list[str] = []
-    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
     model.install("openvino", "cpu")
     api.flush()
-    assert api.asked("POST", "/engines/openvino/install") == [InstallEngine(variant="cpu")]
+    assert api.bodies_of("POST", "/engines/openvino/install") == [InstallEngine(variant="cpu")]
     assert model.job_of("openvino") == engines.INSTALLING
     assert model.job_of("llama.cpp") is None
     assert model.is_busy
@@ -132,11 +132,11 @@ def test_what_went_wrong_stays_until_it_is_dismissed_and_a_cancel_is_no_mistake(
 
 def test_a_switch_can_be_undone(model: EnginesModel, api: DemoApi) -> None:
     undos = []
-    model.said.connect(lambda _sentence, undo: undos.append(undo))
-    model.use("llama.cpp", "bundled")
+    model.toast_requested.connect(lambda _sentence, undo: undos.append(undo))
+    model.use_version("llama.cpp", "bundled")
     api.flush()
     undos[0]()
-    assert api.asked("POST", "/engines/llama.cpp/use") == [
+    assert api.bodies_of("POST", "/engines/llama.cpp/use") == [
         UseEngine(version="bundled"),
         UseEngine(version="2026.10.11549-cpu"),
     ]
@@ -144,23 +144,23 @@ def test_a_switch_can_be_undone(model: EnginesModel, api: DemoApi) -> None:
 
 def test_removing_says_what_is_free_again(model: EnginesModel, api: DemoApi) -> None:
     said: list[str] = []
-    model.said.connect(lambda sentence, _undo: said.append(sentence))
-    model.remove("llama.cpp", engines.LLAMA_CPP.versions[2])
+    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    model.remove_version("llama.cpp", engines.LLAMA_CPP.versions[2])
     api.flush()
     assert said == ["2026.8.10566-cpu was removed; 96.3 MiB freed."]
 
 
 def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: DemoApi) -> None:
-    model.check("llama.cpp")
+    model.check_update("llama.cpp")
     api.flush()
     assert model.updates["llama.cpp"].to == "2026.11.11702"
-    assert api.asked("POST", "/engines/llama.cpp/update") == []
-    model.update("llama.cpp")
-    assert api.asked("POST", "/engines/llama.cpp/update") == [InstallEngine(variant="cpu")]
+    assert api.bodies_of("POST", "/engines/llama.cpp/update") == []
+    model.install_update("llama.cpp")
+    assert api.bodies_of("POST", "/engines/llama.cpp/update") == [InstallEngine(variant="cpu")]
     said: list[str] = []
-    model.said.connect(lambda sentence, _undo: said.append(sentence))
+    model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
     api.replies["GET /engines/llama.cpp/update"] = msgspec.structs.replace(engines.UPDATE, to="")
-    model.check("llama.cpp")
+    model.check_update("llama.cpp")
     api.flush()
     assert said == ["2026.10.11549 is the newest version tested with this version of Roundhouse."]
 
@@ -169,7 +169,7 @@ def test_a_card_offers_what_can_be_done(screen: EnginesScreen, api: DemoApi) -> 
     assert set(buttons(screen, "llama.cpp")) == {"Check for updates", "Test", "4 versions, 197 MiB"}
     assert set(buttons(screen, "openvino")) == {"Install, 67.7 MiB"}
     buttons(screen, "llama.cpp")["Test"].click()
-    assert api.asked("POST", "/engines/llama.cpp/test") == [TestEngine(version="2026.10.11549-cpu")]
+    assert api.bodies_of("POST", "/engines/llama.cpp/test") == [TestEngine(version="2026.10.11549-cpu")]
     buttons(screen, "openvino")["Install, 67.7 MiB"].click()
     api.flush()
     found = buttons(screen, "openvino")
@@ -189,7 +189,7 @@ def test_other_builds_that_run_here_are_offered_in_a_menu(screen: EnginesScreen,
     assert words == ["Install 2026.10.11549 · cpu", "Install 0.8.0 · vulkan, 30.5 MiB"]
     assert [action.isEnabled() for action in menu.actions()] == [False, True]
     menu.actions()[1].trigger()
-    assert api.asked("POST", "/engines/llama.cpp/install") == [InstallEngine(variant="vulkan")]
+    assert api.bodies_of("POST", "/engines/llama.cpp/install") == [InstallEngine(variant="vulkan")]
     menu.close()
 
 
@@ -198,7 +198,7 @@ def test_versions_unfold_and_the_one_before_can_be_rolled_back_to(screen: Engine
     found = buttons(screen, "llama.cpp")
     assert {"Roll back", "Test and use"} <= set(found)
     found["Roll back"].click()
-    assert api.asked("POST", "/engines/llama.cpp/use") == [UseEngine(version="bundled")]
+    assert api.bodies_of("POST", "/engines/llama.cpp/use") == [UseEngine(version="bundled")]
 
 
 def tags(row: QWidget) -> set[str]:
@@ -219,13 +219,13 @@ def test_a_version_that_failed_is_marked_tested_before_it_is_used_and_used_all_t
     testing = msgspec.structs.replace(engines.INSTALLING, engine="llama.cpp", verb="use")
     api.replies["POST /engines/llama.cpp/use"] = testing
     said: list[str] = []
-    screen.model.said.connect(lambda sentence, _undo: said.append(sentence))
-    screen.model.use("llama.cpp", "2026.8.10566-cpu")
+    screen.model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
+    screen.model.use_version("llama.cpp", "2026.8.10566-cpu")
     api.flush()
     assert (screen.model.job, said) == (testing, []), "nothing is used before it has passed"
     menu = menu_of(failed)
     next(action for action in menu.actions() if action.text() == "Use it anyway").trigger()
-    assert api.asked("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
+    assert api.bodies_of("POST", "/engines/llama.cpp/use")[-1] == UseEngine(version="2026.8.10566-cpu", force=True)
     menu.close()
 
 
@@ -239,7 +239,7 @@ def test_a_program_on_path_is_shown_and_cannot_be_removed(screen: EnginesScreen)
 def test_what_failed_when_it_was_installed_is_marked(theme: Theme, api: DemoApi, shell: QuietShell) -> None:
     offer = msgspec.structs.replace(engines.OPENVINO.offers[0], problem="It wrote nonsense.")
     stock = msgspec.structs.replace(engines.OPENVINO, offers=[offer])
-    assert standing(stock) == ("bad", "Failed its test")
+    assert engine_state(stock) == ("bad", "Failed its test")
     api.replies["GET /engines/stock"] = [stock]
     screen = EnginesScreen(theme, Stores(api, shell), shell)
     api.flush()
@@ -252,7 +252,7 @@ def test_what_failed_when_it_was_installed_is_marked(theme: Theme, api: DemoApi,
 def test_cards_stay_in_place_and_go_with_their_engine(screen: EnginesScreen, api: DemoApi) -> None:
     card = screen._cards["llama.cpp"]
     api.replies["GET /engines/stock"] = [engines.LLAMA_CPP]
-    screen.model.stock.read()
+    screen.model.listings.read()
     api.flush()
     assert screen._cards == {"llama.cpp": card}
     assert len([one for one in screen.findChildren(EngineCard) if one.isVisibleTo(screen)]) == 1

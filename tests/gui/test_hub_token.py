@@ -9,8 +9,8 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.hub import HubTokenState, SetHubToken, TokenPlace
 from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
-from app.gui.shell.contract import Page
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -30,14 +30,14 @@ def card(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> TokenCa
 
 
 def test_what_is_typed_is_hidden_and_gone_once_kept(card: TokenCard, api: DemoApi, shell: QuietShell) -> None:
-    assert card.said.text() == NONE.said
+    assert card.state_text.text() == NONE.said
     assert card.field.echoMode() == QLineEdit.EchoMode.Password
     assert not card.keep_button.isEnabled()
     card.field.setText(" hf_something ")
     card.keep_button.click()
     api.flush()
-    assert api.asked("POST", "/hub/token") == [SetHubToken(token="hf_something")]
-    assert (card.field.text(), card.said.text(), shell.said) == ("", KEPT.said, ["The token was saved."])
+    assert api.bodies_of("POST", "/hub/token") == [SetHubToken(token="hf_something")]
+    assert (card.field.text(), card.state_text.text(), shell.said) == ("", KEPT.said, ["The token was saved."])
 
 
 def test_only_our_own_can_be_forgotten(card: TokenCard, api: DemoApi) -> None:
@@ -48,7 +48,7 @@ def test_only_our_own_can_be_forgotten(card: TokenCard, api: DemoApi) -> None:
     assert not card.forget_button.isHidden()
     card.forget_button.click()
     api.flush()
-    assert len(api.asked("DELETE", "/hub/token")) == 1
+    assert len(api.bodies_of("DELETE", "/hub/token")) == 1
     assert card.forget_button.isHidden()
 
 
@@ -61,9 +61,9 @@ def test_a_refusal_is_said_in_its_place(card: TokenCard, api: DemoApi) -> None:
     assert card.field.text() == "x"
 
 
-def test_the_settings_page_leads_to_it(make_window: Callable[[Page], Window], api: DemoApi) -> None:
-    window = make_window(Page.SETTINGS)
-    window.shell.ask(Page.SETTINGS, HUB_TOKEN)
+def test_the_settings_page_leads_to_it(make_window: Callable[[PageId], MainWindow], api: DemoApi) -> None:
+    window = make_window(PageId.SETTINGS)
+    window.shell.request_task(PageId.SETTINGS, HUB_TOKEN)
     api.flush()
     (card,) = window.pages.findChildren(TokenCard)
     assert window.focusWidget() is card.field

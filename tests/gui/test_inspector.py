@@ -9,12 +9,22 @@ from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestState
 from app.gui.net.stores import Stores
 from app.gui.screens.server.inspector import InspectorSection, RequestRow
-from app.gui.screens.server.requests import KEPT, SHOWN, STRIP_S, Point, RequestStore, about, facts, legend, parts
+from app.gui.screens.server.requests import (
+    KEPT,
+    SHOWN,
+    STRIP_S,
+    LatencyPoint,
+    RequestStore,
+    request_details,
+    request_facts,
+    time_legend,
+    time_parts,
+)
 from app.gui.screens.server.strip import LatencyStrip
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
-from app.gui.widgets.rows import Row
+from app.gui.widgets.rows import ListRow
 from tests.demo import data
 from tests.demo.api import DemoApi
 from tests.demo.requests import REQUESTS, USAGE
@@ -50,20 +60,22 @@ def test_what_goes_on_comes_first_and_then_the_newest(model: RequestStore) -> No
 
 
 def test_an_event_replaces_the_one_request_it_is_about(model: RequestStore, shell: Shell) -> None:
-    shell.receive(RequestChanged(request=msgspec.structs.replace(WRITING, state=RequestState.DONE)))
+    shell.broadcast_event(RequestChanged(request=msgspec.structs.replace(WRITING, state=RequestState.DONE)))
     assert len(model.items) == len(REQUESTS)
     assert next(one for one in model.items if one.id == WRITING.id).state is RequestState.DONE
 
 
 def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: RequestStore, shell: Shell) -> None:
     for number in range(KEPT + 5):
-        shell.receive(RequestChanged(request=msgspec.structs.replace(DONE, id=str(number), at=DONE.at + 1000 + number)))
+        shell.broadcast_event(
+            RequestChanged(request=msgspec.structs.replace(DONE, id=str(number), at=DONE.at + 1000 + number))
+        )
     assert (len(model.items), len(model.shown())) == (KEPT, SHOWN)
     assert model.items[0].id == str(KEPT + 4)
 
 
 def test_forgetting_leaves_what_goes_on(model: RequestStore, shell: Shell) -> None:
-    shell.receive(RequestsForgotten())
+    shell.broadcast_event(RequestsForgotten())
     assert [one.is_over for one in model.items] == [False, False]
 
 
@@ -80,27 +92,27 @@ def test_the_strip_says_what_it_shows(theme: Theme, qtbot: QtBot) -> None:
     qtbot.addWidget(strip)
     strip.resize(300, 150)
     strip.set_points([], 0.0)
-    assert strip.lanes() == ("No first token yet", "No speed yet")
+    assert strip.lane_words() == ("No first token yet", "No speed yet")
     blank = strip.grab().toImage()
-    strip.set_points([Point(0.0, 0.2, 10.0), Point(1.0, 0.4, 30.0), Point(2.0, None, 20.0)], 10.0)
-    assert strip.lanes() == ("First token after 0.40 s", "Writes 20 tok/s")
+    strip.set_points([LatencyPoint(0.0, 0.2, 10.0), LatencyPoint(1.0, 0.4, 30.0), LatencyPoint(2.0, None, 20.0)], 10.0)
+    assert strip.lane_words() == ("First token after 0.40 s", "Writes 20 tok/s")
     assert "3 answers" in strip.accessibleDescription()
     assert strip.grab().toImage() != blank
 
 
 def test_the_times_are_a_stacked_bar_with_words() -> None:
-    assert [part.name for part in parts(DONE)] == ["Queue", "Prefill", "Decode"]
-    assert legend(DONE)[0][1] == "Queue 0.04 s"
-    assert "1,800 cached" in about(DONE)
-    assert FAILED.error in facts(FAILED)
-    assert "tok/s" in facts(DONE)
+    assert [part.name for part in time_parts(DONE)] == ["Queue", "Prefill", "Decode"]
+    assert time_legend(DONE)[0][1] == "Queue 0.04 s"
+    assert "1,800 cached" in request_details(DONE)
+    assert FAILED.error in request_facts(FAILED)
+    assert "tok/s" in request_facts(DONE)
 
 
 def test_a_running_request_can_be_cancelled_and_a_finished_one_cannot(section: InspectorSection, api: DemoApi) -> None:
     running, over = section.rows.rows[WRITING.id], section.rows.rows[DONE.id]
     assert not buttons(over, "Cancel")
     buttons(running, "Cancel")[0].click()
-    assert api.asked("POST", f"/requests/{WRITING.id}/cancel") == [None]
+    assert api.bodies_of("POST", f"/requests/{WRITING.id}/cancel") == [None]
 
 
 def test_a_refusal_to_cancel_is_said(
@@ -119,7 +131,7 @@ def test_a_row_stays_and_unfolds(section: InspectorSection, shell: Shell) -> Non
     assert isinstance(row, RequestRow)
     assert not row._bar.isVisible()
     row.unfold.click()
-    shell.receive(RequestChanged(request=msgspec.structs.replace(WRITING, decode_s=7.0)))
+    shell.broadcast_event(RequestChanged(request=msgspec.structs.replace(WRITING, decode_s=7.0)))
     assert section.rows.rows[WRITING.id] is row
     assert row._bar.isVisible()
 
@@ -136,7 +148,7 @@ def test_nothing_yet_is_said(theme: Theme, api: DemoApi, shell: Shell, qtbot: Qt
 
 
 def test_usage_is_a_row_for_each_client_and_model(section: InspectorSection) -> None:
-    rows = [row for row in section._usage.rows.values() if isinstance(row, Row)]
+    rows = [row for row in section._usage.rows.values() if isinstance(row, ListRow)]
     assert [row.accessibleName() for row in rows] == [f"{one.client} → {one.model}" for one in USAGE.week]
     assert "nothing today" in rows[0].accessibleDescription()
     assert "today 6 requests" in rows[1].accessibleDescription()
@@ -146,16 +158,17 @@ def test_that_words_are_kept_is_said_and_they_can_be_read(
     section: InspectorSection, model: RequestStore, api: DemoApi, shell: Shell
 ) -> None:
     row = section.rows.rows[DONE.id]
-    assert section._kept.isHidden()
+    assert section._kept_note.isHidden()
     assert not buttons(row, "Show contents")
     api.replies["GET /settings"] = [
-        data.changed(info, value=True) if info.name == "inspector.bodies" else info for info in data.settings()
+        data.with_value(info, value=True) if info.name == "inspector.bodies" else info
+        for info in data.default_settings()
     ]
     detail = RequestDetail(request=DONE, has_bodies=True, asked="Why?", answered="Because.")
     api.replies[f"GET /requests/{DONE.id}"] = detail
-    shell.receive(SettingChanged(name="inspector.bodies"))
+    shell.broadcast_event(SettingChanged(name="inspector.bodies"))
     api.flush()
-    assert not section._kept.isHidden()
+    assert not section._kept_note.isHidden()
     buttons(row, "Show contents")[0].click()
     api.flush()
     assert isinstance(row, RequestRow)
@@ -166,4 +179,4 @@ def test_clearing_asks_the_gateway(section: InspectorSection, api: DemoApi) -> N
     api.replies["DELETE /requests"] = None
     buttons(section, "Clear")[0].click()
     api.flush()
-    assert api.asked("DELETE", "/requests") == [None]
+    assert api.bodies_of("DELETE", "/requests") == [None]

@@ -7,9 +7,9 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.keys import NewKey, Scope
 from app.gui.net.stores import Stores
-from app.gui.screens.server.keys_model import KeysModel, facts
+from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.screens.server.keys_view import KeysSection
-from app.gui.screens.server.model import Dialect, ServerModel
+from app.gui.screens.server.model import ServerModel, SnippetKind
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from tests.demo import data
@@ -41,21 +41,21 @@ def section(theme: Theme, model: KeysModel, shell: Shell, qtbot: QtBot, restarts
 def test_a_new_key_is_there_until_it_is_put_away(model: KeysModel, api: DemoApi) -> None:
     model.make("  tablet ", may_manage=True)
     api.flush()
-    assert api.asked("POST", "/keys") == [NewKey(name="tablet", scopes=[Scope.INFERENCE, Scope.MANAGE])]
-    assert model.made == data.MADE_KEY
+    assert api.bodies_of("POST", "/keys") == [NewKey(name="tablet", scopes=[Scope.INFERENCE, Scope.MANAGE])]
+    assert model.new_key == data.MADE_KEY
     model.put_away()
-    assert model.made is None
+    assert model.new_key is None
 
 
 def test_revoking_happens_at_once_and_can_be_undone(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(model.said) as said:
+    with qtbot.waitSignal(model.toast_requested) as said:
         model.revoke("laptop")
         api.flush()
     sentence, undo = said.args
     assert "laptop" in sentence
     undo()
     api.flush()
-    assert api.asked("POST", "/keys/laptop/restore") == [None]
+    assert api.bodies_of("POST", "/keys/laptop/restore") == [None]
 
 
 def test_a_refusal_is_said(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None:
@@ -64,7 +64,7 @@ def test_a_refusal_is_said(model: KeysModel, api: DemoApi, qtbot: QtBot) -> None
         model.make("x", may_manage=False)
         api.flush()
     assert failed.args == [REFUSED]
-    assert model.made is None
+    assert model.new_key is None
 
 
 def test_others_are_not_let_in_before_there_is_a_key_that_opens(api: DemoApi, shell: Shell) -> None:
@@ -81,9 +81,9 @@ def test_others_are_not_let_in_before_there_is_a_key_that_opens(api: DemoApi, sh
 
 
 def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: Shell) -> None:
-    rows = data.settings()
+    rows = data.default_settings()
     host = next(row for row in rows if row.name == "gateway.host")
-    api.replies["GET /settings"] = [data.changed(host, "127.0.0.1", "environment")]
+    api.replies["GET /settings"] = [data.with_value(host, "127.0.0.1", "environment")]
     model = KeysModel(Stores(api, shell), shell)
     api.flush()
     assert "environment" in model.why_fixed
@@ -91,7 +91,7 @@ def test_an_address_of_the_environment_cannot_be_switched(api: DemoApi, shell: S
 
 def test_the_consequence_names_who_where_and_what(api: DemoApi, shell: Shell, model: KeysModel) -> None:
     assert "Only programs on this computer" in model.consequence
-    api.replies.update(data.opened())
+    api.replies.update(data.network_replies())
     opened = KeysModel(Stores(api, shell), shell)
     api.flush()
     assert "http://192.168.1.20:11434/v1" in opened.consequence
@@ -103,29 +103,29 @@ def test_the_page_says_who_can_reach_it_and_its_snippets_ask_for_a_key(api: Demo
     server = ServerModel(Stores(api, shell), shell)
     api.flush()
     assert "Only this computer" in server.about
-    assert "Authorization" not in server.snippet(Dialect.CURL)
-    api.replies.update(data.opened())
+    assert "Authorization" not in server.format_snippet(SnippetKind.CURL)
+    api.replies.update(data.network_replies())
     shell.connected.emit()
     api.flush()
     assert "every program needs a key" in server.about
-    assert all("YOUR-KEY" in server.snippet(dialect) for dialect in Dialect)
+    assert all("YOUR-KEY" in server.format_snippet(dialect) for dialect in SnippetKind)
 
 
 def test_switching_waits_for_the_service_to_start_again(
     section: KeysSection, model: KeysModel, api: DemoApi, restarts: list[str]
 ) -> None:
     assert section.restart_button.isHidden()
-    api.replies["PATCH /settings"] = data.opened()["GET /settings"]
+    api.replies["PATCH /settings"] = data.network_replies()["GET /settings"]
     section.wider.switch.click()
-    assert api.asked("PATCH", "/settings") == [{"gateway.host": "0.0.0.0"}]  # noqa: S104 -- what the switch means
+    assert api.bodies_of("PATCH", "/settings") == [{"gateway.host": "0.0.0.0"}]  # noqa: S104 -- what the switch means
     api.flush()
     assert (model.is_open, model.waits_for_restart, section.wider.switch.isChecked()) == (True, True, True)
     section.restart_button.click()
     assert restarts == ["again"]
-    api.replies["PATCH /settings"] = data.settings()
+    api.replies["PATCH /settings"] = data.default_settings()
     section.wider.switch.click()
     api.flush()
-    assert api.asked("PATCH", "/settings")[-1] == {"gateway.host": None}
+    assert api.bodies_of("PATCH", "/settings")[-1] == {"gateway.host": None}
     assert section.restart_button.isHidden()
 
 
@@ -137,20 +137,20 @@ def test_a_refused_switch_goes_back(section: KeysSection, api: DemoApi) -> None:
 
 
 def test_the_key_is_shown_and_copied_once(section: KeysSection, api: DemoApi) -> None:
-    assert section.made_card.isHidden()
+    assert section.new_key_card.isHidden()
     assert not section.make_button.isEnabled()
     section.name.setText("tablet")
     section.make_button.click()
     api.flush()
-    assert not section.made_card.isHidden()
-    assert data.MADE_KEY.key in section.made_key.accessibleName()
+    assert not section.new_key_card.isHidden()
+    assert data.MADE_KEY.key in section.new_key_field.accessibleName()
     section.model.put_away()
-    assert section.made_card.isHidden()
-    assert data.MADE_KEY.key not in section.made_key.accessibleName()
+    assert section.new_key_card.isHidden()
+    assert data.MADE_KEY.key not in section.new_key_field.accessibleName()
 
 
 def test_a_key_is_told_in_one_line() -> None:
     laptop, server = data.KEYS
-    assert facts(laptop).startswith("may ask models · last used 20")
-    assert facts(server).startswith("may manage Roundhouse · never used · until 2")
-    assert facts(msgspec.structs.replace(server, expires_at=1.0)).endswith("expired")
+    assert key_facts(laptop).startswith("may ask models · last used 20")
+    assert key_facts(server).startswith("may manage Roundhouse · never used · until 2")
+    assert key_facts(msgspec.structs.replace(server, expires_at=1.0)).endswith("expired")

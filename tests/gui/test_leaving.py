@@ -10,73 +10,73 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.core.events import EngineChanged
-from app.gui.main import reopen
-from app.gui.shell.contract import Page
-from app.gui.shell.departure import ASKS, KEEPS, Departure, DepartureKnown
-from app.gui.shell.leaving import Service, Situation, Step, on_close, on_quit
-from app.gui.shell.memory import recall
+from app.gui.main import reopen_window
+from app.gui.shell.contract import PageId
+from app.gui.shell.departure import ASK_SETTING, KEEP_SETTING, QuitContext, QuitFlow
+from app.gui.shell.leaving import QuitSituation, QuitStep, ServiceOwner, decide_on_close, decide_on_quit
+from app.gui.shell.memory import load_memory
 from app.gui.shell.tray import Tray
-from app.gui.shell.window import Window
+from app.gui.shell.window import MainWindow
 from tests.demo import data
 from tests.demo.api import DemoApi
 
-Make = Callable[[Page], Window]
-OURS, OTHERS, NONE = Service.OURS, Service.OTHERS, Service.NONE
+Make = Callable[[PageId], MainWindow]
+OURS, OTHERS, NONE = ServiceOwner.OURS, ServiceOwner.OTHERS, ServiceOwner.NONE
 
 
 @pytest.mark.parametrize(
     ("now", "step"),
     [
-        (Situation(service=NONE), Step.END),
-        (Situation(service=NONE, has_tray=True), Step.END),
-        (Situation(service=OTHERS), Step.LEAVE),
-        (Situation(service=OTHERS, has_tray=True), Step.HIDE),
-        (Situation(service=OURS), Step.ASK_SERVICE),
-        (Situation(service=OURS, asks=False), Step.END),
-        (Situation(service=OURS, asks=False, answering=1), Step.ASK_ANSWERS),
-        (Situation(service=OURS, asks=False, keeps_serving=True, answering=1), Step.LEAVE),
-        (Situation(service=OURS, asks=False, keeps_serving=True, has_tray=True), Step.HIDE),
+        (QuitSituation(service=NONE), QuitStep.END),
+        (QuitSituation(service=NONE, has_tray=True), QuitStep.END),
+        (QuitSituation(service=OTHERS), QuitStep.LEAVE),
+        (QuitSituation(service=OTHERS, has_tray=True), QuitStep.HIDE),
+        (QuitSituation(service=OURS), QuitStep.ASK_SERVICE),
+        (QuitSituation(service=OURS, asks=False), QuitStep.END),
+        (QuitSituation(service=OURS, asks=False, answering=1), QuitStep.ASK_ANSWERS),
+        (QuitSituation(service=OURS, asks=False, keeps_serving=True, answering=1), QuitStep.LEAVE),
+        (QuitSituation(service=OURS, asks=False, keeps_serving=True, has_tray=True), QuitStep.HIDE),
     ],
 )
-def test_what_closing_means(now: Situation, step: Step) -> None:
-    assert on_close(now) is step
+def test_what_closing_means(now: QuitSituation, step: QuitStep) -> None:
+    assert decide_on_close(now) is step
 
 
 @pytest.mark.parametrize(
     ("now", "step"),
     [
-        (Situation(service=NONE), Step.END),
-        (Situation(service=OURS, keeps_serving=True), Step.END),
-        (Situation(service=OURS, answering=2), Step.ASK_ANSWERS),
-        (Situation(service=OTHERS, answering=2), Step.END),
+        (QuitSituation(service=NONE), QuitStep.END),
+        (QuitSituation(service=OURS, keeps_serving=True), QuitStep.END),
+        (QuitSituation(service=OURS, answering=2), QuitStep.ASK_ANSWERS),
+        (QuitSituation(service=OTHERS, answering=2), QuitStep.END),
     ],
 )
-def test_what_quitting_means(now: Situation, step: Step) -> None:
-    assert on_quit(now) is step
+def test_what_quitting_means(now: QuitSituation, step: QuitStep) -> None:
+    assert decide_on_quit(now) is step
 
 
 @dataclass
 class Leaver:
     """A window that a person leaves, with whose service it is and whether there is a tray."""
 
-    window: Window
+    window: MainWindow
     api: DemoApi
-    service: Service = OURS
+    service: ServiceOwner = OURS
     ended: list[bool] = field(default_factory=list)
 
-    def begin(self) -> Departure:
+    def begin(self) -> QuitFlow:
         window = self.window
-        known = DepartureKnown(
+        known = QuitContext(
             stores=window.stores,
             service=lambda: self.service,
             tray=window.tray,
             question=window.question,
         )
-        departure = Departure(window, known)
+        departure = QuitFlow(window, known)
         window.may_close, window.leave = departure.may_close, departure.quit
-        departure.ended.connect(lambda: self.ended.append(departure.ends_service))
-        departure.ended.connect(window.depart)
-        departure.hidden.connect(window.tell_of_tray)
+        departure.program_ended.connect(lambda: self.ended.append(departure.ends_service))
+        departure.program_ended.connect(window.save_state)
+        departure.window_hidden.connect(window.explain_tray)
         return departure
 
     @property
@@ -88,19 +88,19 @@ class Leaver:
         self.api.flush()
 
     def stop_answering(self) -> None:
-        self.window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=0)))
+        self.window.shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=0)))
 
     def set(self, **values: bool) -> None:
-        names = {"asks": ASKS, "keeps": KEEPS}
+        names = {"asks": ASK_SETTING, "keeps": KEEP_SETTING}
         wanted = {names[name]: value for name, value in values.items()}
         self.window.stores.preferences.replace(
-            [data.changed(row, wanted.get(row.name, row.value)) for row in self.window.stores.preferences.items]
+            [data.with_value(row, wanted.get(row.name, row.value)) for row in self.window.stores.preferences.items]
         )
 
 
 @pytest.fixture
 def leaver(make_window: Make, api: DemoApi) -> Leaver:
-    leaver = Leaver(make_window(Page.SERVER), api)
+    leaver = Leaver(make_window(PageId.SERVER), api)
     leaver.begin()
     return leaver
 
@@ -110,7 +110,7 @@ def in_tray(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have a tray, and return what is told in it."""
     told: list[str] = []
     monkeypatch.setattr(Tray, "is_there", property(lambda _tray: True))
-    monkeypatch.setattr(Tray, "tell", lambda _tray, title, _text: told.append(title))
+    monkeypatch.setattr(Tray, "show_message", lambda _tray, title, _text: told.append(title))
     return told
 
 
@@ -125,7 +125,7 @@ def test_keeping_ends_the_window_and_not_the_service(leaver: Leaver) -> None:
     leaver.window.close()
     leaver.press("Keep serving")
     assert leaver.ended == [False]
-    assert leaver.api.asked("PATCH", "/settings") == [], "nothing was to be remembered"
+    assert leaver.api.bodies_of("PATCH", "/settings") == [], "nothing was to be remembered"
 
 
 def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: Leaver, in_tray: list[str]) -> None:
@@ -133,7 +133,7 @@ def test_keeping_with_a_tray_hides_the_window_and_says_once_where_it_is(leaver: 
         leaver.window.close()
         leaver.press("Keep serving")
         assert (leaver.ended, leaver.window.isVisible()) == ([], False)
-        leaver.window.tray.opened.emit()
+        leaver.window.tray.window_requested.emit()
         assert leaver.window.isVisible()
     assert in_tray == ["Roundhouse is still running"]
 
@@ -143,7 +143,7 @@ def test_an_answer_that_is_to_be_remembered_is_kept_as_settings(leaver: Leaver) 
     leaver.window.close()
     leaver.window.question.remembers.click()
     leaver.press("Stop everything")
-    assert leaver.api.asked("PATCH", "/settings") == [{KEEPS: False}, {ASKS: False}]
+    assert leaver.api.bodies_of("PATCH", "/settings") == [{KEEP_SETTING: False}, {ASK_SETTING: False}]
     assert leaver.ended == [True]
 
 
@@ -176,12 +176,12 @@ def test_quitting_a_hidden_window_brings_it_back_to_ask(leaver: Leaver, in_tray:
     leaver.set(asks=False, keeps=True)
     leaver.window.close()
     assert not leaver.window.isVisible()
-    leaver.window.tray.quit_asked.emit()
+    leaver.window.tray.quit_requested.emit()
     assert leaver.window.isVisible()
     assert leaver.asked == "An answer is still being written"
     leaver.stop_answering()
     leaver.press("Keep working")
-    leaver.window.tray.quit_asked.emit()
+    leaver.window.tray.quit_requested.emit()
     assert leaver.ended == [True]
 
 
@@ -193,7 +193,7 @@ def test_ctrl_q_quits_whatever_closing_means(leaver: Leaver) -> None:
 
 
 def test_several_answers_are_counted(leaver: Leaver) -> None:
-    leaver.window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
+    leaver.window.shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.READY, in_flight=3)))
     leaver.window.leave()
     assert leaver.asked == "3 answers are still being written"
     assert "cuts them off" in leaver.window.question.sentence.text()
@@ -207,10 +207,10 @@ def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch
 
 
 def test_a_signal_ends_it_as_the_settings_say_and_only_once(make_window: Make, api: DemoApi) -> None:
-    leaver = Leaver(make_window(Page.SERVER), api)
+    leaver = Leaver(make_window(PageId.SERVER), api)
     departure = leaver.begin()
-    departure.end_unasked()
-    departure.end_unasked()
+    departure.end_without_asking()
+    departure.end_without_asking()
     departure.quit()
     assert leaver.ended == [True]
     assert leaver.window.close(), "once it has left, closing is closing"
@@ -221,7 +221,7 @@ def test_what_the_window_knows_is_kept_when_it_is_left_from_the_tray(leaver: Lea
     leaver.service = OTHERS
     leaver.window.close()
     leaver.window.leave()
-    kept = recall(leaver.window._memory_file)
+    kept = load_memory(leaver.window._memory_file)
     assert (kept.page, kept.knows_tray) == ("server", True)
 
 
@@ -242,7 +242,7 @@ def test_escape_changes_the_mind_and_tab_stays_in_the_sheet(leaver: Leaver) -> N
 def test_being_chosen_in_the_dock_brings_a_hidden_window_back(leaver: Leaver, in_tray: list[str]) -> None:
     leaver.service = OTHERS
     leaver.window.close()
-    reopen(leaver.window, Qt.ApplicationState.ApplicationInactive)
+    reopen_window(leaver.window, Qt.ApplicationState.ApplicationInactive)
     assert leaver.window.isHidden()
-    reopen(leaver.window, Qt.ApplicationState.ApplicationActive)
+    reopen_window(leaver.window, Qt.ApplicationState.ApplicationActive)
     assert leaver.window.isVisible()

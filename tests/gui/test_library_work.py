@@ -12,7 +12,7 @@ from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, Rec
 from app.gui.screens.models import work
 from app.gui.screens.models.duplicates_view import DuplicateRow, DuplicatesView
 from app.gui.screens.models.job_view import JobView
-from app.gui.screens.models.work import LibraryWork
+from app.gui.screens.models.work import LibraryJobsModel
 from app.gui.theme.theme import Theme
 from tests.demo import disk as demo
 from tests.demo.api import DemoApi
@@ -24,55 +24,57 @@ Heard = list[tuple[str, Callable[[], object] | None]]
 
 
 @pytest.fixture
-def model(api: DemoApi, shell: QuietShell) -> LibraryWork:
-    model = LibraryWork(api, shell)
+def model(api: DemoApi, shell: QuietShell) -> LibraryJobsModel:
+    model = LibraryJobsModel(api, shell)
     api.flush()
     return model
 
 
 @pytest.fixture
-def heard(model: LibraryWork) -> Heard:
+def heard(model: LibraryJobsModel) -> Heard:
     heard: Heard = []
-    model.said.connect(lambda said, undo: heard.append((said, undo)))
+    model.toast_requested.connect(lambda said, undo: heard.append((said, undo)))
     return heard
 
 
 def tell(shell: QuietShell, job: LibraryJob) -> None:
-    shell.receive(LibraryJobChanged(job=job))
+    shell.broadcast_event(LibraryJobChanged(job=job))
 
 
 def test_what_goes_on_already_is_shown(api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /library/job"] = demo.CHECKING
-    model = LibraryWork(api, shell)
+    model = LibraryJobsModel(api, shell)
     api.flush()
     assert model.is_busy
     assert model.job == demo.CHECKING
 
 
-def test_equal_files_are_looked_for_and_told_to_the_byte(api: DemoApi, shell: QuietShell, model: LibraryWork) -> None:
-    model.search()
+def test_equal_files_are_looked_for_and_told_to_the_byte(
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel
+) -> None:
+    model.find_duplicates()
     api.flush()
-    assert api.asked("POST", "/library/duplicates") == [FindDuplicates()]
+    assert api.bodies_of("POST", "/library/duplicates") == [FindDuplicates()]
     assert (model.is_busy, model.was_searched) == (True, False)
-    tell(shell, msgspec.structs.replace(demo.FOUND, id=demo.SEARCHING.id))
+    tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, id=demo.SEARCHING.id))
     assert (model.is_busy, model.was_searched) == (False, True)
     assert model.reclaims_bytes == 8_064_372_736 + 1_157_627_904
-    assert "9,222,000,640 bytes" in work.offer(model.duplicates)
+    assert "9,222,000,640 bytes" in work.reclaim_offer(model.duplicates)
 
 
 def test_reclaiming_is_said_and_can_be_undone(
-    api: DemoApi, shell: QuietShell, model: LibraryWork, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
 ) -> None:
     ended: list[bool] = []
-    model.ended.connect(lambda: ended.append(True))
+    model.files_changed.connect(lambda: ended.append(True))
     api.replies |= {
         "POST /library/reclaim": RECLAIMING,
         "POST /library/separate": LibraryJob(id="s", kind=JobKind.SEPARATE, total_bytes=9),
     }
-    tell(shell, demo.FOUND)
-    model.reclaim(["a" * 64])
+    tell(shell, demo.DUPLICATES_JOB)
+    model.reclaim_space(["a" * 64])
     api.flush()
-    assert api.asked("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["a" * 64])]
+    assert api.bodies_of("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["a" * 64])]
     tell(shell, FREED)
     said, undo = heard[-1]
     assert said.startswith("8.6 GiB freed.")
@@ -86,10 +88,10 @@ def test_reclaiming_is_said_and_can_be_undone(
 
 
 def test_an_end_that_comes_before_the_answer_is_said_once(
-    api: DemoApi, shell: QuietShell, model: LibraryWork, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
 ) -> None:
     api.replies["POST /library/reclaim"] = RECLAIMING
-    model.reclaim()
+    model.reclaim_space()
     tell(shell, msgspec.structs.replace(FREED, can_undo=False))
     assert heard == []
     api.flush()
@@ -98,7 +100,7 @@ def test_an_end_that_comes_before_the_answer_is_said_once(
 
 
 def test_what_somebody_else_began_is_shown_and_theirs_to_say(
-    shell: QuietShell, model: LibraryWork, heard: Heard
+    shell: QuietShell, model: LibraryJobsModel, heard: Heard
 ) -> None:
     tell(shell, FREED)
     assert model.job == FREED
@@ -106,14 +108,14 @@ def test_what_somebody_else_began_is_shown_and_theirs_to_say(
 
 
 def test_a_job_is_called_off_quietly_and_a_fault_is_said(
-    api: DemoApi, shell: QuietShell, model: LibraryWork, heard: Heard
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, heard: Heard
 ) -> None:
     failures: list[ErrorBody] = []
     model.failed.connect(failures.append)
     for code, expected in (("cancelled", []), ("storage", ["storage"])):
         begun = msgspec.structs.replace(demo.SEARCHING, id=code)
         api.replies["POST /library/duplicates"] = begun
-        model.search()
+        model.find_duplicates()
         api.flush()
         model.cancel()
         assert api.calls[-1] == ("DELETE", "/library/job", None)
@@ -122,27 +124,27 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
         assert not model.was_searched
     assert heard == []
     api.replies["POST /library/reclaim"] = ErrorBody(code="not_found_before", sentence="Look first.")
-    model.reclaim()
+    model.reclaim_space()
     api.flush()
     assert failures[-1].sentence == "Look first."
 
 
 def test_words_for_what_was_found() -> None:
-    one = demo.FOUND.duplicates[0]
-    assert work.offer([]) == "No duplicate files were found."
-    assert "none of them" in work.offer([msgspec.structs.replace(one, reclaimable=[])])
-    assert work.offer([one]).startswith("1 file can share")
-    assert [line.rpartition(": ")[2] for line in work.places(one)] == [
+    one = demo.DUPLICATES_JOB.duplicates[0]
+    assert work.reclaim_offer([]) == "No duplicate files were found."
+    assert "none of them" in work.reclaim_offer([msgspec.structs.replace(one, reclaimable=[])])
+    assert work.reclaim_offer([one]).startswith("1 file can share")
+    assert [line.rpartition(": ")[2] for line in work.copy_places(one)] == [
         "kept.",
         "shares that space.",
         "it is on another disk.",
     ]
-    assert work.freed(msgspec.structs.replace(FREED, reclaimed_bytes=0)).startswith("Nothing was freed")
-    assert work.fraction(LibraryJob(id="", kind=JobKind.VERIFY)) is None
+    assert work.reclaim_sentence(msgspec.structs.replace(FREED, reclaimed_bytes=0)).startswith("Nothing was freed")
+    assert work.job_fraction(LibraryJob(id="", kind=JobKind.VERIFY)) is None
 
 
 @pytest.fixture
-def view(qtbot: QtBot, theme: Theme, model: LibraryWork) -> DuplicatesView:
+def view(qtbot: QtBot, theme: Theme, model: LibraryJobsModel) -> DuplicatesView:
     view = DuplicatesView(theme, model)
     qtbot.addWidget(view)
     view.show()
@@ -150,7 +152,7 @@ def view(qtbot: QtBot, theme: Theme, model: LibraryWork) -> DuplicatesView:
 
 
 def test_the_view_offers_to_look_then_to_reclaim(
-    api: DemoApi, shell: QuietShell, model: LibraryWork, view: DuplicatesView
+    api: DemoApi, shell: QuietShell, model: LibraryJobsModel, view: DuplicatesView
 ) -> None:
     assert not view.reclaim_button.isVisible()
     assert not view.list.isVisible()
@@ -161,7 +163,7 @@ def test_the_view_offers_to_look_then_to_reclaim(
     assert not view.search_button.isEnabled()
     running.cancel_button.click()
     assert api.calls[-1][:2] == ("DELETE", "/library/job")
-    tell(shell, msgspec.structs.replace(demo.FOUND, id=demo.SEARCHING.id))
+    tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, id=demo.SEARCHING.id))
     assert not running.isVisible()
     assert view.reclaim_button.text() == "Reclaim 8.6 GiB"
     rows = view.findChildren(DuplicateRow)
@@ -170,19 +172,21 @@ def test_the_view_offers_to_look_then_to_reclaim(
         "Reclaim 1.1 GiB of bge-m3",
     ]
     rows[1].button.click()
-    assert api.asked("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["b" * 64])]
+    assert api.bodies_of("POST", "/library/reclaim") == [ReclaimDuplicates(sha256=["b" * 64])]
     view.reclaim_button.click()
-    assert api.asked("POST", "/library/reclaim")[-1] == ReclaimDuplicates()
+    assert api.bodies_of("POST", "/library/reclaim")[-1] == ReclaimDuplicates()
 
 
 def test_what_cannot_share_offers_no_button(shell: QuietShell, view: DuplicatesView) -> None:
     stuck = Duplicate(sha256="c" * 64, size_bytes=5, paths=["/a", "/b"], notes=["/b: it is on another disk."])
-    tell(shell, msgspec.structs.replace(demo.FOUND, duplicates=[stuck]))
+    tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, duplicates=[stuck]))
     assert not view.reclaim_button.isVisible()
     assert not view.findChildren(DuplicateRow)[0].button.isVisible()
 
 
-def test_a_check_is_shown_while_it_goes_on(qtbot: QtBot, theme: Theme, shell: QuietShell, model: LibraryWork) -> None:
+def test_a_check_is_shown_while_it_goes_on(
+    qtbot: QtBot, theme: Theme, shell: QuietShell, model: LibraryJobsModel
+) -> None:
     view = JobView(theme, model, {JobKind.VERIFY})
     qtbot.addWidget(view)
     assert view.isHidden()

@@ -15,16 +15,16 @@ from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Fact
 from app.gui.net.stores import Stores
-from app.gui.screens.machine.controls import Controls
+from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.decision import PlanRow
 from app.gui.screens.machine.sums import ChangeRow
 from app.gui.screens.machine.truths import Ticks
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
-from app.gui.widgets.bars import LIMIT, Legend, Part, PartsBar
+from app.gui.widgets.bars import LIMIT, BarPart, Legend, PartsBar
 from app.gui.widgets.combo import Combo, Stepper
-from app.gui.widgets.menus import Choice, Menu
+from app.gui.widgets.menus import DropDown, Menu
 from tests.demo import advice, data, machines
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -43,12 +43,12 @@ def screen(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> MachineScr
 
 
 def settle(screen: MachineScreen, api: DemoApi, qtbot: QtBot) -> None:
-    qtbot.waitUntil(lambda: not screen.model.what_if._plan._timer.isActive())
+    qtbot.waitUntil(lambda: not screen.model.what_if._plan_request._timer.isActive())
     api.flush()
 
 
 def last_plan_asked(api: DemoApi) -> PlanRequest:
-    request = api.asked("POST", "/plan")[-1]
+    request = api.bodies_of("POST", "/plan")[-1]
     assert isinstance(request, PlanRequest)
     return request
 
@@ -74,21 +74,21 @@ def test_pools_are_drawn_with_their_figures(screen: MachineScreen) -> None:
 
 def test_another_machine_takes_the_place_of_the_first(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /machine"] = machines.WORKSTATION
-    screen.model.look_again()
+    screen.model.probe_again()
     api.flush()
     assert list(screen.drawing.pools) == ["system", *machines.CARDS]
 
 
 def test_a_machine_that_cannot_be_read_is_said_in_place(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /machine"] = REFUSED
-    screen.model.look_again()
+    screen.model.probe_again()
     api.flush()
     assert screen._error.isVisible()
     assert screen.drawing.isVisible(), "what was found before stays"
 
 
 def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: DemoApi, shell: Shell) -> None:
-    shell.task_asked.emit(Task.LOOK_AGAIN)
+    shell.task_requested.emit(Task.LOOK_AGAIN)
     assert ("GET", "/machine?fresh=1", None) in api.calls
     assert not screen._again.isEnabled()
     api.flush()
@@ -101,15 +101,15 @@ def test_looking_again_can_be_asked_from_elsewhere(screen: MachineScreen, api: D
 def test_the_palette_reaches_what_the_page_can_do(
     screen: MachineScreen, api: DemoApi, shell: Shell, task: Task, path: str
 ) -> None:
-    shell.task_asked.emit(task)
-    shell.task_asked.emit("models.slots")
+    shell.task_requested.emit(task)
+    shell.task_requested.emit("models.slots")
     assert [where for _, where, _ in api.calls].count(path) == 1
 
 
 def test_what_is_free_may_be_unknown_and_is_not_called_free(screen: MachineScreen, api: DemoApi) -> None:
     unknown = msgspec.structs.replace(machines.LAPTOP.pools[0], free=Fact(unit="B", note="No permission."))
     api.replies["GET /machine"] = msgspec.structs.replace(machines.LAPTOP, pools=[unknown])
-    screen.model.look_again()
+    screen.model.probe_again()
     api.flush()
     (view,) = screen.drawing.pools.values()
     assert view.bar.accessibleName() == "Memory: 9.6 GiB Roundhouse's models, free memory unknown"
@@ -131,60 +131,60 @@ def test_the_decision_is_a_sentence_with_reasons_and_a_runner_up(screen: Machine
 def test_a_runner_up_shows_its_sums_and_goes_back(screen: MachineScreen) -> None:
     look = screen.decision.second.look
     look.click()
-    assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · Vulkan"
+    assert screen.estimate_card.title.text() == "Qwen3 8B with llama.cpp · Vulkan"
     assert look.text() == "Back to the best plan"
     look.click()
-    assert screen.sums.title.text() == "Qwen3 8B with llama.cpp · processor"
+    assert screen.estimate_card.title.text() == "Qwen3 8B with llama.cpp · processor"
 
 
 def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, api: DemoApi) -> None:
     (row,) = screen.decision.findChildren(PlanRow)
     row._look.click()
     api.flush()
-    assert len(api.asked("POST", "/estimate")) == 1
-    assert "ONNX Runtime GenAI" in screen.sums.title.text()
+    assert len(api.bodies_of("POST", "/estimate")) == 1
+    assert "ONNX Runtime GenAI" in screen.estimate_card.title.text()
 
 
 def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi) -> None:
-    found = advice.advice(PlanRequest())
+    found = advice.answer_plan(PlanRequest())
     api.replies["POST /plan"] = msgspec.structs.replace(found, plans=advice.REFUSED)
-    screen.model.what_if.ask()
+    screen.model.what_if.ask_again()
     api.flush()
     assert screen.decision.sentence.text() == "No engine can do that on this machine."
     assert not screen.decision.second.isVisible()
-    assert not screen.sums.isVisible()
+    assert not screen.estimate_card.isVisible()
     assert len(screen.decision._refused.rows) == 4
 
 
 def test_the_estimate_says_how_fast_how_much_and_whether_it_fits(screen: MachineScreen) -> None:
-    figures = {key: figure.accessibleName() for key, figure in screen.sums.figures.items()}
+    figures = {key: figure.accessibleName() for key, figure in screen.estimate_card.figures.items()}
     assert figures == {
         "decode": "writing (decode): 11 tok/s, 11 to 12, calibrated",
         "prefill": "reading (prefill): 64 tok/s, 48 to 81, predicted",
         "context": "largest context per conversation: 40k, 8k asked for",
         "memory": "memory: 9.6 GiB, predicted",
     }
-    assert screen.sums.fit.accessibleName() == "It fits"
-    assert "kept free" in screen.sums.sentence.text()
-    (bar,) = screen.sums._bars.values()
-    assert bar.said.text() == "9.6 GiB of 38.4 GiB free"
+    assert screen.estimate_card.fit.accessibleName() == "It fits"
+    assert "kept free" in screen.estimate_card.sentence.text()
+    (bar,) = screen.estimate_card._bars.values()
+    assert bar.usage.text() == "9.6 GiB of 38.4 GiB free"
     assert bar.bar.accessibleName().startswith("Memory: Weights 4.7 GiB, KV cache 4.5 GiB")
 
 
 def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /plan"] = advice.workstation_advice
-    screen.model.what_if.ask()
+    screen.model.what_if.ask_again()
     api.flush()
-    sums = screen.sums
+    sums = screen.estimate_card
     assert sums.fit.accessibleName() == "It does not fit"
-    assert [bar.said.text() for bar in sums._bars.values()] == [
+    assert [bar.usage.text() for bar in sums._bars.values()] == [
         "26.0 GiB, but only 20.9 GiB may be used",
         "26.0 GiB, but only 22.3 GiB may be used",
     ]
     assert sums.figures["decode"].accessibleName() == "writing (decode): unknown"
     assert sums.warnings.isVisible()
-    assert screen.decision.warnings._said == ["ExLlamaV3 has not installed yet."]
-    screen.model.what_if.look_at(screen.model.what_if.usable[0])
+    assert screen.decision.warnings._sentences == ["ExLlamaV3 has not installed yet."]
+    screen.model.what_if.look_at(screen.model.what_if.usable_plans[0])
     assert len(sums._bars) == 2
 
 
@@ -200,7 +200,11 @@ def test_what_does_not_fit_is_said_pool_by_pool(screen: MachineScreen, api: Demo
     ids=["intent", "people", "ten people", "context", "kv"],
 )
 def test_every_control_can_be_used_by_key_and_asks(
-    screen: MachineScreen, api: DemoApi, qtbot: QtBot, operate: Callable[[Controls], object], wish: dict[str, object]
+    screen: MachineScreen,
+    api: DemoApi,
+    qtbot: QtBot,
+    operate: Callable[[PlanControls], object],
+    wish: dict[str, object],
 ) -> None:
     operate(screen.controls)
     settle(screen, api, qtbot)
@@ -211,11 +215,11 @@ def test_a_typed_model_is_asked_about_when_the_typing_rests(screen: MachineScree
     field = screen.controls.model.field
     field.setFocus()
     field.selectAll()
-    before = len(api.asked("POST", "/plan"))
+    before = len(api.bodies_of("POST", "/plan"))
     QTest.keyClicks(field, "llama 3 8b")
-    assert len(api.asked("POST", "/plan")) == before
+    assert len(api.bodies_of("POST", "/plan")) == before
     settle(screen, api, qtbot)
-    assert len(api.asked("POST", "/plan")) == before + 1
+    assert len(api.bodies_of("POST", "/plan")) == before + 1
     assert last_plan_asked(api).model == "llama 3 8b"
     assert field.text() == "llama 3 8b", "an answer does not take the words away"
 
@@ -236,7 +240,7 @@ def test_a_model_is_taken_from_the_library(screen: MachineScreen, api: DemoApi, 
 def test_a_counterfactual_is_tried_and_taken_back(
     screen: MachineScreen, api: DemoApi, shell: QuietShell, qtbot: QtBot
 ) -> None:
-    rows = screen.sums.findChildren(ChangeRow)
+    rows = screen.estimate_card.findChildren(ChangeRow)
     assert [row.button.isVisible() for row in rows] == [True, True, False]
     rows[0].button.click()
     settle(screen, api, qtbot)
@@ -254,22 +258,22 @@ def test_a_counterfactual_is_tried_and_taken_back(
 def test_a_context_of_a_counterfactual_can_be_read_off_the_control(
     screen: MachineScreen, api: DemoApi, qtbot: QtBot
 ) -> None:
-    screen.sums.findChildren(ChangeRow)[1].button.click()
+    screen.estimate_card.findChildren(ChangeRow)[1].button.click()
     settle(screen, api, qtbot)
     assert screen.controls.context.accessibleName() == "Context: 40k (most that fits)"
 
 
 def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /plan"] = data.NO_SUCH_MODEL
-    screen.model.what_if.ask()
-    assert screen._asking.text() == "Calculating…"
+    screen.model.what_if.ask_again()
+    assert screen._asking_label.text() == "Calculating…"
     api.flush()
-    assert screen._asking.text() == ""
+    assert screen._asking_label.text() == ""
     assert screen._refused.isVisible()
     assert screen._refused.accessibleName() == f"Problem: {data.NO_SUCH_MODEL.sentence}"
     assert not screen.decision.isVisible()
-    assert not screen.sums.isVisible()
-    api.replies["POST /plan"] = advice.advice
+    assert not screen.estimate_card.isVisible()
+    api.replies["POST /plan"] = advice.answer_plan
     screen._refused._button.click()
     api.flush()
     assert screen.decision.isVisible()
@@ -278,46 +282,46 @@ def test_a_question_that_is_refused_says_why_where_the_answer_was(screen: Machin
 
 def test_sums_that_cannot_be_had_say_why(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["POST /estimate"] = REFUSED
-    screen.model.what_if.look_at(screen.model.what_if.usable[2])
+    screen.model.what_if.look_at(screen.model.what_if.usable_plans[2])
     api.flush()
-    assert screen.sums._error.isVisible()
-    assert not screen.sums.sentence.isVisible()
+    assert screen.estimate_card._error.isVisible()
+    assert not screen.estimate_card.sentence.isVisible()
 
 
 def test_a_calibration_shows_how_far_it_is_and_can_be_cancelled(
     screen: MachineScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    learning = screen.learning
+    learning = screen.calibration
     assert learning._start.text() == "Calibrate again"
     learning._start.click()
     assert not learning._start.isVisible()
-    shell.receive(CalibrationChanged(stage="Reading", fraction=0.25))
+    shell.broadcast_event(CalibrationChanged(stage="Reading", fraction=0.25))
     assert (learning._stage.text(), learning._bar.accessibleName()) == ("Reading", "Calibrating: 25%")
-    screen.model.calibrating.cancel()
+    screen.model.calibration.cancel()
     api.flush()
     assert learning._start.isVisible()
     assert len(learning.rows.rows) == 1
 
 
 def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell: QuietShell) -> None:
-    screen.learning._start.click()
-    shell.receive(CalibrationChanged(stage="", done=True, error="The engine ended."))
-    assert screen.learning._error.isVisible()
+    screen.calibration._start.click()
+    shell.broadcast_event(CalibrationChanged(stage="", done=True, error="The engine ended."))
+    assert screen.calibration._error.isVisible()
 
 
 def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
-    said = [ticks.accessibleName() for ticks in screen.truths.latest.findChildren(Ticks)]
+    said = [ticks.accessibleName() for ticks in screen.load_accuracy.latest.findChildren(Ticks)]
     assert said[0] == "Weights: predicted 4.7 GiB, measured 4.7 GiB, exact"
     assert said[-1] == "Whole process: predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
-    assert not screen.truths.earlier.isVisible(), "earlier loads are folded"
+    assert not screen.load_accuracy.earlier.isVisible(), "earlier loads are folded"
 
 
 def test_before_the_first_load_the_place_says_what_will_be_there(screen: MachineScreen, api: DemoApi) -> None:
     api.replies["GET /loads"] = []
     screen.model.loads.read()
     api.flush()
-    assert screen.truths._about.text().startswith("Once a model has been loaded")
-    assert not screen.truths.latest.isVisible()
+    assert screen.load_accuracy._about.text().startswith("Once a model has been loaded")
+    assert not screen.load_accuracy.latest.isVisible()
 
 
 def test_the_report_is_read_and_then_saved(
@@ -373,7 +377,7 @@ def test_nothing_is_cut_off_at_twice_the_size(
     screen.show()
     api.flush()
     screen._doctor.click()
-    screen.learning._start.click()
+    screen.calibration._start.click()
     api.flush()
     QApplication.processEvents()
     content = screen.scroller.widget()
@@ -390,7 +394,7 @@ def test_a_bar_is_drawn_to_scale(theme: Theme, qtbot: QtBot) -> None:
     bar = PartsBar(theme, "Bar")
     qtbot.addWidget(bar)
     bar.resize(400, 28)
-    bar.set_parts([Part("a", 25, "part-1"), Part("b", 25, "part-2")], 100, "words")
+    bar.set_parts([BarPart("a", 25, "part-1"), BarPart("b", 25, "part-2")], 100, "words")
     assert colors_along(bar, 0.1) == theme.color("part-1").name()
     assert colors_along(bar, 0.4) == theme.color("part-2").name()
     assert colors_along(bar, 0.8) == theme.color("sunken").name()
@@ -403,7 +407,7 @@ def test_what_is_beyond_the_limit_is_seen(theme: Theme, qtbot: QtBot) -> None:
     bar = PartsBar(theme, "Bar")
     qtbot.addWidget(bar)
     bar.resize(400, 28)
-    bar.set_parts([Part("a", 100, "part-1")], 100, "words")
+    bar.set_parts([BarPart("a", 100, "part-1")], 100, "words")
     bar.set_marks(limit=50)
     beyond = {bar.grab().toImage().pixelColor(x, 9).name() for x in range(320, 360)}
     assert theme.color("part-1").name() not in beyond
@@ -474,7 +478,7 @@ def test_a_combo_keeps_what_is_being_typed(theme: Theme, qtbot: QtBot) -> None:
 
 
 def test_a_choice_takes_other_options_and_keeps_its_value(theme: Theme, qtbot: QtBot) -> None:
-    choice = Choice(theme, "Context", [("", "Automatic"), ("1", "one")])
+    choice = DropDown(theme, "Context", [("", "Automatic"), ("1", "one")])
     qtbot.addWidget(choice)
     choice.set_value("1")
     choice.set_options([("", "Automatic"), ("2", "two")])

@@ -7,9 +7,9 @@ from app.core.advice import (
     Calibration,
     Counterfactual,
     Estimate,
+    EstimateAccuracy,
     EstimateConfidence,
     Intent,
-    LoadTruth,
     Plan,
     PlanRequest,
     PoolUse,
@@ -17,24 +17,24 @@ from app.core.advice import (
 )
 from app.core.engines import EngineStatus, Reason
 from app.core.machine import Confidence, EngineDevice, Fact, Machine
-from app.gui.screens.machine.facts import fact_rows, said, source
+from app.gui.screens.machine.facts import fact_rows, fact_source, fact_text
 from app.gui.screens.machine.loads import Lane, load_row
 from app.gui.screens.machine.pools import PoolDrawing, notes_on, pool_drawings
-from app.gui.screens.machine.wishes import Wishes, applied, context_options
+from app.gui.screens.machine.wishes import PlanForm, apply_counterfactual, context_options
 from app.gui.screens.machine.wording import (
-    availability,
-    costs,
-    figure,
+    component_shares,
     fit_words,
-    interval,
+    plan_availability,
+    plan_costs,
     plan_tags,
     plan_title,
     pool_shares,
-    shares,
+    rate_interval,
+    reason_figure,
     warnings_of,
 )
 from tests.demo import advice, data, machines
-from tests.demo.machines import GIB, LAPTOP, WORKSTATION, fact
+from tests.demo.machines import GIB, LAPTOP, WORKSTATION, make_fact
 
 ON_GPU = msgspec.structs.replace(data.READY, backend="cuda", memory_bytes=GIB)
 
@@ -74,7 +74,7 @@ def test_our_share_is_never_more_than_what_is_used() -> None:
 
 
 def test_a_driver_that_says_more_is_free_than_there_is_is_not_believed() -> None:
-    wrong = msgspec.structs.replace(LAPTOP.pools[0], free=machines.gib(70, "sysfs"))
+    wrong = msgspec.structs.replace(LAPTOP.pools[0], free=machines.gib_fact(70, "sysfs"))
     pool = laptop_pool(machine=replaced(LAPTOP, pools=[wrong]))
     assert (pool.used, pool.free) == (0, pool.total)
 
@@ -111,7 +111,7 @@ def test_cores_that_may_not_be_used_are_told() -> None:
 
 
 def test_unknown_figures_of_a_device_leave_no_cell() -> None:
-    bare = msgspec.structs.replace(LAPTOP.gpus[0], fp16_tflops=Fact(unit="TFLOPS"), compute=fact("", "x"))
+    bare = msgspec.structs.replace(LAPTOP.gpus[0], fp16_tflops=Fact(unit="TFLOPS"), compute=make_fact("", "x"))
     device = laptop_pool(machine=replaced(LAPTOP, gpus=[bare])).devices[1]
     assert [cell.label for cell in device.cells] == ["memory speed"]
 
@@ -135,34 +135,34 @@ def test_limits_and_devices_only_an_engine_sees_are_sentences() -> None:
 
 def test_an_unknown_fact_says_why() -> None:
     unknown: Fact[int] = Fact(unit="B", source="cgroup", note="No limit.")
-    assert said(unknown) == "No limit."
-    assert source(unknown) == "cgroup: unknown."
-    assert said(Fact()) == "Unknown"
+    assert fact_text(unknown) == "No limit."
+    assert fact_source(unknown) == "cgroup: unknown."
+    assert fact_text(Fact()) == "Unknown"
 
 
 @pytest.mark.parametrize(
     ("value", "text"),
     [
-        (fact(8 * GIB, "x", unit="B"), "8.0 GiB"),
-        (fact(["avx2", "fma"], "x"), "avx2 fma"),
-        (fact(7.5, "x"), "7.5"),
-        (fact("container", "x"), "a container"),
-        (fact(value=True, source="x"), "yes"),
+        (make_fact(8 * GIB, "x", unit="B"), "8.0 GiB"),
+        (make_fact(["avx2", "fma"], "x"), "avx2 fma"),
+        (make_fact(7.5, "x"), "7.5"),
+        (make_fact("container", "x"), "a container"),
+        (make_fact(value=True, source="x"), "yes"),
     ],
 )
 def test_facts_in_words(value: Fact[object], text: str) -> None:
-    assert said(value) == text
+    assert fact_text(value) == text
 
 
 def test_a_fact_says_where_it_comes_from_and_how_sure_it_is() -> None:
     rounded = Fact(value=1, source="table", confidence=Confidence.TABLE, note="Rounded.")
-    assert source(rounded) == "table: looked up by product name. Rounded."
+    assert fact_source(rounded) == "table: looked up by product name. Rounded."
     assert all(row.tip for row in fact_rows(LAPTOP))
 
 
 @pytest.fixture
 def plan() -> Plan:
-    return advice.advice(PlanRequest(model="m")).plans[0]
+    return advice.answer_plan(PlanRequest(model="m")).plans[0]
 
 
 def test_a_plan_is_told_in_tags(plan: Plan) -> None:
@@ -173,21 +173,21 @@ def test_a_plan_is_told_in_tags(plan: Plan) -> None:
 
 
 def test_what_the_runner_up_would_cost(plan: Plan) -> None:
-    second = advice.advice(PlanRequest(model="m")).plans[1]
-    assert costs(plan, second) == [
+    second = advice.answer_plan(PlanRequest(model="m")).plans[1]
+    assert plan_costs(plan, second) == [
         "answers at 12 tok/s instead of 11 tok/s",
         "reading at 142 tok/s instead of 64 tok/s",
         "not installed yet",
     ]
-    assert costs(plan, plan) == []
+    assert plan_costs(plan, plan) == []
     bare = msgspec.structs.replace(plan, estimate=None, context=4096, can_install=False, is_installed=False)
-    assert costs(plan, bare) == ["4k instead of 8k context", "not available for this system"]
+    assert plan_costs(plan, bare) == ["4k instead of 8k context", "not available for this system"]
 
 
 def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
-    assert availability(plan) == ""
-    assert availability(msgspec.structs.replace(plan, is_installed=False)) == "not installed"
-    assert availability(msgspec.structs.replace(plan, is_installed=False, can_install=False)).startswith(
+    assert plan_availability(plan) == ""
+    assert plan_availability(msgspec.structs.replace(plan, is_installed=False)) == "not installed"
+    assert plan_availability(msgspec.structs.replace(plan, is_installed=False, can_install=False)).startswith(
         "not available"
     )
 
@@ -202,23 +202,23 @@ def test_whether_a_plan_can_be_followed_now(plan: Plan) -> None:
     ],
 )
 def test_a_value_that_its_sentence_says_is_not_said_twice(text: str, value: str, shown: str) -> None:
-    assert figure(Reason(text=text, value=value, source="")) == shown
+    assert reason_figure(Reason(text=text, value=value, source="")) == shown
 
 
 def test_an_interval_says_how_sure_it_is() -> None:
     rate = Rate(tokens_per_second=9.0, low=8.1, high=11.2, confidence=EstimateConfidence.MEASURED)
-    assert interval(rate) == "8.1 to 11, measured"
+    assert rate_interval(rate) == "8.1 to 11, measured"
 
 
 def test_the_components_of_an_estimate_add_up() -> None:
-    sums = advice.estimate()
-    assert sum(share.bytes for share in shares(sums)) == sums.total.bytes
-    assert [share.key for share in shares(sums)] == ["weights", "kv", "compute", "output", "runtime"]
-    assert pool_shares(sums, sums.pools[0]) == shares(sums)
+    sums = advice.make_estimate()
+    assert sum(share.bytes for share in component_shares(sums)) == sums.total.bytes
+    assert [share.key for share in component_shares(sums)] == ["weights", "kv", "compute", "output", "runtime"]
+    assert pool_shares(sums, sums.pools[0]) == component_shares(sums)
 
 
 def test_each_of_several_pools_is_drawn_with_its_own_parts() -> None:
-    split: Estimate = advice.workstation_advice(PlanRequest()).plans[0].estimate or advice.estimate()
+    split: Estimate = advice.workstation_advice(PlanRequest()).plans[0].estimate or advice.make_estimate()
     first = split.pools[0]
     assert sum(share.bytes for share in pool_shares(split, first)) == first.bytes
     untold = msgspec.structs.replace(first, parts={})
@@ -239,7 +239,7 @@ def test_how_a_pool_is_filled(free: int | None, margin: int, text: str) -> None:
 
 def test_warnings_are_said_once(plan: Plan) -> None:
     warned = msgspec.structs.replace(plan, warnings=["a", "b"])
-    noted = msgspec.structs.replace(advice.estimate(), notes=["b", "c"])
+    noted = msgspec.structs.replace(advice.make_estimate(), notes=["b", "c"])
     assert warnings_of(warned, noted, is_best=False) == ["a", "b", "c"]
     assert warnings_of(warned, noted, is_best=True) == ["c"], "the best plan's own stand with its reasons"
     assert warnings_of(None, noted, is_best=False) == ["b", "c"]
@@ -254,7 +254,7 @@ def test_warnings_are_said_once(plan: Plan) -> None:
     ],
 )
 def test_a_counterfactual_changes_the_wishes(change: dict[str, str | int], field: str, value: object) -> None:
-    changed = applied(Wishes(model="m"), change)
+    changed = apply_counterfactual(PlanForm(model="m"), change)
     assert changed is not None
     assert getattr(changed, field) == value
     assert changed.model == "m"
@@ -262,18 +262,18 @@ def test_a_counterfactual_changes_the_wishes(change: dict[str, str | int], field
 
 @pytest.mark.parametrize("change", [{"quantization": "Q5_K_M"}, {"context": "much"}, {"users": 1}])
 def test_a_change_that_no_control_can_make_is_left_alone(change: dict[str, str | int]) -> None:
-    assert applied(Wishes(), change) is None
+    assert apply_counterfactual(PlanForm(), change) is None
 
 
 @pytest.mark.parametrize("model", ["Qwen3 8B", "Qwen3 8B-Q4_K_M", "Qwen3 8B q4_k_m"])
 def test_another_quantisation_of_a_named_model_can_be_asked_for(model: str) -> None:
-    changed = applied(Wishes(model=model), {"quantization": "Q5_K_M"}, quantization="Q4_K_M")
-    assert changed == Wishes(model="Qwen3 8B-Q5_K_M")
+    changed = apply_counterfactual(PlanForm(model=model), {"quantization": "Q5_K_M"}, quantization="Q4_K_M")
+    assert changed == PlanForm(model="Qwen3 8B-Q5_K_M")
 
 
 def test_wishes_become_a_question() -> None:
-    wishes = Wishes(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
-    assert wishes.request() == PlanRequest(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
+    wishes = PlanForm(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
+    assert wishes.make_request() == PlanRequest(model="m", intent=Intent.CODING, users=3, context=65536, kv_type="q8_0")
 
 
 def test_the_present_and_the_largest_context_can_be_chosen() -> None:
@@ -300,7 +300,7 @@ def test_a_load_is_compared_lane_by_lane() -> None:
 
 
 def test_what_an_engine_does_not_log_is_not_held_against_what_it_logs() -> None:
-    truth = LoadTruth(
+    truth = EstimateAccuracy(
         model="m",
         engine="e",
         version="",
@@ -315,7 +315,7 @@ def test_what_an_engine_does_not_log_is_not_held_against_what_it_logs() -> None:
 
 
 def test_a_load_nothing_is_known_of_has_no_lanes() -> None:
-    row = load_row(LoadTruth(model="m", engine="e", version="", predicted={"total": 9}, logged={}, resident=9))
+    row = load_row(EstimateAccuracy(model="m", engine="e", version="", predicted={"total": 9}, logged={}, resident=9))
     assert (row.lanes, row.together, row.scale) == ([], None, 0)
 
 
@@ -336,13 +336,13 @@ def test_something_predicted_and_not_there_is_said() -> None:
 
 
 def test_the_demo_says_nothing_that_this_build_cannot_do() -> None:
-    best = advice.advice(PlanRequest()).plans[0]
+    best = advice.answer_plan(PlanRequest()).plans[0]
     assert (best.backend, best.is_installed) == ("cpu", True)
     assert {engine.backend for engine in data.ENGINES} == {data.READY.backend} == {"cpu"}
 
 
 def test_counterfactuals_and_calibrations_of_the_demo_are_sound() -> None:
-    changes: list[Counterfactual] = advice.advice(PlanRequest()).plans[0].counterfactuals
-    assert any(applied(Wishes(), change.change) for change in changes)
+    changes: list[Counterfactual] = advice.answer_plan(PlanRequest()).plans[0].counterfactuals
+    assert any(apply_counterfactual(PlanForm(), change.change) for change in changes)
     learned: Calibration = advice.CALIBRATIONS[0]
     assert 0 < learned.efficiency < 1

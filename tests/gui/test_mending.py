@@ -12,12 +12,12 @@ from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.core.models import LoadModel, ModelSettings, SetModel
 from app.gui.net.stores import Stores
-from app.gui.screens.server.mending_model import DONE_HERE, WAYS, Mending
+from app.gui.screens.server.mending_model import DONE_HERE, WAYS, AutoRemedyModel
 from app.gui.screens.server.model import ServerModel
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
-from app.gui.shell.contract import Page, Shell
-from app.gui.shell.told import Told
+from app.gui.shell.contract import PageId, Shell
+from app.gui.shell.told import NoticeToaster
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 from app.gui.widgets.text import Paragraph
@@ -52,7 +52,9 @@ def ready(*, loaded_at: float = 1.0, mended: tuple[AppliedRemedy, ...] = (MENDED
 
 def settings(api: DemoApi, *on: str) -> None:
     rows: Any = api.replies["GET /settings"]
-    api.replies["GET /settings"] = [data.changed(row, row.name in on) if "mend_" in row.name else row for row in rows]
+    api.replies["GET /settings"] = [
+        data.with_value(row, row.name in on) if "mend_" in row.name else row for row in rows
+    ]
 
 
 def shown(place: QWidget) -> set[str]:
@@ -60,17 +62,17 @@ def shown(place: QWidget) -> set[str]:
 
 
 @pytest.fixture
-def told(api: DemoApi, shell: Shell) -> Told:
-    made = Told(shell, Stores(api, shell))
+def told(api: DemoApi, shell: Shell) -> NoticeToaster:
+    made = NoticeToaster(shell, Stores(api, shell))
     api.flush()
     return made
 
 
 @pytest.fixture
-def model(api: DemoApi, shell: Shell) -> Mending:
+def model(api: DemoApi, shell: Shell) -> AutoRemedyModel:
     server = ServerModel(Stores(api, shell), shell)
     api.flush()
-    return server.mending
+    return server.auto_remedy
 
 
 @pytest.fixture
@@ -103,70 +105,70 @@ def test_every_remedy_has_a_button() -> None:
     assert {*WAYS, *DONE_HERE} == {kind.value for kind in set(RemedyKind) - by_load}
 
 
-def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_two(model: Mending) -> None:
-    assert model.ways(report(LESS, SMALLER, OTHER, ENGINE)) == [SMALLER, ENGINE]
-    assert model.ways(report(ROOM, SMALLER, ENGINE)) == [ROOM, SMALLER]
-    assert model.ways(report(LESS)) == []
+def test_of_what_leads_to_the_same_page_the_first_is_offered_and_no_more_than_two(model: AutoRemedyModel) -> None:
+    assert model.remedy_ways(report(LESS, SMALLER, OTHER, ENGINE)) == [SMALLER, ENGINE]
+    assert model.remedy_ways(report(ROOM, SMALLER, ENGINE)) == [ROOM, SMALLER]
+    assert model.remedy_ways(report(LESS)) == []
 
 
 def test_what_it_runs_without_is_told_below_it_once(page: ServerScreen, shell: Shell) -> None:
     without = "The draft model is not used: its vocabulary differs from this model's."
-    shell.receive(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(), notes=[MENDED.sentence, without])))
     assert shown(row_of(page)) == {MENDED.sentence, without}
-    shell.receive(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(ready(mended=()), notes=[])))
     assert shown(row_of(page)) == set()
 
 
-def test_only_what_a_setting_is_for_can_be_left(model: Mending) -> None:
-    assert model.can_be_left(report(LESS, SMALLER))
-    assert not model.can_be_left(report(SMALLER))
-    assert not model.is_left(report(SMALLER))
+def test_only_what_a_setting_is_for_can_be_left(model: AutoRemedyModel) -> None:
+    assert model.can_be_automatic(report(LESS, SMALLER))
+    assert not model.can_be_automatic(report(SMALLER))
+    assert not model.is_automatic(report(SMALLER))
 
 
 def test_it_is_left_once_every_kind_is(api: DemoApi, shell: Shell) -> None:
     settings(api, "engine.mend_less_context")
-    model = ServerModel(Stores(api, shell), shell).mending
+    model = ServerModel(Stores(api, shell), shell).auto_remedy
     api.flush()
-    assert model.is_left(report(LESS, SMALLER))
-    assert not model.is_left(report(LESS, SLOTS))
+    assert model.is_automatic(report(LESS, SMALLER))
+    assert not model.is_automatic(report(LESS, SLOTS))
 
 
 def test_leaving_it_sets_what_applies_and_loads_again(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     api.replies["PATCH /settings"] = []
-    shell.receive(EngineChanged(status=failed(LESS, SLOTS, SMALLER)))
+    shell.broadcast_event(EngineChanged(status=failed(LESS, SLOTS, SMALLER)))
     row = row_of(page)
     assert not row._switch.toggle.isChecked()
     row._switch.toggle.click()
-    assert api.asked("POST", "/load") == [], "not before the settings are kept"
+    assert api.bodies_of("POST", "/load") == [], "not before the settings are kept"
     api.flush()
-    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": True, "engine.mend_fewer_slots": True}]
-    (asked,) = api.asked("POST", "/load")
+    assert api.bodies_of("PATCH", "/settings") == [{"engine.mend_less_context": True, "engine.mend_fewer_slots": True}]
+    (asked,) = api.bodies_of("POST", "/load")
     assert asked.model == data.FAILED.model  # type: ignore[attr-defined]  # LoadModel
 
 
-def test_no_longer_leaving_it_loads_nothing(model: Mending, api: DemoApi) -> None:
+def test_no_longer_leaving_it_loads_nothing(model: AutoRemedyModel, api: DemoApi) -> None:
     api.replies["PATCH /settings"] = []
-    model.leave("m", report(LESS), is_left=False)
+    model.set_automatic("m", report(LESS), is_automatic=False)
     api.flush()
-    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": False}]
-    assert api.asked("POST", "/load") == []
+    assert api.bodies_of("PATCH", "/settings") == [{"engine.mend_less_context": False}]
+    assert api.bodies_of("POST", "/load") == []
 
 
-def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: Mending, api: DemoApi, qtbot: QtBot) -> None:
+def test_what_cannot_be_kept_is_told_and_nothing_is_loaded(model: AutoRemedyModel, api: DemoApi, qtbot: QtBot) -> None:
     api.replies["PATCH /settings"] = REFUSED
-    model.leave("m", report(LESS), is_left=True)
+    model.set_automatic("m", report(LESS), is_automatic=True)
     with qtbot.waitSignal(model.failed) as told:
         api.flush()
     assert told.args == [REFUSED]
-    assert api.asked("POST", "/load") == []
+    assert api.bodies_of("POST", "/load") == []
 
 
 def test_where_nothing_can_be_left_there_is_no_switch(page: ServerScreen, shell: Shell) -> None:
-    shell.receive(EngineChanged(status=failed(SMALLER)))
+    shell.broadcast_event(EngineChanged(status=failed(SMALLER)))
     row = row_of(page)
     assert not row._switch.isVisible()
     button(row, "Choose a smaller model").click()
-    assert shell.pages == [Page.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
+    assert shell.pages == [PageId.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
 def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
@@ -174,16 +176,16 @@ def test_room_is_made_by_unloading_the_others_and_given_back_by_undo(
 ) -> None:
     pinned = msgspec.structs.replace(data.READY, model="kept", is_pinned=True)
     for status in (data.READY, pinned, failed(ROOM)):
-        shell.receive(EngineChanged(status=status))
+        shell.broadcast_event(EngineChanged(status=status))
     api.replies["POST /unload"] = msgspec.structs.replace(data.READY, state=EngineState.STOPPED)
     button(row_of(page), "Unload other models").click()
     api.flush()
-    assert [body.model for body in api.asked("POST", "/unload")] == [data.READY.model]  # type: ignore[attr-defined]  # UnloadModel
-    assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
+    assert [body.model for body in api.bodies_of("POST", "/unload")] == [data.READY.model]  # type: ignore[attr-defined]  # UnloadModel
+    assert [body.model for body in api.bodies_of("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
     assert shell.said == [f"Unloaded to make room: {data.READY.model}."]
     assert shell.undos[0] is not None
     shell.undos[0]()
-    assert [body.model for body in api.asked("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
+    assert [body.model for body in api.bodies_of("POST", "/load")][1:] == [data.READY.model]  # type: ignore[attr-defined]  # LoadModel
 
 
 CODE = RemedyOffer(kind="allow_code", label="Allow this model's code")
@@ -207,7 +209,7 @@ def posted(api: DemoApi) -> list[object]:
 def test_code_is_allowed_after_a_question_and_the_model_loaded(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
-    shell.receive(EngineChanged(status=failed(CODE, OTHER)))
+    shell.broadcast_event(EngineChanged(status=failed(CODE, OTHER)))
     button(row_of(page), "Allow this model's code").click()
     assert posted(own) == []
     title, sentence, deed = shell.asked[-1]
@@ -226,7 +228,7 @@ def test_code_is_allowed_after_a_question_and_the_model_loaded(
 def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
     page: ServerScreen, own: DemoApi, shell: QuietShell
 ) -> None:
-    shell.receive(EngineChanged(status=failed(RESET)))
+    shell.broadcast_event(EngineChanged(status=failed(RESET)))
     button(row_of(page), "Reset the model's options").click()
     own.flush()
     reset = SetModel(model=data.FAILED.model, settings=ModelSettings(pinned=True))
@@ -237,40 +239,40 @@ def test_options_are_reset_at_once_but_for_the_pin_and_set_again_by_undo(
     assert posted(own)[-1] == SetModel(model=data.FAILED.model, settings=OWN)
 
 
-def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: Mending, own: DemoApi, qtbot: QtBot) -> None:
+def test_what_cannot_be_reset_is_told_and_nothing_is_loaded(model: AutoRemedyModel, own: DemoApi, qtbot: QtBot) -> None:
     own.replies["POST /model-settings"] = REFUSED
-    model.go(data.FAILED.model, RESET)
+    model.follow_remedy(data.FAILED.model, RESET)
     with qtbot.waitSignal(model.failed) as told:
         own.flush()
         own.flush()
     assert told.args == [REFUSED]
-    assert own.asked("POST", "/load") == []
+    assert own.bodies_of("POST", "/load") == []
 
 
 def test_what_was_done_stands_beside_the_model(page: ServerScreen, shell: QuietShell) -> None:
-    shell.receive(EngineChanged(status=ready()))
+    shell.broadcast_event(EngineChanged(status=ready()))
     row = row_of(page)
-    assert row._mended.isVisible()
-    assert row._mended._words.text() == MENDED.sentence
-    shell.receive(EngineChanged(status=ready(mended=())))
-    assert not row_of(page)._mended.isVisible()
+    assert row._remedy_panel.isVisible()
+    assert row._remedy_panel._words.text() == MENDED.sentence
+    shell.broadcast_event(EngineChanged(status=ready(mended=())))
+    assert not row_of(page)._remedy_panel.isVisible()
 
 
 @pytest.mark.usefixtures("told")
 def test_what_was_done_is_told_once_of_each_load_whatever_page_is_shown(shell: QuietShell) -> None:
-    shell.receive(EngineChanged(status=ready()))
+    shell.broadcast_event(EngineChanged(status=ready()))
     assert shell.said == [f"{data.FAILED.model}: {MENDED.sentence}"]
-    shell.receive(EngineChanged(status=ready()))
+    shell.broadcast_event(EngineChanged(status=ready()))
     assert len(shell.said) == 1
-    shell.receive(EngineChanged(status=ready(loaded_at=2.0)))
+    shell.broadcast_event(EngineChanged(status=ready(loaded_at=2.0)))
     assert len(shell.said) == 2
-    shell.receive(EngineChanged(status=ready(loaded_at=3.0, mended=())))
+    shell.broadcast_event(EngineChanged(status=ready(loaded_at=3.0, mended=())))
     assert len(shell.said) == 2
 
 
 def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /running"] = [ready()]
-    Told(shell, Stores(api, shell))
+    NoticeToaster(shell, Stores(api, shell))
     api.flush()
     assert shell.said == []
 
@@ -278,16 +280,16 @@ def test_what_was_so_before_the_window_came_is_no_news(api: DemoApi, shell: Quie
 def test_undo_switches_it_off_and_loads_it_as_it_was_asked_for(page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     api.replies["PATCH /settings"] = []
     api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)
-    shell.receive(EngineChanged(status=ready()))
-    row_of(page)._mended.button.click()
+    shell.broadcast_event(EngineChanged(status=ready()))
+    row_of(page)._remedy_panel.button.click()
     api.flush()
     assert_taken_back(api)
 
 
-def test_undo_of_what_was_told_does_the_same(told: Told, api: DemoApi, shell: QuietShell) -> None:
+def test_undo_of_what_was_told_does_the_same(told: NoticeToaster, api: DemoApi, shell: QuietShell) -> None:
     api.replies["PATCH /settings"] = []
     api.replies["POST /unload"] = msgspec.structs.replace(ready(), state=EngineState.STOPPED)
-    shell.receive(EngineChanged(status=ready()))
+    shell.broadcast_event(EngineChanged(status=ready()))
     assert shell.undos[0] is not None
     shell.undos[0]()
     api.flush()
@@ -297,7 +299,7 @@ def test_undo_of_what_was_told_does_the_same(told: Told, api: DemoApi, shell: Qu
 @pytest.mark.usefixtures("told")
 def test_an_undo_that_fails_is_told(api: DemoApi, shell: QuietShell) -> None:
     api.replies["PATCH /settings"] = REFUSED
-    shell.receive(EngineChanged(status=ready()))
+    shell.broadcast_event(EngineChanged(status=ready()))
     assert shell.undos[0] is not None
     shell.undos[0]()
     api.flush()
@@ -305,12 +307,12 @@ def test_an_undo_that_fails_is_told(api: DemoApi, shell: QuietShell) -> None:
 
 
 def assert_taken_back(api: DemoApi) -> None:
-    assert api.asked("PATCH", "/settings") == [{"engine.mend_less_context": False}]
+    assert api.bodies_of("PATCH", "/settings") == [{"engine.mend_less_context": False}]
     verbs = [(verb, path) for verb, path, _body in api.calls if verb != "GET"]
     assert verbs == [("PATCH", "/settings"), ("POST", "/unload"), ("POST", "/load")]
 
 
 @pytest.mark.usefixtures("told")
 def test_notices_of_the_gateway_are_said(shell: QuietShell) -> None:
-    shell.receive(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
+    shell.broadcast_event(Notice(level="warn", code="x", sentence="It gave way.", hint="Look."))
     assert shell.said == ["It gave way. Look."]

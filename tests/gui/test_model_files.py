@@ -33,7 +33,7 @@ def model(api: DemoApi, shell: QuietShell) -> ModelsModel:
 @pytest.fixture
 def heard(model: ModelsModel) -> Heard:
     heard: Heard = []
-    model.said.connect(lambda said, undo: heard.append((said, undo)))
+    model.toast_requested.connect(lambda said, undo: heard.append((said, undo)))
     return heard
 
 
@@ -96,10 +96,10 @@ def test_a_check_is_said_at_its_end(
     api.flush()
     assert ("POST", "/library/verify", VerifyModel(model="m")) in api.calls
     assert "is being checked" in heard[-1][0]
-    shell.receive(LibraryJobChanged(job=JOB))
+    shell.broadcast_event(LibraryJobChanged(job=JOB))
     checks = [FileCheck(path="/m.gguf", verdict=verdict)]
     for _ in range(2):
-        shell.receive(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, checks=checks)))
+        shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, checks=checks)))
     assert said in heard[-1][0]
     assert len(heard) == 2
 
@@ -111,7 +111,7 @@ def test_a_damaged_file_stays_said(
     model.files.verify(OURS)
     api.flush()
     checks = [FileCheck(path="/x/m.gguf", verdict=Verdict.WRONG, note="Download it again.")]
-    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, checks=checks)))
+    shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, checks=checks)))
     assert failures[-1].text == "m is damaged: m.gguf. Download it again."
 
 
@@ -124,12 +124,12 @@ def test_a_check_can_be_called_off(api: DemoApi, shell: QuietShell, model: Model
     undo()
     assert api.calls[-1] == ("DELETE", "/library/job", None)
     error = ErrorBody(code="cancelled", sentence="It was cancelled.")
-    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, error=error)))
+    shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True, error=error)))
     assert heard[-1] == ("It was cancelled.", None)
 
 
 def test_a_check_somebody_else_began_is_theirs_to_say(shell: QuietShell, heard: Heard) -> None:
-    shell.receive(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True)))
+    shell.broadcast_event(LibraryJobChanged(job=msgspec.structs.replace(JOB, is_done=True)))
     assert heard == []
 
 

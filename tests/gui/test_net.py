@@ -23,7 +23,7 @@ from app.core.events import EngineChanged, Event, LogLine, Notice
 from app.gui import main as main_module
 from app.gui.main import end_gateway, finish_calls
 from app.gui.net.api import GatewayApi
-from app.gui.net.link import Finder, GatewayLink, LinkState
+from app.gui.net.link import GatewayFinder, GatewayLink, LinkState
 from app.gui.net.sse import SseParser
 from tests.demo import data
 from tests.demo.api import DemoApi
@@ -178,11 +178,11 @@ def test_the_last_calls_are_waited_for(
 
 def test_after_closing_nobody_is_told_anything(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
     said: list[object] = []
-    gateway.stream("/events", Event, said.append, said.append)
+    gateway.open_stream("/events", Event, said.append, said.append)
     gateway.get("/status", Status, said.append, said.append)
     gateway.close()
     gateway.get("/status", Status, said.append, said.append)
-    gateway.stream("/events", Event, said.append, said.append)
+    gateway.open_stream("/events", Event, said.append, said.append)
     other, found = new_api(), list[Status]()
     other.gateway = gateway.gateway
     other.get("/status", Status, found.append)
@@ -213,7 +213,7 @@ def test_a_cancelled_call_says_nothing(gateway: GatewayApi, qtbot: QtBot) -> Non
 def test_a_stream_gives_events_and_then_its_end(gateway: GatewayApi, server: type[Handler], qtbot: QtBot) -> None:
     events: list[object] = []
     ends: list[ErrorBody | None] = []
-    gateway.stream("/events", Event, events.append, ends.append)
+    gateway.open_stream("/events", Event, events.append, ends.append)
     qtbot.waitUntil(lambda: bool(events))
     assert events == [LogLine(model="é", stream="err", text="ok", at=1.0)]
     assert ends == []
@@ -224,7 +224,7 @@ def test_a_stream_gives_events_and_then_its_end(gateway: GatewayApi, server: typ
 
 def test_a_stream_that_is_refused_ends_with_the_reason(gateway: GatewayApi, qtbot: QtBot) -> None:
     ends: list[ErrorBody | None] = []
-    gateway.stream("/nothing", Event, lambda _event: None, ends.append)
+    gateway.open_stream("/nothing", Event, lambda _event: None, ends.append)
     qtbot.waitUntil(lambda: bool(ends))
     assert ends[0] is not None
     assert ends[0].code == "not_found"
@@ -251,11 +251,11 @@ class World:
         self.port_file: PortFile | None = None
         self.children: list[Child] = []
         self.api = DemoApi({"GET /status": lambda _body: self.status()})
-        self.link = GatewayLink(self.api, Finder(self.read, self.spawn, lambda: "last words"))
+        self.link = GatewayLink(self.api, GatewayFinder(self.read, self.spawn, lambda: "last words"))
         self.connected: list[Status] = []
         self.lost: list[ErrorBody] = []
         self.link.connected.connect(self.connected.append)
-        self.link.lost.connect(self.lost.append)
+        self.link.disconnected.connect(self.lost.append)
 
     def read(self) -> PortFile | None:
         return self.port_file
@@ -272,7 +272,7 @@ class World:
         self.port_file = PortFile(pid=pid, created_at=0.0, url="http://127.0.0.1:1", token="", version="0")
 
     def look(self) -> None:
-        self.link._look()
+        self.link._look_for_gateway()
         self.api.flush()
 
     def stream_ends(self) -> None:
@@ -293,18 +293,18 @@ def test_a_running_gateway_is_used_and_not_started(world: World) -> None:
     world.api.flush()
     assert world.link.state is LinkState.LINKED
     assert world.children == []
-    assert not world.link.started_here
+    assert not world.link.is_own_gateway
 
 
 def test_a_gateway_that_the_window_before_started_is_this_one_s(world: World) -> None:
-    world.link.adopt(7)
+    world.link.adopt_service(7)
     world.serve(pid=1)
     world.link.open()
     world.api.flush()
     assert world.link.own_service is None, "another answers by now"
     world.serve(pid=7)
     world.stream_ends()
-    assert world.link.started_here
+    assert world.link.is_own_gateway
     assert world.link.own_service == 7
 
 
@@ -317,7 +317,7 @@ def test_a_gateway_is_started_once_and_awaited(world: World) -> None:
     world.serve()
     world.look()
     assert world.connected
-    assert world.link.started_here
+    assert world.link.is_own_gateway
 
 
 def test_another_process_behind_the_port_is_not_taken_for_ours(world: World) -> None:
@@ -382,7 +382,7 @@ def test_a_gateway_that_was_stopped_on_purpose_stays_stopped(world: World) -> No
     assert world.lost[0].code == "gateway_stopped"
     world.look()
     assert world.children == []
-    world.link.start()
+    world.link.start_gateway()
     assert len(world.children) == 1
 
 
@@ -391,10 +391,10 @@ def test_a_restart_waits_for_the_old_gateway_to_be_gone(world: World) -> None:
     world.serve(pid=1)
     world.link.open()
     world.api.flush()
-    world.link.restart()
+    world.link.restart_gateway()
     world.look()
     assert world.children == []
-    assert world.api.asked("POST", "/shutdown") == [None]
+    assert world.api.bodies_of("POST", "/shutdown") == [None]
     world.port_file = None
     world.look()
     assert len(world.children) == 1
@@ -407,9 +407,9 @@ def test_a_program_that_cannot_be_started_is_said(world: World, monkeypatch: pyt
     def refuse() -> Child:
         raise PermissionError("not executable")
 
-    link = GatewayLink(world.api, Finder(lambda: None, refuse, lambda: ""))
+    link = GatewayLink(world.api, GatewayFinder(lambda: None, refuse, lambda: ""))
     lost: list[ErrorBody] = []
-    link.lost.connect(lost.append)
+    link.disconnected.connect(lost.append)
     link.open()
     assert lost[0].detail == "not executable"
     link.close()
@@ -420,10 +420,10 @@ def test_events_are_handed_on(world: World) -> None:
     world.link.open()
     world.api.flush()
     heard: list[object] = []
-    world.link.happened.connect(heard.append)
+    world.link.event_received.connect(heard.append)
     event = EngineChanged(status=EngineStatus(model="m", engine="e", state=EngineState.READY))
-    world.api.tell("/events", event)
-    world.api.tell("/events", Notice(level="info", code="c", sentence="s"))
+    world.api.send_event("/events", event)
+    world.api.send_event("/events", Notice(level="info", code="c", sentence="s"))
     assert heard == [event, Notice(level="info", code="c", sentence="s")]
 
 
@@ -444,7 +444,7 @@ def test_closing_ends_the_gateway_that_was_started_here_and_starts_no_other(worl
     world.look()
     QTimer.singleShot(0, world.api.flush)
     end_gateway(world.link, world.api)
-    assert world.api.asked("POST", "/shutdown") == [None]
+    assert world.api.bodies_of("POST", "/shutdown") == [None]
     world.port_file = None
     world.api.streams["/events"][1](None)
     assert len(world.children) == 1
@@ -456,7 +456,7 @@ def test_closing_leaves_a_gateway_alone_that_was_there_before(world: World) -> N
     world.link.open()
     world.api.flush()
     end_gateway(world.link, world.api)
-    assert world.api.asked("POST", "/shutdown") == []
+    assert world.api.bodies_of("POST", "/shutdown") == []
 
 
 def test_closing_leaves_a_gateway_alone_that_took_the_place_of_ours(world: World) -> None:
@@ -467,7 +467,7 @@ def test_closing_leaves_a_gateway_alone_that_took_the_place_of_ours(world: World
     world.stream_ends()
     assert world.link.state is LinkState.LINKED
     end_gateway(world.link, world.api)
-    assert world.api.asked("POST", "/shutdown") == []
+    assert world.api.bodies_of("POST", "/shutdown") == []
 
 
 def test_closing_before_the_first_answer_leaves_no_gateway_behind(world: World) -> None:
@@ -486,7 +486,7 @@ def test_a_start_that_lost_the_race_waits_for_the_winner_and_leaves_it_alone(wor
     world.serve()
     world.look()
     assert world.link.state is LinkState.LINKED
-    assert not world.link.started_here
+    assert not world.link.is_own_gateway
 
 
 def test_what_is_put_off_comes_after_what_has_arrived_and_not_for_who_is_gone(qtbot: QtBot) -> None:

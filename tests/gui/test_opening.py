@@ -11,13 +11,13 @@ from pytestqt.qtbot import QtBot
 
 from app.core.models import RegisterModel
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Page
-from app.gui.shell.opener import Opener
-from app.gui.shell.opening import MOST_ARGUMENTS, ChatWith, FindModel, NotOpened, OpenFile, openings
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.opener import OpenHandler
+from app.gui.shell.opening import MOST_ARGUMENTS, OpenChat, OpenFile, OpenRefusal, OpenRepository, parse_arguments
+from app.gui.shell.window import MainWindow
 from tests.demo.api import DemoApi
 
-Make = Callable[[Page], Window]
+Make = Callable[[PageId], MainWindow]
 
 
 @pytest.fixture
@@ -29,21 +29,21 @@ def file(tmp_path: Path) -> Path:
 
 def test_files_are_taken_by_path_by_name_and_by_address(file: Path) -> None:
     said = [str(file), file.name, f"file://{quote(str(file))}"]
-    assert openings(said, file.parent) == [OpenFile(file)] * 3
+    assert parse_arguments(said, file.parent) == [OpenFile(file)] * 3
 
 
 @pytest.mark.parametrize(
     ("link", "opening"),
     [
-        ("roundhouse://pull/owner/name", FindModel("owner/name")),
-        ("roundhouse://pull/bartowski/Qwen_Qwen3-8B-GGUF/", FindModel("bartowski/Qwen_Qwen3-8B-GGUF")),
-        ("roundhouse://chat?model=guide", ChatWith("guide")),
-        ("roundhouse://chat?model=Qwen3%208B", ChatWith("Qwen3 8B")),
-        ("roundhouse://chat", ChatWith("")),
+        ("roundhouse://pull/owner/name", OpenRepository("owner/name")),
+        ("roundhouse://pull/bartowski/Qwen_Qwen3-8B-GGUF/", OpenRepository("bartowski/Qwen_Qwen3-8B-GGUF")),
+        ("roundhouse://chat?model=guide", OpenChat("guide")),
+        ("roundhouse://chat?model=Qwen3%208B", OpenChat("Qwen3 8B")),
+        ("roundhouse://chat", OpenChat("")),
     ],
 )
 def test_links_that_are_known(link: str, opening: object) -> None:
-    assert openings([link], Path("/")) == [opening]
+    assert parse_arguments([link], Path("/")) == [opening]
 
 
 @pytest.mark.parametrize(
@@ -68,8 +68,8 @@ def test_links_that_are_known(link: str, opening: object) -> None:
     ],
 )
 def test_everything_else_is_a_sentence(argument: str, tmp_path: Path) -> None:
-    (found,) = openings([argument], tmp_path)
-    assert isinstance(found, NotOpened)
+    (found,) = parse_arguments([argument], tmp_path)
+    assert isinstance(found, OpenRefusal)
     assert found.sentence.endswith(".")
 
 
@@ -77,51 +77,53 @@ def test_everything_else_is_a_sentence(argument: str, tmp_path: Path) -> None:
     st.lists(st.one_of(st.text(), st.text().map("roundhouse://".__add__), st.text().map("roundhouse://pull/".__add__)))
 )
 def test_nothing_that_comes_breaks_the_window(arguments: list[str]) -> None:
-    found = openings(arguments, Path("/nowhere"))
+    found = parse_arguments(arguments, Path("/nowhere"))
     assert len(found) <= MOST_ARGUMENTS
     for one in found:
-        assert not isinstance(one, FindModel) or one.repository.count("/") == 1
+        assert not isinstance(one, OpenRepository) or one.repository.count("/") == 1
 
 
 @pytest.fixture
-def opened(make_window: Make) -> tuple[Window, Opener]:
-    window = make_window(Page.CHAT)
-    return window, Opener(window, window.shell, window.stores.library)
+def opened(make_window: Make) -> tuple[MainWindow, OpenHandler]:
+    window = make_window(PageId.CHAT)
+    return window, OpenHandler(window, window.shell, window.stores.library)
 
 
-def test_a_file_is_listed_on_the_models_page(opened: tuple[Window, Opener], api: DemoApi, file: Path) -> None:
+def test_a_file_is_listed_on_the_models_page(opened: tuple[MainWindow, OpenHandler], api: DemoApi, file: Path) -> None:
     window, opener = opened
-    opener.take([file.name], file.parent)
-    assert window.pages.page is Page.MODELS
-    assert api.asked("POST", "/models") == [RegisterModel(path=str(file))]
+    opener.handle_arguments([file.name], file.parent)
+    assert window.pages.page is PageId.MODELS
+    assert api.bodies_of("POST", "/models") == [RegisterModel(path=str(file))]
 
 
-def test_a_link_to_a_model_shows_it_and_downloads_nothing(opened: tuple[Window, Opener], api: DemoApi) -> None:
+def test_a_link_to_a_model_shows_it_and_downloads_nothing(opened: tuple[MainWindow, OpenHandler], api: DemoApi) -> None:
     window, opener = opened
-    opener.take(["roundhouse://pull/owner/name"], Path("/"))
+    opener.handle_arguments(["roundhouse://pull/owner/name"], Path("/"))
     page = window.pages.currentWidget()
     assert isinstance(page, ModelsScreen)
     assert page.discover.isVisible()
     assert page.discover.field.text() == "owner/name"
-    assert not api.asked("POST", "/downloads")
+    assert not api.bodies_of("POST", "/downloads")
 
 
-def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(opened: tuple[Window, Opener], qtbot: QtBot) -> None:
+def test_a_link_to_a_chat_starts_one_with_a_model_that_is_here(
+    opened: tuple[MainWindow, OpenHandler], qtbot: QtBot
+) -> None:
     window, opener = opened
-    with qtbot.waitSignal(window.shell.chat_asked) as asked:
-        opener.take(["roundhouse://chat?model=guide"], Path("/"))
+    with qtbot.waitSignal(window.shell.chat_requested) as asked:
+        opener.handle_arguments(["roundhouse://chat?model=guide"], Path("/"))
     assert asked.args == ["guide"]
 
 
-def test_a_model_that_is_not_here_is_said(opened: tuple[Window, Opener], qtbot: QtBot) -> None:
+def test_a_model_that_is_not_here_is_said(opened: tuple[MainWindow, OpenHandler], qtbot: QtBot) -> None:
     window, opener = opened
-    with qtbot.assertNotEmitted(window.shell.chat_asked):
-        opener.take(["roundhouse://chat?model=nowhere"], Path("/"))
+    with qtbot.assertNotEmitted(window.shell.chat_requested):
+        opener.handle_arguments(["roundhouse://chat?model=nowhere"], Path("/"))
     assert window.toast.isVisible()
 
 
-def test_a_minimised_window_comes_back(opened: tuple[Window, Opener]) -> None:
+def test_a_minimised_window_comes_back(opened: tuple[MainWindow, OpenHandler]) -> None:
     window, opener = opened
     window.showMinimized()
-    opener.take([], Path("/"))
+    opener.handle_arguments([], Path("/"))
     assert not window.isMinimized()

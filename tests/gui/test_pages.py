@@ -16,8 +16,8 @@ from app.gui import phrases
 from app.gui.net.stores import Stores
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
 from app.gui.screens.server.log import LogModel
-from app.gui.screens.server.model import Dialect, ServerModel
-from app.gui.screens.settings.model import SettingsModel, Unfit, meaning
+from app.gui.screens.server.model import ServerModel, SnippetKind
+from app.gui.screens.settings.model import InvalidText, SettingsModel, parse_value
 from app.gui.shell.contract import Shell
 from tests.demo import data
 from tests.demo.api import DemoApi
@@ -54,10 +54,10 @@ def test_models_are_read_once_connected_and_joined_with_what_runs(api: DemoApi, 
     model = ModelsModel(Stores(api, shell), shell)
     assert not model.library.is_known
     api.flush()
-    rows = {row.model.name: row for row in model.rows()}
+    rows = {row.model.name: row for row in model.list_rows()}
     assert rows["qwen3-8b-q4_k_m"].is_loaded
     assert rows["gpt-oss-20b-mxfp4"].is_busy
-    assert model.rows()[-1].model.problem, "what cannot be used comes last"
+    assert model.list_rows()[-1].model.problem, "what cannot be used comes last"
 
 
 def test_nothing_is_asked_before_there_is_a_gateway(api: DemoApi, shell: Shell) -> None:
@@ -72,39 +72,39 @@ def test_models_are_read_again_when_the_list_changed(api: DemoApi, shell: Shell)
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     api.replies["GET /models"] = [*data.MODELS, data.LONG_MODEL]
-    shell.receive(ModelsChanged())
+    shell.broadcast_event(ModelsChanged())
     api.flush()
-    assert data.LONG_MODEL.name in {row.model.name for row in model.rows()}
+    assert data.LONG_MODEL.name in {row.model.name for row in model.list_rows()}
 
 
 def test_a_search_needs_every_word(api: DemoApi, shell: Shell) -> None:
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
-    model.look_for("q4 qwen")
-    assert [row.model.title for row in model.rows()] == ["Qwen3 8B"]
-    model.look_for("qwen zebra")
-    assert model.rows() == []
+    model.set_search("q4 qwen")
+    assert [row.model.title for row in model.list_rows()] == ["Qwen3 8B"]
+    model.set_search("qwen zebra")
+    assert model.list_rows() == []
 
 
 def test_unloading_can_be_undone(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
-    with qtbot.waitSignal(model.said) as said_signal:
-        model.unload("qwen3-8b-q4_k_m")
+    with qtbot.waitSignal(model.toast_requested) as said_signal:
+        model.unload_model("qwen3-8b-q4_k_m")
         api.flush()
     undo: Undo = said_signal.args[1]
     undo()
-    assert api.asked("POST", "/load") == [LoadModel(model="qwen3-8b-q4_k_m", wait=False)]
+    assert api.bodies_of("POST", "/load") == [LoadModel(model="qwen3-8b-q4_k_m", wait=False)]
 
 
 def test_a_file_is_listed_where_it_lies_and_taken_off_by_undo(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies |= {"POST /models": data.LONG_MODEL}
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
-    with qtbot.waitSignal(model.said) as said_signal:
-        model.register(Path("long.gguf"))
+    with qtbot.waitSignal(model.toast_requested) as said_signal:
+        model.register_file(Path("long.gguf"))
         api.flush()
-    assert api.asked("POST", "/models") == [RegisterModel(path="long.gguf")]
+    assert api.bodies_of("POST", "/models") == [RegisterModel(path="long.gguf")]
     said_signal.args[1]()
     deleted = [path for method, path, _ in api.calls if method == "DELETE"]
     assert deleted == ["/models/" + data.LONG_MODEL.name.replace("/", "%2F")]
@@ -114,30 +114,32 @@ def test_forgetting_is_undone_by_listing_the_file_again(api: DemoApi, shell: She
     api.replies["DELETE /models/qwen3-8b-q4_k_m"] = None
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
-    with qtbot.waitSignal(model.said) as said_signal:
-        model.forget(data.MODELS[1])
+    with qtbot.waitSignal(model.toast_requested) as said_signal:
+        model.forget_model(data.MODELS[1])
         api.flush()
     said_signal.args[1]()
-    assert api.asked("POST", "/models") == [RegisterModel(path=str(Path(data.MODELS[1].path)))]
+    assert api.bodies_of("POST", "/models") == [RegisterModel(path=str(Path(data.MODELS[1].path)))]
 
 
 def test_a_folder_is_added_to_those_there_are(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
-    settings = [data.changed(info, ["/a"]) if info.name == "models.folders" else info for info in data.settings()]
+    settings = [
+        data.with_value(info, ["/a"]) if info.name == "models.folders" else info for info in data.default_settings()
+    ]
     api.replies["GET /settings"] = settings
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
-    with qtbot.waitSignal(model.said) as said_signal:
+    with qtbot.waitSignal(model.toast_requested) as said_signal:
         model.add_folder(Path("b"))
         api.flush()
     said_signal.args[1]()
-    assert api.asked("PATCH", "/settings") == [{"models.folders": ["/a", "b"]}, {"models.folders": ["/a"]}]
+    assert api.bodies_of("PATCH", "/settings") == [{"models.folders": ["/a", "b"]}, {"models.folders": ["/a"]}]
 
 
 def test_a_refusal_reaches_the_page(api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.replies["POST /load"] = REFUSED
     model = ModelsModel(Stores(api, shell), shell)
     with qtbot.waitSignal(model.failed) as failed:
-        model.load("guide")
+        model.load_model("guide")
         api.flush()
     assert failed.args == [REFUSED]
 
@@ -149,26 +151,26 @@ def test_an_unreadable_library_keeps_what_was_there(api: DemoApi, shell: Shell) 
     shell.connected.emit()
     api.flush()
     assert model.error == REFUSED
-    assert len(model.rows()) == len(data.MODELS)
+    assert len(model.list_rows()) == len(data.MODELS)
 
 
 def test_events_replace_one_engine_in_its_place(api: DemoApi, shell: Shell) -> None:
     server = ServerModel(Stores(api, shell), shell)
     api.flush()
-    shell.receive(EngineChanged(status=engine(EngineState.DRAINING)))
-    assert [(item.model, item.state) for item in server.engines()] == [
+    shell.broadcast_event(EngineChanged(status=engine(EngineState.DRAINING)))
+    assert [(item.model, item.state) for item in server.list_engines()] == [
         ("qwen3-8b-q4_k_m", EngineState.DRAINING),
         ("gpt-oss-20b-mxfp4", EngineState.LOADING),
     ]
-    shell.receive(EngineChanged(status=engine(EngineState.STOPPED)))
-    assert [item.model for item in server.engines()] == ["gpt-oss-20b-mxfp4"]
+    shell.broadcast_event(EngineChanged(status=engine(EngineState.STOPPED)))
+    assert [item.model for item in server.list_engines()] == ["gpt-oss-20b-mxfp4"]
 
 
-@pytest.mark.parametrize("dialect", Dialect)
-def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: Shell, dialect: Dialect) -> None:
+@pytest.mark.parametrize("dialect", SnippetKind)
+def test_a_snippet_names_the_address_and_a_loaded_model(api: DemoApi, shell: Shell, dialect: SnippetKind) -> None:
     server = ServerModel(Stores(api, shell), shell)
     api.flush()
-    snippet = server.snippet(dialect)
+    snippet = server.format_snippet(dialect)
     assert "http://127.0.0.1:11434/v1" in snippet
     assert "qwen3-8b-q4_k_m" in snippet
     assert "{{" not in snippet
@@ -178,7 +180,7 @@ def test_a_snippet_falls_back_on_the_guide(api: DemoApi, shell: Shell) -> None:
     api.replies["GET /running"] = []
     server = ServerModel(Stores(api, shell), shell)
     api.flush()
-    assert '"guide"' in server.snippet(Dialect.PYTHON)
+    assert '"guide"' in server.format_snippet(SnippetKind.PYTHON)
 
 
 def line(text: str, model: str = "m", at: float = 0.0) -> LogLine:
@@ -189,52 +191,52 @@ def line(text: str, model: str = "m", at: float = 0.0) -> LogLine:
 def log(api: DemoApi, shell: Shell) -> LogModel:
     api.replies["GET /logs"] = [line("second", at=2), line("first", at=1)]
     log = LogModel(api, shell)
-    log.watch()
+    log.start_watching()
     api.flush()
     return log
 
 
 def test_the_log_is_in_order_and_goes_on(log: LogModel, api: DemoApi) -> None:
-    api.tell("/events?logs=1", line("third"))
-    api.tell("/events?logs=1", SettingChanged(name="x"))
-    assert log.text() == "first\nsecond\nthird"
+    api.send_event("/events?logs=1", line("third"))
+    api.send_event("/events?logs=1", SettingChanged(name="x"))
+    assert log.visible_text() == "first\nsecond\nthird"
 
 
 def test_the_log_is_only_followed_while_it_is_looked_at(api: DemoApi, shell: Shell) -> None:
     log = LogModel(api, shell)
     shell.connected.emit()
     assert api.streams == {}
-    log.watch()
+    log.start_watching()
     assert "/events?logs=1" in api.streams
 
 
 def test_a_paused_log_holds_lines_back(log: LogModel, api: DemoApi) -> None:
-    log.pause(is_paused=True)
-    api.tell("/events?logs=1", line("third"))
-    assert log.text() == "first\nsecond"
-    log.pause(is_paused=False)
-    assert log.text() == "first\nsecond\nthird"
+    log.set_paused(is_paused=True)
+    api.send_event("/events?logs=1", line("third"))
+    assert log.visible_text() == "first\nsecond"
+    log.set_paused(is_paused=False)
+    assert log.visible_text() == "first\nsecond\nthird"
 
 
 def test_the_log_can_be_filtered_by_words_and_model(log: LogModel, api: DemoApi) -> None:
-    api.tell("/events?logs=1", line("other", model="Qwen"))
-    log.look_for("qwen")
-    assert log.text() == "other"
-    log.look_for("SEC")
-    assert log.text() == "second"
+    api.send_event("/events?logs=1", line("other", model="Qwen"))
+    log.set_filter("qwen")
+    assert log.visible_text() == "other"
+    log.set_filter("SEC")
+    assert log.visible_text() == "second"
 
 
 def test_the_log_keeps_a_bounded_number_of_lines(log: LogModel, api: DemoApi) -> None:
-    log.pause(is_paused=True)
+    log.set_paused(is_paused=True)
     for number in range(6000):
-        api.tell("/events?logs=1", line(str(number)))
-    log.pause(is_paused=False)
-    assert len(log.shown()) == 5000
-    assert log.shown()[-1].text == "5999"
+        api.send_event("/events?logs=1", line(str(number)))
+    log.set_paused(is_paused=False)
+    assert len(log.visible_lines()) == 5000
+    assert log.visible_lines()[-1].text == "5999"
 
 
 def info(name: str) -> SettingInfo:
-    return next(info for info in data.settings() if info.name == name)
+    return next(info for info in data.default_settings() if info.name == name)
 
 
 @pytest.mark.parametrize(
@@ -243,7 +245,7 @@ def info(name: str) -> SettingInfo:
 )
 def test_typed_text_means_a_value(name: str, text: str, value: object) -> None:
     row = info(name) if name != "a.newer" else msgspec.structs.replace(info("models.default"), name=name)
-    assert meaning(row, text) == value
+    assert parse_value(row, text) == value
 
 
 @pytest.mark.parametrize(
@@ -255,8 +257,8 @@ def test_typed_text_means_a_value(name: str, text: str, value: object) -> None:
     ],
 )
 def test_typed_text_that_does_not_fit_says_why(name: str, text: str, word: str) -> None:
-    value = meaning(info(name), text)
-    assert isinstance(value, Unfit)
+    value = parse_value(info(name), text)
+    assert isinstance(value, InvalidText)
     assert word in value.sentence
 
 
@@ -268,7 +270,7 @@ def settings(api: DemoApi, shell: Shell) -> SettingsModel:
 
 
 def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> None:
-    assert list(settings.sections()) == [
+    assert list(settings.group_by_section()) == [
         "Endpoint",
         "Models",
         "Engines",
@@ -289,14 +291,14 @@ def test_a_wrong_value_is_said_and_not_sent(settings: SettingsModel, api: DemoAp
     assert "65535" in problem.args[1]
     settings.type_in(info("gateway.port"), "99999", is_final=True)
     settings.change(info("gateway.port"), 99999)
-    assert api.asked("PATCH", "/settings") == []
+    assert api.bodies_of("PATCH", "/settings") == []
 
 
 def test_a_right_value_is_sent_when_the_typing_is_over(settings: SettingsModel, api: DemoApi) -> None:
     settings.type_in(info("gateway.port"), "8080", is_final=False)
-    assert api.asked("PATCH", "/settings") == []
+    assert api.bodies_of("PATCH", "/settings") == []
     settings.type_in(info("gateway.port"), "8080", is_final=True)
-    assert api.asked("PATCH", "/settings") == [{"gateway.port": 8080}]
+    assert api.bodies_of("PATCH", "/settings") == [{"gateway.port": 8080}]
     assert settings.waits_for_restart == {"gateway.port"}
 
 
@@ -308,12 +310,12 @@ def test_a_new_gateway_has_read_everything(settings: SettingsModel, shell: Shell
 
 def test_the_same_value_is_not_sent(settings: SettingsModel, api: DemoApi) -> None:
     settings.change(info("gateway.port"), 11434)
-    assert api.asked("PATCH", "/settings") == []
+    assert api.bodies_of("PATCH", "/settings") == []
 
 
 def test_reset_sends_nothing_as_the_value(settings: SettingsModel, api: DemoApi) -> None:
     settings.reset(info("models.context"))
-    assert api.asked("PATCH", "/settings") == [{"models.context": None}]
+    assert api.bodies_of("PATCH", "/settings") == [{"models.context": None}]
     assert settings.waits_for_restart == set()
 
 
@@ -328,7 +330,7 @@ def test_a_refused_change_says_the_gateways_sentence(settings: SettingsModel, ap
 
 
 def test_an_answer_with_one_setting_keeps_the_others(settings: SettingsModel, api: DemoApi) -> None:
-    api.replies["PATCH /settings"] = [data.changed(info("models.slots"), 8)]
+    api.replies["PATCH /settings"] = [data.with_value(info("models.slots"), 8)]
     settings.change(info("models.slots"), 8)
     api.flush()
     assert settings.preferences.get("models.slots", 0) == 8
@@ -337,16 +339,16 @@ def test_an_answer_with_one_setting_keeps_the_others(settings: SettingsModel, ap
 
 @pytest.mark.parametrize(("value", "by", "next_"), [(4, 1, 5), (64, 1, 64), (1, -1, 1)])
 def test_steps_stay_within_the_limits(settings: SettingsModel, value: int, by: int, next_: int) -> None:
-    assert settings.step(data.changed(info("models.slots"), value), by) == next_
+    assert settings.step_value(data.with_value(info("models.slots"), value), by) == next_
 
 
 def test_states_in_words() -> None:
-    assert phrases.state(data.LOADING) == ("accent", "Reading weights 63 %")
-    assert phrases.state(engine(EngineState.READY)) == ("ok", "Ready")
-    assert all(phrases.state(engine(state))[1] for state in EngineState)
+    assert phrases.engine_state(data.LOADING) == ("accent", "Reading weights 63 %")
+    assert phrases.engine_state(engine(EngineState.READY)) == ("ok", "Ready")
+    assert all(phrases.engine_state(engine(state))[1] for state in EngineState)
 
 
 def test_unknown_figures_are_left_out() -> None:
     bare = msgspec.structs.replace(data.MODELS[1], parameters=None, trained_context=None, architecture="")
     assert phrases.model_facts(bare) == "4.7 GiB"
-    assert phrases.running_facts(data.LOADING) == "llama.cpp b11549"
+    assert phrases.engine_facts(data.LOADING) == "llama.cpp b11549"

@@ -11,14 +11,14 @@ from app.core.events import PauseChanged
 from app.core.memory import Pause
 from app.gui.net.pause import PauseStore
 from app.gui.screens.server.view import ServerScreen
-from app.gui.shell.contract import Page
-from app.gui.shell.paused_bar import PausedBar, finishing
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.paused_bar import PauseBanner, busy_sentence
+from app.gui.shell.window import MainWindow
 from tests.demo import data
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
-Make = Callable[[Page], Window]
+Make = Callable[[PageId], MainWindow]
 IDLE = msgspec.structs.replace(data.READY, model="idle", in_flight=0)
 
 
@@ -40,9 +40,9 @@ def test_it_is_asked_for_and_taken_back(paused: PauseStore, api: DemoApi) -> Non
 
 
 def test_what_others_do_is_followed(paused: PauseStore, shell: QuietShell) -> None:
-    shell.receive(PauseChanged(pause=data.PAUSED))
+    shell.broadcast_event(PauseChanged(pause=data.PAUSED))
     assert paused.state == data.PAUSED
-    shell.lost.emit(data.OFFLINE)
+    shell.disconnected.emit(data.OFFLINE)
     assert paused.state == Pause(), "a gateway that is gone is not paused"
 
 
@@ -59,18 +59,18 @@ def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) 
 )
 def test_who_still_writes_is_named(busy: list[str], said: str) -> None:
     writing = [msgspec.structs.replace(data.READY, model=model) for model in busy]
-    assert finishing([IDLE, *writing]) == said
+    assert busy_sentence([IDLE, *writing]) == said
 
 
 def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
-    bar = window.findChild(PausedBar)
+    window = make_window(PageId.SERVER)
+    bar = window.findChild(PauseBanner)
     assert bar is not None
     assert bar.isHidden()
     next(command for command in window.palette_view._commands() if command.title.startswith("Pause")).run()
     api.flush()
     assert bar.isVisible()
-    assert "qwen3-8b-q4_k_m finishes" in bar.said.text()
+    assert "qwen3-8b-q4_k_m finishes" in bar.sentence.text()
     bar.button.click()
     api.flush()
     QApplication.processEvents()
@@ -78,13 +78,13 @@ def test_the_bar_is_there_while_it_lasts_and_its_button_ends_it(make_window: Mak
 
 
 def test_the_server_page_pauses_and_resumes(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     page = window.pages.currentWidget()
     assert isinstance(page, ServerScreen)
     page.pause.click()
     api.flush()
-    assert (page.pause.text(), api.asked("POST", "/pause")) == ("Resume", [None])
-    window.shell.receive(PauseChanged(pause=Pause()))
+    assert (page.pause.text(), api.bodies_of("POST", "/pause")) == ("Resume", [None])
+    window.shell.broadcast_event(PauseChanged(pause=Pause()))
     assert page.pause.text() == "Pause"
-    window.lost(data.OFFLINE)
+    window.show_disconnected(data.OFFLINE)
     assert not page.pause.isEnabled()

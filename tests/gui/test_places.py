@@ -7,7 +7,7 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 
 from app.config.paths import Paths
-from app.gui.screens.settings.places import Places
+from app.gui.screens.settings.places import InstallationFolders
 from app.gui.theme.theme import Theme
 from app.gui.widgets.press import Button
 
@@ -16,7 +16,7 @@ def test_each_folder_is_named_and_opens(theme: Theme, tmp_path: Path, monkeypatc
     opened: list[QUrl] = []
     monkeypatch.setattr(QDesktopServices, "openUrl", opened.append)
     paths = Paths(config=tmp_path, data=tmp_path / "data", state=tmp_path, logs=tmp_path / "logs")
-    section = Places(theme, paths)
+    section = InstallationFolders(theme, paths)
     buttons = section.findChildren(Button)
     assert [button.accessibleName() for button in buttons] == [f"Open {folder}" for folder in section.folders.values()]
     buttons[0].click()

@@ -8,19 +8,19 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.gui.theme.tokens import DARK, LIGHT
-from tests.demo.scene import EVERY_LOOK, Look
-from tests.demo.scenes import scenes
-from tests.demo.screenshots import draw, main
+from tests.demo.scene import EVERY_LOOK, SceneLook
+from tests.demo.scenes import all_scenes
+from tests.demo.screenshots import draw_scene, main
 
-SCENES = {scene.name: scene for scene in scenes()}
+SCENES = {scene.name: scene for scene in all_scenes()}
 
 
 @pytest.mark.parametrize(
     "name", ["chat", "models-long-names", "server-failing", "machine-offline", "settings-wrong", "palette"]
 )
 def test_a_scene_is_drawn(name: str, tmp_path: Path, qapp: QApplication, qtbot: QtBot) -> None:
-    look = Look("dark", 100, (1100, 700))
-    draw(qapp, SCENES[name], look, tmp_path / "scene.png")
+    look = SceneLook("dark", 100, (1100, 700))
+    draw_scene(qapp, SCENES[name], look, tmp_path / "scene.png")
     image = QImage(str(tmp_path / "scene.png"))
     assert (image.width(), image.height()) == (1100, 700)
     colors = {image.pixelColor(x, y).name() for x in range(0, 1100, 7) for y in range(0, 700, 7)}
@@ -31,7 +31,7 @@ def test_a_scene_is_drawn(name: str, tmp_path: Path, qapp: QApplication, qtbot: 
 def test_the_look_is_what_was_asked_for(
     mode: str, ground: str, tmp_path: Path, qapp: QApplication, qtbot: QtBot
 ) -> None:
-    draw(qapp, SCENES["server-idle"], Look("dark" if mode == "dark" else "light"), tmp_path / "scene.png")
+    draw_scene(qapp, SCENES["server-idle"], SceneLook("dark" if mode == "dark" else "light"), tmp_path / "scene.png")
     rail = QImage(str(tmp_path / "scene.png")).pixelColor(2, 400)
     assert rail.name() == ground.lower()
 

@@ -32,24 +32,24 @@ POOL = MemoryPool(
 
 
 def test_a_bar_s_pieces_are_the_models_the_largest_first() -> None:
-    assert [(part.name, part.amount / GIB) for part in sharing.parts(POOL)] == [
+    assert [(part.name, part.amount / GIB) for part in sharing.bar_parts(POOL)] == [
         ("large", 20.0),
         ("small", 4.0),
         ("new", 0.0),
     ]
-    assert [said for _, said in sharing.legend(POOL)] == [
+    assert [said for _, said in sharing.legend_entries(POOL)] == [
         "large, 20.0 GiB",
         "small, 4.0 GiB, pinned",
         "new, size not known yet",
         "6.0 GiB left, plus 1.0 GiB reserved for other programs",
     ]
-    assert sharing.headline(POOL) == "24.0 GiB of 30.0 GiB for models"
+    assert sharing.pool_headline(POOL) == "24.0 GiB of 30.0 GiB for models"
 
 
 def test_more_than_there_is_fills_the_bar_and_no_more() -> None:
     over = msgspec.structs.replace(POOL, limit=-5)
-    assert sharing.total(over) == 24 * GIB
-    assert sharing.headline(over) == "24.0 GiB of 0 B for models"
+    assert sharing.bar_total(over) == 24 * GIB
+    assert sharing.pool_headline(over) == "24.0 GiB of 0 B for models"
 
 
 def test_who_waits_for_whom_is_a_sentence() -> None:
@@ -57,7 +57,7 @@ def test_who_waits_for_whom_is_a_sentence() -> None:
         WaitingLoad(model="a", seconds=1.0, needs={}, waits_for=["b", "c"]),
         WaitingLoad(model="d", seconds=1.0, needs=None),
     ]
-    assert sharing.waits(waiting) == "a waits for b and c. d waits for room."
+    assert sharing.waits_text(waiting) == "a waits for b and c. d waits for room."
 
 
 def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, theme: Theme) -> None:
@@ -77,11 +77,11 @@ def test_memory_is_read_again_once_however_much_an_engine_says(api: DemoApi, she
     api.flush()
     before = api.calls.count(("GET", "/memory", None))
     for _ in range(5):
-        shell.receive(EngineChanged(status=data.LOADING))
+        shell.broadcast_event(EngineChanged(status=data.LOADING))
     qtbot.waitUntil(lambda: api.calls.count(("GET", "/memory", None)) > before)
     assert api.calls.count(("GET", "/memory", None)) == before + 1
     api.flush()
-    assert model.sharing.memory == data.MEMORY
+    assert model.memory.memory == data.MEMORY
 
 
 def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell: QuietShell) -> None:
@@ -89,15 +89,15 @@ def test_a_pin_keeps_what_else_is_set_and_can_be_taken_back(api: DemoApi, shell:
     api.replies["GET /model-settings"] = {name: ModelSettings(context=512)}
     model = ModelsModel(Stores(api, shell), shell)
     undos: list[object] = []
-    model.said.connect(lambda _said, undo: undos.append(undo))
+    model.toast_requested.connect(lambda _said, undo: undos.append(undo))
     api.flush()
-    assert not model.sharing.is_pinned(name)
+    assert not model.memory.is_pinned(name)
     api.replies["POST /model-settings"] = ModelSettings(context=512, pinned=True)
-    model.pin(data.MODELS[1], is_pinned=True)
+    model.set_pinned(data.MODELS[1], is_pinned=True)
     api.flush()
     body = SetModel(model=name, settings=ModelSettings(context=512, pinned=True))
     assert ("POST", "/model-settings", body) in api.calls
-    assert {row.model.name: row.is_pinned for row in model.rows()}[name]
+    assert {row.model.name: row.is_pinned for row in model.list_rows()}[name]
     undo = undos[0]
     assert callable(undo)
     undo()
@@ -127,6 +127,6 @@ def test_pins_are_read_again_when_somebody_else_set_one(api: DemoApi, shell: Qui
     model = ModelsModel(Stores(api, shell), shell)
     api.flush()
     api.replies["GET /model-settings"] = {}
-    shell.receive(SettingChanged(name="model.x"))
+    shell.broadcast_event(SettingChanged(name="model.x"))
     api.flush()
-    assert not model.sharing.is_pinned(data.READY.model)
+    assert not model.memory.is_pinned(data.READY.model)

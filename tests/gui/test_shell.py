@@ -15,21 +15,21 @@ from app.core.events import EngineChanged, SettingChanged
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.settings.view import SettingsScreen
-from app.gui.shell.contract import Command, Page
-from app.gui.shell.fuzzy import ranked, score
-from app.gui.shell.memory import WindowMemory, recall, remember
+from app.gui.shell.contract import Command, PageId
+from app.gui.shell.fuzzy import rank_commands, score_match
+from app.gui.shell.memory import WindowMemory, load_memory, save_memory
 from app.gui.shell.rail import engines_sign
-from app.gui.shell.window import Window
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
 
-Make = Callable[[Page], Window]
+Make = Callable[[PageId], MainWindow]
 CTRL = Qt.KeyboardModifier.ControlModifier
 
 
 def titles(query: str, *offered: str) -> list[str]:
-    return [command.title for command in ranked(query, [Command(title, lambda: None) for title in offered])]
+    return [command.title for command in rank_commands(query, [Command(title, lambda: None) for title in offered])]
 
 
 @pytest.mark.parametrize(
@@ -43,12 +43,12 @@ def titles(query: str, *offered: str) -> list[str]:
     ],
 )
 def test_letters_in_order_fit(query: str, title: str) -> None:
-    assert score(query, title) is not None
+    assert score_match(query, title) is not None
 
 
 @pytest.mark.parametrize(("query", "title"), [("zz", "Models"), ("ledom", "Model"), ("models!", "Models")])
 def test_letters_out_of_order_do_not(query: str, title: str) -> None:
-    assert score(query, title) is None
+    assert score_match(query, title) is None
 
 
 def test_starts_of_words_count_more_than_letters_inside() -> None:
@@ -81,16 +81,16 @@ def test_the_dot_says_how_the_engines_are(states: list[EngineState], color: str)
 
 
 def test_ctrl_and_a_number_show_a_page(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
-    for key, page in ((Qt.Key.Key_2, Page.MODELS), (Qt.Key.Key_5, Page.MACHINE), (Qt.Key.Key_7, Page.SETTINGS)):
+    window = make_window(PageId.SERVER)
+    for key, page in ((Qt.Key.Key_2, PageId.MODELS), (Qt.Key.Key_5, PageId.MACHINE), (Qt.Key.Key_7, PageId.SETTINGS)):
         QTest.keyClick(window, key, CTRL)
         assert window.pages.page is page
         assert window.rail.buttons[page].isChecked()
 
 
 def test_nothing_that_is_made_is_left_without_a_parent(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
-    for page in Page:
+    window = make_window(PageId.SERVER)
+    for page in PageId:
         window.show_page(page)
         QApplication.processEvents()
     tops = [widget for widget in QApplication.topLevelWidgets() if widget.parentWidget() is None]
@@ -98,53 +98,53 @@ def test_nothing_that_is_made_is_left_without_a_parent(make_window: Make, qtbot:
 
 
 def test_a_page_is_built_when_it_is_first_shown_and_kept(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
-    assert window.pages.built(Page.MACHINE) is None
-    window.show_page(Page.MACHINE)
-    built = window.pages.built(Page.MACHINE)
-    window.show_page(Page.SERVER)
-    window.show_page(Page.MACHINE)
+    window = make_window(PageId.SERVER)
+    assert window.pages.find_page(PageId.MACHINE) is None
+    window.show_page(PageId.MACHINE)
+    built = window.pages.find_page(PageId.MACHINE)
+    window.show_page(PageId.SERVER)
+    window.show_page(PageId.MACHINE)
     assert window.pages.currentWidget() is built
 
 
 def test_pages_fade_unless_motion_is_reduced(make_window: Make, theme: Theme, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     before = len(window.pages.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly))
-    window.show_page(Page.MODELS)
+    window.show_page(PageId.MODELS)
     children = window.pages.findChildren(QWidget, options=Qt.FindChildOption.FindDirectChildrenOnly)
     assert len(children) == before + 1, "only the new page"
     theme.set_reduce_motion(reduce=False)
-    window.show_page(Page.SERVER)
-    veils = [child for child in window.pages.children() if type(child).__name__ == "_Veil"]
+    window.show_page(PageId.SERVER)
+    veils = [child for child in window.pages.children() if type(child).__name__ == "_FadeOverlay"]
     assert len(veils) == 1
-    qtbot.waitUntil(lambda: not [child for child in window.pages.children() if type(child).__name__ == "_Veil"])
+    qtbot.waitUntil(lambda: not [child for child in window.pages.children() if type(child).__name__ == "_FadeOverlay"])
 
 
 def test_arrows_move_along_the_rail(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     buttons = window.rail.buttons
-    buttons[Page.SERVER].setFocus(Qt.FocusReason.TabFocusReason)
-    QTest.keyClick(buttons[Page.SERVER], Qt.Key.Key_Down)
-    assert buttons[Page.CONNECT].hasFocus()
-    QTest.keyClick(buttons[Page.CONNECT], Qt.Key.Key_Return)
-    assert window.pages.page is Page.CONNECT
+    buttons[PageId.SERVER].setFocus(Qt.FocusReason.TabFocusReason)
+    QTest.keyClick(buttons[PageId.SERVER], Qt.Key.Key_Down)
+    assert buttons[PageId.CONNECT].hasFocus()
+    QTest.keyClick(buttons[PageId.CONNECT], Qt.Key.Key_Return)
+    assert window.pages.page is PageId.CONNECT
 
 
 def test_the_palette_finds_and_runs(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_K, CTRL)
     palette = window.palette_view
     assert palette.isVisible()
     QTest.keyClicks(palette.field, "mach")
-    assert palette.shown()[0].title == "Machine"
+    assert palette.visible_commands()[0].title == "Machine"
     QTest.keyClick(palette.field, Qt.Key.Key_Return)
     assert not palette.isVisible()
-    assert window.pages.page is Page.MACHINE
+    assert window.pages.page is PageId.MACHINE
 
 
 def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
-    button = window.rail.buttons[Page.MODELS]
+    window = make_window(PageId.SERVER)
+    button = window.rail.buttons[PageId.MODELS]
     button.setFocus(Qt.FocusReason.TabFocusReason)
     QTest.keyClick(window, Qt.Key.Key_K, CTRL)
     QTest.keyClick(window.palette_view.field, Qt.Key.Key_Escape)
@@ -152,7 +152,7 @@ def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> No
 
 
 def test_the_palette_offers_everything(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     window.shell.add_commands(lambda: [Command("Rename this chat", lambda: None)])
     offered = {command.title for command in window._all_commands()}
     assert {
@@ -180,63 +180,63 @@ def test_the_palette_offers_everything(make_window: Make) -> None:
 
 
 def test_a_model_is_unloaded_from_the_palette_and_comes_back_by_undo(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     command = next(command for command in window._all_commands() if command.title == "Unload Qwen3 8B")
     command.run()
     api.flush()
     assert window.toast.isVisible()
     window.toast._undo.click()
-    assert [body.model for body in api.asked("POST", "/load")] == ["qwen3-8b-q4_k_m"]  # type: ignore[attr-defined]  # LoadModel
+    assert [body.model for body in api.bodies_of("POST", "/load")] == ["qwen3-8b-q4_k_m"]  # type: ignore[attr-defined]  # LoadModel
 
 
 def test_the_endpoints_address_is_copied(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_C, CTRL | Qt.KeyboardModifier.ShiftModifier)
     assert QGuiApplication.clipboard().text() == "http://127.0.0.1:11434/v1"
 
 
 def test_size_follows_the_keys_and_is_kept_once(make_window: Make, theme: Theme, api: DemoApi, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     for _ in range(3):
         QTest.keyClick(window, Qt.Key.Key_Plus, CTRL)
     QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
     assert theme.percent == 120
-    qtbot.waitUntil(lambda: bool(api.asked("PATCH", "/settings")))
-    assert api.asked("PATCH", "/settings") == [{"window.scale": 120}]
+    qtbot.waitUntil(lambda: bool(api.bodies_of("PATCH", "/settings")))
+    assert api.bodies_of("PATCH", "/settings") == [{"window.scale": 120}]
     QTest.keyClick(window, Qt.Key.Key_0, CTRL)
     assert theme.percent == 100
 
 
 def test_a_setting_changed_elsewhere_shows_here(make_window: Make, theme: Theme, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
-    rows = {row.name: row for row in data.settings()}
-    dark = [data.changed(row, "dark") if row.name == "window.theme" else row for row in rows.values()]
+    window = make_window(PageId.SERVER)
+    rows = {row.name: row for row in data.default_settings()}
+    dark = [data.with_value(row, "dark") if row.name == "window.theme" else row for row in rows.values()]
     api.replies["GET /settings"] = dark
-    window.shell.receive(SettingChanged(name="window.theme"))
+    window.shell.broadcast_event(SettingChanged(name="window.theme"))
     api.flush()
     assert theme.is_dark
 
 
 def test_engine_events_move_the_dot(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     for model in ("qwen3-8b-q4_k_m", "gpt-oss-20b-mxfp4"):
         stopped = EngineStatus(model=model, engine="llama.cpp", state=EngineState.STOPPED)
-        window.shell.receive(EngineChanged(status=stopped))
-    assert window.rail.buttons[Page.SERVER].accessibleDescription() == "no model loaded"
+        window.shell.broadcast_event(EngineChanged(status=stopped))
+    assert window.rail.buttons[PageId.SERVER].accessibleDescription() == "no model loaded"
 
 
 def test_a_lost_gateway_is_said_above_the_page_with_a_button(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
-    window.lost(data.OFFLINE)
+    window = make_window(PageId.SERVER)
+    window.show_disconnected(data.OFFLINE)
     assert window._trouble.isVisible()
-    with qtbot.waitSignal(window.link_asked):
+    with qtbot.waitSignal(window.link_requested):
         window._trouble._button.click()
-    window.connected(data.STATUS)
+    window.mark_connected(data.STATUS)
     assert not window._trouble.isVisible()
 
 
 def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     bar = window.menuBar()
     assert not bar.isVisible()
     QTest.keyClick(window, Qt.Key.Key_Alt)
@@ -248,19 +248,19 @@ def test_alt_alone_shows_the_menu(make_window: Make, qtbot: QtBot) -> None:
 
 
 def test_alt_with_a_key_that_a_control_takes_is_not_alt_alone(make_window: Make) -> None:
-    window = make_window(Page.CHAT)
+    window = make_window(PageId.CHAT)
     page = window.pages.currentWidget()
     assert isinstance(page, ChatScreen)
-    page.talk.transcript.setFocus()
-    QTest.keyPress(page.talk.transcript, Qt.Key.Key_Alt)
-    QTest.keyClick(page.talk.transcript, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
-    QTest.keyRelease(page.talk.transcript, Qt.Key.Key_Alt)
+    page.conversation_view.transcript.setFocus()
+    QTest.keyPress(page.conversation_view.transcript, Qt.Key.Key_Alt)
+    QTest.keyClick(page.conversation_view.transcript, Qt.Key.Key_Up, Qt.KeyboardModifier.AltModifier)
+    QTest.keyRelease(page.conversation_view.transcript, Qt.Key.Key_Alt)
     assert not window.menuBar().isVisible()
 
 
 def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
-    window, undone = make_window(Page.CHAT), []
-    window.toast.say("A chat was deleted.", lambda: undone.append(1))
+    window, undone = make_window(PageId.CHAT), []
+    window.toast.show_message("A chat was deleted.", lambda: undone.append(1))
     focused = QApplication.focusWidget()
     assert focused is not None
     QTest.keyClick(focused, Qt.Key.Key_Z, CTRL)
@@ -272,27 +272,27 @@ def test_ctrl_z_takes_back_what_the_toast_says(make_window: Make) -> None:
 
 
 def test_ctrl_z_belongs_to_the_field_while_it_has_something_to_take_back(make_window: Make) -> None:
-    window, undone = make_window(Page.CHAT), []
+    window, undone = make_window(PageId.CHAT), []
     page = window.pages.currentWidget()
     assert isinstance(page, ChatScreen)
-    field = page.talk.composer.field
+    field = page.conversation_view.composer.field
     QTest.keyClicks(field, "typed")
-    window.toast.say("A chat was deleted.", lambda: undone.append(1))
+    window.toast.show_message("A chat was deleted.", lambda: undone.append(1))
     QTest.keyClick(field, Qt.Key.Key_Z, CTRL)
     assert (field.toPlainText(), undone) == ("", [])
 
 
 def test_a_toast_stands_above_the_composer(make_window: Make) -> None:
-    window = make_window(Page.CHAT)
+    window = make_window(PageId.CHAT)
     page = window.pages.currentWidget()
     assert isinstance(page, ChatScreen)
-    window.toast.say("Done.")
-    composer = page.talk.composer.mapToGlobal(QPoint(0, 0))
+    window.toast.show_message("Done.")
+    composer = page.conversation_view.composer.mapToGlobal(QPoint(0, 0))
     assert window.toast.mapToGlobal(QPoint(0, window.toast.height())).y() < composer.y()
 
 
 def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     run = {command.title: command.run for command in window._all_commands()}
     run["Setting: Context"]()
     assert window.pages.page == "settings"
@@ -300,29 +300,29 @@ def test_the_palette_does_things_on_pages_that_were_not_shown(make_window: Make,
     api.flush()
     assert [path for _, path, _ in api.calls].count("/machine?fresh=1") == 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ModelsScreen, "_ask_file", lambda _page: window.toast.say("asked"))
+        patch.setattr(ModelsScreen, "_ask_file", lambda _page: window.toast.show_message("asked"))
         run["Add a model file"]()
-    assert window.pages.page is Page.MODELS
+    assert window.pages.page is PageId.MODELS
     assert window.toast.accessibleName() == "asked"
 
 
 def test_what_the_palette_does_to_the_chat_shows_the_chat(make_window: Make) -> None:
-    window = make_window(Page.CHAT)
-    window.show_page(Page.MACHINE)
+    window = make_window(PageId.CHAT)
+    window.show_page(PageId.MACHINE)
     run = {command.title: command.run for command in window._all_commands()}
     run["Sampling"]()
-    assert window.pages.page is Page.CHAT
+    assert window.pages.page is PageId.CHAT
 
 
 def test_going_to_a_setting_puts_the_keyboard_on_it(
     make_window: Make, api: DemoApi, theme: Theme, qtbot: QtBot
 ) -> None:
-    window = make_window(Page.SERVER)
-    window.shell.ask(Page.SETTINGS, "window.scale")
+    window = make_window(PageId.SERVER)
+    window.shell.request_task(PageId.SETTINGS, "window.scale")
     page = window.pages.currentWidget()
     assert isinstance(page, SettingsScreen)
     api.flush()
-    control = page.row("window.scale").control
+    control = page.find_row("window.scale").control
     assert control.hasFocus()
     assert not control.visibleRegion().isEmpty()
     theme.set_percent(150)
@@ -330,17 +330,17 @@ def test_going_to_a_setting_puts_the_keyboard_on_it(
 
 
 def test_the_menu_has_everything_the_keys_have(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     listed = [action for menu in window.menuBar().actions() for action in menu.menu().actions()]  # type: ignore[attr-defined]  # QAction.menu() is untyped
-    assert {action.text() for action in listed} == {deed.title for deed in window._deeds}
+    assert {action.text() for action in listed} == {deed.title for deed in window._menu_actions}
 
 
 def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, theme: Theme) -> None:
-    window = make_window(Page.SERVER)
-    window.show_page(Page.MACHINE)
+    window = make_window(PageId.SERVER)
+    window.show_page(PageId.MACHINE)
     theme.set_percent(130)
     window.close()
-    memory = recall(tmp_path / "window.json")
+    memory = load_memory(tmp_path / "window.json")
     assert (memory.page, memory.scale, memory.theme) == ("machine", 130, "light")
     assert memory.geometry
 
@@ -348,20 +348,20 @@ def test_the_window_comes_back_as_it_was(make_window: Make, tmp_path: Path, them
 def test_what_cannot_be_remembered_is_forgotten(tmp_path: Path) -> None:
     file = tmp_path / "window.json"
     file.write_text('{"scale": "large"}', encoding="utf-8")
-    assert recall(file) == WindowMemory()
-    remember(file / "below" / "a-file.json", WindowMemory())
-    assert recall(tmp_path / "missing.json") == WindowMemory()
+    assert load_memory(file) == WindowMemory()
+    save_memory(file / "below" / "a-file.json", WindowMemory())
+    assert load_memory(tmp_path / "missing.json") == WindowMemory()
 
 
 def test_a_page_that_is_no_more_is_not_asked_for(theme: Theme, api: DemoApi, tmp_path: Path, qtbot: QtBot) -> None:
     file = tmp_path / "window.json"
-    remember(file, WindowMemory(page="bench"))
-    memory = recall(file)
-    assert memory.page not in set(Page)
+    save_memory(file, WindowMemory(page="bench"))
+    memory = load_memory(file)
+    assert memory.page not in set(PageId)
 
 
 def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     dragged = QMimeData()
     dragged.setUrls([QUrl.fromLocalFile("/models/New.GGUF"), QUrl.fromLocalFile("/models/notes.txt")])
     event = QDropEvent(
@@ -372,19 +372,19 @@ def test_dropping_a_model_file_lists_it(make_window: Make, api: DemoApi) -> None
         Qt.KeyboardModifier.NoModifier,
     )
     window.dropEvent(event)
-    assert window.pages.page is Page.MODELS
-    assert [Path(body.path).name for body in api.asked("POST", "/models")] == ["New.GGUF"]  # type: ignore[attr-defined]  # RegisterModel
+    assert window.pages.page is PageId.MODELS
+    assert [Path(body.path).name for body in api.bodies_of("POST", "/models")] == ["New.GGUF"]  # type: ignore[attr-defined]  # RegisterModel
 
 
 def test_the_minimum_size_is_kept(make_window: Make) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     window.resize(200, 200)
     assert (window.width(), window.height()) == (1024, 640)
 
 
 def test_a_size_chosen_just_before_closing_is_kept(make_window: Make, api: DemoApi) -> None:
-    window = make_window(Page.SERVER)
+    window = make_window(PageId.SERVER)
     QTest.keyClick(window, Qt.Key.Key_Minus, CTRL)
-    assert api.asked("PATCH", "/settings") == []
+    assert api.bodies_of("PATCH", "/settings") == []
     window.close()
-    assert api.asked("PATCH", "/settings") == [{"window.scale": 90}]
+    assert api.bodies_of("PATCH", "/settings") == [{"window.scale": 90}]

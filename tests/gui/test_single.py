@@ -16,7 +16,7 @@ from pytestqt.qtbot import QtBot
 
 from app.config.paths import Paths, default_paths
 from app.gui import single as single_module
-from app.gui.single import Handed, Single
+from app.gui.single import HandOverMessage, SingleInstance
 
 HAND_OVER = """
 import sys
@@ -44,8 +44,8 @@ def paths(monkeypatch: pytest.MonkeyPatch) -> Iterator[Paths]:
 
 
 @pytest.fixture
-def first(paths: Paths, qtbot: QtBot) -> Iterator[Single]:
-    single = Single(paths)
+def first(paths: Paths, qtbot: QtBot) -> Iterator[SingleInstance]:
+    single = SingleInstance(paths)
     assert single.claim()
     yield single
     single.close()
@@ -67,24 +67,24 @@ def said_by(process: "subprocess.Popen[str]", qtbot: QtBot) -> str:
     return heard[0].strip()
 
 
-def test_a_second_start_hands_over_and_knows_it_was_heard(first: Single, qtbot: QtBot) -> None:
-    with qtbot.waitSignal(first.handed, timeout=60_000) as handed:
+def test_a_second_start_hands_over_and_knows_it_was_heard(first: SingleInstance, qtbot: QtBot) -> None:
+    with qtbot.waitSignal(first.message_received, timeout=60_000) as handed:
         process = another("a.gguf", "roundhouse://chat")
         assert said_by(process, qtbot) == "True"
-    assert handed.args == [Handed(arguments=["a.gguf", "roundhouse://chat"], folder="/somewhere")]
+    assert handed.args == [HandOverMessage(arguments=["a.gguf", "roundhouse://chat"], folder="/somewhere")]
 
 
-def test_another_home_has_a_window_of_its_own(first: Single, tmp_path: Path) -> None:
+def test_another_home_has_a_window_of_its_own(first: SingleInstance, tmp_path: Path) -> None:
     other = tmp_path / "other"
     paths = Paths(config=other, data=other, state=other, logs=other)
-    second = Single(paths)
+    second = SingleInstance(paths)
     assert second.claim()
     second.close()
 
 
-def test_after_the_first_closed_the_next_is_the_first(first: Single, paths: Paths) -> None:
+def test_after_the_first_closed_the_next_is_the_first(first: SingleInstance, paths: Paths) -> None:
     first.close()
-    second = Single(paths)
+    second = SingleInstance(paths)
     assert second.claim()
     second.close()
 
@@ -98,28 +98,32 @@ def test_a_window_that_was_killed_is_in_nobodys_way(paths: Paths, qtbot: QtBot) 
     killed.communicate()
     assert (paths.state / "window.sock").exists(), "it left its socket and its lock"
     assert (paths.state / "window.lock").exists()
-    single = Single(paths)
+    single = SingleInstance(paths)
     assert single.claim()
-    with qtbot.waitSignal(single.handed, timeout=60_000):
+    with qtbot.waitSignal(single.message_received, timeout=60_000):
         assert said_by(another("x.gguf"), qtbot) == "True"
     single.close()
 
 
-def test_a_window_that_hangs_is_not_waited_for(first: Single, paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_window_that_hangs_is_not_waited_for(
+    first: SingleInstance, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(single_module, "_ANSWER_MS", 50)
-    second = Single(paths)
+    second = SingleInstance(paths)
     assert not second.claim()
     assert not second.hand_over([], Path("/"))  # nobody turns the first one's event loop meanwhile
 
 
-def test_a_lock_without_a_listener_is_given_up_on(first: Single, paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lock_without_a_listener_is_given_up_on(
+    first: SingleInstance, paths: Paths, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(single_module, "_LISTENS_WITHIN_S", 0.0)
     first._server.close()
-    assert not Single(paths).hand_over([], Path("/"))
+    assert not SingleInstance(paths).hand_over([], Path("/"))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="POSIX permissions")
-def test_only_this_person_reaches_the_socket(first: Single, paths: Paths) -> None:
+def test_only_this_person_reaches_the_socket(first: SingleInstance, paths: Paths) -> None:
     assert stat.S_IMODE((paths.state / "window.sock").stat().st_mode) & 0o077 == 0
 
 
@@ -134,20 +138,20 @@ def test_only_this_person_reaches_the_socket(first: Single, paths: Paths) -> Non
     ],
     ids=["no JSON", "nothing", "no text", "no words", "endless"],
 )
-def test_what_is_no_hand_over_is_hung_up_on(first: Single, qtbot: QtBot, said: bytes) -> None:
+def test_what_is_no_hand_over_is_hung_up_on(first: SingleInstance, qtbot: QtBot, said: bytes) -> None:
     socket = QLocalSocket()
-    with qtbot.assertNotEmitted(first.handed):
+    with qtbot.assertNotEmitted(first.message_received):
         socket.connectToServer(first._name)
         assert socket.waitForConnected(5000)
         socket.write(said)
         qtbot.waitUntil(lambda: socket.state() is QLocalSocket.LocalSocketState.UnconnectedState, timeout=10_000)
-    assert first._heard == {}
+    assert first._buffers == {}
 
 
 def test_a_home_with_a_long_path_is_reached_all_the_same(tmp_path: Path, qtbot: QtBot) -> None:
     deep = tmp_path / ("long" * 30)
     paths = Paths(config=deep, data=deep, state=deep, logs=deep)
-    single = Single(paths)
+    single = SingleInstance(paths)
     assert single.claim()
     assert single._server.isListening()
     single.close()

@@ -30,10 +30,10 @@ from app.core.library import JobKind, LibraryJob
 from app.core.memory import Pause
 from app.gui.net.stores import DownloadStore, LibraryStore, RunningStore, Stores
 from app.gui.screens.engines.view import EnginesScreen
-from app.gui.screens.models.model import Side
+from app.gui.screens.models.model import ModelsSide
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.shell.contract import Page
-from app.gui.shell.window import Window
+from app.gui.shell.contract import PageId
+from app.gui.shell.window import MainWindow
 from tests.demo import data, hub, requests
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -46,15 +46,15 @@ FREED = LibraryJobChanged(job=LibraryJob(id="1", kind=JobKind.RECLAIM, is_done=T
 
 
 @pytest.fixture
-def window(make_window: Callable[[Page], Window], api: DemoApi) -> Window:
+def window(make_window: Callable[[PageId], MainWindow], api: DemoApi) -> MainWindow:
     """Every page has been shown, and the models page looks at the disks."""
-    window = make_window(Page.CHAT)
-    for page in Page:
+    window = make_window(PageId.CHAT)
+    for page in PageId:
         window.show_page(page)
         api.flush()
-    models = window.pages.built(Page.MODELS)
+    models = window.pages.find_page(PageId.MODELS)
     assert isinstance(models, ModelsScreen)
-    models._turn(Side.DISK)
+    models._turn_to(ModelsSide.DISK)
     api.flush()
     api.calls.clear()
     return window
@@ -88,54 +88,56 @@ def reads(api: DemoApi) -> dict[str, int]:
     ids=lambda value: " ".join(value) if isinstance(value, list) else type(value).__name__,
 )
 def test_a_change_costs_one_request_for_each_list_it_is_about(
-    event: Event, paths: list[str], window: Window, api: DemoApi
+    event: Event, paths: list[str], window: MainWindow, api: DemoApi
 ) -> None:
-    window.shell.receive(event)
+    window.shell.broadcast_event(event)
     assert reads(api) == dict.fromkeys(paths, 1)
 
 
-def test_changes_that_are_told_of_together_cost_one_request(window: Window, api: DemoApi) -> None:
+def test_changes_that_are_told_of_together_cost_one_request(window: MainWindow, api: DemoApi) -> None:
     for event in (ModelsChanged(), INSTALLED, SettingChanged(name="a"), ModelsChanged(), SettingChanged(name="b")):
-        window.shell.receive(event)
-    window.shell.receive(EnginesChanged(engine="llama.cpp"))
+        window.shell.broadcast_event(event)
+    window.shell.broadcast_event(EnginesChanged(engine="llama.cpp"))
     assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock", "/settings"], 1)
 
 
-def test_what_is_changed_here_is_read_once_too(window: Window, api: DemoApi) -> None:
-    models, engines = window.pages.built(Page.MODELS), window.pages.built(Page.ENGINES)
+def test_what_is_changed_here_is_read_once_too(window: MainWindow, api: DemoApi) -> None:
+    models, engines = window.pages.find_page(PageId.MODELS), window.pages.find_page(PageId.ENGINES)
     assert isinstance(models, ModelsScreen)
     assert isinstance(engines, EnginesScreen)
     model = data.MODELS[0]
     api.replies |= {f"DELETE /models/{model.name}": None, "POST /engines/llama.cpp/use": None}
-    models.model.forget(model)
-    engines.model.use("llama.cpp", "b1")
-    window.shell.receive(ModelsChanged())
-    window.shell.receive(EnginesChanged(engine="llama.cpp"))
+    models.model.forget_model(model)
+    engines.model.use_version("llama.cpp", "b1")
+    window.shell.broadcast_event(ModelsChanged())
+    window.shell.broadcast_event(EnginesChanged(engine="llama.cpp"))
     assert reads(api) == dict.fromkeys(["/models", "/library/disk", "/engines/stock"], 1)
 
 
 def test_an_engine_that_loads_has_memory_read_now_and_then_and_chats_are_read_after_a_rest(
-    window: Window, api: DemoApi, qtbot: QtBot
+    window: MainWindow, api: DemoApi, qtbot: QtBot
 ) -> None:
     for progress in (0.1, 0.2, 0.3):
-        window.shell.receive(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=progress)))
-        window.shell.receive(ChatChanged(chat="1"))
+        window.shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=progress)))
+        window.shell.broadcast_event(ChatChanged(chat="1"))
     qtbot.waitUntil(lambda: {"/memory", "/chats"} <= reads(api).keys())
     assert reads(api) == {"/memory": 1, "/chats": 1}
 
 
-def test_a_gateway_that_comes_back_is_asked_for_each_list_once(window: Window, api: DemoApi) -> None:
-    window.connected(data.STATUS)
+def test_a_gateway_that_comes_back_is_asked_for_each_list_once(window: MainWindow, api: DemoApi) -> None:
+    window.mark_connected(data.STATUS)
     found = reads(api)
     assert {"/models", "/running", "/settings", "/status", "/engines/stock", "/machine"} <= found.keys()
     assert set(found.values()) == {1}
 
 
-def test_a_page_that_is_shown_later_shows_what_is_known(make_window: Callable[[Page], Window], api: DemoApi) -> None:
-    window = make_window(Page.CHAT)
+def test_a_page_that_is_shown_later_shows_what_is_known(
+    make_window: Callable[[PageId], MainWindow], api: DemoApi
+) -> None:
+    window = make_window(PageId.CHAT)
     api.calls.clear()
-    window.show_page(Page.CONNECT)
-    window.show_page(Page.SETTINGS)
+    window.show_page(PageId.CONNECT)
+    window.show_page(PageId.SETTINGS)
     assert reads(api).keys() == {"/tools", "/hub/token"}
 
 
@@ -166,7 +168,7 @@ def test_a_read_that_fails_keeps_what_was_there_and_says_so(
     library: LibraryStore, api: DemoApi, shell: QuietShell
 ) -> None:
     api.replies["GET /models"] = GONE
-    shell.receive(ModelsChanged())
+    shell.broadcast_event(ModelsChanged())
     api.flush()
     assert library.is_known
     assert (library.items, library.error) == (data.MODELS, GONE)
@@ -178,13 +180,13 @@ def test_a_read_that_fails_keeps_what_was_there_and_says_so(
 
 
 def test_what_could_not_be_read_is_read_again_when_a_page_is_shown(
-    make_window: Callable[[Page], Window], api: DemoApi
+    make_window: Callable[[PageId], MainWindow], api: DemoApi
 ) -> None:
     api.replies["GET /models"] = GONE
-    window = make_window(Page.CHAT)
+    window = make_window(PageId.CHAT)
     assert window.stores.library.error == GONE
     api.replies["GET /models"] = data.MODELS
-    window.show_page(Page.MODELS)
+    window.show_page(PageId.MODELS)
     api.flush()
     assert window.stores.library.items == data.MODELS
     assert window.stores.library.error is None
@@ -195,11 +197,11 @@ def test_changes_while_an_answer_is_under_way_cost_one_more_request(
 ) -> None:
     library.read()
     for _ in range(3):
-        shell.receive(ModelsChanged())
+        shell.broadcast_event(ModelsChanged())
         library.read()
-    assert api.asked("GET", "/models") == [None], "there is one at a time"
+    assert api.bodies_of("GET", "/models") == [None], "there is one at a time"
     api.flush()
-    assert api.asked("GET", "/models") == [None, None]
+    assert api.bodies_of("GET", "/models") == [None, None]
 
 
 def test_an_answer_does_not_undo_what_was_told_meanwhile(
@@ -208,7 +210,7 @@ def test_an_answer_does_not_undo_what_was_told_meanwhile(
     api.replies["GET /running"] = [data.LOADING]
     running.read()
     ready = msgspec.structs.replace(data.LOADING, state=EngineState.READY)
-    shell.receive(EngineChanged(status=ready))
+    shell.broadcast_event(EngineChanged(status=ready))
     assert ready in running.items, "it is shown at once"
     api.flush()
     assert running.items == [ready]
@@ -224,7 +226,7 @@ def test_a_download_that_ends_while_the_list_is_read_has_ended_once(
     downloads.replace([coming])
     api.replies["GET /downloads"] = [done]
     downloads.read()
-    shell.receive(DownloadChanged(download=done))
+    shell.broadcast_event(DownloadChanged(download=done))
     api.flush()
     assert (ended, downloads.items) == ([done], [done])
 
@@ -238,10 +240,10 @@ def test_another_gateway_is_asked_at_once_and_the_one_before_no_longer_heard(
     shell.connected.emit()
     api.flush()
     assert library.items == data.MODELS[:1], "only the second request was answered"
-    assert api.asked("GET", "/models") == [None, None]
+    assert api.bodies_of("GET", "/models") == [None, None]
 
 
 def test_what_the_gateway_says_of_itself_is_read_once_for_all_who_show_it(stores: Stores, api: DemoApi) -> None:
     assert stores.status is stores.status
     api.flush()
-    assert (api.asked("GET", "/status"), stores.status.value) == ([None], data.STATUS)
+    assert (api.bodies_of("GET", "/status"), stores.status.value) == ([None], data.STATUS)

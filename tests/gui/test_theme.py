@@ -7,9 +7,9 @@ from pytestqt.qtbot import QtBot
 
 from app.config.paths import RESOURCES
 from app.gui.theme import icons
-from app.gui.theme.stylesheet import stylesheet
+from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
-from app.gui.theme.tokens import CONTROLS, DARK, GROUNDS, LIGHT, TEXT, TYPE, Palette, Role
+from app.gui.theme.tokens import CONTROLS, DARK, GROUNDS, LIGHT, TEXT, TYPE, FontRole, Palette
 
 PALETTES = {"light": LIGHT, "dark": DARK}
 
@@ -100,7 +100,7 @@ def test_lengths_never_vanish(theme: Theme) -> None:
 
 
 @pytest.mark.parametrize("role", TYPE)
-def test_every_role_has_a_font(theme: Theme, role: Role) -> None:
+def test_every_role_has_a_font(theme: Theme, role: FontRole) -> None:
     assert theme.font(role).pixelSize() == TYPE[role][0]
     assert theme.font(role, 500).weight() == 500
 
@@ -135,7 +135,7 @@ def test_every_icon_of_the_set_is_drawn_somewhere() -> None:
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_the_stylesheet_holds_only_colours_of_the_table(theme: Theme, mode: str) -> None:
     theme.set_mode("dark" if mode == "dark" else "light")
-    sheet = stylesheet(theme)
+    sheet = make_stylesheet(theme)
     table = {
         f"rgba({color.red()},{color.green()},{color.blue()},{color.alphaF():.3f})"
         for color in map(QColor, PALETTES[mode].values())

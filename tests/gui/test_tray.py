@@ -11,10 +11,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.core.memory import Pause
 from app.gui.net.stores import Stores
-from app.gui.shell.notices import Notices
+from app.gui.shell.notices import DownloadNotifier
 from app.gui.shell.tray import SETTING, Tray
 from app.gui.shell.tray_icon import SIZES, tray_icon
-from app.gui.shell.tray_model import MOST_LINES, Sign, tray_look
+from app.gui.shell.tray_model import MOST_LINES, TraySign, tray_look
 from tests.demo import data, hub
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -58,18 +58,18 @@ def tray(panel: Panel, api: DemoApi, shell: QuietShell) -> Iterator[Tray]:
 @pytest.mark.parametrize(
     ("running", "pause", "sign", "line"),
     [
-        ([], Pause(), Sign.IDLE, "No model is loaded"),
-        ([engine("a", memory_bytes=GIB)], Pause(), Sign.READY, "1 model, 1.0 GiB"),
-        ([engine("a", memory_bytes=GIB), engine("b", memory_bytes=GIB)], Pause(), Sign.READY, "2 models, 2.0 GiB"),
-        ([engine("a"), engine("b", S.LOADING)], Pause(), Sign.COMING, "2 models"),
-        ([engine("a", S.FAILED)], Pause(), Sign.FAILED, "No model is loaded"),
-        ([engine("a", S.FAILED), engine("b")], Pause(), Sign.READY, "1 model"),
-        ([], data.PAUSED, Sign.PAUSED, "Paused"),
-        ([engine("a", S.DRAINING, in_flight=1)], data.PAUSED, Sign.PAUSED, "Paused, finishing with 1 model"),
+        ([], Pause(), TraySign.IDLE, "No model is loaded"),
+        ([engine("a", memory_bytes=GIB)], Pause(), TraySign.READY, "1 model, 1.0 GiB"),
+        ([engine("a", memory_bytes=GIB), engine("b", memory_bytes=GIB)], Pause(), TraySign.READY, "2 models, 2.0 GiB"),
+        ([engine("a"), engine("b", S.LOADING)], Pause(), TraySign.COMING, "2 models"),
+        ([engine("a", S.FAILED)], Pause(), TraySign.FAILED, "No model is loaded"),
+        ([engine("a", S.FAILED), engine("b")], Pause(), TraySign.READY, "1 model"),
+        ([], data.PAUSED, TraySign.PAUSED, "Paused"),
+        ([engine("a", S.DRAINING, in_flight=1)], data.PAUSED, TraySign.PAUSED, "Paused, finishing with 1 model"),
     ],
 )
 def test_a_sign_and_a_line_for_how_things_stand(
-    running: list[EngineStatus], pause: Pause, sign: Sign, line: str
+    running: list[EngineStatus], pause: Pause, sign: TraySign, line: str
 ) -> None:
     look = tray_look(is_connected=True, running=running, pause=pause)
     assert (look.sign, look.line, look.tip) == (sign, line, f"Roundhouse: {line}")
@@ -92,46 +92,46 @@ def test_a_long_list_is_cut_and_says_so() -> None:
 
 def test_without_a_service_nothing_is_claimed() -> None:
     look = tray_look(is_connected=False, running=[engine("a")], pause=Pause())
-    assert (look.sign, look.models) == (Sign.OFF, ())
+    assert (look.sign, look.models) == (TraySign.OFF, ())
 
 
 def test_every_sign_is_another_picture_in_every_size(qapp: QApplication) -> None:
     seen = set()
-    for sign in Sign:
+    for sign in TraySign:
         icon = tray_icon(sign)
         assert {size.width() for size in icon.availableSizes()} == set(SIZES)
         seen.add(bytes(icon.pixmap(22, 22).toImage().constBits()))
-    assert len(seen) == len(Sign)
+    assert len(seen) == len(TraySign)
 
 
 def test_the_menu_follows_the_engines_in_place(tray: Tray, api: DemoApi, shell: QuietShell) -> None:
     api.flush()
     before = tray.menu.actions()
-    lines = [action.text().strip() for action in tray.models if action.isVisible()]
+    lines = [action.text().strip() for action in tray.model_actions if action.isVisible()]
     assert lines == ["qwen3-8b-q4_k_m: 9.6 GiB, answering", "gpt-oss-20b-mxfp4: Reading weights 63 %"]
-    shell.receive(EngineChanged(status=msgspec.structs.replace(data.LOADING, state=S.STOPPED)))
-    assert [action.text().strip() for action in tray.models if action.isVisible()] == lines[:1]
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.LOADING, state=S.STOPPED)))
+    assert [action.text().strip() for action in tray.model_actions if action.isVisible()] == lines[:1]
     assert tray.menu.actions() == before, "a menu that is made anew closes under the pointer"
 
 
 def test_pausing_and_going_on_from_the_menu(tray: Tray, api: DemoApi, shell: QuietShell) -> None:
     api.flush()
-    tray.pause.trigger()
+    tray.pause_action.trigger()
     api.flush()
-    assert (tray.pause.text(), api.asked("POST", "/pause")) == ("Resume", [None])
-    shell.receive(PauseChanged(pause=Pause()))
-    assert tray.pause.text().startswith("Pause")
+    assert (tray.pause_action.text(), api.bodies_of("POST", "/pause")) == ("Resume", [None])
+    shell.broadcast_event(PauseChanged(pause=Pause()))
+    assert tray.pause_action.text().startswith("Pause")
 
 
 def test_opening_and_quitting_from_the_menu(tray: Tray) -> None:
     heard: list[str] = []
-    tray.opened.connect(lambda: heard.append("opened"))
-    tray.models_asked.connect(lambda: heard.append("models"))
-    tray.quit_asked.connect(lambda: heard.append("quit"))
-    for action in (tray.open, tray.models[0], tray.quit):
+    tray.window_requested.connect(lambda: heard.append("opened"))
+    tray.models_requested.connect(lambda: heard.append("models"))
+    tray.quit_requested.connect(lambda: heard.append("quit"))
+    for action in (tray.open_action, tray.model_actions[0], tray.quit_action):
         action.trigger()
-    tray._activated(QSystemTrayIcon.ActivationReason.Trigger)
-    tray._activated(QSystemTrayIcon.ActivationReason.Context)
+    tray._handle_activation(QSystemTrayIcon.ActivationReason.Trigger)
+    tray._handle_activation(QSystemTrayIcon.ActivationReason.Context)
     assert heard == ["opened", "models", "quit", "opened"]
 
 
@@ -140,8 +140,8 @@ def test_it_is_shown_once_the_setting_is_known_and_goes_with_it(tray: Tray, pane
     api.flush()
     assert (panel.visible[-1], tray.is_there) == (True, True)
     api.replies["GET /settings"] = [
-        data.changed(row, False) if row.name == SETTING else row  # noqa: FBT003 -- the setting's value
-        for row in data.settings()
+        data.with_value(row, False) if row.name == SETTING else row  # noqa: FBT003 -- the setting's value
+        for row in data.default_settings()
     ]
     tray._stores.preferences.read()
     api.flush()
@@ -170,23 +170,23 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
     downloads = tray._stores.downloads
     pressed: list[bool] = []
-    notices = Notices(downloads, shell.toast, tray, lambda: pressed.append(True))
+    notices = DownloadNotifier(downloads, shell.show_toast, tray, lambda: pressed.append(True))
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     downloads.replace(hub.DOWNLOADS[:1])
-    shell.receive(done)
+    shell.broadcast_event(done)
     assert (panel.messages, shell.said) == (["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded"], [])
     tray._message_clicked()
     assert pressed == [True]
     panel.is_there = False
     downloads.replace(hub.DOWNLOADS[:1])
-    shell.receive(done)
+    shell.broadcast_event(done)
     assert (len(panel.messages), len(shell.said)) == (1, 1), "without a tray the window says it"
     assert notices.parent() is downloads
 
 
 def test_a_message_that_is_pressed_brings_the_window_and_takes_an_unwanted_icon_away(tray: Tray, panel: Panel) -> None:
     opened: list[bool] = []
-    tray.opened.connect(lambda: opened.append(True))
-    assert tray.tell("Here", "It is.")
+    tray.window_requested.connect(lambda: opened.append(True))
+    assert tray.show_message("Here", "It is.")
     tray._message_clicked()
     assert (opened, panel.visible) == ([True], [True, False])

@@ -12,17 +12,21 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.gui.theme.theme import Theme
-from app.gui.widgets.treemap import Cell, Group, Treemap, squarified
+from app.gui.widgets.treemap import Treemap, TreemapCell, TreemapGroup, squarify_amounts
 
 AREA = QRectF(0, 0, 640, 260)
 BETWEEN = QPoint(1, 1)
 """In the gap round the parts; Qt's tests take (0, 0) for the middle."""
 GROUPS = [
-    Group("Small", "part-2", [Cell("c", "Gamma", 10, "10 B")]),
-    Group(
+    TreemapGroup("Small", "part-2", [TreemapCell("c", "Gamma", 10, "10 B")]),
+    TreemapGroup(
         "Large",
         "part-1",
-        [Cell("a", "Alpha", 60, "60 B"), Cell("b", "Beta", 20, "20 B"), Cell("", "2 smaller", 5, "5 B")],
+        [
+            TreemapCell("a", "Alpha", 60, "60 B"),
+            TreemapCell("b", "Beta", 20, "20 B"),
+            TreemapCell("", "2 smaller", 5, "5 B"),
+        ],
     ),
 ]
 
@@ -35,7 +39,7 @@ def size(area: QRectF) -> float:
 @given(st.lists(st.floats(1, 1e12), min_size=1, max_size=30))
 def test_every_amount_has_its_share_of_the_area_and_none_overlap(amounts: list[float]) -> None:
     amounts = sorted(amounts, reverse=True)
-    places = squarified(amounts, AREA)
+    places = squarify_amounts(amounts, AREA)
     assert len(places) == len(amounts)
     for amount, place in zip(amounts, places, strict=True):
         assert size(place) == pytest.approx(size(AREA) * amount / sum(amounts), rel=1e-6, abs=1e-3)
@@ -45,14 +49,14 @@ def test_every_amount_has_its_share_of_the_area_and_none_overlap(amounts: list[f
 
 
 def test_equal_amounts_are_nearly_square() -> None:
-    for place in squarified([1.0] * 12, QRectF(0, 0, 400, 300)):
+    for place in squarify_amounts([1.0] * 12, QRectF(0, 0, 400, 300)):
         assert 0.5 < place.width() / place.height() < 2
 
 
 @pytest.mark.parametrize("area", [QRectF(), QRectF(0, 0, 100, 0), QRectF(0, 0, 0, 100)])
 def test_no_room_and_nothing_to_show_harm_nobody(area: QRectF) -> None:
-    assert len(squarified([3.0, 2.0, 1.0], area)) == 3
-    assert squarified([], area) == []
+    assert len(squarify_amounts([3.0, 2.0, 1.0], area)) == 3
+    assert squarify_amounts([], area) == []
 
 
 @pytest.fixture
@@ -108,7 +112,7 @@ def test_a_press_chooses_what_is_there_but_not_a_heap(treemap: Treemap) -> None:
 
 def test_the_keyboard_stays_on_its_part_when_others_come(treemap: Treemap) -> None:
     QTest.keyClick(treemap, Qt.Key.Key_Right)
-    treemap.show_groups([Group("New", "part-3", [Cell("n", "New", 500, "500 B")]), *GROUPS])
+    treemap.show_groups([TreemapGroup("New", "part-3", [TreemapCell("n", "New", 500, "500 B")]), *GROUPS])
     assert treemap.current is not None
     assert treemap.current.key == "b"
     treemap.show_groups([])

@@ -13,7 +13,7 @@ from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, 
 from app.gui.net.stores import Stores
 from app.gui.screens.models import tuning
 from app.gui.screens.models.row import ModelRowView
-from app.gui.screens.models.tuning_view import TuningView
+from app.gui.screens.models.tuning_view import ModelSettingsView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data
@@ -35,15 +35,15 @@ def screen(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> Model
 
 
 @pytest.fixture
-def view(screen: ModelsScreen, api: DemoApi) -> TuningView:
-    screen.model.tuning.open(MODEL)
+def view(screen: ModelsScreen, api: DemoApi) -> ModelSettingsView:
+    screen.model.model_settings.open_model(MODEL)
     api.flush()
-    return screen.tuning
+    return screen.settings_view
 
 
 def sent(api: DemoApi) -> ModelSettings:
     api.flush()
-    last = api.asked("POST", "/model-settings")[-1]
+    last = api.bodies_of("POST", "/model-settings")[-1]
     assert isinstance(last, SetModel)
     assert last.model == MODEL.name
     return last.settings
@@ -58,21 +58,21 @@ def shown_as(api: DemoApi, **changes: object) -> None:
 
 
 def test_a_models_menu_leads_to_its_settings_and_back(screen: ModelsScreen, api: DemoApi) -> None:
-    assert not screen.tuning.isVisible()
-    screen.model.tuning.open(MODEL)
-    assert screen.tuning.isVisible()
+    assert not screen.settings_view.isVisible()
+    screen.model.model_settings.open_model(MODEL)
+    assert screen.settings_view.isVisible()
     assert not screen._library.isVisible()
     assert not screen._places.isVisible()
     api.flush()
-    QTest.keyClick(screen.tuning, Qt.Key.Key_Escape)
-    assert not screen.tuning.isVisible()
+    QTest.keyClick(screen.settings_view, Qt.Key.Key_Escape)
+    assert not screen.settings_view.isVisible()
     assert screen._library.isVisible()
     row = screen._list.rows[MODEL.name]
     assert isinstance(row, ModelRowView)
     assert row._more.hasFocus()
 
 
-def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: TuningView) -> None:
+def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: ModelSettingsView) -> None:
     fields = view.sampling.fields
     assert fields["temperature"].text() == "0.7"
     assert fields["top_k"].text() == ""
@@ -83,7 +83,7 @@ def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: TuningVi
     assert view.numbers["context"].field.text() == "16384"
 
 
-def test_a_number_counts_once_the_field_is_left(view: TuningView, api: DemoApi) -> None:
+def test_a_number_counts_once_the_field_is_left(view: ModelSettingsView, api: DemoApi) -> None:
     field = view.numbers["context"].field
     field.setText("8192")
     field.editingFinished.emit()
@@ -99,17 +99,17 @@ def test_a_number_counts_once_the_field_is_left(view: TuningView, api: DemoApi) 
 
 @pytest.mark.parametrize(("name", "text"), [("context", "12"), ("context", "many"), ("slots", "0"), ("top_p", "3")])
 def test_a_number_that_makes_no_sense_is_said_and_not_sent(
-    view: TuningView, api: DemoApi, name: str, text: str
+    view: ModelSettingsView, api: DemoApi, name: str, text: str
 ) -> None:
     view.model.type_in(name, text)
     row = view.sampling if name == "top_p" else view.numbers[name]
     assert " takes " in row._wrong.text()
     assert row._wrong.isVisible()
-    assert not api.asked("POST", "/model-settings")
+    assert not api.bodies_of("POST", "/model-settings")
 
 
 def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_off(
-    view: TuningView, api: DemoApi
+    view: ModelSettingsView, api: DemoApi
 ) -> None:
     field = view.sampling.fields["min_p"]
     field.setText("0,1")
@@ -118,36 +118,36 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     view.uses_own.toggle.click()
     assert sent(api) == replaced(uses_model_sampling=False)
     shown_as(api, settings=replaced(uses_model_sampling=False))
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert view.sampling.fields["top_k"].placeholderText() == "engine's own"
 
 
-def test_choices_are_sent_and_left_to_roundhouse_again(view: TuningView, api: DemoApi) -> None:
-    view.draft.choice._choose("qwen3-0.6b-q8_0")
+def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:
+    view.draft.choice._choose_value("qwen3-0.6b-q8_0")
     assert sent(api) == replaced(draft="qwen3-0.6b-q8_0")
-    view.kv_type.choice._choose("")
+    view.kv_type.choice._choose_value("")
     assert sent(api) == replaced(kv_type=None)
-    view.engine.choice._choose("vllm")
+    view.engine.choice._choose_value("vllm")
     assert sent(api) == replaced(engine="vllm")
-    view.projector.choice._choose("none")
+    view.projector.choice._choose_value("none")
     assert sent(api) == replaced(projector="none")
 
 
-def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: TuningView, api: DemoApi) -> None:
+def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: ModelSettingsView, api: DemoApi) -> None:
     refusal = ErrorBody(code="invalid_value", sentence="It cannot draft: its tokens are others.", hint="Take another.")
     api.replies["POST /model-settings"] = refusal
-    view.draft.choice._choose("qwen3-0.6b-q8_0")
+    view.draft.choice._choose_value("qwen3-0.6b-q8_0")
     api.flush()
     assert view.draft._wrong.text() == "It cannot draft: its tokens are others. Take another."
     assert view.draft.choice.value == ""
     api.replies["POST /model-settings"] = SET
-    view.draft.choice._choose("qwen3-0.6b-q8_0")
+    view.draft.choice._choose_value("qwen3-0.6b-q8_0")
     api.flush()
     assert not view.draft._wrong.isVisible()
 
 
-def test_adapters_are_switched_on_and_off(view: TuningView, api: DemoApi) -> None:
+def test_adapters_are_switched_on_and_off(view: ModelSettingsView, api: DemoApi) -> None:
     rows = list(view.loras.rows.values())
     toggles = [row.toggle for row in rows if hasattr(row, "toggle")]
     assert [toggle.isChecked() for toggle in toggles] == [True, False]
@@ -157,35 +157,35 @@ def test_adapters_are_switched_on_and_off(view: TuningView, api: DemoApi) -> Non
     assert sent(api).loras == []
 
 
-def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: TuningView, api: DemoApi) -> None:
+def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view.template.edit.isVisible()
     view.template._own.click()
     assert view.template.edit.toPlainText() == data.TUNED.chat_template
-    assert not api.asked("POST", "/model-settings")
+    assert not api.bodies_of("POST", "/model-settings")
     view.template.keep.click()
     assert sent(api) == replaced(chat_template=data.TUNED.chat_template)
     shown_as(api, settings=replaced(chat_template="{{ messages }}"))
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert view.template.edit.toPlainText() == "{{ messages }}"
     view.template._clear.click()
     assert sent(api) == replaced(chat_template=None)
 
 
-def test_names_are_kept_among_those_of_others(view: TuningView, api: DemoApi) -> None:
+def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: DemoApi) -> None:
     rows = [
-        data.changed(info, ["claude-*=other", f"gpt-*={MODEL.name}"]) if info.name == tuning.ALIASES else info
-        for info in data.settings()
+        data.with_value(info, ["claude-*=other", f"gpt-*={MODEL.name}"]) if info.name == tuning.ALIASES else info
+        for info in data.default_settings()
     ]
     api.replies["GET /settings"] = rows
     view.model._preferences.read()
     api.flush()
     view.names.changed.emit(["gpt-4o"])
     api.flush()
-    assert api.asked("PATCH", "/settings") == [{tuning.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
+    assert api.bodies_of("PATCH", "/settings") == [{tuning.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
 
 
-def test_all_can_be_forgotten_and_brought_back(view: TuningView, api: DemoApi, shell: QuietShell) -> None:
+def test_all_can_be_forgotten_and_brought_back(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     view._reset.click()
     assert sent(api) == ModelSettings(pinned=True)
     undo = shell.undos[-1]
@@ -194,65 +194,65 @@ def test_all_can_be_forgotten_and_brought_back(view: TuningView, api: DemoApi, s
     assert sent(api) == SET
 
 
-def test_a_model_that_runs_otherwise_can_be_loaded_again(view: TuningView, api: DemoApi) -> None:
+def test_a_model_that_runs_otherwise_can_be_loaded_again(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view._again.isVisible()
     shown_as(api, needs_reload=True)
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert view._again.isVisible()
     api.replies |= {"POST /unload": data.READY, "POST /load": data.READY}
-    view.model.load_again()
+    view.model.reload_model()
     api.flush()
     assert [path for method, path, _ in api.calls if method == "POST"] == ["/unload", "/load"]
 
 
 def test_a_failure_is_said_with_a_way_to_try_again(screen: ModelsScreen, api: DemoApi) -> None:
     api.replies[f"GET {PATH}"] = ErrorBody(code="gone", sentence="It is gone.")
-    screen.model.tuning.open(MODEL)
+    screen.model.model_settings.open_model(MODEL)
     api.flush()
-    assert screen.tuning._error.isVisible()
-    assert not screen.tuning._content.isVisible()
+    assert screen.settings_view._error.isVisible()
+    assert not screen.settings_view._content.isVisible()
     shown_as(api)
-    screen.model.tuning.read()
+    screen.model.model_settings.fetch_choices()
     api.flush()
-    assert not screen.tuning._error.isVisible()
-    assert screen.tuning._content.isVisible()
+    assert not screen.settings_view._error.isVisible()
+    assert screen.settings_view._content.isVisible()
 
 
 def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api: DemoApi) -> None:
     far = ModelInfo(name="far", title="far", path="/a.json", format="remote", size_bytes=0, attached="http://box/v1")
     shown = msgspec.structs.replace(data.TUNED, model="far", settings=ModelSettings(), companions=[], chat_template="")
     api.replies["GET /model-settings/far"] = shown
-    screen.model.tuning.open(far)
+    screen.model.model_settings.open_model(far)
     api.flush()
-    visible = [section.accessibleName() for section in screen.tuning._sections if section.isVisible()]
+    visible = [section.accessibleName() for section in screen.settings_view._sections if section.isVisible()]
     assert visible == ["Sampling", "Unloading", "Names"]
 
 
 def test_words_for_choices() -> None:
     one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
     shown = msgspec.structs.replace(data.TUNED, companions=[one])
-    assert tuning.projectors(shown)[0] == ("", "The one next to it, p.gguf")
-    assert tuning.projectors(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
-    assert tuning.engines(data.TUNED)[0] == ("", "The best, llama.cpp")
-    assert tuning.engines(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
+    assert tuning.projector_options(shown)[0] == ("", "The one next to it, p.gguf")
+    assert tuning.projector_options(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
+    assert tuning.engine_options(data.TUNED)[0] == ("", "The best, llama.cpp")
+    assert tuning.engine_options(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
     silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
-    assert tuning.recommendation(silent).startswith("The model recommends nothing.")
+    assert tuning.recommendation_text(silent).startswith("The model recommends nothing.")
 
 
 def test_code_runs_only_after_a_question_that_says_what_it_means(
-    view: TuningView, api: DemoApi, shell: QuietShell
+    view: ModelSettingsView, api: DemoApi, shell: QuietShell
 ) -> None:
     assert not view._code.isVisible(), "this engine runs none, and it brings none"
     shown_as(api, brings_code=True, takes=["allows_code"])
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert view._code.isVisible()
     assert "with your permissions" in view.code.help.text()
     view.code.toggle.click()
     api.flush()
     assert not view.code.toggle.isChecked()
-    assert not api.asked("POST", "/model-settings")
+    assert not api.bodies_of("POST", "/model-settings")
     title, sentence, deed = shell.asked[-1]
     assert title.startswith("Allow the code of ")
     assert "with your permissions" in sentence
@@ -260,9 +260,9 @@ def test_code_runs_only_after_a_question_that_says_what_it_means(
     assert sent(api) == replaced(allows_code=True)
 
 
-def test_code_is_taken_back_at_once(view: TuningView, api: DemoApi, shell: QuietShell) -> None:
+def test_code_is_taken_back_at_once(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
     shown_as(api, settings=replaced(allows_code=True))
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert view.code.toggle.isChecked()
     view.code.toggle.click()
@@ -270,10 +270,10 @@ def test_code_is_taken_back_at_once(view: TuningView, api: DemoApi, shell: Quiet
     assert not shell.asked
 
 
-def test_parsers_are_named_where_the_engine_has_them(view: TuningView, api: DemoApi) -> None:
+def test_parsers_are_named_where_the_engine_has_them(view: ModelSettingsView, api: DemoApi) -> None:
     assert not view._parsers.isVisible()
     shown_as(api, takes=["tool_parser", "reasoning_parser"], tool_parser="hermes")
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     calls, reasoning = view.parsers
     assert view._parsers.isVisible()
@@ -282,7 +282,7 @@ def test_parsers_are_named_where_the_engine_has_them(view: TuningView, api: Demo
     calls.field.editingFinished.emit()
     assert sent(api) == replaced(tool_parser="mistral")
     shown_as(api, settings=replaced(tool_parser="mistral"))
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
     assert calls.field.text() == "mistral"
     calls.field.setText("")
@@ -290,18 +290,18 @@ def test_parsers_are_named_where_the_engine_has_them(view: TuningView, api: Demo
     assert sent(api) == replaced(tool_parser=None)
 
 
-def test_further_arguments_are_one_line(view: TuningView, api: DemoApi) -> None:
+def test_further_arguments_are_one_line(view: ModelSettingsView, api: DemoApi) -> None:
     field = view.arguments.field
     field.setText("--seed=7 --note 'two words' C:\\x")
     field.editingFinished.emit()
     assert sent(api) == replaced(extra_args=["--seed=7", "--note", "two words", "C:\\x"])
     shown_as(api, settings=replaced(extra_args=["--note", "it's"]))
-    view.model.read()
+    view.model.fetch_choices()
     api.flush()
-    before = len(api.asked("POST", "/model-settings"))
+    before = len(api.bodies_of("POST", "/model-settings"))
     field.editingFinished.emit()
-    assert tuning._split(field.text()) == ["--note", "it's"]
-    assert len(api.asked("POST", "/model-settings")) == before
+    assert tuning._split_words(field.text()) == ["--note", "it's"]
+    assert len(api.bodies_of("POST", "/model-settings")) == before
     field.setText("--note 'open")
     field.editingFinished.emit()
     assert view.arguments._wrong.text() == "A quotation mark is not closed."

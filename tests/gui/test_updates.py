@@ -8,21 +8,21 @@ from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
 from app import __version__
-from app.config.environment import handed_service
+from app.config.environment import predecessor_service
 from app.config.programs import window_command
 from app.core.errors import ErrorBody
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gui import reopening
 from app.gui.net.updates import UpdateStore
-from app.gui.phrases import ago
-from app.gui.reopening import Reopening
-from app.gui.screens.settings.updates import Notes, UpdatesCard, day, looked, stage_words
-from app.gui.shell.contract import Page, Task
-from app.gui.shell.departure import Departure, DepartureKnown
-from app.gui.shell.leaving import Service
-from app.gui.shell.newer_bar import NewerBar
-from app.gui.shell.window import Window
+from app.gui.phrases import time_ago
+from app.gui.reopening import WindowReopener
+from app.gui.screens.settings.updates import ReleaseNotes, UpdatesCard, check_words, format_day, stage_words
+from app.gui.shell.contract import PageId, Task
+from app.gui.shell.departure import QuitContext, QuitFlow
+from app.gui.shell.leaving import ServiceOwner
+from app.gui.shell.newer_bar import VersionBanner
+from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import Label
 from tests.demo import updates as demo
@@ -57,7 +57,7 @@ def card(model: UpdateStore, theme: Theme, shell: QuietShell, qtbot: QtBot) -> U
 
 
 def tell(shell: QuietShell, job: UpdateJob) -> None:
-    shell.receive(UpdateJobChanged(job=job))
+    shell.broadcast_event(UpdateJobChanged(job=job))
 
 
 def shown(model: UpdateStore, state: UpdateState) -> None:
@@ -72,10 +72,10 @@ def test_what_is_newer_is_shown_with_its_notes_and_installed_on_request(card: Up
     notes = [label.text() for label in card.news.notes.findChildren(Label)]
     assert "Voices: a model that hears is asked by speaking, with Ctrl M." in notes
     assert "Qwen4 in every engine that reads it; see the list." in notes, "links are words"
-    assert api.asked("POST", "/update/install") == []
+    assert api.bodies_of("POST", "/update/install") == []
     card.news.install.click()
     api.flush()
-    assert api.asked("POST", "/update/install") == [InstallUpdate(version="0.4.0")]
+    assert api.bodies_of("POST", "/update/install") == [InstallUpdate(version="0.4.0")]
     assert card.news.isHidden()
     assert not card.job.isHidden()
     assert (card.job.title.text(), card.present.look.isEnabled()) == ("Installing 0.4.0", False)
@@ -93,10 +93,10 @@ def test_an_installation_is_followed_and_hurried_and_called_off(
     assert card.job.stage.text() == "Waiting for 2 answers to end"
     card.job.now.click()
     api.flush()
-    assert api.asked("POST", "/update/install")[-1] == InstallUpdate(version="0.4.0", now=True)
+    assert api.bodies_of("POST", "/update/install")[-1] == InstallUpdate(version="0.4.0", now=True)
     card.job.cancel.click()
     api.flush()
-    assert len(api.asked("DELETE", "/update/job")) == 1
+    assert len(api.bodies_of("DELETE", "/update/job")) == 1
     tell(shell, replace(JOB, is_done=True, error=ErrorBody(code="cancelled", sentence="It was cancelled.")))
     assert card.job.isHidden()
     assert card.error.isHidden(), "who calls it off knows"
@@ -113,18 +113,18 @@ def test_a_failure_is_said_in_its_place_and_dismissed(card: UpdatesCard, model: 
 
 def test_what_is_left_to_do_by_hand_is_said(card: UpdatesCard, shell: QuietShell) -> None:
     tell(shell, replace(JOB, is_done=True, said="Drag it to Applications."))
-    assert card.said.text() == "Drag it to Applications."
+    assert card.outcome.text() == "Drag it to Applications."
     assert card.news.isHidden()
 
 
 def test_looking_says_what_came_of_it(card: UpdatesCard, model: UpdateStore, api: DemoApi) -> None:
     api.replies["POST /update/check"] = replace(demo.UP_TO_DATE, checked_at=time.time())
     card.present.look.click()
-    assert card.present.looked.text() == "Checking…"
+    assert card.present.check_label.text() == "Checking…"
     card.present.look.click()
     api.flush()
-    assert len(api.asked("POST", "/update/check")) == 1, "once is enough"
-    assert card.present.looked.text() == "This is the newest version. Updates checked just now."
+    assert len(api.bodies_of("POST", "/update/check")) == 1, "once is enough"
+    assert card.present.check_label.text() == "This is the newest version. Updates checked just now."
     assert card.news.isHidden()
     api.replies["POST /update/check"] = WRONG
     card.present.look.click()
@@ -145,7 +145,7 @@ def test_a_skipped_version_is_gone_until_undo(
     assert undo is not None
     undo()
     api.flush()
-    assert api.asked("POST", "/update/skip") == [SkipUpdate(version="0.4.0"), SkipUpdate(version="")]
+    assert api.bodies_of("POST", "/update/skip") == [SkipUpdate(version="0.4.0"), SkipUpdate(version="")]
     assert not card.news.isHidden()
 
 
@@ -153,7 +153,7 @@ def test_the_way_back_is_one_button(card: UpdatesCard, api: DemoApi) -> None:
     assert card.present.back.text() == "Go back to 0.0.9"
     card.present.back.click()
     api.flush()
-    assert len(api.asked("POST", "/update/rollback")) == 1
+    assert len(api.bodies_of("POST", "/update/rollback")) == 1
     assert card.job.title.text() == "Going back to 0.0.9"
 
 
@@ -170,21 +170,21 @@ def test_a_copy_that_a_command_updates_shows_the_command(
 def test_a_copy_that_cannot_look_says_why(card: UpdatesCard, model: UpdateStore) -> None:
     shown(model, demo.BLIND)
     assert card.present.look.isHidden()
-    assert "trusts no update key" in card.present.looked.text()
+    assert "trusts no update key" in card.present.check_label.text()
     shown(model, replace(demo.UP_TO_DATE, checked_at=None))
-    assert looked(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Updates have not been checked yet."
+    assert check_words(model, replace(demo.UP_TO_DATE, checked_at=None)) == "Updates have not been checked yet."
 
 
 def test_news_are_read_when_the_gateway_says_so(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:
     api.replies["GET /update"] = demo.UP_TO_DATE
-    shell.receive(UpdatesChanged())
+    shell.broadcast_event(UpdatesChanged())
     api.flush()
     assert model.release is None
 
 
 def test_what_failed_after_the_service_had_ended_is_said(model: UpdateStore, api: DemoApi, shell: QuietShell) -> None:
     asked: list[bool] = []
-    shell.reopen_asked.connect(lambda: asked.append(True))
+    shell.reopen_requested.connect(lambda: asked.append(True))
     model.install()
     api.flush()
     api.replies["GET /update"] = demo.FAILED
@@ -198,15 +198,15 @@ def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
     model: UpdateStore, api: DemoApi, theme: Theme, shell: QuietShell, qtbot: QtBot
 ) -> None:
     asked: list[bool] = []
-    shell.reopen_asked.connect(lambda: asked.append(True))
-    bar = NewerBar(theme, model, shell)
+    shell.reopen_requested.connect(lambda: asked.append(True))
+    bar = VersionBanner(theme, model, shell)
     qtbot.addWidget(bar)
     assert bar.isHidden()
     api.replies["GET /update"] = demo.AHEAD
     shell.connected.emit()
     api.flush()
     assert not bar.isHidden()
-    assert bar.said.text() == f"Roundhouse was updated to 0.4.0, but this window is still {__version__}."
+    assert bar.sentence.text() == f"Roundhouse was updated to 0.4.0, but this window is still {__version__}."
     assert asked == []
     bar.button.click()
     assert asked == [True]
@@ -218,51 +218,53 @@ def test_a_window_that_asked_follows_and_one_that_did_not_offers_to(
 
 
 def test_the_rail_has_a_sign_and_the_menu_leads_to_the_card(
-    make_window: Callable[[Page], Window], api: DemoApi
+    make_window: Callable[[PageId], MainWindow], api: DemoApi
 ) -> None:
     api.replies |= {"GET /update": demo.NEWER, "POST /update/check": demo.NEWER}
-    window = make_window(Page.CHAT)
-    assert "0.4.0" in window.rail.buttons[Page.SETTINGS].accessibleDescription()
-    window.shell.ask(Page.SETTINGS, Task.NEW_VERSION)
+    window = make_window(PageId.CHAT)
+    assert "0.4.0" in window.rail.buttons[PageId.SETTINGS].accessibleDescription()
+    window.shell.request_task(PageId.SETTINGS, Task.NEW_VERSION)
     assert window.focusWidget() is window.pages.findChildren(UpdatesCard)[0].present.look
     api.flush()
-    assert len(api.asked("POST", "/update/check")) == 1
+    assert len(api.bodies_of("POST", "/update/check")) == 1
 
 
 def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_on(
-    make_window: Callable[[Page], Window], monkeypatch: pytest.MonkeyPatch
+    make_window: Callable[[PageId], MainWindow], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun: list[tuple[list[str], int | None]] = []
-    monkeypatch.setattr(reopening, "Detached", lambda argv, env, **_how: begun.append((argv, handed_service(env))))
-    window = make_window(Page.CHAT)
-    known = DepartureKnown(
+    monkeypatch.setattr(
+        reopening, "BackgroundProcess", lambda argv, env, **_how: begun.append((argv, predecessor_service(env)))
+    )
+    window = make_window(PageId.CHAT)
+    known = QuitContext(
         stores=window.stores,
-        service=lambda: Service.OURS,
+        service=lambda: ServiceOwner.OURS,
         tray=window.tray,
         question=window.question,
     )
-    departure = Departure(window, known)
+    departure = QuitFlow(window, known)
     ended: list[bool] = []
-    departure.ended.connect(lambda: ended.append(True))
-    asked = Reopening(departure)
-    window.shell.reopen_asked.connect(asked.ask)
-    window.shell.reopen_asked.emit()
-    assert (asked.is_asked, ended, departure.ends_service) == (True, [True], False)
-    asked.start()
+    departure.program_ended.connect(lambda: ended.append(True))
+    asked = WindowReopener(departure)
+    window.shell.reopen_requested.connect(asked.request_reopen)
+    window.shell.reopen_requested.emit()
+    assert (asked.is_requested, ended, departure.ends_service) == (True, [True], False)
+    asked.start_window()
     asked.service = 4711
-    asked.start()
+    asked.start_window()
     assert begun == [(window_command(), None), (window_command(), 4711)]
 
 
 def test_notes_are_words_below_each_other(theme: Theme, qtbot: QtBot) -> None:
-    notes = Notes(theme)
+    notes = ReleaseNotes(theme)
     qtbot.addWidget(notes)
-    notes.say("Text.\n\n- one\n  - two\n\n---\n\n![a picture](https://example.org/x.png)\n<b>html</b>\n")
+    notes.show_markdown("Text.\n\n- one\n  - two\n\n---\n\n![a picture](https://example.org/x.png)\n<b>html</b>\n")
     said = [label.text() for label in notes.findChildren(Label)]
     assert said[:1] == ["Text."]
     assert {"one", "two"} <= set(said)
     assert not any("https" in text for text in said)
-    notes.say("")
+    notes.show_markdown("")
     assert notes.isHidden()
 
 
@@ -270,8 +272,8 @@ def test_words() -> None:
     assert stage_words(JOB) == "Downloading, 0 B of 100 B"
     assert stage_words(replace(JOB, waits_for=1)) == "Waiting for 1 answer to end"
     assert stage_words(replace(JOB, total_bytes=0, stage="Unpacking")) == "Unpacking"
-    assert (day("2027-02-01"), day("soon")) == ("1 February 2027", "soon")
-    assert [ago(seconds) for seconds in (5, 90, 90_000, 300_000)] == [
+    assert (format_day("2027-02-01"), format_day("soon")) == ("1 February 2027", "soon")
+    assert [time_ago(seconds) for seconds in (5, 90, 90_000, 300_000)] == [
         "just now",
         "1 min 30 s ago",
         "yesterday",

@@ -18,11 +18,11 @@ from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
-from app.gui.shell.contract import Page, Shell
+from app.gui.shell.contract import PageId, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.code import LogView
 from app.gui.widgets.fields import Field, ListField
-from app.gui.widgets.menus import Choice
+from app.gui.widgets.menus import DropDown
 from app.gui.widgets.press import Button, Pressable, Toggle
 from app.gui.widgets.text import ElidedLabel, Label
 from tests.demo import data
@@ -62,7 +62,7 @@ def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shel
     api.flush()
     row = models_page._list.rows["gpt-oss-20b-mxfp4"]
     button = next(button for button in row.findChildren(Button) if button.text() == "Unload")
-    shell.receive(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=0.9)))
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.LOADING, progress=0.9)))
     assert models_page._list.rows["gpt-oss-20b-mxfp4"] is row
     assert button.isVisible()
     labels = [label.text() for label in row.findChildren(Label)]
@@ -72,7 +72,7 @@ def test_a_row_is_updated_in_place(models_page: ModelsScreen, api: DemoApi, shel
 def test_chat_is_asked_for_with_the_model(models_page: ModelsScreen, api: DemoApi, shell: Shell, qtbot: QtBot) -> None:
     api.flush()
     row = models_page._list.rows["guide"]
-    with qtbot.waitSignal(shell.chat_asked) as asked:
+    with qtbot.waitSignal(shell.chat_requested) as asked:
         next(button for button in row.findChildren(Button) if button.text() == "Chat").click()
     assert asked.args == ["guide"]
 
@@ -142,13 +142,13 @@ def test_choosing_a_dialect_changes_the_snippet(server_page: ServerScreen) -> No
 
 
 def test_a_failed_engine_says_why_and_what_may_help(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
-    shell.receive(EngineChanged(status=data.FAILED))
+    shell.broadcast_event(EngineChanged(status=data.FAILED))
     row = server_page._list.rows[data.FAILED.model]
     assert isinstance(row, EngineRow)
     QApplication.processEvents()
     assert visible_buttons(row._failure) == ["Show the cause", "Try again", "Show the log"]
     row._failure._button.click()
-    assert [body.model for body in api.asked("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
+    assert [body.model for body in api.bodies_of("POST", "/load")] == [data.FAILED.model]  # type: ignore[attr-defined]  # LoadModel
     next(button for button in row.findChildren(Button) if button.text() == "Show the log").click()
     assert server_page._log_search.text() == data.FAILED.model
 
@@ -160,22 +160,22 @@ def test_what_would_load_it_otherwise_is_one_press_away(server_page: ServerScree
         RemedyOffer(kind="smaller_model", label="Choose a smaller model"),
     ]
     failure = msgspec.structs.replace(data.FAILED.failure, remedies=offers, evidence="cudaMalloc failed")
-    shell.receive(EngineChanged(status=msgspec.structs.replace(data.FAILED, failure=failure)))
+    shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(data.FAILED, failure=failure)))
     row = server_page._list.rows[data.FAILED.model]
     assert isinstance(row, EngineRow)
     QApplication.processEvents()
     assert "Load with a context of 4,096 tokens" in visible_buttons(row._failure)
     assert "Choose a smaller model" in visible_buttons(row._failure)
     next(button for button in row.findChildren(Button) if button.text().startswith("Load with")).click()
-    (asked,) = api.asked("POST", "/load")
+    (asked,) = api.bodies_of("POST", "/load")
     assert asked.options == LoadOptions(context=4096)  # type: ignore[attr-defined]  # LoadModel
 
 
 def test_nothing_running_leads_to_the_models(server_page: ServerScreen, api: DemoApi, shell: Shell) -> None:
     for status in (data.READY, data.LOADING):
-        shell.receive(EngineChanged(status=msgspec.structs.replace(status, state=EngineState.STOPPED)))
+        shell.broadcast_event(EngineChanged(status=msgspec.structs.replace(status, state=EngineState.STOPPED)))
     next(button for button in server_page._idle.findChildren(Button)).click()
-    assert shell.pages == [Page.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
+    assert shell.pages == [PageId.MODELS]  # type: ignore[attr-defined]  # the tests' shell keeps it
 
 
 def test_the_log_follows_only_a_reader_at_its_end(theme: Theme, qtbot: QtBot) -> None:
@@ -183,22 +183,22 @@ def test_the_log_follows_only_a_reader_at_its_end(theme: Theme, qtbot: QtBot) ->
     qtbot.addWidget(view)
     view.resize(300, 100)
     view.show()
-    view.add([(f"line {number}", "ink-2") for number in range(100)])
+    view.add_lines([(f"line {number}", "ink-2") for number in range(100)])
     bar = view.verticalScrollBar()
     assert bar.value() == bar.maximum()
     bar.setValue(3)
-    view.add([("more", "bad")])
+    view.add_lines([("more", "bad")])
     assert bar.value() == 3
 
 
 def test_log_lines_arrive_while_the_page_is_seen(server_page: ServerScreen, api: DemoApi) -> None:
-    api.tell("/events?logs=1", LogLine(model="m", stream="err", text="a new line", at=2e9))
+    api.send_event("/events?logs=1", LogLine(model="m", stream="err", text="a new line", at=2e9))
     assert server_page._log_view.toPlainText().endswith("a new line")
 
 
 @pytest.fixture
 def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> SettingsScreen:
-    screen = SettingsScreen(theme, Stores(api, shell), shell, restart=lambda: shell.toast("restarting"))
+    screen = SettingsScreen(theme, Stores(api, shell), shell, restart=lambda: shell.show_toast("restarting"))
     qtbot.addWidget(screen)
     screen.resize(900, 900)
     screen.show()
@@ -210,23 +210,23 @@ def settings_page(theme: Theme, api: DemoApi, shell: Shell, qtbot: QtBot) -> Set
     ("name", "kind"),
     [
         ("window.reduce_motion", Toggle),
-        ("window.theme", Choice),
+        ("window.theme", DropDown),
         ("gateway.port", Field),
-        ("models.default", Choice),
+        ("models.default", DropDown),
         ("models.folders", ListField),
     ],
 )
 def test_every_kind_has_its_control(settings_page: SettingsScreen, name: str, kind: type[QWidget]) -> None:
-    assert type(settings_page.row(name).control) is kind
+    assert type(settings_page.find_row(name).control) is kind
 
 
 def test_every_setting_has_a_row(settings_page: SettingsScreen) -> None:
-    for row in data.settings():
-        assert settings_page.row(row.name).isVisible()
+    for row in data.default_settings():
+        assert settings_page.find_row(row.name).isVisible()
 
 
 def test_a_wrong_port_is_said_while_it_is_typed(settings_page: SettingsScreen, api: DemoApi) -> None:
-    row = settings_page.row("gateway.port")
+    row = settings_page.find_row("gateway.port")
     field = row.control
     assert isinstance(field, Field)
     field.selectAll()
@@ -236,13 +236,13 @@ def test_a_wrong_port_is_said_while_it_is_typed(settings_page: SettingsScreen, a
     field.selectAll()
     QTest.keyClicks(field, "8080")
     assert not row._wrong.isVisible()
-    assert api.asked("PATCH", "/settings") == []
+    assert api.bodies_of("PATCH", "/settings") == []
     QTest.keyClick(field, Qt.Key.Key_Return)
-    assert api.asked("PATCH", "/settings") == [{"gateway.port": 8080}]
+    assert api.bodies_of("PATCH", "/settings") == [{"gateway.port": 8080}]
 
 
 def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, api: DemoApi, shell: Shell) -> None:
-    settings_page.model.change(next(row for row in data.settings() if row.name == "gateway.port"), 8080)
+    settings_page.model.change(next(row for row in data.default_settings() if row.name == "gateway.port"), 8080)
     api.flush()
     assert settings_page._restart.isVisible()
     next(button for button in settings_page._restart.findChildren(Button)).click()
@@ -250,74 +250,74 @@ def test_a_change_that_waits_offers_the_restart(settings_page: SettingsScreen, a
 
 
 def test_a_toggle_and_a_choice_change_their_settings(settings_page: SettingsScreen, api: DemoApi) -> None:
-    toggle = settings_page.row("window.keep_serving").control
+    toggle = settings_page.find_row("window.keep_serving").control
     assert isinstance(toggle, Toggle)
     toggle.click()
-    choice = settings_page.row("window.theme").control
+    choice = settings_page.find_row("window.theme").control
     QTest.keyClick(choice, Qt.Key.Key_Down)
-    assert api.asked("PATCH", "/settings") == [{"window.keep_serving": True}, {"window.theme": "dark"}]
+    assert api.bodies_of("PATCH", "/settings") == [{"window.keep_serving": True}, {"window.theme": "dark"}]
 
 
 def test_the_model_for_new_chats_is_picked_from_the_library(settings_page: SettingsScreen, api: DemoApi) -> None:
-    choice = settings_page.row("models.default").control
-    assert isinstance(choice, Choice)
+    choice = settings_page.find_row("models.default").control
+    assert isinstance(choice, DropDown)
     assert choice.accessibleName() == "Model for new chats: Guide · tiny help model · Q8_0"
     offered = [value for value, _ in choice._options]
     assert offered == ["guide", "qwen3-8b-q4_k_m", "gemma-3-12b-it-q4_0", "gpt-oss-20b-mxfp4"]
     QTest.keyClick(choice, Qt.Key.Key_Down)
-    assert api.asked("PATCH", "/settings") == [{"models.default": "qwen3-8b-q4_k_m"}]
+    assert api.bodies_of("PATCH", "/settings") == [{"models.default": "qwen3-8b-q4_k_m"}]
 
 
 def test_a_model_that_is_gone_stays_the_one_for_new_chats(settings_page: SettingsScreen) -> None:
-    row = settings_page.row("models.default")
-    usual = next(info for info in data.settings() if info.name == "models.default")
-    row.show_info(data.changed(usual, "gone-7b"))
-    assert isinstance(row.control, Choice)
+    row = settings_page.find_row("models.default")
+    usual = next(info for info in data.default_settings() if info.name == "models.default")
+    row.show_info(data.with_value(usual, "gone-7b"))
+    assert isinstance(row.control, DropDown)
     assert (row.control.value, row.control._options[0]) == ("gone-7b", ("gone-7b", "gone-7b"))
 
 
 def test_long_words_do_not_widen_a_choice(theme: Theme, qtbot: QtBot) -> None:
-    choice = Choice(theme, "Model", [("a", "a name that is longer than anybody would want to read " * 3)], widest=240)
+    choice = DropDown(theme, "Model", [("a", "a name that is longer than anybody would want to read " * 3)], widest=240)
     qtbot.addWidget(choice)
     assert choice.sizeHint().width() == 240
 
 
 def test_a_list_grows_and_shrinks(settings_page: SettingsScreen, api: DemoApi) -> None:
-    field = settings_page.row("gateway.allowed_origins").control
+    field = settings_page.find_row("gateway.allowed_origins").control
     assert isinstance(field, ListField)
-    QTest.keyClicks(field._typed, "https://example.org")
-    QTest.keyClick(field._typed, Qt.Key.Key_Return)
+    QTest.keyClicks(field._entry_field, "https://example.org")
+    QTest.keyClick(field._entry_field, Qt.Key.Key_Return)
     api.replies["GET /settings"] = api.replies["PATCH /settings"] = [
-        data.changed(row, ["https://example.org"]) if row.name == "gateway.allowed_origins" else row
-        for row in data.settings()
+        data.with_value(row, ["https://example.org"]) if row.name == "gateway.allowed_origins" else row
+        for row in data.default_settings()
     ]
     api.flush()
     next(b for b in field.findChildren(Pressable) if b.accessibleName() == "Remove https://example.org").click()
-    assert api.asked("PATCH", "/settings") == [
+    assert api.bodies_of("PATCH", "/settings") == [
         {"gateway.allowed_origins": ["https://example.org"]},
         {"gateway.allowed_origins": []},
     ]
 
 
 def test_what_the_environment_sets_cannot_be_changed(settings_page: SettingsScreen, api: DemoApi) -> None:
-    row = next(row for row in data.settings() if row.name == "gateway.port")
-    settings_page.row("gateway.port").show_info(data.changed(row, 9, source="environment"))
-    assert not settings_page.row("gateway.port").control.isEnabled()
-    assert not settings_page.row("gateway.port")._reset.isVisible()
+    row = next(row for row in data.default_settings() if row.name == "gateway.port")
+    settings_page.find_row("gateway.port").show_info(data.with_value(row, 9, source="environment"))
+    assert not settings_page.find_row("gateway.port").control.isEnabled()
+    assert not settings_page.find_row("gateway.port")._reset.isVisible()
 
 
 def test_only_what_was_changed_can_be_reset(settings_page: SettingsScreen, api: DemoApi) -> None:
-    row = settings_page.row("models.slots")
+    row = settings_page.find_row("models.slots")
     assert not row._reset.isVisible()
-    row.show_info(data.changed(next(r for r in data.settings() if r.name == "models.slots"), 8))
+    row.show_info(data.with_value(next(r for r in data.default_settings() if r.name == "models.slots"), 8))
     assert row._reset.isVisible()
     row._reset.click()
-    assert api.asked("PATCH", "/settings") == [{"models.slots": None}]
+    assert api.bodies_of("PATCH", "/settings") == [{"models.slots": None}]
 
 
 def test_an_engine_row_without_progress_has_no_false_figure(server_page: ServerScreen, shell: Shell) -> None:
     starting = EngineStatus(model="new", engine="llama.cpp", state=EngineState.STARTING)
-    shell.receive(EngineChanged(status=starting))
+    shell.broadcast_event(EngineChanged(status=starting))
     row = server_page._list.rows["new"]
     assert isinstance(row, EngineRow)
     assert row._progress.accessibleName() == "Loading new: in progress"

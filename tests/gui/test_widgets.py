@@ -13,9 +13,9 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import CopyField
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Line
-from app.gui.widgets.menus import Choice, Menu
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import HBox
+from app.gui.widgets.menus import DropDown, Menu
 from app.gui.widgets.panels import ErrorPanel, Fold
 from app.gui.widgets.press import Button
 from app.gui.widgets.rows import RowList
@@ -50,14 +50,14 @@ def test_labels_show_markup_as_it_is(theme: Theme, qtbot: QtBot) -> None:
 def test_an_error_unfolds_its_cause(theme: Theme, qtbot: QtBot) -> None:
     panel = ErrorPanel(theme)
     qtbot.addWidget(panel)
-    panel.say(REFUSED)
+    panel.show_error(REFUSED)
     fold = panel.findChild(Fold)
     assert isinstance(fold, Fold)
     assert not panel._cause.isVisible()
     fold.toggle()
     assert panel._cause.isVisible()
     assert panel._cause.text() == "ENOSPC"
-    panel.say(ErrorBody(code="c", sentence="No cause."))
+    panel.show_error(ErrorBody(code="c", sentence="No cause."))
     assert not fold.isVisible()
 
 
@@ -68,10 +68,10 @@ def test_a_toast_leaves_unless_somebody_is_on_it(theme: Theme, qtbot: QtBot) -> 
     window.show()
     toast = Toast(theme, window)
     done: list[str] = []
-    toast.say("Gone.", lambda: done.append("undone"))
+    toast.show_message("Gone.", lambda: done.append("undone"))
     toast._time_is_up()
     assert not toast.isVisible()
-    toast.say("Gone again.", lambda: done.append("undone"))
+    toast.show_message("Gone again.", lambda: done.append("undone"))
     toast._undo.click()
     assert done == ["undone"]
     assert not toast.isVisible()
@@ -107,7 +107,7 @@ def test_a_copy_field_keeps_its_value_and_says_it(theme: Theme, qtbot: QtBot) ->
 def test_two_things_stand_beside_each_other_while_there_is_room(theme: Theme, qtbot: QtBot) -> None:
     host = QWidget()
     qtbot.addWidget(host)
-    pair = Beside(theme, room=200, gap=16)
+    pair = PairLayout(theme, room=200, gap=16)
     host.setLayout(pair)
     first, second = Label(theme, "First"), Button(theme, "Second")
     pair.addWidget(first)
@@ -124,7 +124,7 @@ def test_two_things_stand_beside_each_other_while_there_is_room(theme: Theme, qt
 def test_a_flow_wraps_and_mirrors(theme: Theme, qtbot: QtBot) -> None:
     host = QWidget()
     qtbot.addWidget(host)
-    flow = Flow(theme, host)
+    flow = FlowLayout(theme, host)
     buttons = [Button(theme, f"Button {number}") for number in range(4)]
     for button in buttons:
         flow.addWidget(button)
@@ -161,7 +161,7 @@ def test_qt_calls_do_not_lose_references(theme: Theme, qtbot: QtBot) -> None:
     """PySide6 6.12.0 on Python 3.11 lost one to None or True per call, until the interpreter aborted."""
     widget = QWidget()
     qtbot.addWidget(widget)
-    line = Line(theme, widget)
+    line = HBox(theme, widget)
     gc.collect()
     before = [sys.getrefcount(value) for value in (None, True, False)]
     for number in range(20_000):
@@ -177,7 +177,7 @@ def test_qt_calls_do_not_lose_references(theme: Theme, qtbot: QtBot) -> None:
 
 
 def test_a_choice_is_made_from_its_menu(theme: Theme, qtbot: QtBot) -> None:
-    choice = Choice(theme, "Appearance", [("system", "System"), ("dark", "Dark")])
+    choice = DropDown(theme, "Appearance", [("system", "System"), ("dark", "Dark")])
     qtbot.addWidget(choice)
     choice.show()
     choice.click()

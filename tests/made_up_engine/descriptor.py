@@ -1,6 +1,6 @@
 """What the made-up engine is and can do."""
 
-from engines.api import Descriptor, Family, Feature, Gauge, Route
+from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
 from tests.made_up_engine.traits import FORMATS, TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -8,7 +8,7 @@ DESCRIPTOR = Descriptor(
     name="Made-up",
     licence="MIT",
     homepage="https://example.org/made-up",
-    family=Family.VENV_CLI,
+    family=EngineFamily.VENV_CLI,
     formats=FORMATS,
     modalities=frozenset({"text"}),
     routes={Route.CHAT: "/v1/chat/completions"},

@@ -4,47 +4,47 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from engines.api import (
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
-    Place,
     ProcessSpec,
     Readiness,
     SoftStop,
-    Stop,
+    StopPlan,
 )
-from engines.failures import Reader
-from engines.flags import Table, arguments, elsewhere, tasks, value
-from engines.remedies import Means
+from engines.failures import FailureReader
+from engines.flags import FlagTable, build_arguments, no_flag, task_flag, value_flag
+from engines.remedies import RemedyOptions
 from engines.worker_launch import own_python, worker_argv
 from tests.made_up_engine.descriptor import DESCRIPTOR
 
-TABLE = Table(
+TABLE = FlagTable(
     engine=DESCRIPTOR.name,
     flags=(
-        value("context", "--context"),
-        value("slots", "--slots"),
-        *map(elsewhere, ("threads", "sampling")),
-        tasks({"chat": ()}),
+        value_flag("context", "--context"),
+        value_flag("slots", "--slots"),
+        *map(no_flag, ("threads", "sampling")),
+        task_flag({"chat": ()}),
     ),
     reserved=frozenset({"--port"}),
 )
-READER = Reader(name=DESCRIPTOR.name, means=Means())
+READER = FailureReader(name=DESCRIPTOR.name, means=RemedyOptions())
 
 
 class MadeUp:
-    """`engines.api.Adapter` for the made-up engine."""
+    """`engines.api.EngineAdapter` for the made-up engine."""
 
     descriptor = DESCRIPTOR
     table = TABLE
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:  # noqa: ARG002 -- it needs no place
-        return Installation(
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- it needs no place
+        return EngineInstallation(
             engine=DESCRIPTOR.id,
             version="1",
             backend="cpu",
@@ -52,13 +52,15 @@ class MadeUp:
             flags=frozenset({"--context", "--slots"}),
         )
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         if model.format not in DESCRIPTOR.formats:
             raise ValueError(f"{DESCRIPTOR.name} does not read {model.format.value} weights.")
-        spoken = arguments(TABLE, options, found)
+        spoken = build_arguments(TABLE, options, installation)
         server = ProcessSpec(
             role="server",
-            argv=worker_argv(found, "tests.made_up_engine.server", str(net.port), *spoken.args),
+            argv=worker_argv(installation, "tests.made_up_engine.server", str(net.port), *spoken.args),
             env={"PYTHONPATH": str(Path(__file__).resolve().parents[2]), **options.extra_env},
             secrets={"MADE_UP_KEY": net.key},
             stdin_lifeline=True,
@@ -68,7 +70,7 @@ class MadeUp:
             base_url=f"http://{net.host}:{net.port}",
             served_name=model.name,
             readiness=Readiness(interval_s=0.02),
-            stop=Stop(how=SoftStop.STDIN_EOF),
+            stop=StopPlan(how=SoftStop.STDIN_EOF),
             context=options.context,
             slots=options.slots,
             left_out=spoken.left_out,

@@ -116,7 +116,7 @@ def test_every_name_of_code_is_defined(page: Path) -> None:
     ("dotted", "there"),
     [
         ("app.core", True),
-        ("app.gateway.exchange.handling.handle", True),
+        ("app.gateway.exchange.handling.answer_request", True),
         ("app.supervisor.pool.Supervisor.lease", True),
         ("app.gateway.exchange.handling.gone", False),
         ("app.supervisor.pool.Supervisor.gone", False),

@@ -5,16 +5,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.gateway.canonical.events import failed
+from app.gateway.canonical.events import failure_event
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
-from app.gateway.chats.live_answer import sentence_for_reader
-from app.gateway.dialects.anthropic.answers import Messages
+from app.gateway.chats.live_answer import error_for_reader
+from app.gateway.dialects.anthropic.answers import AnthropicMessageForm
 from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.exchange.engine.error_document import understood
+from app.gateway.exchange.engine.error_document import parse_refusal
 from app.gateway.exchange.engine.overflow import overflow_in
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.refusals import error_from_refusal
 from tests.overflow_wordings import WORDINGS, WORDS, Wording
 
 EACH = pytest.mark.parametrize("wording", WORDINGS, ids=[wording.id for wording in WORDINGS])
@@ -27,11 +27,11 @@ def tgi(sentence: str) -> bytes:
 @EACH
 def test_each_engines_words_are_known(wording: Wording) -> None:
     body = json.dumps(wording.document).encode()
-    refusal = understood(body, wording.status)
+    refusal = parse_refusal(body, wording.status)
     assert (refusal.status, refusal.code, refusal.overflow) == (400, "context_length_exceeded", wording.overflow)
-    error = refused(body, wording.status)
+    error = error_from_refusal(body, wording.status)
     assert isinstance(error, ContextOverflow)
-    assert failed(error).overflow == wording.overflow
+    assert failure_event(error).overflow == wording.overflow
     assert (error.prompt_tokens, error.context, error.overflow.answer) == (
         wording.overflow.prompt,
         wording.overflow.context,
@@ -69,20 +69,20 @@ def test_what_is_refused_for_something_else_stays_so(sentence: str) -> None:
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["code"]) == (422, "engine_error")
     assert sentence in error["message"]
-    assert not isinstance(refused(tgi(sentence), 422), ContextOverflow)
+    assert not isinstance(error_from_refusal(tgi(sentence), 422), ContextOverflow)
 
 
 @pytest.mark.parametrize(("path", "words"), WORDS.items(), ids=list(WORDS))
 def test_every_dialect_has_its_vendors_words(path: str, words: Mapping[Overflow, str]) -> None:
     for overflow, sentence in words.items():
-        assert dialect_of(path, {}).words("x", overflow) == sentence
+        assert dialect_of(path, {}).word_message("x", overflow) == sentence
 
 
 def test_the_windows_chats_say_it_in_theirs() -> None:
-    assert str(sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
+    assert str(error_for_reader(ContextOverflow(Overflow(context=1024, prompt=1872)))) == (
         "This conversation is 1,872 tokens long, and the model has a context of 1,024 tokens."
     )
-    both = sentence_for_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
+    both = error_for_reader(ContextOverflow(Overflow(context=1024, prompt=900, answer=500)))
     assert "900 tokens long, its answer may take 500, and" in str(both)
     assert "Longest answer" in both.hint
 
@@ -98,7 +98,7 @@ def test_an_engine_that_says_so_in_its_stream_says_it_in_the_dialects_words() ->
     assert sent.startswith(b': waiting\n\ndata: {"error":{"message":"This model\'s maximum context length is 1024')
     assert sent.endswith(b'"code":"context_length_exceeded","param":"messages"}}\n\ndata: [DONE]\n\n')
     assert OPENAI.is_complete(sent)
-    told = Messages(request_id="req_1").editor()(b"event: error\n" + EVENT)
+    told = AnthropicMessageForm(request_id="req_1").editor()(b"event: error\n" + EVENT)
     assert b"prompt is too long: 1872 tokens > 1024 maximum" in told
 
 

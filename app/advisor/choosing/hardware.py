@@ -50,7 +50,7 @@ _FAMILIES: tuple[tuple[str, Version], ...] = (
 _RTX = (MachineKind.RTX_MANY, MachineKind.RTX_FEW, MachineKind.RTX_ONE, MachineKind.RTX_SMALL)
 
 
-class _Same:
+class _MachineKey:
     """A machine as a key: values are frozen, so one object always has the same kind."""
 
     def __init__(self, machine: Machine) -> None:
@@ -60,33 +60,39 @@ class _Same:
         return id(self.machine)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Same) and other.machine is self.machine
+        return isinstance(other, _MachineKey) and other.machine is self.machine
 
 
 def machine_kind(machine: Machine) -> MachineKind:
     """Return the machine's kind: what computes best decides, not what there is most of."""
-    return _machine_kind(_Same(machine))
+    return _machine_kind(_MachineKey(machine))
 
 
 @lru_cache(maxsize=4)  # one advice asks fifty times, and there may be thousands of GPUs
-def _machine_kind(same: _Same) -> MachineKind:
+def _machine_kind(same: _MachineKey) -> MachineKind:
     machine = same.machine
     if is_apple_silicon(machine):
         return MachineKind.APPLE
-    return _server(machine) or _mixed(machine) or _nvidia(machine) or _other_gpu(machine) or _processor(machine)
+    return (
+        _server_strategy(machine)
+        or _mixed_strategy(machine)
+        or _nvidia_strategy(machine)
+        or _other_gpu_strategy(machine)
+        or _processor_strategy(machine)
+    )
 
 
 def main_gpus(machine: Machine) -> list[Gpu]:
     """Return the GPUs the machine's kind rests on; none where the processor computes."""
-    return list(_main_gpus(_Same(machine)))
+    return list(_find_main_gpus(_MachineKey(machine)))
 
 
 @lru_cache(maxsize=4)
-def _main_gpus(same: _Same) -> list[Gpu]:
-    machine, kind = same.machine, machine_kind(same.machine)
+def _find_main_gpus(key: _MachineKey) -> list[Gpu]:
+    machine, kind = key.machine, machine_kind(key.machine)
     if kind is MachineKind.MIXED:
         return strongest_vendor(machine)
-    return _GPUS_OF.get(kind, _none)(machine)
+    return _GPUS_OF.get(kind, _no_gpus)(machine)
 
 
 def all_gpus(machine: Machine) -> list[Gpu]:
@@ -123,7 +129,7 @@ def is_data_centre(gpu: Gpu) -> bool:
         gpu.vendor == "nvidia"
         and "RTX" not in name
         and bool(_DATA_CENTRE.search(name))
-        and capability(gpu) >= TURING
+        and compute_capability(gpu) >= TURING
         and not is_shared(gpu)
     )
 
@@ -175,7 +181,7 @@ def _is_linked(gpu: Gpu) -> bool:
     return gpu.nvlink.value is True and is_seen
 
 
-def capability(gpu: Gpu) -> Version:
+def compute_capability(gpu: Gpu) -> Version:
     """Return the CUDA compute capability, or the least of its family; (0, 0) when unknown: less than any asked for."""
     known = re.fullmatch(r"(\d+)\.(\d+)", gpu.compute.value or "")
     if known:
@@ -188,13 +194,13 @@ def capability(gpu: Gpu) -> Version:
     return of_family if of_family > (0, 0) or "RTX" not in (gpu.name.value or "") else TURING
 
 
-def gfx(gpu: Gpu) -> str:
+def gfx_target(gpu: Gpu) -> str:
     """Return the AMD target ("gfx1100"); empty when unknown or not AMD's."""
     value = gpu.compute.value or ""
     return value if value.startswith("gfx") else ""
 
 
-def failed_probes(machine: Machine) -> list[str]:
+def probes_without_answer(machine: Machine) -> list[str]:
     """Return the names of probes that ended without an answer: what they look for may be there all the same."""
     return [probe.name for probe in machine.probes if probe.outcome in {"timeout", "crashed"}]
 
@@ -212,7 +218,7 @@ def strongest_vendor(machine: Machine) -> list[Gpu]:
     return max(by_vendor, key=memory_of, default=[])
 
 
-def _server(machine: Machine) -> MachineKind | None:
+def _server_strategy(machine: Machine) -> MachineKind | None:
     servers = [gpu for gpu in machine.gpus if is_data_centre(gpu)]
     if any(_BLACKWELL_SERVER.search(gpu.name.value or "") for gpu in servers):
         return MachineKind.BLACKWELL_SERVER
@@ -221,7 +227,7 @@ def _server(machine: Machine) -> MachineKind | None:
     return MachineKind.INSTINCT if any(map(is_instinct, machine.gpus)) else None
 
 
-def _mixed(machine: Machine) -> MachineKind | None:
+def _mixed_strategy(machine: Machine) -> MachineKind | None:
     """Cards of several vendors, none small beside the others: only one engine computes on all of them."""
     usable = _discrete_usable(machine)
     rest = memory_of(usable) - memory_of(strongest_vendor(machine))
@@ -229,10 +235,10 @@ def _mixed(machine: Machine) -> MachineKind | None:
     return MachineKind.MIXED if is_mixed else None
 
 
-def _nvidia(machine: Machine) -> MachineKind | None:
+def _nvidia_strategy(machine: Machine) -> MachineKind | None:
     cards = _rtx_cards(machine)
     if cards:
-        return _by_count(cards)
+        return _rtx_strategy(cards)
     if len(_turing_cards(machine)) > 1:
         return MachineKind.TURING_FEW
     shared = _shared_nvidia(machine)
@@ -242,7 +248,7 @@ def _nvidia(machine: Machine) -> MachineKind | None:
     return MachineKind.NVIDIA_OLDER if _of_vendor(machine, "nvidia") else None
 
 
-def _by_count(cards: list[Gpu]) -> MachineKind:
+def _rtx_strategy(cards: list[Gpu]) -> MachineKind:
     if len(cards) > FEW:
         return MachineKind.RTX_MANY
     if len(cards) > 1:
@@ -251,10 +257,10 @@ def _by_count(cards: list[Gpu]) -> MachineKind:
     return MachineKind.RTX_SMALL if size is not None and size < SMALL_GPU_BYTES else MachineKind.RTX_ONE
 
 
-def _other_gpu(machine: Machine) -> MachineKind | None:
+def _other_gpu_strategy(machine: Machine) -> MachineKind | None:
     if machine.os.name.value == "macOS":
         return None
-    arcs, radeons = _arcs(machine), _of_vendor(machine, "amd")
+    arcs, radeons = _arc_gpus(machine), _of_vendor(machine, "amd")
     if any(not is_shared(gpu) for gpu in arcs) or (arcs and not radeons):
         return MachineKind.ARC
     if any(not is_shared(gpu) for gpu in radeons):
@@ -264,7 +270,7 @@ def _other_gpu(machine: Machine) -> MachineKind | None:
     return MachineKind.AMD_APU if radeons and not is_recent_intel(machine) else None
 
 
-def _processor(machine: Machine) -> MachineKind:
+def _processor_strategy(machine: Machine) -> MachineKind:
     if machine.os.name.value == "macOS":
         return MachineKind.INTEL_MAC
     if is_arm(machine) and _BOARD.search(machine.cpu.model.value or ""):
@@ -279,12 +285,12 @@ def _rtx_cards(machine: Machine) -> list[Gpu]:
     return [
         gpu
         for gpu in _of_vendor(machine, "nvidia")
-        if capability(gpu) >= AMPERE and not is_data_centre(gpu) and not is_shared(gpu)
+        if compute_capability(gpu) >= AMPERE and not is_data_centre(gpu) and not is_shared(gpu)
     ]
 
 
 def _turing_cards(machine: Machine) -> list[Gpu]:
-    return [gpu for gpu in _of_vendor(machine, "nvidia") if capability(gpu) >= TURING and not is_shared(gpu)]
+    return [gpu for gpu in _of_vendor(machine, "nvidia") if compute_capability(gpu) >= TURING and not is_shared(gpu)]
 
 
 def _shared_nvidia(machine: Machine) -> list[Gpu]:
@@ -295,15 +301,15 @@ def _older_nvidia(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in _of_vendor(machine, "nvidia") if not is_shared(gpu)]
 
 
-def _servers(machine: Machine) -> list[Gpu]:
+def _server_gpus(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if is_data_centre(gpu)]
 
 
-def _instincts(machine: Machine) -> list[Gpu]:
+def _instinct_gpus(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if is_instinct(gpu)]
 
 
-def _arcs(machine: Machine) -> list[Gpu]:
+def _arc_gpus(machine: Machine) -> list[Gpu]:
     """Arc GPUs, the cards before what is inside a processor."""
     arcs = [gpu for gpu in machine.gpus if is_arc(gpu)]
     return [gpu for gpu in arcs if not is_shared(gpu)] or arcs
@@ -313,11 +319,11 @@ def _radeon_cards(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in _of_vendor(machine, "amd") if not is_shared(gpu)]
 
 
-def _apus(machine: Machine) -> list[Gpu]:
+def _apu_gpus(machine: Machine) -> list[Gpu]:
     return [gpu for gpu in _of_vendor(machine, "amd") if is_shared(gpu)]
 
 
-def _apples(machine: Machine) -> list[Gpu]:
+def _apple_gpus(machine: Machine) -> list[Gpu]:
     return _of_vendor(machine, "apple")
 
 
@@ -325,7 +331,7 @@ def _of_vendor(machine: Machine, vendor: str) -> list[Gpu]:
     return [gpu for gpu in machine.gpus if gpu.vendor == vendor]
 
 
-def _none(_machine: Machine) -> list[Gpu]:
+def _no_gpus(_machine: Machine) -> list[Gpu]:
     return []
 
 
@@ -344,16 +350,16 @@ def _discrete_usable(machine: Machine) -> list[Gpu]:
 
 
 _GPUS_OF = {
-    MachineKind.APPLE: _apples,
-    MachineKind.BLACKWELL_SERVER: _servers,
-    MachineKind.NVIDIA_SERVER: _servers,
-    MachineKind.INSTINCT: _instincts,
+    MachineKind.APPLE: _apple_gpus,
+    MachineKind.BLACKWELL_SERVER: _server_gpus,
+    MachineKind.NVIDIA_SERVER: _server_gpus,
+    MachineKind.INSTINCT: _instinct_gpus,
     **dict.fromkeys(_RTX, _rtx_cards),
     MachineKind.NVIDIA_UNIFIED: _shared_nvidia,
     MachineKind.JETSON: _shared_nvidia,
     MachineKind.TURING_FEW: _turing_cards,
     MachineKind.NVIDIA_OLDER: _older_nvidia,
-    MachineKind.ARC: _arcs,
+    MachineKind.ARC: _arc_gpus,
     MachineKind.RADEON: _radeon_cards,
-    MachineKind.AMD_APU: _apus,
+    MachineKind.AMD_APU: _apu_gpus,
 }

@@ -9,7 +9,7 @@ from app.core.advice import Intent
 from engines.api.traits import GuideNeed
 
 LONG_CONTEXT = 65_536
-"""From here on a context asked for makes the attention cache, not the weights, decide; see `need`."""
+"""From here on a context asked for makes the attention cache, not the weights, decide; see `find_need`."""
 BEYOND_USUAL = 1.25
 """A context so much above what the use itself needs counts as long."""
 SEVERAL = 4
@@ -147,14 +147,14 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return INTENTS[self.intent]
 
     @property
-    def wanted_context(self) -> int:
+    def target_context(self) -> int:
         """Tokens per conversation: what was asked, else the intent's target."""
         return self.context or self.needs.context
 
     @property
     def is_long(self) -> bool:
         """Whether more context was asked for than the use itself needs, and much of it."""
-        return self.wanted_context >= max(LONG_CONTEXT, round(self.needs.context * BEYOND_USUAL))
+        return self.target_context >= max(LONG_CONTEXT, round(self.needs.context * BEYOND_USUAL))
 
     @property
     def serves_several(self) -> bool:
@@ -162,7 +162,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return self.needs.serves or self.users >= SEVERAL
 
 
-def workload(intent: Intent, *, users: int = 1, context: int | None = None, loras: int = 0) -> Workload:
+def build_workload(intent: Intent, *, users: int = 1, context: int | None = None, loras: int = 0) -> Workload:
     """Return what is asked with the intent's own least numbers; nonsense is brought into range, never refused."""
     least = INTENTS[intent].least_users
     return Workload(
@@ -173,23 +173,23 @@ def workload(intent: Intent, *, users: int = 1, context: int | None = None, lora
     )
 
 
-def need(work: Workload) -> GuideNeed:
+def find_need(work: Workload) -> GuideNeed:
     """Return which of the guide's rows the work falls under."""
     own = _OWN_ROW.get(work.intent)
     if own is not None:
         return own
     if work.intent is Intent.BATCH:
-        return GuideNeed.BATCH if _shape(work) is None else GuideNeed.SERVING_SHAPED
+        return GuideNeed.BATCH if _special_need(work) is None else GuideNeed.SERVING_SHAPED
     if work.serves_several:
         plain = GuideNeed.TEAM if work.intent is Intent.TEAM else GuideNeed.SERVING
-        return plain if _shape(work) is None else GuideNeed.SERVING_SHAPED
-    return _shape(work) or (GuideNeed.AGENT if work.intent is Intent.AGENT else GuideNeed.LOCAL)
+        return plain if _special_need(work) is None else GuideNeed.SERVING_SHAPED
+    return _special_need(work) or (GuideNeed.AGENT if work.intent is Intent.AGENT else GuideNeed.LOCAL)
 
 
 _OWN_ROW = {Intent.FLEET: GuideNeed.FLEET, Intent.APP: GuideNeed.APP, Intent.BROWSER: GuideNeed.BROWSER}
 
 
-def _shape(work: Workload) -> GuideNeed | None:
+def _special_need(work: Workload) -> GuideNeed | None:
     """Return what makes the work special, the strongest first; None for plain work."""
     if work.intent is Intent.STRUCTURED:
         return GuideNeed.STRUCTURED

@@ -8,36 +8,47 @@ from engines.api.traits import AMPERE, ARM, WINDOWS, X86, EngineAbility, EngineT
 
 def gpus_for(machine: Machine, engine: EngineTraits) -> list[Gpu]:
     """Return the GPUs an engine would use, the largest first; none when it computes on the processor."""
-    found = target(machine, engine)
-    if not found.vendors:
+    engine_target = find_target(machine, engine)
+    if not engine_target.vendors:
         return []
     gpus = hardware.all_gpus(machine) if engine.runs_everywhere else hardware.main_gpus(machine)
-    fitting = [gpu for gpu in gpus if _fits(found, gpu)]
+    fitting = [gpu for gpu in gpus if _fits_gpu(engine_target, gpu)]
     return sorted(fitting, key=lambda gpu: -(gpu.memory_total.value or 0))
 
 
-def target(machine: Machine, engine: EngineTraits) -> EngineTarget:
+def find_target(machine: Machine, engine: EngineTraits) -> EngineTarget:
     """Return where the engine computes: the machine's main GPUs, else its processor; NOWHERE if it cannot run."""
-    possible = [one for one in engine.targets if _is_published(one, machine)]
+    possible = [candidate for candidate in engine.targets if _is_published(candidate, machine)]
     if hardware.is_apple_silicon(machine):  # the chip has a GPU, also where no probe found it
-        possible = [one for one in possible if "apple" in one.vendors] or possible
+        possible = [candidate for candidate in possible if "apple" in candidate.vendors] or possible
         return next(iter(possible), NOWHERE)
     gpus = hardware.all_gpus(machine) if engine.runs_everywhere else hardware.main_gpus(machine)
     # One that computes on every card comes before one that computes on some.
-    on_gpu = [one for one in possible if one.vendors and gpus and all(_fits(one, gpu) for gpu in gpus)]
-    on_gpu = on_gpu or [one for one in possible if one.vendors and any(_fits(one, gpu) for gpu in gpus)]
+    on_gpu = [
+        candidate
+        for candidate in possible
+        if candidate.vendors and gpus and all(_fits_gpu(candidate, gpu) for gpu in gpus)
+    ]
+    on_gpu = on_gpu or [
+        candidate for candidate in possible if candidate.vendors and any(_fits_gpu(candidate, gpu) for gpu in gpus)
+    ]
     if on_gpu:
-        return _roomiest(on_gpu, gpus)
+        return _largest_target(on_gpu, gpus)
     npus = {npu.vendor for npu in machine.npus}
-    on_npu = next((one for one in possible if one.backend == "npu" and npus.intersection(one.vendors)), None)
+    on_npu = next(
+        (candidate for candidate in possible if candidate.backend == "npu" and npus.intersection(candidate.vendors)),
+        None,
+    )
     if on_npu is not None:
         return on_npu
-    return next((one for one in possible if not one.vendors and _has_vectors(one, machine)), NOWHERE)
+    return next(
+        (candidate for candidate in possible if not candidate.vendors and _has_vectors(candidate, machine)), NOWHERE
+    )
 
 
-def lack(machine: Machine, engine: EngineTraits) -> str:
+def explain_lack(machine: Machine, engine: EngineTraits) -> str:
     """Say why the engine cannot run on this machine; empty when it can."""
-    if target(machine, engine) is not NOWHERE:
+    if find_target(machine, engine) is not NOWHERE:
         return ""
     if not engine.targets:
         return engine.limits
@@ -49,57 +60,57 @@ def lack(machine: Machine, engine: EngineTraits) -> str:
 
 def capability_of(gpus: list[Gpu]) -> Version:
     """Return the least compute capability among NVIDIA cards; (0, 0) without any."""
-    return min((hardware.capability(gpu) for gpu in gpus), default=(0, 0))
+    return min((hardware.compute_capability(gpu) for gpu in gpus), default=(0, 0))
 
 
-def _is_published(one: EngineTarget, machine: Machine) -> bool:
-    if not one.systems:
+def _is_published(candidate: EngineTarget, machine: Machine) -> bool:
+    if not candidate.systems:
         return True
-    return machine.os.name.value in one.systems and _architecture(machine) in one.architectures
+    return machine.os.name.value in candidate.systems and _processor_architecture(machine) in candidate.architectures
 
 
-def _architecture(machine: Machine) -> str:
+def _processor_architecture(machine: Machine) -> str:
     """Return what the processor is, also when we run translated on it; empty for others and when it is unknown."""
     if hardware.is_arm(machine) or hardware.is_translated(machine):
         return ARM
     return X86 if hardware.is_x86(machine) else ""
 
 
-def _fits(one: EngineTarget, gpu: Gpu) -> bool:
-    if gpu.vendor not in one.vendors:
+def _fits_gpu(candidate: EngineTarget, gpu: Gpu) -> bool:
+    if gpu.vendor not in candidate.vendors:
         return False
     if gpu.vendor == "nvidia":
-        return hardware.capability(gpu) >= one.compute
-    return not one.gfx or hardware.gfx(gpu) in one.gfx
+        return hardware.compute_capability(gpu) >= candidate.compute
+    return not candidate.gfx or hardware.gfx_target(gpu) in candidate.gfx
 
 
-def _has_vectors(one: EngineTarget, machine: Machine) -> bool:
+def _has_vectors(candidate: EngineTarget, machine: Machine) -> bool:
     """Whether the processor has the vectors asked for, or wider ones; unknown ones are no reason to refuse."""
     isa = machine.cpu.isa.value
-    return not one.isa or isa is None or one.isa in isa or "avx512f" in isa
+    return not candidate.isa or isa is None or candidate.isa in isa or "avx512f" in isa
 
 
-def _roomiest(possible: list[EngineTarget], gpus: list[Gpu]) -> EngineTarget:
+def _largest_target(possible: list[EngineTarget], gpus: list[Gpu]) -> EngineTarget:
     """Return the target that may allocate most: drivers of one AMD chip differ by a third in what they let be used."""
     if any(gpu.vendor != "amd" for gpu in gpus):
         return possible[0]
-    return max(possible, key=lambda one: _room(one, gpus))
+    return max(possible, key=lambda candidate: _addressable_sum(candidate, gpus))
 
 
-def _room(one: EngineTarget, gpus: list[Gpu]) -> int:
-    told = [gpu.addressable.get(one.backend, gpu.memory_total) for gpu in gpus]
-    return sum(fact.value or 0 for fact in told)
+def _addressable_sum(candidate: EngineTarget, gpus: list[Gpu]) -> int:
+    sizes = [gpu.addressable.get(candidate.backend, gpu.memory_total) for gpu in gpus]
+    return sum(fact.value or 0 for fact in sizes)
 
 
 def _what_is_here(machine: Machine, engine: EngineTraits) -> str:
-    wants_nvidia = any("nvidia" in one.vendors for one in engine.targets)
+    wants_nvidia = any("nvidia" in candidate.vendors for candidate in engine.targets)
     cards = [gpu for gpu in machine.gpus if gpu.vendor == "nvidia"]
     if wants_nvidia and cards:
-        best = max(cards, key=hardware.capability)
-        capability = hardware.capability(best)
-        told = f"has {capability[0]}.{capability[1]}" if capability > (0, 0) else "has an unknown capability"
-        if capability < _least(engine):
-            return f"the {best.name.value or 'NVIDIA GPU'} {told}"
+        best = max(cards, key=hardware.compute_capability)
+        capability = hardware.compute_capability(best)
+        has_capability = f"has {capability[0]}.{capability[1]}" if capability > (0, 0) else "has an unknown capability"
+        if capability < _least_capability(engine):
+            return f"the {best.name.value or 'NVIDIA GPU'} {has_capability}"
     names = list(dict.fromkeys(f"the {gpu.name.value}" for gpu in machine.gpus if gpu.name.value))[:2]
     system = machine.os.name.value or "a system that is unknown"
     processor = machine.os.architecture.value or "unknown"
@@ -107,5 +118,5 @@ def _what_is_here(machine: Machine, engine: EngineTraits) -> str:
     return f"this is {system} on {processor}{with_gpus}"
 
 
-def _least(engine: EngineTraits) -> Version:
-    return min((one.compute for one in engine.targets if "nvidia" in one.vendors), default=AMPERE)
+def _least_capability(engine: EngineTraits) -> Version:
+    return min((candidate.compute for candidate in engine.targets if "nvidia" in candidate.vendors), default=AMPERE)

@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from app.advisor.choosing.hardware import failed_probes, machine_kind
+from app.advisor.choosing.hardware import machine_kind, probes_without_answer
 from app.core import words
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Fact, Gpu, Machine
@@ -64,32 +64,32 @@ def choice_sentence(machine: Machine, engine: EngineInfo, *, because: str) -> st
     """Return the whole choice in one sentence."""
     is_on_cpu = engine.backend == CPU
     place = "the CPU" if is_on_cpu else f"the GPU ({BACKENDS.get(engine.backend, engine.backend)})"
-    what = _processor(machine) if is_on_cpu else _accelerator(machine)
+    what = _describe_processor(machine) if is_on_cpu else _describe_accelerator(machine)
     return f"{engine.name} on {place}, because {because}; {what}."
 
 
-def subject(machine: Machine) -> str:
+def machine_subject(machine: Machine) -> str:
     """Return the machine's kind in words: "one NVIDIA RTX card"."""
     return SUBJECTS[machine_kind(machine)]
 
 
-def summary(machine: Machine) -> str:
+def machine_summary(machine: Machine) -> str:
     """Return the machine in a few words: "NVIDIA GeForce RTX 4090, AMD Ryzen 9 7950X, 64.0 GiB of memory"."""
     cpu, total = machine.cpu.model.value, memory_bytes(machine)
     counted = Counter(gpu_name(gpu) for gpu in machine.gpus if gpu.name.value != cpu)
     cards = [name if count == 1 else f"{count} x {name}" for name, count in counted.items()]
-    memory = f"{words.size(total)} of memory" if total is not None else ""
+    memory = f"{words.format_bytes(total)} of memory" if total is not None else ""
     return ", ".join(filter(None, [*cards, cpu, memory])) or "an unknown machine"
 
 
-def gpus(machine: Machine) -> str:
+def gpu_names(machine: Machine) -> str:
     """Return the GPUs by name: "the Apple M3", "2 x NVIDIA RTX A4000 and the Intel UHD Graphics"; empty for none."""
     counted = Counter(gpu_name(gpu) for gpu in machine.gpus)
     named = [f"the {name}" if count == 1 else f"{count} x {name}" for name, count in counted.items()]
-    return joined(named)
+    return join_words(named)
 
 
-def reasons(machine: Machine) -> list[Reason]:
+def choice_reasons(machine: Machine) -> list[Reason]:
     """Return every fact the choice rests on, unknown ones said to be unknown."""
     return [*_gpu_reasons(machine), *_cpu_reasons(machine), _memory_reason(machine)]
 
@@ -99,20 +99,20 @@ def processor_reasons(machine: Machine) -> list[Reason]:
     return [*_cpu_reasons(machine), _memory_reason(machine)]
 
 
-def _processor(machine: Machine) -> str:
-    cores, vector = _cores(machine), _vector(machine)
-    counted = "an unknown number of cores" if cores is None else _counted(cores)
+def _describe_processor(machine: Machine) -> str:
+    cores, vector = _usable_cores(machine), _widest_vector(machine)
+    counted = "an unknown number of cores" if cores is None else _count_cores(cores)
     total = memory_bytes(machine)
-    memory = "an unknown amount of memory" if total is None else f"{words.size(total)} of memory"
+    memory = "an unknown amount of memory" if total is None else f"{words.format_bytes(total)} of memory"
     return f"{counted}{f' with {vector}' if vector else ''} and {memory}"
 
 
-def _accelerator(machine: Machine) -> str:
+def _describe_accelerator(machine: Machine) -> str:
     shared = memory_bytes(machine)
     if machine.memory.unified.value is True:
-        return f"it shares {words.size(shared)} of memory" if shared else "how much memory it shares is unknown"
+        return f"it shares {words.format_bytes(shared)} of memory" if shared else "how much memory it shares is unknown"
     known = [gpu.memory_total.value for gpu in machine.gpus if gpu.memory_total.value is not None]
-    return f"{words.size(sum(known))} of GPU memory" if known else "how much memory the GPU has is unknown"
+    return f"{words.format_bytes(sum(known))} of GPU memory" if known else "how much memory the GPU has is unknown"
 
 
 def memory_bytes(machine: Machine) -> int | None:
@@ -121,35 +121,35 @@ def memory_bytes(machine: Machine) -> int | None:
     return min(known) if known else None
 
 
-def _cores(machine: Machine) -> float | None:
+def _usable_cores(machine: Machine) -> float | None:
     """Return the cores that count for decoding: physical ones, as far as this process may use them."""
     known = [fact.value for fact in (machine.cpu.physical_cores, machine.cpu.usable_cores) if fact.value is not None]
     return min(known) if known else None
 
 
-def _counted(cores: float) -> str:
+def _count_cores(cores: float) -> str:
     return "1 core" if cores == 1 else f"{cores:g} cores"
 
 
-def _vector(machine: Machine) -> str:
+def _widest_vector(machine: Machine) -> str:
     isa = machine.cpu.isa.value or []
     return next((name for flag, name in _VECTORS if flag in isa), "")
 
 
 def _gpu_reasons(machine: Machine) -> list[Reason]:
-    found = [_gpu_reason(gpu) for gpu in machine.gpus]
+    present = [_gpu_reason(gpu) for gpu in machine.gpus]
     failed = [
         Reason(text=f"Looking for hardware with {probe!r} gave no answer.", value="unknown", source=probe)
-        for probe in failed_probes(machine)
+        for probe in probes_without_answer(machine)
     ]
-    if found or failed:
-        return [*found, *failed]
-    looked = ", ".join(probe.name for probe in machine.probes if probe.name != _BASE_PROBE)
-    return [Reason(text="No GPU was found.", value="0", source=looked)]
+    if present or failed:
+        return [*present, *failed]
+    probe_names = ", ".join(probe.name for probe in machine.probes if probe.name != _BASE_PROBE)
+    return [Reason(text="No GPU was found.", value="0", source=probe_names)]
 
 
 def _gpu_reason(gpu: Gpu) -> Reason:
-    memory = words.size(gpu.memory_total.value)
+    memory = words.format_bytes(gpu.memory_total.value)
     compute = gpu.compute.value or "unknown"
     return Reason(
         text=f"There is a GPU: {gpu_name(gpu)}, memory {memory}, compute level {compute}.",
@@ -159,20 +159,20 @@ def _gpu_reason(gpu: Gpu) -> Reason:
 
 
 def _cpu_reasons(machine: Machine) -> list[Reason]:
-    cpu, cores = machine.cpu, _cores(machine)
-    counted = None if cores is None else _counted(cores)
+    cpu, cores = machine.cpu, _usable_cores(machine)
+    counted = None if cores is None else _count_cores(cores)
     return [
-        _reason("The processor is {}.", "Which processor it has is unknown.", cpu.model.value, cpu.model),
-        _reason(
+        _fact_reason("The processor is {}.", "Which processor it has is unknown.", cpu.model.value, cpu.model),
+        _fact_reason(
             "It has {} to use.",
             "How many cores it may use is unknown.",
             counted,
             cpu.usable_cores if cpu.usable_cores.source else cpu.physical_cores,
         ),
-        _reason(
+        _fact_reason(
             "Its widest vector instructions are {}.",
             "Which vector instructions it has is unknown.",
-            _vector(machine) or None,
+            _widest_vector(machine) or None,
             cpu.isa,
         ),
     ]
@@ -181,11 +181,11 @@ def _cpu_reasons(machine: Machine) -> list[Reason]:
 def _memory_reason(machine: Machine) -> Reason:
     total, limit = memory_bytes(machine), machine.memory.limit
     binding = limit if limit.value is not None and limit.value == total else machine.memory.total
-    size = None if total is None else words.size(total)
-    return _reason("There are {} of memory.", "How much memory there is is unknown.", size, binding)
+    size = None if total is None else words.format_bytes(total)
+    return _fact_reason("There are {} of memory.", "How much memory there is is unknown.", size, binding)
 
 
-def _reason(known: str, unknown: str, value: str | None, fact: _AnyFact) -> Reason:
+def _fact_reason(known: str, unknown: str, value: str | None, fact: _AnyFact) -> Reason:
     if value is None:
         return Reason(text=f"{unknown} {fact.note}".strip(), value="unknown", source=fact.source)
     return Reason(text=known.format(value), value=value, source=fact.source)
@@ -196,6 +196,6 @@ def gpu_name(gpu: Gpu) -> str:
     return gpu.name.value or f"unnamed {gpu.vendor} GPU"
 
 
-def joined(parts: list[str]) -> str:
+def join_words(parts: list[str]) -> str:
     """Return parts as prose: "a, b and c"."""
     return parts[0] if len(parts) == 1 else " and ".join([", ".join(parts[:-1]), parts[-1]]) if parts else ""

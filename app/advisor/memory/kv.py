@@ -7,7 +7,7 @@ compares them with what llama.cpp logs, to the byte.
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
 
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import RunSetting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts
 
 CELL_STEP = 256
@@ -57,7 +57,7 @@ def is_small(kv_type: str) -> bool:
     return size < 2 * block
 
 
-def row_bytes(layer: Layer, setting: Setting, *, widest: int = 0) -> int:
+def row_bytes(layer: Layer, setting: RunSetting, *, widest: int = 0) -> int:
     """Return the bytes one token takes in one layer; 0 where nothing is kept.
 
     Without flash attention llama.cpp stores values turned over and as wide as the widest layer's: `widest` elements.
@@ -71,80 +71,84 @@ def row_bytes(layer: Layer, setting: Setting, *, widest: int = 0) -> int:
     return keys + type_bytes(values, max(widest, layer.kv_heads * layer.value_dim))
 
 
-def padded(tokens: int) -> int:
+def pad_tokens(tokens: int) -> int:
     """Round a number of tokens up to whole cache steps."""
     return -(-tokens // CELL_STEP) * CELL_STEP
 
 
-def streams(setting: Setting) -> int:
+def cache_streams(setting: RunSetting) -> int:
     """Return how many caches stand side by side: one per conversation unless they share."""
     return 1 if setting.is_kv_unified else setting.slots
 
 
-def cells(layer: Layer, setting: Setting) -> int:
+def cache_cells(layer: Layer, setting: RunSetting) -> int:
     """Return the tokens one layer keeps per stream, as llama.cpp allocates them."""
-    full = padded(setting.total_context if setting.is_kv_unified else setting.context)
+    full = pad_tokens(setting.total_context if setting.is_kv_unified else setting.context)
     if layer.attention not in _WINDOWED or setting.is_swa_full:
         return full
     sequences = setting.slots if setting.is_kv_unified else 1
-    return min(full, padded(layer.window * sequences + setting.batch))
+    return min(full, pad_tokens(layer.window * sequences + setting.batch))
 
 
 def widest_values(facts: ModelFacts) -> int:
     """Return the elements of a token's values in the layer that has most."""
-    keeping = [layer for layer in cached_layers(facts) if layer.attention in _KEEPING]
+    keeping = [layer for layer in decode_layers(facts) if layer.attention in _KEEPING]
     return max((layer.kv_heads * layer.value_dim for layer in keeping), default=0)
 
 
-def layer_kv(layer: Layer, setting: Setting, *, widest: int = 0) -> int:
+def layer_kv(layer: Layer, setting: RunSetting, *, widest: int = 0) -> int:
     """Return the KV bytes of one layer, all conversations. `widest` as for `row_bytes`."""
     row = row_bytes(layer, setting, widest=widest)
-    return row * cells(layer, setting) * streams(setting) if row else 0
+    return row * cache_cells(layer, setting) * cache_streams(setting) if row else 0
 
 
-def layer_state(layer: Layer, setting: Setting) -> int:
+def layer_state(layer: Layer, setting: RunSetting) -> int:
     """Return the state bytes of one layer, all conversations and rollback copies."""
     elements = layer.conv_elements + layer.state_elements
     return elements * STATE_BYTES * setting.slots * (1 + setting.rollback_copies)
 
 
-def cached_layers(facts: ModelFacts) -> list[Layer]:
+def decode_layers(facts: ModelFacts) -> list[Layer]:
     """Return the layers plain decoding runs; those of multi-token prediction are not loaded."""
     return [layer for layer in facts.layers if not layer.is_draft]
 
 
-def kv_arithmetic(facts: ModelFacts, setting: Setting) -> str:
+def kv_arithmetic(facts: ModelFacts, setting: RunSetting) -> str:
     """Show the KV sum: "28 x 8192 x 4 x (128 + 128) x f16 + ..."."""
-    kept = [layer for layer in cached_layers(facts) if row_bytes(layer, setting)]
-    counted = _counted(_shape(layer, setting) for layer in kept)
-    times = f" x {streams(setting)} slots" if streams(setting) > 1 else ""
+    kept = [layer for layer in decode_layers(facts) if row_bytes(layer, setting)]
+    counted = _count_equal(_describe_layer(layer, setting) for layer in kept)
+    times = f" x {cache_streams(setting)} slots" if cache_streams(setting) > 1 else ""
     return " + ".join(f"{count} layers x {shape}{times}" for shape, count in counted)
 
 
-def state_arithmetic(facts: ModelFacts, setting: Setting) -> str:
+def state_arithmetic(facts: ModelFacts, setting: RunSetting) -> str:
     """Show the sum of the recurrent state."""
-    kept = [layer for layer in cached_layers(facts) if layer_state(layer, setting)]
-    counted = _counted(f"({layer.conv_elements} + {layer.state_elements}) x {STATE_BYTES} B" for layer in kept)
+    kept = [layer for layer in decode_layers(facts) if layer_state(layer, setting)]
+    counted = _count_equal(f"({layer.conv_elements} + {layer.state_elements}) x {STATE_BYTES} B" for layer in kept)
     copies = setting.slots * (1 + setting.rollback_copies)
     times = f" x {copies}" if copies > 1 else ""
     return " + ".join(f"{count} layers x {shape}{times}" for shape, count in counted)
 
 
-def _shape(layer: Layer, setting: Setting) -> str:
-    tokens = cells(layer, setting)
+def _describe_layer(layer: Layer, setting: RunSetting) -> str:
+    tokens = cache_cells(layer, setting)
     if layer.attention is AttentionKind.LATENT:
         index = f" + {layer.indexer_dim}" if layer.indexer_dim else ""
         return f"{tokens} x ({layer.latent_dim}{index}) {setting.kv_type}"
     values = f" {setting.value_type}" if setting.value_type else ""
-    width = f"({layer.key_dim} {setting.kv_type} + {layer.value_dim}{values})" if values else _width(layer, setting)
+    width = (
+        f"({layer.key_dim} {setting.kv_type} + {layer.value_dim}{values})"
+        if values
+        else _describe_width(layer, setting)
+    )
     return f"{tokens} x {layer.kv_heads} x {width}"
 
 
-def _width(layer: Layer, setting: Setting) -> str:
+def _describe_width(layer: Layer, setting: RunSetting) -> str:
     return f"({layer.key_dim} + {layer.value_dim}) {setting.kv_type}"
 
 
-def _counted(shapes: Iterable[str]) -> Iterator[tuple[str, int]]:
+def _count_equal(shapes: Iterable[str]) -> Iterator[tuple[str, int]]:
     ordered: Sequence[str] = sorted(shapes)
     for shape, same in groupby(ordered):
         yield shape, len(list(same))

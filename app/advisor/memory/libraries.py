@@ -10,7 +10,7 @@ import msgspec
 
 from app.advisor.memory import kv
 from app.advisor.memory.runtime import cuda_context
-from app.advisor.memory.setting import HOST, Component, Part, Setting
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import ModelFacts, WeightKind
 from engines.api.traits import GrowingMemory
@@ -19,7 +19,7 @@ HALF = 2
 """Activations and logits are F16 or BF16."""
 
 
-def parts(facts: ModelFacts, setting: Setting) -> list[Part]:
+def library_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return what such an engine takes, place by place."""
     library = setting.engine.memory
     if not isinstance(library, GrowingMemory):
@@ -27,48 +27,52 @@ def parts(facts: ModelFacts, setting: Setting) -> list[Part]:
     return [
         *_weight_parts(facts, setting, library),
         *_cache_parts(facts, setting, library),
-        *_spread(setting, Component.COMPUTE, _working_set(facts, setting, library), "the working set of a prompt"),
+        *_spread_part(
+            setting, MemoryComponent.COMPUTE, _working_set(facts, setting, library), "the working set of a prompt"
+        ),
         *_runtime_parts(setting, library),
     ]
 
 
-def devices(setting: Setting) -> list[int]:
+def compute_places(setting: RunSetting) -> list[int]:
     """Return the places that compute."""
     return list(range(setting.gpus)) if setting.uses_gpu else [HOST]
 
 
-def _weight_parts(facts: ModelFacts, setting: Setting, library: GrowingMemory) -> Iterator[Part]:
+def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
     aside = [group for group in loaded if library.embedding_on_host and group.kind is WeightKind.INPUT_EMBEDDING]
     on_host = sum(group.bytes for group in aside)
     total = sum(group.bytes for group in loaded)
     stays = on_host if facts.tied_embeddings else 0  # a tied matrix is needed on the GPU as well
-    yield from _spread(setting, Component.WEIGHTS, total - on_host + stays, f"{sum(g.tensors for g in loaded)} tensors")
+    yield from _spread_part(
+        setting, MemoryComponent.WEIGHTS, total - on_host + stays, f"{sum(g.tensors for g in loaded)} tensors"
+    )
     if on_host:
-        yield Part(place=HOST, component=Component.WEIGHTS, bytes=on_host, arithmetic="the embedding")
+        yield MemoryPart(place=HOST, component=MemoryComponent.WEIGHTS, bytes=on_host, arithmetic="the embedding")
 
 
-def _cache_parts(facts: ModelFacts, setting: Setting, library: GrowingMemory) -> Iterator[Part]:
+def _cache_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     native = msgspec.structs.replace(setting, kv_type=library.kv_types.get(setting.kv_type, "f16"), value_type="")
     tokens = setting.cache_tokens or cache_tokens(setting, library)
-    layers = kv.cached_layers(facts)
-    held = sum(kv.row_bytes(layer, native) * _kept(layer.window, setting, tokens) for layer in layers)
-    yield from _spread(setting, Component.KV, held, f"{tokens} tokens of {native.kv_type}")
+    layers = kv.decode_layers(facts)
+    held = sum(kv.row_bytes(layer, native) * _tokens_in_window(layer.window, setting, tokens) for layer in layers)
+    yield from _spread_part(setting, MemoryComponent.KV, held, f"{tokens} tokens of {native.kv_type}")
     state = sum(kv.layer_state(layer, setting) for layer in layers)
-    yield from _spread(setting, Component.STATE, state, kv.state_arithmetic(facts, setting))
+    yield from _spread_part(setting, MemoryComponent.STATE, state, kv.state_arithmetic(facts, setting))
 
 
-def _kept(window: int, setting: Setting, tokens: int) -> int:
+def _tokens_in_window(window: int, setting: RunSetting, tokens: int) -> int:
     return min(tokens, (window + setting.batch) * setting.slots) if window else tokens
 
 
-def cache_tokens(setting: Setting, library: GrowingMemory) -> int:
+def cache_tokens(setting: RunSetting, library: GrowingMemory) -> int:
     """Return the tokens the cache holds for all conversations, in whole steps."""
     step = library.cache_step
     return -(-setting.context // step) * step * setting.slots
 
 
-def _working_set(facts: ModelFacts, setting: Setting, library: GrowingMemory) -> int:
+def _working_set(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> int:
     """Return what a prompt's chunk needs: its logits, or the widest feed-forward part, whichever is more."""
     tokens = min(library.chunk, setting.context)
     widest = max((max(1, layer.experts_used) * layer.feed_forward for layer in facts.layers), default=0)
@@ -77,24 +81,26 @@ def _working_set(facts: ModelFacts, setting: Setting, library: GrowingMemory) ->
     return max(activations, logits) if library.computes_all_logits else activations
 
 
-def _runtime_parts(setting: Setting, library: GrowingMemory) -> Iterator[Part]:
-    yield _guessed(HOST, library.process, "interpreter and libraries")
+def _runtime_parts(setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
+    yield _runtime_part(HOST, library.process, "interpreter and libraries")
     if setting.uses_gpu and setting.backend == "cuda":
         for place in range(setting.gpus):
             known = setting.gpu_memory[place] if place < len(setting.gpu_memory) else None
-            yield _guessed(place, cuda_context(known) + library.device, "CUDA's context and the allocator's spare")
+            yield _runtime_part(place, cuda_context(known) + library.device, "CUDA's context and the allocator's spare")
 
 
-def _guessed(place: int, size: int, arithmetic: str) -> Part:
+def _runtime_part(place: int, size: int, arithmetic: str) -> MemoryPart:
     confidence = EstimateConfidence.TABLE
-    return Part(place=place, component=Component.RUNTIME, bytes=size, confidence=confidence, arithmetic=arithmetic)
+    return MemoryPart(
+        place=place, component=MemoryComponent.RUNTIME, bytes=size, confidence=confidence, arithmetic=arithmetic
+    )
 
 
-def _spread(setting: Setting, component: Component, size: int, arithmetic: str) -> Iterator[Part]:
+def _spread_part(setting: RunSetting, component: MemoryComponent, size: int, arithmetic: str) -> Iterator[MemoryPart]:
     """Yield a component in even shares over the places that compute."""
-    places = devices(setting)
-    is_exact = component in {Component.WEIGHTS, Component.KV, Component.STATE}
+    places = compute_places(setting)
+    is_exact = component in {MemoryComponent.WEIGHTS, MemoryComponent.KV, MemoryComponent.STATE}
     confidence = EstimateConfidence.EXACT if is_exact else EstimateConfidence.PREDICTED
     for place in places:
         share = size // len(places)
-        yield Part(place=place, component=component, bytes=share, confidence=confidence, arithmetic=arithmetic)
+        yield MemoryPart(place=place, component=component, bytes=share, confidence=confidence, arithmetic=arithmetic)

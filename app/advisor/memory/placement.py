@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from app.advisor.memory.setting import HOST, Components, Part, Setting, by_component
+from app.advisor.memory.setting import HOST, MemoryComponents, MemoryPart, RunSetting, by_component
 from app.core.advice import PoolUse
 from app.core.machine import Fact, Gpu, Machine, Pool
 
@@ -26,7 +26,7 @@ _VENDORS: dict[str, tuple[str, ...]] = {
 """Whose GPUs a backend drives; the others take any."""
 
 
-class Room(msgspec.Struct, frozen=True, kw_only=True):
+class PoolRoom(msgspec.Struct, frozen=True, kw_only=True):
     """One pool with the places that lie in it. `free` and `addressable` in bytes, None when unknown."""
 
     pool: Pool
@@ -50,10 +50,10 @@ def gpus_for(machine: Machine, backend: str) -> list[Gpu]:
     return sorted(fitting, key=lambda gpu: (gpu.integrated.value is True, -(gpu.memory_total.value or 0)))
 
 
-def adapted(setting: Setting, machine: Machine) -> Setting:
+def adapt_setting(setting: RunSetting, machine: Machine) -> RunSetting:
     """Return the setting with what the machine adds: its GPUs, their sizes, its vector extensions."""
     gpus = gpus_for(machine, setting.backend)[: max(1, setting.gpus)]
-    sizes = tuple(_reservable(machine, gpu) for gpu in gpus)
+    sizes = tuple(_reservable_bytes(machine, gpu) for gpu in gpus)
     return msgspec.structs.replace(
         setting,
         gpus=len(gpus),
@@ -62,20 +62,20 @@ def adapted(setting: Setting, machine: Machine) -> Setting:
     )
 
 
-def rooms(machine: Machine, setting: Setting) -> list[Room]:
+def pool_rooms(machine: Machine, setting: RunSetting) -> list[PoolRoom]:
     """Return the pools in use, each with its places: system memory first."""
     gpus = gpus_for(machine, setting.backend)[: setting.gpus] if setting.uses_gpu else []
     homes: dict[str, list[int]] = {}
     for place, gpu in enumerate(gpus):
         homes.setdefault(gpu.pool, []).append(place)
-    system, *others = machine.pools or [_system(machine)]
-    found = [_room(system, (HOST, *homes.get(system.id, [])), gpus, setting)]
-    return found + [_room(pool, tuple(homes[pool.id]), gpus, setting) for pool in others if pool.id in homes]
+    system, *others = machine.pools or [_system_pool(machine)]
+    in_use = [_build_room(system, (HOST, *homes.get(system.id, [])), gpus, setting)]
+    return in_use + [_build_room(pool, tuple(homes[pool.id]), gpus, setting) for pool in others if pool.id in homes]
 
 
-def uses(components: Components, found: Sequence[Room]) -> list[PoolUse]:
+def pool_uses(components: MemoryComponents, in_use: Sequence[PoolRoom]) -> list[PoolUse]:
     """Return what each pool would hold."""
-    held = [(room, [part for part in components.parts if part.place in room.places]) for room in found]
+    held = [(room, [part for part in components.parts if part.place in room.places]) for room in in_use]
     return [
         PoolUse(
             id=room.pool.id,
@@ -90,16 +90,16 @@ def uses(components: Components, found: Sequence[Room]) -> list[PoolUse]:
     ]
 
 
-def fits(parts: Iterable[Part], found: Sequence[Room], *, margin: int = MARGIN) -> bool:
+def parts_fit(parts: Iterable[MemoryPart], in_use: Sequence[PoolRoom], *, margin: int = MARGIN) -> bool:
     """Whether every pool holds its parts and stays a margin from full. A pool of unknown size holds nothing.
 
     Weights that lie in a copy besides the mapped file are not counted twice here: the system drops the mapped pages.
     """
     kept = list(parts)
-    return all(_holds(room, kept, margin) for room in found)
+    return all(_room_holds(room, kept, margin) for room in in_use)
 
 
-def _holds(room: Room, parts: Sequence[Part], margin: int) -> bool:
+def _room_holds(room: PoolRoom, parts: Sequence[MemoryPart], margin: int) -> bool:
     mine = [part for part in parts if part.place in room.places]
     if not mine:
         return True
@@ -109,33 +109,33 @@ def _holds(room: Room, parts: Sequence[Part], margin: int) -> bool:
     return is_within and (room.addressable is None or on_gpu <= room.addressable)
 
 
-def _system(machine: Machine) -> Pool:
+def _system_pool(machine: Machine) -> Pool:
     """Return system memory as a pool, for a machine whose pools nobody has made out."""
     memory = machine.memory
     usable = memory.total if memory.limit.value is None else memory.limit
     return Pool(id=SYSTEM, name="Memory", physical=memory.total, addressable=usable, free=memory.available)
 
 
-def _room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], setting: Setting) -> Room:
+def _build_room(pool: Pool, places: tuple[int, ...], gpus: Sequence[Gpu], setting: RunSetting) -> PoolRoom:
     computing = [gpus[place] for place in places if place != HOST]
-    limits = [_addressable(gpu, setting.backend, pool) for gpu in computing]
+    limits = [_addressable_bytes(gpu, setting.backend, pool) for gpu in computing]
     known = [limit for limit in limits if limit is not None]
-    return Room(pool=pool, places=places, free=_free(pool), addressable=min(known, default=None))
+    return PoolRoom(pool=pool, places=places, free=_free_bytes(pool), addressable=min(known, default=None))
 
 
-def _free(pool: Pool) -> int | None:
+def _free_bytes(pool: Pool) -> int | None:
     """Return what is free now; where that is unknown, what there is."""
     return next((fact.value for fact in (pool.free, pool.addressable, pool.physical) if fact.value is not None), None)
 
 
-def _addressable(gpu: Gpu, backend: str, pool: Pool) -> int | None:
-    stated: Fact[int] | None = gpu.addressable.get(backend)
-    if stated is not None and stated.value is not None:
-        return stated.value
+def _addressable_bytes(gpu: Gpu, backend: str, pool: Pool) -> int | None:
+    reported: Fact[int] | None = gpu.addressable.get(backend)
+    if reported is not None and reported.value is not None:
+        return reported.value
     return pool.addressable.value
 
 
-def _reservable(machine: Machine, gpu: Gpu) -> int:
+def _reservable_bytes(machine: Machine, gpu: Gpu) -> int:
     """Return the bytes a share is taken of: the GPU's memory, or the pool it draws on."""
     if gpu.memory_total.value:
         return gpu.memory_total.value

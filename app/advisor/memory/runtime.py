@@ -6,7 +6,7 @@ a load the truth replaces them.
 
 from collections.abc import Iterator
 
-from app.advisor.memory.setting import HOST, Component, Part, Setting
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import ModelFacts, WeightKind
 
@@ -33,30 +33,30 @@ SYCL = 300 * MIB
 """Assumed: no report found. Metal's is called small."""
 
 
-def runtime_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
+def runtime_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
     """Yield what llama.cpp's process takes in system memory and on each GPU it uses."""
     process = WORKER + TOKEN * facts.vocabulary
     shift = setting.runtime_shift
     seen = "" if shift is None else f" {shift / MIB:+.0f} MiB as earlier loads here showed"
-    yield Part(
+    yield MemoryPart(
         place=HOST,
-        component=Component.RUNTIME,
+        component=MemoryComponent.RUNTIME,
         bytes=max(0, process + (shift or 0)),
         confidence=EstimateConfidence.PREDICTED if shift is None else EstimateConfidence.MEASURED,
         arithmetic=f"{WORKER // MIB} MiB process + {TOKEN} B x {facts.vocabulary} tokens of vocabulary{seen}",
     )
     if setting.uses_gpu:
         for place in range(setting.gpus):
-            yield Part(
+            yield MemoryPart(
                 place=place,
-                component=Component.RUNTIME,
+                component=MemoryComponent.RUNTIME,
                 bytes=gpu_runtime(facts, setting, place=place),
                 confidence=EstimateConfidence.TABLE,
                 arithmetic=f"what {setting.backend} takes per GPU",
             )
 
 
-def gpu_runtime(facts: ModelFacts, setting: Setting, *, place: int) -> int:
+def gpu_runtime(facts: ModelFacts, setting: RunSetting, *, place: int) -> int:
     """Return the bytes a backend takes on one GPU for itself."""
     if setting.backend == "cuda":
         return cuda_context(setting.gpu_memory[place] if place < len(setting.gpu_memory) else None)
@@ -79,11 +79,11 @@ def cuda_context(gpu_memory: int | None) -> int:
 def largest_matrix(facts: ModelFacts) -> int:
     """Return the elements of the largest matrix a prompt is multiplied with, experts one by one."""
     inside = [group for group in facts.weights if group.layer is not None and group.tensors]
-    sizes = [group.elements // group.tensors // _pieces(group.kind, facts, group.layer) for group in inside]
+    sizes = [group.elements // group.tensors // _piece_count(group.kind, facts, group.layer) for group in inside]
     return max(sizes, default=0)
 
 
-def _pieces(kind: WeightKind, facts: ModelFacts, layer: int | None) -> int:
+def _piece_count(kind: WeightKind, facts: ModelFacts, layer: int | None) -> int:
     if kind is not WeightKind.EXPERTS or layer is None:
         return 1
     return max(1, facts.layers[layer].experts)

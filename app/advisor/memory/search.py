@@ -6,7 +6,7 @@ More context takes more memory and more layers on the GPU take more of the GPU's
 from collections.abc import Callable
 
 
-def largest(fits: Callable[[int], bool], *, most: int, step: int = 1) -> int:
+def largest_fit(fits: Callable[[int], bool], *, most: int, step: int = 1) -> int:
     """Return the largest multiple of `step` up to `most` (or `most` itself) that fits; 0 for none."""
     if most <= 0:
         return 0
@@ -19,7 +19,7 @@ def largest(fits: Callable[[int], bool], *, most: int, step: int = 1) -> int:
     return low * step
 
 
-def smallest(fits: Callable[[int], bool], *, most: int) -> int | None:
+def smallest_fit(fits: Callable[[int], bool], *, most: int) -> int | None:
     """Return the smallest number from 0 to `most` that fits, or None."""
     if not fits(most):
         return None

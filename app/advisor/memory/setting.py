@@ -19,7 +19,7 @@ SHIPPED_BUILD = 11549
 """llama.cpp as the pinned xllamacpp brings it: 2026.10.11549."""
 
 
-class Component(StrEnum):
+class MemoryComponent(StrEnum):
     """What memory is taken for; the names are those of `core.advice.Estimate`."""
 
     WEIGHTS = "weights"
@@ -32,7 +32,7 @@ class Component(StrEnum):
     DRAFT = "draft"
 
 
-class Setting(msgspec.Struct, frozen=True, kw_only=True):
+class RunSetting(msgspec.Struct, frozen=True, kw_only=True):
     """One way to run a model. What is left at its default is as Roundhouse launches the engine."""
 
     engine: EngineTraits
@@ -95,18 +95,18 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         return self.backend != "cpu" and self.gpus > 0 and self.gpu_layers != 0
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryPart(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one component in one place. `reclaimable` ones are a cache the system may drop without harm."""
 
     place: int
-    component: Component
+    component: MemoryComponent
     bytes: int
     confidence: EstimateConfidence = EstimateConfidence.EXACT
     arithmetic: str = ""
     reclaimable: int = 0
 
 
-class Components(msgspec.Struct, frozen=True, kw_only=True):
+class MemoryComponents(msgspec.Struct, frozen=True, kw_only=True):
     """What a model takes: each component summed over the places, and the parts by place."""
 
     weights: Amount
@@ -118,61 +118,61 @@ class Components(msgspec.Struct, frozen=True, kw_only=True):
     total: Amount
     projector: Amount | None = None
     draft: Amount | None = None
-    parts: list[Part] = []
+    parts: list[MemoryPart] = []
 
     @property
     def places(self) -> list[int]:
         """The places used, system memory first."""
         return sorted({part.place for part in self.parts})
 
-    def at(self, place: int) -> dict[str, int]:
+    def at_place(self, place: int) -> dict[str, int]:
         """Return the bytes by component in one place."""
         return by_component(part for part in self.parts if part.place == place)
 
 
-def by_component(parts: Iterable[Part]) -> dict[str, int]:
+def by_component(parts: Iterable[MemoryPart]) -> dict[str, int]:
     """Sum parts by component, leaving out what is nothing."""
-    found: dict[str, int] = {}
+    sums: dict[str, int] = {}
     for part in parts:
         if part.bytes:
-            found[part.component.value] = found.get(part.component.value, 0) + part.bytes
-    return found
+            sums[part.component.value] = sums.get(part.component.value, 0) + part.bytes
+    return sums
 
 
-def assemble(parts: Iterable[Part]) -> Components:
+def assemble_parts(parts: Iterable[MemoryPart]) -> MemoryComponents:
     """Sum parts into components."""
     kept = [part for part in parts if part.bytes or part.arithmetic]
-    amounts = {component: _amount(kept, component) for component in Component}
+    amounts = {component: _sum_amount(kept, component) for component in MemoryComponent}
     total = sum(amount.bytes for amount in amounts.values())
-    return Components(
-        weights=amounts[Component.WEIGHTS],
-        kv=amounts[Component.KV],
-        state=amounts[Component.STATE],
-        compute=amounts[Component.COMPUTE],
-        output=amounts[Component.OUTPUT],
-        runtime=amounts[Component.RUNTIME],
-        projector=_optional(amounts, Component.PROJECTOR),
-        draft=_optional(amounts, Component.DRAFT),
-        total=Amount(bytes=total, confidence=_least(part.confidence for part in kept if part.bytes)),
+    return MemoryComponents(
+        weights=amounts[MemoryComponent.WEIGHTS],
+        kv=amounts[MemoryComponent.KV],
+        state=amounts[MemoryComponent.STATE],
+        compute=amounts[MemoryComponent.COMPUTE],
+        output=amounts[MemoryComponent.OUTPUT],
+        runtime=amounts[MemoryComponent.RUNTIME],
+        projector=_optional_amount(amounts, MemoryComponent.PROJECTOR),
+        draft=_optional_amount(amounts, MemoryComponent.DRAFT),
+        total=Amount(bytes=total, confidence=_least_confidence(part.confidence for part in kept if part.bytes)),
         parts=kept,
     )
 
 
-def _optional(amounts: Mapping[Component, Amount], component: Component) -> Amount | None:
+def _optional_amount(amounts: Mapping[MemoryComponent, Amount], component: MemoryComponent) -> Amount | None:
     return amounts[component] if amounts[component].bytes else None
 
 
-def _amount(parts: Iterable[Part], component: Component) -> Amount:
+def _sum_amount(parts: Iterable[MemoryPart], component: MemoryComponent) -> Amount:
     mine = [part for part in parts if part.component is component]
     sums = list(dict.fromkeys(part.arithmetic for part in mine if part.arithmetic))
     return Amount(
         bytes=sum(part.bytes for part in mine),
-        confidence=_least(part.confidence for part in mine),
+        confidence=_least_confidence(part.confidence for part in mine),
         arithmetic=" + ".join(sums),
     )
 
 
-def _least(confidences: Iterable[EstimateConfidence]) -> EstimateConfidence:
+def _least_confidence(confidences: Iterable[EstimateConfidence]) -> EstimateConfidence:
     """Return the weakest: a sum is as sure as its least sure term."""
     order = list(EstimateConfidence)
     return max(confidences, key=order.index, default=EstimateConfidence.EXACT)

@@ -39,7 +39,7 @@ class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
     """Per block, the first block that is like it: what holds of one holds of all."""
 
 
-class Same(NamedTuple):
+class FactsKey(NamedTuple):
     """Facts by identity: they are frozen, and comparing them would cost what is to be saved."""
 
     facts: ModelFacts
@@ -48,17 +48,17 @@ class Same(NamedTuple):
         return id(self.facts)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Same) and other.facts is self.facts
+        return isinstance(other, FactsKey) and other.facts is self.facts
 
 
 def weight_sums(facts: ModelFacts) -> WeightSums:
     """Return the sums, kept for the last few models asked for."""
-    return _summed(Same(facts))
+    return _sum_weights(FactsKey(facts))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _summed(same: Same) -> WeightSums:
-    facts = same.facts
+def _sum_weights(key: FactsKey) -> WeightSums:
+    facts = key.facts
     layers = [LayerWeights(others={}, experts={}, elements={}) for _ in facts.layers]
     inputs: ByType = {}
     outputs: ByType = {}
@@ -66,18 +66,18 @@ def _summed(same: Same) -> WeightSums:
         if group.layer is not None and group.layer < len(layers):
             _add_to_layer(layers[group.layer], group)
         elif group.kind not in NOT_LOADED:
-            _add(inputs if group.kind is WeightKind.INPUT_EMBEDDING else outputs, group)
+            _add_group(inputs if group.kind is WeightKind.INPUT_EMBEDDING else outputs, group)
     return WeightSums(
         layers=layers,
         inputs=inputs,
         outputs=outputs,
         tensors=sum(group.tensors for group in facts.weights if group.kind not in NOT_LOADED),
         has_logits=facts.tied_embeddings or any(group.kind is WeightKind.OUTPUT for group in facts.weights),
-        alike=_alike(facts, layers),
+        alike=_first_alike(facts, layers),
     )
 
 
-def _alike(facts: ModelFacts, sums: Sequence[LayerWeights]) -> list[int]:
+def _first_alike(facts: ModelFacts, sums: Sequence[LayerWeights]) -> list[int]:
     first: dict[object, int] = {}
     shapes = [
         (layer, weights.elements.get(WeightKind.FEED_FORWARD), weights.elements.get(WeightKind.SHARED_EXPERTS))
@@ -89,8 +89,8 @@ def _alike(facts: ModelFacts, sums: Sequence[LayerWeights]) -> list[int]:
 def _add_to_layer(layer: LayerWeights, group: WeightGroup) -> None:
     layer.elements[group.kind] = layer.elements.get(group.kind, 0) + group.elements
     if group.kind not in NOT_LOADED:
-        _add(layer.experts if group.kind is WeightKind.EXPERTS else layer.others, group)
+        _add_group(layer.experts if group.kind is WeightKind.EXPERTS else layer.others, group)
 
 
-def _add(sums: ByType, group: WeightGroup) -> None:
+def _add_group(sums: ByType, group: WeightGroup) -> None:
     sums[group.type] = sums.get(group.type, 0) + group.padded_bytes

@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 import msgspec
 
 from app.advisor.choosing import hardware
-from app.advisor.memory.estimate import components
-from app.advisor.memory.setting import Setting
-from app.advisor.plans.selection import Ask, Fit, Pick, moved
-from app.advisor.plans.trials import Trial
+from app.advisor.memory.estimate import sum_components
+from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, apply_offload
+from app.advisor.plans.trials import SettingTrial
 from app.advisor.plans.wording import short_name
 from app.core import words
 from app.core.advice import Counterfactual, Estimate
@@ -28,93 +28,95 @@ MAC_RESERVE = 8 << 30
 _MIB = 1 << 20
 
 
-def counterfactuals(ask: Ask, chosen: Pick, found: Estimate, others: Sequence[ModelFacts]) -> list[Counterfactual]:
+def find_counterfactuals(
+    ask: EngineQuery, chosen: PlanPick, current: Estimate, others: Sequence[ModelFacts]
+) -> list[Counterfactual]:
     """Return what other settings would bring; `others` are the files the same engine loads, the best first."""
     if chosen.facts is None or not chosen.is_known:
         return []
-    tried = _Tried(ask=ask, chosen=chosen, found=found, trial=ask.trials.of(chosen.facts))
+    tried = _PlanTrial(ask=ask, chosen=chosen, found=current, trial=ask.trials.trial_of(chosen.facts))
     return [
-        *_smaller(tried, others),
-        *_larger(tried, others),
-        *_kv(tried),
-        *_slots(tried),
-        *_experts(tried),
-        *_wired_limit(tried),
-        *_second_gpu(tried),
-        *_longer(tried),
+        *_try_smaller_file(tried, others),
+        *_try_larger_file(tried, others),
+        *_try_kv_type(tried),
+        *_try_single_slot(tried),
+        *_try_experts_on_host(tried),
+        *_try_wired_limit(tried),
+        *_try_second_gpu(tried),
+        *_try_longer_context(tried),
     ]
 
 
-class _Tried(msgspec.Struct, frozen=True, kw_only=True):
+class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
     """The plan as it stands, and the door to try others."""
 
-    ask: Ask
-    chosen: Pick
+    ask: EngineQuery
+    chosen: PlanPick
     found: Estimate
-    trial: Trial
+    trial: SettingTrial
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> RunSetting:
         return self.chosen.setting
 
     @property
     def is_whole(self) -> bool:
-        return self.chosen.fit in {Fit.WHOLE, Fit.SMALL}
+        return self.chosen.fit in {FitQuality.WHOLE, FitQuality.SMALL}
 
     @property
     def rate(self) -> float | None:
         return self.found.decode.tokens_per_second if self.found.decode else None
 
-    def with_facts(self, facts: ModelFacts) -> Trial:
-        return self.ask.trials.of(facts)
+    def with_facts(self, facts: ModelFacts) -> SettingTrial:
+        return self.ask.trials.trial_of(facts)
 
-    def on(self, machine: Machine) -> Trial:
-        return self.ask.trials.on(machine, self.trial.facts)
+    def on_machine(self, machine: Machine) -> SettingTrial:
+        return self.ask.trials.trial_on(machine, self.trial.facts)
 
 
-def _smaller(tried: _Tried, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
+def _try_smaller_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """Where a part is in system memory: the largest file that would not need it; else one size down."""
     facts = tried.trial.facts
     below = [other for other in others if other.file_bytes < facts.file_bytes]
     whole = msgspec.structs.replace(tried.setting, gpu_layers=None, cpu_moe_layers=0)
-    fitting = (other for other in below if tried.is_whole or tried.with_facts(other).fits(whole))
+    fitting = (other for other in below if tried.is_whole or tried.with_facts(other).fits_memory(whole))
     other = next(fitting, None)
-    if other is None or not tried.with_facts(other).fits(whole):
+    if other is None or not tried.with_facts(other).fits_memory(whole):
         return
     trial = tried.with_facts(other)
-    rate = trial.rate(whole)
+    rate = trial.tokens_per_second(whole)
     where = "fits" if tried.is_whole or not tried.ask.gpus else "fits wholly in GPU memory"
     size = "One size lower" if other is below[0] else "A smaller file"
     yield Counterfactual(
-        text=f"{size}, {other.quantization}, {where}: {_instead(rate, tried.rate)}.",
+        text=f"{size}, {other.quantization}, {where}: {_compare_rates(rate, tried.rate)}.",
         change={"quantization": other.quantization},
         tokens_per_second=rate,
         context=whole.context,
     )
 
 
-def _larger(tried: _Tried, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
+def _try_larger_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """One size up, if it can be run at all."""
     facts = tried.trial.facts
     above = [other for other in others if other.file_bytes > facts.file_bytes]
     if not above or not tried.is_whole:
         return
     trial = tried.with_facts(above[-1])
-    name, fits = above[-1].quantization, trial.fits(tried.setting)
+    name, fits = above[-1].quantization, trial.fits_memory(tried.setting)
     if not fits and not tried.ask.may_offload:
         room = trial.largest_context(tried.setting)
         if room:
-            text = f"One size higher, {name}, leaves room for {words.tokens(room)} of context."
+            text = f"One size higher, {name}, leaves room for {words.format_tokens(room)} of context."
             yield Counterfactual(text=text, change={"quantization": name}, context=room)
         return
-    setting = tried.setting if fits else moved(tried.setting, trial.estimate(tried.setting))
-    rate = trial.rate(setting)
+    setting = tried.setting if fits else apply_offload(tried.setting, trial.full_estimate(tried.setting))
+    rate = trial.tokens_per_second(setting)
     where = "fits too" if fits else "needs system memory as well"
-    text = f"One size higher, {name}, {where}: {_instead(rate, tried.rate)}."
+    text = f"One size higher, {name}, {where}: {_compare_rates(rate, tried.rate)}."
     yield Counterfactual(text=text, change={"quantization": name}, tokens_per_second=rate, context=setting.context)
 
 
-def _kv(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Try the other KV type: 8 bits for more context, or 16 for what they cost."""
     if EngineAbility.KV_QUANT not in tried.ask.engine.abilities:
         return
@@ -125,11 +127,11 @@ def _kv(tried: _Tried) -> Iterator[Counterfactual]:
     grows = room > now * NOTICEABLE
     if room and (grows or room * NOTICEABLE < now):
         verb = "grows" if grows else "shrinks"
-        text = f"With {other} KV the context {verb} to {words.tokens(room)}, from {words.tokens(now)}."
+        text = f"With {other} KV the context {verb} to {words.format_tokens(room)}, from {words.format_tokens(now)}."
         yield Counterfactual(text=text, change={"kv_type": other}, context=room)
 
 
-def _slots(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_single_slot(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Tell what one conversation at a time frees: much where layers slide or recur, since each slot has its own."""
     facts, setting = tried.trial.facts, tried.setting
     keeps_windows = any(layer.attention is AttentionKind.SLIDING or layer.state_elements for layer in facts.layers)
@@ -139,35 +141,35 @@ def _slots(tried: _Tried) -> Iterator[Counterfactual]:
     shared = setting.slots == 1  # llama-server's own default divides one cache among its slots
     many = msgspec.structs.replace(setting, slots=slots, is_kv_unified=shared)
     many = msgspec.structs.replace(many, context=setting.context // slots) if shared else many
-    one = msgspec.structs.replace(setting, slots=1)
-    freed = components(facts, many).total.bytes - components(facts, one).total.bytes
+    single = msgspec.structs.replace(setting, slots=1)
+    freed = sum_components(facts, many).total.bytes - sum_components(facts, single).total.bytes
     if freed < _MIB:
         return
     against = f"against llama-server's own {slots} slots" if shared else f"against {slots} slots"
-    text = f"-np 1 frees {words.size(freed)} {against}{', and is what is planned' if shared else ''}."
+    text = f"-np 1 frees {words.format_bytes(freed)} {against}{', and is what is planned' if shared else ''}."
     yield Counterfactual(text=text, change={"slots": 1}, context=setting.context)
 
 
-def _experts(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_experts_on_host(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """All experts in system memory: room on the card for speed."""
     layers = [group.layer for group in tried.trial.facts.weights if group.kind is WeightKind.EXPERTS]
     count = max((layer for layer in layers if layer is not None), default=-1) + 1
     if not count or not tried.ask.may_offload or tried.setting.cpu_moe_layers == count:
         return
     setting = msgspec.structs.replace(tried.setting, cpu_moe_layers=count, gpu_layers=None)
-    if not tried.trial.fits(setting):
+    if not tried.trial.fits_memory(setting):
         return
-    room, rate = tried.trial.largest_context(setting), tried.trial.rate(setting)
+    room, rate = tried.trial.largest_context(setting), tried.trial.tokens_per_second(setting)
     if tried.is_whole and room < tried.found.largest_context * NOTICEABLE:
         return
     text = (
-        f"With all experts in system memory there is room for {words.tokens(room)} of context, at "
-        f"{_instead(rate, tried.rate)}."
+        f"With all experts in system memory there is room for {words.format_tokens(room)} of context, at "
+        f"{_compare_rates(rate, tried.rate)}."
     )
     yield Counterfactual(text=text, change={"cpu_moe_layers": count}, context=room, tokens_per_second=rate)
 
 
-def _wired_limit(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_wired_limit(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """On a Mac whose limit, not whose memory, is in the way: the exact command, and its risk."""
     machine = tried.ask.machine
     total = machine.memory.total.value
@@ -175,19 +177,19 @@ def _wired_limit(tried: _Tried) -> Iterator[Counterfactual]:
         return
     limit = (total - MAC_RESERVE) // _MIB
     now = max((pool.addressable.value or 0 for pool in machine.pools), default=0)
-    room = tried.on(_raised(machine, limit * _MIB)).largest_context(tried.setting)
-    before = tried.found.largest_context if tried.chosen.fit is not Fit.NONE else 0
+    room = tried.on_machine(_with_wired_limit(machine, limit * _MIB)).largest_context(tried.setting)
+    before = tried.found.largest_context if tried.chosen.fit is not FitQuality.NONE else 0
     if limit * _MIB <= now or room <= before * NOTICEABLE or room < tried.setting.context:
         return
     text = (
-        f"`sudo sysctl iogpu.wired_limit_mb={limit}` lets the GPU hold {words.size(limit * _MIB)}, so "
-        f"{'' if before else 'the model fits with '}{words.tokens(room)} of context{' fit' if before else ''}. "
-        f"The risk: macOS keeps {words.size(MAC_RESERVE)} and may stall or end programs; a restart undoes it."
+        f"`sudo sysctl iogpu.wired_limit_mb={limit}` lets the GPU hold {words.format_bytes(limit * _MIB)}, so "
+        f"{'' if before else 'the model fits with '}{words.format_tokens(room)} of context{' fit' if before else ''}. "
+        f"The risk: macOS keeps {words.format_bytes(MAC_RESERVE)} and may stall or end programs; a restart undoes it."
     )
     yield Counterfactual(text=text, change={"iogpu.wired_limit_mb": limit}, context=room)
 
 
-def _raised(machine: Machine, limit: int) -> Machine:
+def _with_wired_limit(machine: Machine, limit: int) -> Machine:
     """Return the Mac with another wired limit; what is free is then bound by what other programs hold alone."""
     fact = Fact(value=limit, unit="B", source="iogpu.wired_limit_mb", confidence=Confidence.DERIVED)
     free = machine.memory.available
@@ -196,22 +198,26 @@ def _raised(machine: Machine, limit: int) -> Machine:
     return msgspec.structs.replace(machine, pools=pools, gpus=gpus)
 
 
-def _second_gpu(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_second_gpu(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Try a second card of the same kind, where one is short."""
     gpus = tried.ask.gpus
     has_short_one = len(gpus) == 1 and not hardware.is_shared(gpus[0]) and not gpus[0].partition_of
-    if not has_short_one or tried.chosen.fit is Fit.WHOLE or EngineAbility.PIPELINE not in tried.ask.engine.abilities:
+    if (
+        not has_short_one
+        or tried.chosen.fit is FitQuality.WHOLE
+        or EngineAbility.PIPELINE not in tried.ask.engine.abilities
+    ):
         return
-    trial = tried.on(_doubled(tried.ask.machine, gpus[0].id))
+    trial = tried.on_machine(_with_twin_gpu(tried.ask.machine, gpus[0].id))
     setting = msgspec.structs.replace(tried.setting, gpus=2, gpu_layers=None, cpu_moe_layers=0)
-    if not trial.fits(setting):
+    if not trial.fits_memory(setting):
         return
-    rate = trial.rate(setting)
-    text = f"With a second {short_name(gpus[0])} it fits wholly: {_instead(rate, tried.rate)}."
+    rate = trial.tokens_per_second(setting)
+    text = f"With a second {short_name(gpus[0])} it fits wholly: {_compare_rates(rate, tried.rate)}."
     yield Counterfactual(text=text, change={"gpus": 2}, tokens_per_second=rate, context=setting.context)
 
 
-def _doubled(machine: Machine, gpu_id: str) -> Machine:
+def _with_twin_gpu(machine: Machine, gpu_id: str) -> Machine:
     """Return the machine with another card like this one, in a slot of its own."""
     twin_id = f"{gpu_id} twin"
     gpu = next(gpu for gpu in machine.gpus if gpu.id == gpu_id)
@@ -220,24 +226,28 @@ def _doubled(machine: Machine, gpu_id: str) -> Machine:
     return msgspec.structs.replace(machine, gpus=[*machine.gpus, twin], pools=[*machine.pools, *pools])
 
 
-def _longer(tried: _Tried) -> Iterator[Counterfactual]:
+def _try_longer_context(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Twice the context: what it takes, or that it does not fit."""
     setting = tried.setting
-    wanted = min(2 * setting.context, tried.trial.longest)
-    if wanted <= setting.context or not tried.found.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
+    doubled = min(2 * setting.context, tried.trial.longest)
+    if doubled <= setting.context or not tried.found.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
         return
-    longer = msgspec.structs.replace(setting, context=wanted)
-    more = components(tried.trial.facts, longer).total.bytes - components(tried.trial.facts, setting).total.bytes
-    fits = tried.trial.fits(longer)
-    end = "and fit" if fits else f"and do not fit; {words.tokens(tried.found.largest_context)} do"
-    longer_by = f"{words.tokens(wanted)} of context instead of {words.tokens(setting.context)}"
-    text = f"{longer_by} take {words.size(more)} more, {end}."
-    yield Counterfactual(text=text, change={"context": wanted}, context=wanted if fits else tried.found.largest_context)
+    longer = msgspec.structs.replace(setting, context=doubled)
+    more = (
+        sum_components(tried.trial.facts, longer).total.bytes - sum_components(tried.trial.facts, setting).total.bytes
+    )
+    fits = tried.trial.fits_memory(longer)
+    end = "and fit" if fits else f"and do not fit; {words.format_tokens(tried.found.largest_context)} do"
+    longer_by = f"{words.format_tokens(doubled)} of context instead of {words.format_tokens(setting.context)}"
+    text = f"{longer_by} take {words.format_bytes(more)} more, {end}."
+    yield Counterfactual(
+        text=text, change={"context": doubled}, context=doubled if fits else tried.found.largest_context
+    )
 
 
-def _instead(rate: float | None, now: float | None) -> str:
+def _compare_rates(rate: float | None, now: float | None) -> str:
     """Return "74 instead of 11 tok/s"."""
     if rate is None or now is None:
         return "how fast is unknown"
-    digits = 1 if min(rate, now) < 10 else 0  # noqa: PLR2004 -- as `words.rate` does
+    digits = 1 if min(rate, now) < 10 else 0  # noqa: PLR2004 -- as `words.format_rate` does
     return f"{rate:.{digits}f} instead of {now:.{digits}f} tok/s"

@@ -54,16 +54,16 @@ def nominal_bits(facts: ModelFacts) -> float:
     """Return the bits per weight a quantisation is known by; where its name says none, those its weights have."""
     name = facts.quantization
     for pattern, bits in _NAMED:
-        found = re.search(pattern, name, re.IGNORECASE)
-        if found:
-            return bits if bits is not None else float(found[1])
-    return _measured_bits(facts)
+        match = re.search(pattern, name, re.IGNORECASE)
+        if match:
+            return bits if bits is not None else float(match[1])
+    return _bits_of_weights(facts)
 
 
-def loadable(candidates: Iterable[ModelFacts], engine: EngineTraits, gpus: Sequence[Gpu]) -> list[ModelFacts]:
+def loadable_files(candidates: Iterable[ModelFacts], engine: EngineTraits, gpus: Sequence[Gpu]) -> list[ModelFacts]:
     """Return what the engine loads on these GPUs, the best quality first."""
     mine = [facts for facts in candidates if facts.format in engine.formats and not why_not(facts, engine, gpus)]
-    return sorted(mine, key=lambda facts: _order(facts, engine))
+    return sorted(mine, key=lambda facts: _quality_order(facts, engine))
 
 
 def why_not(facts: ModelFacts, engine: EngineTraits, gpus: Sequence[Gpu]) -> str:
@@ -73,16 +73,16 @@ def why_not(facts: ModelFacts, engine: EngineTraits, gpus: Sequence[Gpu]) -> str
     if facts.quantization.startswith("bnb"):
         return "bitsandbytes is no longer a part of the engines that could load it"
     scheme = inner_format(facts.format, facts.quantization)
-    return next(filter(None, (_lack(scheme, gpu) for gpu in gpus)), "")
+    return next(filter(None, (_kernel_problem(scheme, gpu) for gpu in gpus)), "")
 
 
-def _lack(scheme: str, gpu: Gpu) -> str:
+def _kernel_problem(scheme: str, gpu: Gpu) -> str:
     if gpu.vendor == "nvidia":
-        return kernel_lack(scheme, compute=hardware.capability(gpu))
-    return kernel_lack(scheme, compute=(0, 0), gfx=hardware.gfx(gpu)) if gpu.vendor == "amd" else ""
+        return kernel_lack(scheme, compute=hardware.compute_capability(gpu))
+    return kernel_lack(scheme, compute=(0, 0), gfx=hardware.gfx_target(gpu)) if gpu.vendor == "amd" else ""
 
 
-def usual(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
+def usual_files(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
     """Return those of four bits and more, in the order given."""
     return [facts for facts in candidates if nominal_bits(facts) >= USUAL]
 
@@ -92,35 +92,35 @@ def below_usual(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
     return [facts for facts in candidates if nominal_bits(facts) < USUAL]
 
 
-def balanced(candidates: Sequence[ModelFacts]) -> ModelFacts:
+def pick_balanced(candidates: Sequence[ModelFacts]) -> ModelFacts:
     """Return the usual balance: Q4_K_M where there is one, else the smallest of four bits or more, else the largest."""
-    good = usual(candidates)
+    good = usual_files(candidates)
     named = next((facts for facts in good if facts.quantization == BALANCED), None)
     return named or min(good or candidates, key=lambda facts: facts.file_bytes if good else -facts.file_bytes)
 
 
-def preferred(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> tuple[str, str]:
+def choose_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> tuple[str, str]:
     """Return format and quantisation to look for where no model was named: what this hardware has kernels for."""
-    format_name = _preferred_format(engine, machine, gpus)
+    format_name = _choose_format_name(engine, machine, gpus)
     return format_name, _WITHOUT_MODEL.get(format_name, "")
 
 
-def _preferred_format(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> str:
+def _choose_format_name(engine: EngineTraits, machine: Machine, gpus: Sequence[Gpu]) -> str:
     known = [name for name in engine.formats if name in _WITHOUT_MODEL]
     if "awq" not in known and "fp8" not in known:
         return next(iter(engine.formats), "")
     is_server, least = hardware.machine_kind(machine) in _SERVERS, capability_of(list(gpus))
-    wanted = ["awq"]
+    preference = ["awq"]
     if least >= BLACKWELL and "nvfp4" in known:
-        wanted = ["nvfp4"]
+        preference = ["nvfp4"]
     elif is_server and (least >= ADA or _has_fp8(gpus)):
-        wanted = ["fp8"]
-    return next((name for name in wanted if name in known), known[-1])
+        preference = ["fp8"]
+    return next((name for name in preference if name in known), known[-1])
 
 
 def _has_fp8(gpus: Sequence[Gpu]) -> bool:
     amd = [gpu for gpu in gpus if gpu.vendor == "amd"]
-    return bool(amd) and not any(_lack("fp8", gpu) for gpu in amd)
+    return bool(amd) and not any(_kernel_problem("fp8", gpu) for gpu in amd)
 
 
 def format_title(format_name: str) -> str:
@@ -128,13 +128,13 @@ def format_title(format_name: str) -> str:
     return FORMAT_NAMES.get(format_name, format_name)
 
 
-def _order(facts: ModelFacts, engine: EngineTraits) -> tuple[float, int, int]:
+def _quality_order(facts: ModelFacts, engine: EngineTraits) -> tuple[float, int, int]:
     bits = nominal_bits(facts)
     size = facts.file_bytes if bits >= FULL else -facts.file_bytes
     return -min(bits, FULL), engine.formats.index(facts.format), size
 
 
-def _measured_bits(facts: ModelFacts) -> float:
+def _bits_of_weights(facts: ModelFacts) -> float:
     groups = [group for group in facts.weights if group.kind is not WeightKind.PROJECTOR]
     elements = sum(group.elements for group in groups)
     return 8 * sum(group.bytes for group in groups) / elements if elements else 0.0

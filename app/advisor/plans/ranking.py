@@ -12,14 +12,14 @@ import msgspec
 from app.advisor.choosing import hardware, wording
 from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
 from app.advisor.choosing.formats import FORMAT_NAMES, MADE_FROM_ORIGINALS
-from app.advisor.choosing.intents import Workload, workload
-from app.advisor.choosing.rules import Ranked, guide_row, ranking
+from app.advisor.choosing.intents import Workload, build_workload
+from app.advisor.choosing.rules import RankedEngine, guide_row, rank_engines
 from app.advisor.choosing.targets import gpus_for
 from app.advisor.plans import wording as plan_wording
-from app.advisor.plans.counterfactuals import counterfactuals
-from app.advisor.plans.quantisations import loadable, preferred, why_not
-from app.advisor.plans.selection import Ask, Fit, Pick, pick, pick_without_model
-from app.advisor.plans.trials import Trials
+from app.advisor.plans.counterfactuals import find_counterfactuals
+from app.advisor.plans.quantisations import choose_format, loadable_files, why_not
+from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best, pick_without_model
+from app.advisor.plans.trials import SettingTrials
 from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, Plan
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
@@ -28,7 +28,7 @@ from engines.api.traits import MachineKind
 
 ESTIMATED = 2
 """So many of the best plans carry the whole arithmetic: the choice and its runner-up, quick enough to answer live."""
-_TIERS = {fit: place for place, fit in enumerate(Fit)}
+_TIERS = {fit: place for place, fit in enumerate(FitQuality)}
 
 
 class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,12 +52,12 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     is_fixed: bool = False
 
 
-class _Draft(msgspec.Struct, frozen=True, kw_only=True):
+class _PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
     """One engine with what would be run with it; `missing` says which weights nobody has."""
 
-    ranked: Ranked
-    ask: Ask
-    chosen: Pick
+    ranked: RankedEngine
+    ask: EngineQuery
+    chosen: PlanPick
     options: list[ModelFacts] = []
     missing: str = ""
     note: str = ""
@@ -67,39 +67,41 @@ class _Draft(msgspec.Struct, frozen=True, kw_only=True):
         return self.ranked.traits.id
 
 
-def advise(inputs: PlanInputs) -> Advice:
+def build_advice(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
-    work = _work(inputs)
-    ranked = ranking(inputs.traits, inputs.machine, work, sees=_sees(inputs.candidates))
-    trials = Trials(inputs.machine, inputs.calibrations)
-    asks = [(one, _ask(inputs, one, work, trials)) for one in ranked if not one.refused]
-    shown = _shown(inputs, asks[0][1])
-    drafts = [_draft(inputs, one, ask, shown) for one, ask in asks]
-    usable = _ordered(inputs, drafts)
-    refused = [*_without_weights(drafts, usable), *(one for one in ranked if one.refused)]
-    plans = [_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
-    passed = _passed_over(guide_row(inputs.traits, inputs.machine, work), usable, refused)
+    work = _build_workload(inputs)
+    ranked = rank_engines(inputs.traits, inputs.machine, work, sees=_needs_vision(inputs.candidates))
+    trials = SettingTrials(inputs.machine, inputs.calibrations)
+    queries = [
+        (candidate, _build_query(inputs, candidate, work, trials)) for candidate in ranked if not candidate.refused
+    ]
+    shown = _candidates_to_show(inputs, queries[0][1])
+    drafts = [_draft_plan(inputs, candidate, ask, shown) for candidate, ask in queries]
+    usable = _order_drafts(inputs, drafts)
+    refused = [*_without_weights(drafts, usable), *(candidate for candidate in ranked if candidate.refused)]
+    plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
+    passed = _reasons_not_first(guide_row(inputs.traits, inputs.machine, work), usable, refused)
     plans[0] = msgspec.structs.replace(plans[0], reasons=[*plans[0].reasons, *passed])
     return Advice(
-        plans=[*plans, *(_refusal(inputs, one) for one in refused)],
+        plans=[*plans, *(_build_refusal(inputs, candidate) for candidate in refused)],
         intent=inputs.intent,
         users=inputs.users,
-        machine=wording.summary(inputs.machine),
-        model=inputs.model or (_title(shown[0]) if shown else ""),
+        machine=wording.machine_summary(inputs.machine),
+        model=inputs.model or (_model_title(shown[0]) if shown else ""),
     )
 
 
-def _work(inputs: PlanInputs) -> Workload:
-    asked = workload(inputs.intent, users=inputs.users, context=inputs.context, loras=inputs.loras)
+def _build_workload(inputs: PlanInputs) -> Workload:
+    work = build_workload(inputs.intent, users=inputs.users, context=inputs.context, loras=inputs.loras)
     is_moe = bool(inputs.model) and any(layer.experts for facts in inputs.candidates[:1] for layer in facts.layers)
-    return msgspec.structs.replace(asked, is_moe=is_moe)
+    return msgspec.structs.replace(work, is_moe=is_moe)
 
 
-def _sees(candidates: Sequence[ModelFacts]) -> bool:
+def _needs_vision(candidates: Sequence[ModelFacts]) -> bool:
     return any("vision" in facts.capabilities for facts in candidates[:1])
 
 
-def _shown(inputs: PlanInputs, first: Ask) -> list[ModelFacts]:
+def _candidates_to_show(inputs: PlanInputs, first: EngineQuery) -> list[ModelFacts]:
     """Return the variants of the model named; without one, of the largest well-known model that runs well."""
     if inputs.model or not inputs.candidates:
         return inputs.candidates
@@ -111,17 +113,17 @@ def _shown(inputs: PlanInputs, first: Ask) -> list[ModelFacts]:
     return next((group for group in largest_first if _runs_well(first, group)), largest_first[-1])
 
 
-def _runs_well(ask: Ask, group: list[ModelFacts]) -> bool:
-    options = loadable(group, ask.engine, ask.gpus)
+def _runs_well(ask: EngineQuery, group: list[ModelFacts]) -> bool:
+    options = loadable_files(group, ask.engine, ask.gpus)
     if not options:
         return False
-    chosen = pick(ask, options)
-    rate = ask.trials.of(chosen.facts).rate(chosen.setting) if chosen.facts else None
-    return chosen.fit is Fit.WHOLE and chosen.is_known and (rate is None or rate >= ask.work.needs.floor)
+    chosen = pick_best(ask, options)
+    rate = ask.trials.trial_of(chosen.facts).tokens_per_second(chosen.setting) if chosen.facts else None
+    return chosen.fit is FitQuality.WHOLE and chosen.is_known and (rate is None or rate >= ask.work.needs.floor)
 
 
-def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload, trials: Trials) -> Ask:
-    return Ask(
+def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trials: SettingTrials) -> EngineQuery:
+    return EngineQuery(
         engine=ranked.traits,
         target=ranked.target,
         gpus=gpus_for(inputs.machine, ranked.traits),
@@ -132,37 +134,37 @@ def _ask(inputs: PlanInputs, ranked: Ranked, work: Workload, trials: Trials) -> 
     )
 
 
-def _draft(inputs: PlanInputs, ranked: Ranked, ask: Ask, shown: list[ModelFacts]) -> _Draft:
+def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, shown: list[ModelFacts]) -> _PlanDraft:
     if shown and not inputs.model:
-        ask = msgspec.structs.replace(ask, model=_title(shown[0]), is_model_named=False)
-    options = loadable(shown, ranked.traits, ask.gpus)
+        ask = msgspec.structs.replace(ask, model=_model_title(shown[0]), is_model_named=False)
+    options = loadable_files(shown, ranked.traits, ask.gpus)
     if options:
-        return _Draft(ranked=ranked, ask=ask, options=options, chosen=pick(ask, options))
-    draft = _Draft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_trained(shown)))
+        return _PlanDraft(ranked=ranked, ask=ask, options=options, chosen=pick_best(ask, options))
+    draft = _PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(shown)))
     if not shown or not inputs.model:
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
         note = f"No version in {FORMAT_NAMES[min(made)]} was found; it is converted from the original weights."
         return msgspec.structs.replace(draft, note=note)
-    return msgspec.structs.replace(draft, missing=_missing(inputs.model, ranked.traits, shown, ask))
+    return msgspec.structs.replace(draft, missing=_weights_problem(inputs.model, ranked.traits, shown, ask))
 
 
-def _trained(shown: Sequence[ModelFacts]) -> int | None:
+def _training_limit(shown: Sequence[ModelFacts]) -> int | None:
     return min((facts.trained_context for facts in shown if facts.trained_context), default=None)
 
 
-def _missing(model: str, engine: EngineTraits, shown: Sequence[ModelFacts], ask: Ask) -> str:
+def _weights_problem(model: str, engine: EngineTraits, shown: Sequence[ModelFacts], ask: EngineQuery) -> str:
     lacks = next(
         (why for facts in shown if facts.format in engine.formats and (why := why_not(facts, engine, ask.gpus))), ""
     )
     if lacks:
         return f"{engine.name} would load {model}, but {lacks}."
-    wanted = wording.joined([FORMAT_NAMES[name] for name in engine.formats[:3]])
-    return f"There is no version of {model} that {engine.name} loads ({wanted}); formats do not cross engines."
+    formats = wording.join_words([FORMAT_NAMES[name] for name in engine.formats[:3]])
+    return f"There is no version of {model} that {engine.name} loads ({formats}); formats do not cross engines."
 
 
-def _ordered(inputs: PlanInputs, drafts: Sequence[_Draft]) -> list[_Draft]:
+def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_PlanDraft]:
     """Return the drafts best first: the guide's order, but what fits well before what does not."""
     with_weights = [draft for draft in drafts if not draft.missing]
     if not with_weights:
@@ -170,41 +172,41 @@ def _ordered(inputs: PlanInputs, drafts: Sequence[_Draft]) -> list[_Draft]:
     if not inputs.model:
         return with_weights
     has_gpu = any(draft.ask.gpus for draft in with_weights)
-    fits_none = all(draft.chosen.fit is Fit.NONE for draft in with_weights if draft.chosen.facts)
+    fits_none = all(draft.chosen.fit is FitQuality.NONE for draft in with_weights if draft.chosen.facts)
     return sorted(
         with_weights,
         key=lambda draft: (
             draft.ranked.is_discouraged,
             # Weights that are yet to be made fit no better than those that are there.
-            _TIERS[Fit.NONE] if draft.note and fits_none else _tier(draft, has_gpu=has_gpu),
+            _TIERS[FitQuality.NONE] if draft.note and fits_none else _fit_tier(draft, has_gpu=has_gpu),
             _joins_for_nothing(draft),
         ),
     )
 
 
-def _tier(draft: _Draft, *, has_gpu: bool) -> int:
+def _fit_tier(draft: _PlanDraft, *, has_gpu: bool) -> int:
     """Return how well it fits. System memory is slow beside a GPU; without one it is all there is, for every engine."""
     fit = draft.chosen.fit
-    if draft.ask.gpus or fit is Fit.NONE:
+    if draft.ask.gpus or fit is FitQuality.NONE:
         return _TIERS[fit]
-    return _TIERS[Fit.SLOW] if has_gpu else _TIERS[Fit.WHOLE]
+    return _TIERS[FitQuality.SLOW] if has_gpu else _TIERS[FitQuality.WHOLE]
 
 
-def _joins_for_nothing(draft: _Draft) -> bool:
+def _joins_for_nothing(draft: _PlanDraft) -> bool:
     """Whether an engine is there to join cards of several makers, and one card is enough."""
     is_mixed = hardware.machine_kind(draft.ask.machine) is MachineKind.MIXED and draft.ask.engine.runs_everywhere
     return is_mixed and draft.chosen.facts is not None and draft.chosen.spread.cards == 1
 
 
-def _without_weights(drafts: Sequence[_Draft], usable: Sequence[_Draft]) -> list[Ranked]:
+def _without_weights(drafts: Sequence[_PlanDraft], usable: Sequence[_PlanDraft]) -> list[RankedEngine]:
     lacking = [draft for draft in drafts if draft.missing and draft not in usable]
     return [msgspec.structs.replace(draft.ranked, refused=draft.missing) for draft in lacking]
 
 
-def _plan(inputs: PlanInputs, draft: _Draft, *, place: int) -> Plan:
+def _build_plan(inputs: PlanInputs, draft: _PlanDraft, *, place: int) -> Plan:
     ask, chosen, facts = draft.ask, draft.chosen, draft.chosen.facts
-    found = _estimate(ask, chosen) if place < ESTIMATED else None
-    preferred_format, preferred_bits = preferred(ask.engine, ask.machine, ask.gpus)
+    pick_estimate = _estimate_pick(ask, chosen) if place < ESTIMATED else None
+    preferred_format, preferred_bits = choose_format(ask.engine, ask.machine, ask.gpus)
     format_name = facts.format if facts else preferred_format
     return Plan(
         engine=ask.engine.id,
@@ -214,29 +216,35 @@ def _plan(inputs: PlanInputs, draft: _Draft, *, place: int) -> Plan:
         quantization=facts.quantization if facts else preferred_bits,
         context=chosen.setting.context,
         kv_type=chosen.setting.kv_type,
-        parallelism=_parallelism(chosen),
-        reasons=plan_wording.reasons(ask, chosen, found, has_choice=len(draft.options) > 1),
-        sentence=plan_wording.sentence(ask, chosen, format_name=format_name),
+        parallelism=_parallelism_of(chosen),
+        reasons=plan_wording.plan_reasons(ask, chosen, pick_estimate, has_choice=len(draft.options) > 1),
+        sentence=plan_wording.plan_sentence(ask, chosen, format_name=format_name),
         model=facts.name if facts else inputs.model,
-        offload=found.offload if found and ask.gpus else None,
-        estimate=found,
-        counterfactuals=counterfactuals(ask, chosen, found, draft.options) if found and not place else [],
-        warnings=[*draft.ranked.warnings, *_notes(draft), *plan_wording.warnings(ask, chosen, found)],
+        offload=pick_estimate.offload if pick_estimate and ask.gpus else None,
+        estimate=pick_estimate,
+        counterfactuals=find_counterfactuals(ask, chosen, pick_estimate, draft.options)
+        if pick_estimate and not place
+        else [],
+        warnings=[
+            *draft.ranked.warnings,
+            *_draft_notes(draft),
+            *plan_wording.plan_warnings(ask, chosen, pick_estimate),
+        ],
         is_installed=_is_installed(inputs.engines, ask),
     )
 
 
-def _notes(draft: _Draft) -> list[str]:
+def _draft_notes(draft: _PlanDraft) -> list[str]:
     return [text for text in (draft.missing, draft.note) if text]
 
 
-def _estimate(ask: Ask, chosen: Pick) -> Estimate | None:
+def _estimate_pick(ask: EngineQuery, chosen: PlanPick) -> Estimate | None:
     if chosen.facts is None or not ask.machine.pools:
         return None
-    return chosen.found or ask.trials.of(chosen.facts).estimate(chosen.setting)
+    return chosen.found or ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting)
 
 
-def _parallelism(chosen: Pick) -> Parallelism:
+def _parallelism_of(chosen: PlanPick) -> Parallelism:
     spread = chosen.spread
     return Parallelism(
         mode=spread.mode,
@@ -247,7 +255,7 @@ def _parallelism(chosen: Pick) -> Parallelism:
     )
 
 
-def _is_installed(engines: Sequence[EngineInfo], ask: Ask) -> bool:
+def _is_installed(engines: Sequence[EngineInfo], ask: EngineQuery) -> bool:
     """Whether the engine is here and computes where the plan says."""
     return any(
         engine.installed and engine.id == ask.engine.id and engine.backend in {"", ask.target.backend}
@@ -255,19 +263,21 @@ def _is_installed(engines: Sequence[EngineInfo], ask: Ask) -> bool:
     )
 
 
-def _passed_over(row: Sequence[str], usable: Sequence[_Draft], refused: Sequence[Ranked]) -> list[Reason]:
+def _reasons_not_first(
+    row: Sequence[str], usable: Sequence[_PlanDraft], refused: Sequence[RankedEngine]
+) -> list[Reason]:
     """Say why engines the guide puts before the first plan's are not first."""
     why: Mapping[str, str] = {
         **{draft.engine: plan_wording.why_behind(draft.chosen) for draft in usable},
-        **{one.traits.id: one.refused for one in refused},
+        **{engine_refused.traits.id: engine_refused.refused for engine_refused in refused},
     }
     names = {draft.engine: draft.ask.engine.name for draft in usable} | {
-        one.traits.id: one.traits.name for one in refused
+        engine_refused.traits.id: engine_refused.traits.name for engine_refused in refused
     }
     before = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
     return [
         Reason(
-            text=f"The guide prefers {names[engine]}, but {_inside(why[engine])}.",
+            text=f"The guide prefers {names[engine]}, but {_continue_sentence(why[engine])}.",
             value=engine,
             source=plan_wording.GUIDE,
         )
@@ -276,32 +286,32 @@ def _passed_over(row: Sequence[str], usable: Sequence[_Draft], refused: Sequence
     ]
 
 
-def _inside(sentence: str) -> str:
+def _continue_sentence(sentence: str) -> str:
     """Return a sentence to go on with: names keep their capitals."""
     lowered = sentence[0].lower() + sentence[1:] if sentence.startswith(("There", "Its", "It ")) else sentence
     return lowered.rstrip(".")
 
 
-def _refusal(inputs: PlanInputs, one: Ranked) -> Plan:
-    gpus = gpus_for(inputs.machine, one.traits)
-    format_name, quantization = preferred(one.traits, inputs.machine, gpus)
+def _build_refusal(inputs: PlanInputs, candidate: RankedEngine) -> Plan:
+    gpus = gpus_for(inputs.machine, candidate.traits)
+    format_name, quantization = choose_format(candidate.traits, inputs.machine, gpus)
     return Plan(
-        engine=one.traits.id,
-        name=one.traits.name,
-        backend=next((target.backend for target in one.traits.targets), ""),
+        engine=candidate.traits.id,
+        name=candidate.traits.name,
+        backend=next((target.backend for target in candidate.traits.targets), ""),
         format=format_name,
         quantization=quantization,
         context=0,
         kv_type="f16",
         parallelism=Parallelism(),
-        reasons=[Reason(text=one.refused, value=one.traits.id, source=plan_wording.GUIDE)],
-        sentence=one.refused,
+        reasons=[Reason(text=candidate.refused, value=candidate.traits.id, source=plan_wording.GUIDE)],
+        sentence=candidate.refused,
         model=inputs.model,
-        is_installed=any(engine.installed and engine.id == one.traits.id for engine in inputs.engines),
-        can_install=one.target is not NOWHERE,
-        refused=one.refused,
+        is_installed=any(engine.installed and engine.id == candidate.traits.id for engine in inputs.engines),
+        can_install=candidate.target is not NOWHERE,
+        refused=candidate.refused,
     )
 
 
-def _title(facts: ModelFacts) -> str:
+def _model_title(facts: ModelFacts) -> str:
     return facts.name.removesuffix(facts.quantization).rstrip(" -_")

@@ -13,10 +13,10 @@ from app.advisor.choosing import hardware
 from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.choosing.intents import Workload
 from app.advisor.choosing.targets import capability_of
-from app.advisor.memory.setting import Setting
-from app.advisor.plans.quantisations import balanced, below_usual, usual
-from app.advisor.plans.spreading import Spread, spreads, without_model
-from app.advisor.plans.trials import Trial, Trials
+from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.quantisations import below_usual, pick_balanced, usual_files
+from app.advisor.plans.spreading import Spread, possible_spreads, spread_without_model
+from app.advisor.plans.trials import SettingTrial, SettingTrials
 from app.core.advice import Estimate
 from app.core.machine import Gpu, Machine, Pool
 from app.core.model_facts import ModelFacts
@@ -30,7 +30,7 @@ SURE_SHARE = 0.8
 """Of a file this much at least has to lie in fast memory: the input embedding may stay outside, and is never more."""
 
 
-class Fit(StrEnum):
+class FitQuality(StrEnum):
     """How well the best choice of one engine fits; in this order plans are preferred."""
 
     WHOLE = "whole"
@@ -45,7 +45,7 @@ class Fit(StrEnum):
     """Nothing fits."""
 
 
-class Ask(msgspec.Struct, frozen=True, kw_only=True):
+class EngineQuery(msgspec.Struct, frozen=True, kw_only=True):
     """One engine on one machine for one kind of work. `kv_type` is None where the advisor may choose."""
 
     engine: EngineTraits
@@ -54,7 +54,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     machine: Machine
     work: Workload
     kv_type: str | None = None
-    trials: Trials
+    trials: SettingTrials
     model: str = "the model"
     """What to call it."""
     is_model_named: bool = True
@@ -67,12 +67,12 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
         return self.engine.is_ggml and EngineAbility.HOST_OFFLOAD in self.engine.abilities and has_own
 
 
-class Pick(msgspec.Struct, frozen=True, kw_only=True):
+class PlanPick(msgspec.Struct, frozen=True, kw_only=True):
     """What to run. `facts` is None where no model is known; `fit` says how well it does."""
 
-    setting: Setting
+    setting: RunSetting
     spread: Spread
-    fit: Fit = Fit.WHOLE
+    fit: FitQuality = FitQuality.WHOLE
     facts: ModelFacts | None = None
     is_known: bool = False
     """Whether what is free is known, so that fitting is more than hope."""
@@ -80,174 +80,174 @@ class Pick(msgspec.Struct, frozen=True, kw_only=True):
     """The estimate of exactly this, where choosing took one."""
 
 
-def kv_types(ask: Ask) -> tuple[str, ...]:
+def kv_types(ask: EngineQuery) -> tuple[str, ...]:
     """Return the KV types to try, the better first: 16 bits, then the engine's own 8 bits; or the one asked for."""
     has_eight = EngineAbility.KV_QUANT in ask.engine.abilities
     if EngineAbility.RESERVES in ask.engine.abilities:
         on_nvidia = ask.target.backend == "cuda"
         has_eight = not on_nvidia or capability_of(ask.gpus) >= ADA
-        wanted = "fp8" if ask.kv_type not in {None, "f16", "f32", "bf16"} else ask.kv_type
+        requested = "fp8" if ask.kv_type not in {None, "f16", "f32", "bf16"} else ask.kv_type
     else:
-        wanted = ask.kv_type
+        requested = ask.kv_type
     eight = "fp8" if EngineAbility.RESERVES in ask.engine.abilities else "q8_0"
-    if wanted is None:
+    if requested is None:
         return ("f16", eight) if has_eight else ("f16",)
-    return (wanted,) if has_eight or wanted == "f16" else ("f16",)
+    return (requested,) if has_eight or requested == "f16" else ("f16",)
 
 
-def pick_without_model(ask: Ask, *, trained: int | None = None) -> Pick:
+def pick_without_model(ask: EngineQuery, *, trained: int | None = None) -> PlanPick:
     """Return the setting to state where nothing can be computed: the use's own context, all cards."""
     work = ask.work
-    spread = without_model(ask.engine, ask.gpus, serves=work.serves_several)
-    context = min(work.wanted_context, trained or work.wanted_context)
-    setting = _setting(ask, spread, kv_type=kv_types(ask)[0], context=context)
-    return Pick(setting=setting, spread=spread)
+    spread = spread_without_model(ask.engine, ask.gpus, serves=work.serves_several)
+    context = min(work.target_context, trained or work.target_context)
+    setting = _build_setting(ask, spread, kv_type=kv_types(ask)[0], context=context)
+    return PlanPick(setting=setting, spread=spread)
 
 
-def pick(ask: Ask, candidates: Sequence[ModelFacts]) -> Pick:
+def pick_best(ask: EngineQuery, candidates: Sequence[ModelFacts]) -> PlanPick:
     """Return the best of the candidates (best quality first, never empty) and how it is to be run."""
-    return _Search(ask, candidates).pick()
+    return _PickSearch(ask, candidates).run_search()
 
 
-class _Search:
+class _PickSearch:
     """The candidates of one engine, tried in the order in which things are given up."""
 
-    def __init__(self, ask: Ask, candidates: Sequence[ModelFacts]) -> None:
+    def __init__(self, ask: EngineQuery, candidates: Sequence[ModelFacts]) -> None:
         self._ask = ask
         self._candidates = candidates
         self._kv_types = kv_types(ask)
 
-    def pick(self) -> Pick:
-        first = self._ask.trials.of(self._candidates[0])
-        if not first.is_known(self._base(self._spreads(first.facts)[0], self._kv_types[0], first)):
-            return self._unknown()
-        good, low = usual(self._candidates), below_usual(self._candidates)
-        found = self._whole(good) or self._shorter(good) or self._spilled(good) or self._small(low)
-        return self._with_slots(found or self._spilled(low) or self._nothing())
+    def run_search(self) -> PlanPick:
+        first = self._ask.trials.trial_of(self._candidates[0])
+        if not first.is_known(self._base_setting(self._possible_spreads(first.facts)[0], self._kv_types[0], first)):
+            return self._pick_unknown()
+        good, low = usual_files(self._candidates), below_usual(self._candidates)
+        choice = self._pick_whole(good) or self._pick_shorter(good) or self._pick_spilled(good) or self._pick_small(low)
+        return self._with_slots(choice or self._pick_spilled(low) or self._pick_nearest())
 
-    def _whole(self, candidates: Sequence[ModelFacts]) -> Pick | None:
+    def _pick_whole(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the first that fits with the whole context and is fast enough; else the fastest that fits."""
         for kv_type in self._kv_types:
-            slowest_first: list[Pick] = []
+            slowest_first: list[PlanPick] = []
             for facts in candidates:
-                found = self._first_fit(facts, kv_type)
-                if found is not None and self._is_fast(facts, found.setting):
-                    return found
-                slowest_first += [found] if found else []
+                choice = self._first_fit(facts, kv_type)
+                if choice is not None and self._is_fast(facts, choice.setting):
+                    return choice
+                slowest_first += [choice] if choice else []
             if slowest_first:
                 return slowest_first[-1]
         return None
 
-    def _first_fit(self, facts: ModelFacts, kv_type: str) -> Pick | None:
-        trial = self._ask.trials.of(facts)
-        for spread in self._spreads(facts):
-            setting = self._base(spread, kv_type, trial)
-            if self._might_fit(facts, spread) and trial.fits(setting):
-                return Pick(setting=setting, spread=spread, facts=facts, is_known=True)
+    def _first_fit(self, facts: ModelFacts, kv_type: str) -> PlanPick | None:
+        trial = self._ask.trials.trial_of(facts)
+        for spread in self._possible_spreads(facts):
+            setting = self._base_setting(spread, kv_type, trial)
+            if self._might_fit(facts, spread) and trial.fits_memory(setting):
+                return PlanPick(setting=setting, spread=spread, facts=facts, is_known=True)
         return None
 
-    def _shorter(self, candidates: Sequence[ModelFacts]) -> Pick | None:
+    def _pick_shorter(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the usual balance with as much context as there is room for, if that is enough to be useful."""
         if not candidates:
             return None
-        facts = balanced(candidates)
-        trial, kv_type = self._ask.trials.of(facts), self._kv_types[-1]
+        facts = pick_balanced(candidates)
+        trial, kv_type = self._ask.trials.trial_of(facts), self._kv_types[-1]
         for slots in dict.fromkeys((self._least_slots(Spread()), 1)):
-            for spread in self._spreads(facts):
-                base, least = self._base(spread, kv_type, trial), self._least_context(trial)
+            for spread in self._possible_spreads(facts):
+                base, least = self._base_setting(spread, kv_type, trial), self._least_context(trial)
                 setting = msgspec.structs.replace(base, slots=slots, context=least)
-                if self._might_fit(facts, spread) and trial.fits(setting):
-                    room = self._rounded(trial.largest_context(setting), trial)
+                if self._might_fit(facts, spread) and trial.fits_memory(setting):
+                    room = self._round_context(trial.largest_context(setting), trial)
                     setting = msgspec.structs.replace(setting, context=room)
-                    return Pick(setting=setting, spread=spread, facts=facts, is_known=True)
+                    return PlanPick(setting=setting, spread=spread, facts=facts, is_known=True)
         return None
 
-    def _spilled(self, candidates: Sequence[ModelFacts]) -> Pick | None:
+    def _pick_spilled(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the usual balance with experts or layers in system memory, where the engine can do that."""
-        if not candidates or not self._ask.may_offload or not self._might_spill(balanced(candidates)):
+        if not candidates or not self._ask.may_offload or not self._might_spill(pick_balanced(candidates)):
             return None
-        facts = balanced(candidates)
-        trial, spread = self._ask.trials.of(facts), self._spreads(facts)[-1]
+        facts = pick_balanced(candidates)
+        trial, spread = self._ask.trials.trial_of(facts), self._possible_spreads(facts)[-1]
         for kv_type, context in self._ways_to_spill(trial):
-            setting = self._base(spread, kv_type, trial)
-            found = trial.estimate(msgspec.structs.replace(setting, context=context))
-            if found.fits:
-                setting = moved(msgspec.structs.replace(setting, context=context), found)
-                spilled = Pick(setting=setting, spread=spread, facts=facts, is_known=True, found=found)
-                fit = Fit.SPILLED if self._is_fast(facts, setting) else Fit.SLOW
+            setting = self._base_setting(spread, kv_type, trial)
+            spill_estimate = trial.full_estimate(msgspec.structs.replace(setting, context=context))
+            if spill_estimate.fits:
+                setting = apply_offload(msgspec.structs.replace(setting, context=context), spill_estimate)
+                spilled = PlanPick(setting=setting, spread=spread, facts=facts, is_known=True, found=spill_estimate)
+                fit = FitQuality.SPILLED if self._is_fast(facts, setting) else FitQuality.SLOW
                 return msgspec.structs.replace(spilled, fit=fit)
         return None
 
-    def _ways_to_spill(self, trial: Trial) -> Iterator[tuple[str, int]]:
-        yield self._kv_types[0], self._wanted_context(trial)
+    def _ways_to_spill(self, trial: SettingTrial) -> Iterator[tuple[str, int]]:
+        yield self._kv_types[0], self._target_context(trial)
         yield self._kv_types[-1], self._least_context(trial)
 
-    def _small(self, candidates: Sequence[ModelFacts]) -> Pick | None:
-        found = self._whole(candidates) or self._shorter(candidates)
-        return msgspec.structs.replace(found, fit=Fit.SMALL) if found else None
+    def _pick_small(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
+        choice = self._pick_whole(candidates) or self._pick_shorter(candidates)
+        return msgspec.structs.replace(choice, fit=FitQuality.SMALL) if choice else None
 
-    def _nothing(self) -> Pick:
-        facts = min(self._candidates, key=lambda one: one.file_bytes)
-        trial, spread = self._ask.trials.of(facts), self._spreads(facts)[-1]
-        setting = self._base(spread, self._kv_types[-1], trial)
+    def _pick_nearest(self) -> PlanPick:
+        facts = min(self._candidates, key=lambda candidate: candidate.file_bytes)
+        trial, spread = self._ask.trials.trial_of(facts), self._possible_spreads(facts)[-1]
+        setting = self._base_setting(spread, self._kv_types[-1], trial)
         setting = msgspec.structs.replace(setting, context=self._least_context(trial), slots=1)
-        return Pick(setting=setting, spread=spread, facts=facts, fit=Fit.NONE, is_known=True)
+        return PlanPick(setting=setting, spread=spread, facts=facts, fit=FitQuality.NONE, is_known=True)
 
-    def _unknown(self) -> Pick:
-        facts = balanced(self._candidates)
-        spread = self._spreads(facts)[0]
-        setting = self._base(spread, self._kv_types[0], self._ask.trials.of(facts))
-        return Pick(setting=setting, spread=spread, facts=facts)
+    def _pick_unknown(self) -> PlanPick:
+        facts = pick_balanced(self._candidates)
+        spread = self._possible_spreads(facts)[0]
+        setting = self._base_setting(spread, self._kv_types[0], self._ask.trials.trial_of(facts))
+        return PlanPick(setting=setting, spread=spread, facts=facts)
 
-    def _with_slots(self, found: Pick) -> Pick:
+    def _with_slots(self, choice: PlanPick) -> PlanPick:
         """Return the choice with as many conversations at once as people ask for and memory allows."""
-        wanted = self._wanted_slots(found.spread)
-        if found.facts is None or found.fit is Fit.NONE or wanted <= found.setting.slots:
-            return found
-        trial = self._ask.trials.of(found.facts)
-        most = trial.conversations(msgspec.structs.replace(found.setting, slots=wanted))
-        slots = max(found.setting.slots, min(wanted, most))
-        if slots == found.setting.slots:
-            return found
-        return msgspec.structs.replace(found, setting=msgspec.structs.replace(found.setting, slots=slots), found=None)
+        target = self._target_slots(choice.spread)
+        if choice.facts is None or choice.fit is FitQuality.NONE or target <= choice.setting.slots:
+            return choice
+        trial = self._ask.trials.trial_of(choice.facts)
+        most = trial.max_conversations(msgspec.structs.replace(choice.setting, slots=target))
+        slots = max(choice.setting.slots, min(target, most))
+        if slots == choice.setting.slots:
+            return choice
+        return msgspec.structs.replace(choice, setting=msgspec.structs.replace(choice.setting, slots=slots), found=None)
 
-    def _spreads(self, facts: ModelFacts) -> list[Spread]:
-        return spreads(self._ask.engine, self._ask.gpus, facts, serves=self._ask.work.serves_several)
+    def _possible_spreads(self, facts: ModelFacts) -> list[Spread]:
+        return possible_spreads(self._ask.engine, self._ask.gpus, facts, serves=self._ask.work.serves_several)
 
-    def _base(self, spread: Spread, kv_type: str, trial: Trial) -> Setting:
-        setting = _setting(self._ask, spread, kv_type=kv_type, context=self._wanted_context(trial))
+    def _base_setting(self, spread: Spread, kv_type: str, trial: SettingTrial) -> RunSetting:
+        setting = _build_setting(self._ask, spread, kv_type=kv_type, context=self._target_context(trial))
         return msgspec.structs.replace(setting, slots=self._least_slots(spread))
 
-    def _wanted_context(self, trial: Trial) -> int:
-        return min(self._ask.work.wanted_context, trial.longest)
+    def _target_context(self, trial: SettingTrial) -> int:
+        return min(self._ask.work.target_context, trial.longest)
 
-    def _least_context(self, trial: Trial) -> int:
-        return min(self._ask.work.needs.least_context, self._wanted_context(trial))
+    def _least_context(self, trial: SettingTrial) -> int:
+        return min(self._ask.work.needs.least_context, self._target_context(trial))
 
-    def _rounded(self, room: int, trial: Trial) -> int:
-        most = min(room, self._wanted_context(trial))
+    def _round_context(self, room: int, trial: SettingTrial) -> int:
+        most = min(room, self._target_context(trial))
         return most // ROUND * ROUND if most > ROUND else most
 
-    def _wanted_slots(self, spread: Spread) -> int:
+    def _target_slots(self, spread: Spread) -> int:
         return min(-(-self._ask.work.users // spread.replicas), self._ask.engine.most_slots)
 
     def _least_slots(self, spread: Spread) -> int:
-        return -(-self._wanted_slots(spread) // ASKING_SHARE)
+        return -(-self._target_slots(spread) // ASKING_SHARE)
 
-    def _is_fast(self, facts: ModelFacts, setting: Setting) -> bool:
+    def _is_fast(self, facts: ModelFacts, setting: RunSetting) -> bool:
         """Whether it decodes fast enough; where nothing is known of the device, it is taken to."""
-        rate = self._ask.trials.of(facts).rate(setting)
+        rate = self._ask.trials.trial_of(facts).tokens_per_second(setting)
         return rate is None or rate >= self._ask.work.needs.floor
 
     def _might_fit(self, facts: ModelFacts, spread: Spread) -> bool:
         """Rule out quickly what is larger than all the memory of the cards."""
-        return self._is_within(facts, self._homes(spread) or self._ask.machine.pools[:1])
+        return self._is_within(facts, self._home_pools(spread) or self._ask.machine.pools[:1])
 
     def _might_spill(self, facts: ModelFacts) -> bool:
         """Rule out quickly what is larger than all the memory there is."""
         return self._is_within(facts, self._ask.machine.pools)
 
-    def _homes(self, spread: Spread) -> list[Pool]:
+    def _home_pools(self, spread: Spread) -> list[Pool]:
         pools = {pool.id: pool for pool in self._ask.machine.pools}
         return [pools[gpu.pool] for gpu in self._ask.gpus[: spread.cards] if gpu.pool in pools]
 
@@ -257,9 +257,9 @@ class _Search:
         return None in sizes or facts.file_bytes * SURE_SHARE <= sum(size or 0 for size in sizes)
 
 
-def moved(setting: Setting, found: Estimate) -> Setting:
+def apply_offload(setting: RunSetting, spill_estimate: Estimate) -> RunSetting:
     """Return the setting with what an estimate moved to system memory."""
-    offload = found.offload
+    offload = spill_estimate.offload
     if offload.cpu_moe_layers:
         return msgspec.structs.replace(setting, cpu_moe_layers=offload.cpu_moe_layers)
     if offload.gpu_layers < offload.layers:
@@ -267,18 +267,18 @@ def moved(setting: Setting, found: Estimate) -> Setting:
     return setting
 
 
-def _setting(ask: Ask, spread: Spread, *, kv_type: str, context: int) -> Setting:
-    return Setting(
+def _build_setting(ask: EngineQuery, spread: Spread, *, kv_type: str, context: int) -> RunSetting:
+    return RunSetting(
         engine=ask.engine,
         backend=ask.target.backend,
         context=context,
         kv_type=kv_type,
         gpus=max(1, spread.cards if ask.gpus else 1),
-        split=_shares(ask.gpus[: spread.cards]),
+        split=_card_shares(ask.gpus[: spread.cards]),
     )
 
 
-def _shares(gpus: Sequence[Gpu]) -> tuple[float, ...]:
+def _card_shares(gpus: Sequence[Gpu]) -> tuple[float, ...]:
     """Return each card's share by its memory, where they differ; empty: equal shares."""
     sizes = [gpu.memory_total.value or 0 for gpu in gpus]
     if len(set(sizes)) < 2 or not all(sizes):  # noqa: PLR2004 -- all the same

@@ -39,30 +39,32 @@ class Spread(msgspec.Struct, frozen=True, kw_only=True):
         return self.cards if self.mode == "pipeline" else 1
 
 
-def spreads(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None, *, serves: bool) -> list[Spread]:
+def possible_spreads(
+    engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None, *, serves: bool
+) -> list[Spread]:
     """Return the ways an engine can spread a model, the one with the fewest cards first."""
     count = len(gpus)
     if count < 2:  # noqa: PLR2004 -- one card or none
         return [Spread()]
     if any(gpu.partition_of for gpu in gpus):
-        return [_replicated(Spread(why="Parts of one GPU cannot work together."), count, serves=serves)]
-    several = _tensor(engine, gpus, facts) or _pipeline(engine, gpus, facts)
-    return [_replicated(one, count, serves=serves) for one in (Spread(), *several)]
+        return [_with_replicas(Spread(why="Parts of one GPU cannot work together."), count, serves=serves)]
+    several = _tensor_spreads(engine, gpus, facts) or _pipeline_spreads(engine, gpus, facts)
+    return [_with_replicas(spread, count, serves=serves) for spread in (Spread(), *several)]
 
 
-def without_model(engine: EngineTraits, gpus: Sequence[Gpu], *, serves: bool) -> Spread:
+def spread_without_model(engine: EngineTraits, gpus: Sequence[Gpu], *, serves: bool) -> Spread:
     """Return the spread to state where no model is known: over all cards of one computer."""
-    usual = [one for one in spreads(engine, gpus, None, serves=serves) if one.cards <= _USUAL_NODE]
+    usual = [spread for spread in possible_spreads(engine, gpus, None, serves=serves) if spread.cards <= _USUAL_NODE]
     return usual[-1]
 
 
-def _replicated(spread: Spread, count: int, *, serves: bool) -> Spread:
+def _with_replicas(spread: Spread, count: int, *, serves: bool) -> Spread:
     replicas = count // spread.cards if serves else 1
     mode = "data" if replicas > 1 and spread.mode == "single" else spread.mode
     return msgspec.structs.replace(spread, replicas=replicas, mode=mode)
 
 
-def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
+def _tensor_spreads(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
     """Return the powers of two the heads divide by; none where only slow links join the cards and there is a choice."""
     has_links = hardware.has_fast_links(gpus)
     if EngineAbility.TENSOR not in engine.abilities or not (
@@ -72,17 +74,17 @@ def _tensor(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None)
     if facts is not None and facts.architecture in engine.uncut:
         return []
     mode = "expert" if _is_moe(facts) and EngineAbility.EXPERT in engine.abilities else "tensor"
-    joined = "NVLink" if gpus[0].vendor == "nvidia" else "Infinity Fabric"
-    why = f"{joined} joins the cards, so each matrix is cut over them." if has_links else ""
+    link = "NVLink" if gpus[0].vendor == "nvidia" else "Infinity Fabric"
+    why = f"{link} joins the cards, so each matrix is cut over them." if has_links else ""
     warning = "" if has_links else "The cards are connected by PCIe only, which slows tensor parallelism down."
     return [
         Spread(mode=mode, cards=cards, why=why, warning=warning)
-        for cards in _powers(len(gpus))
-        if _divides(facts, cards)
+        for cards in _powers_of_two(len(gpus))
+        if _heads_divide(facts, cards)
     ]
 
 
-def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
+def _pipeline_spreads(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | None) -> list[Spread]:
     if EngineAbility.PIPELINE not in engine.abilities:
         return []
     if facts is not None and facts.architecture in engine.uncut:
@@ -99,19 +101,19 @@ def _pipeline(engine: EngineTraits, gpus: Sequence[Gpu], facts: ModelFacts | Non
     )
     layers = len(facts.layers) if facts else MOST_CARDS
     most = min(len(gpus), MOST_CARDS, max(layers, 1))
-    counts = range(2, most + 1) if most <= _USUAL_NODE else _powers(most)
+    counts = range(2, most + 1) if most <= _USUAL_NODE else _powers_of_two(most)
     return [Spread(mode="pipeline", cards=cards, why=why, warning=warning) for cards in counts]
 
 
-def _powers(most: int) -> list[int]:
-    found, cards = [], 2
+def _powers_of_two(most: int) -> list[int]:
+    powers, cards = [], 2
     while cards <= min(most, MOST_CARDS):
-        found.append(cards)
+        powers.append(cards)
         cards *= 2
-    return found
+    return powers
 
 
-def _divides(facts: ModelFacts | None, cards: int) -> bool:
+def _heads_divide(facts: ModelFacts | None, cards: int) -> bool:
     """Whether every layer's heads can be dealt out evenly."""
     return facts is None or all(layer.heads % cards == 0 for layer in facts.layers if layer.heads)
 

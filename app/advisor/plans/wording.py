@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from app.advisor.choosing import hardware, wording
-from app.advisor.choosing.intents import Workload, need
+from app.advisor.choosing.intents import Workload, find_need
 from app.advisor.plans.quantisations import FULL, USUAL, format_title, nominal_bits
-from app.advisor.plans.selection import Ask, Fit, Pick
+from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick
 from app.core import words
 from app.core.advice import Estimate, Intent
 from app.core.engines import Reason
@@ -16,13 +16,15 @@ GUIDE = "decision guide"
 _ESTIMATE = "estimate"
 
 
-def sentence(ask: Ask, chosen: Pick, *, format_name: str) -> str:
+def plan_sentence(ask: EngineQuery, chosen: PlanPick, *, format_name: str) -> str:
     """Return the plan in one sentence: "ExLlamaV2 with EXL2, because one RTX 4090 is NVIDIA, Ampere or newer, ..."."""
     clauses = [_machine_clause(ask), _offload_clause(ask, chosen), _need_clause(ask), _fit_clause(ask, chosen)]
-    return f"{ask.engine.name} with {format_title(format_name)}, because {_clauses(list(filter(None, clauses)))}."
+    return f"{ask.engine.name} with {format_title(format_name)}, because {_join_clauses(list(filter(None, clauses)))}."
 
 
-def reasons(ask: Ask, chosen: Pick, found: Estimate | None, *, has_choice: bool) -> list[Reason]:
+def plan_reasons(
+    ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | None, *, has_choice: bool
+) -> list[Reason]:
     """Return what the plan rests on, one fact each. `has_choice` says that there were several files to choose from."""
     return [
         *_hardware_reasons(ask),
@@ -30,28 +32,28 @@ def reasons(ask: Ask, chosen: Pick, found: Estimate | None, *, has_choice: bool)
         *_quality_reasons(ask, chosen, has_choice=has_choice),
         *_context_reasons(ask, chosen),
         *_spread_reasons(ask, chosen),
-        *_estimate_reasons(found),
+        *_estimate_reasons(pick_estimate),
     ]
 
 
-def warnings(ask: Ask, chosen: Pick, found: Estimate | None) -> list[str]:
+def plan_warnings(ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | None) -> list[str]:
     """Return what a reader should know before following the plan, one sentence each."""
     return [
         *_fit_warnings(chosen),
         *_context_warnings(ask, chosen),
-        *_speed_warnings(ask, found),
+        *_speed_warnings(ask, pick_estimate),
         *_people_warnings(ask, chosen),
         *_machine_warnings(ask, chosen),
     ]
 
 
-def why_behind(chosen: Pick) -> str:
+def why_behind(chosen: PlanPick) -> str:
     """Say why an engine stands behind others that the guide puts after it; empty when nothing is wrong with it."""
-    if chosen.fit is Fit.NONE:
+    if chosen.fit is FitQuality.NONE:
         return "the model does not fit into what it can use"
-    if chosen.fit in {Fit.SPILLED, Fit.SLOW}:
+    if chosen.fit in {FitQuality.SPILLED, FitQuality.SLOW}:
         return "part of the model would be in system memory"
-    return "it would only fit with fewer than four bits" if chosen.fit is Fit.SMALL else ""
+    return "it would only fit with fewer than four bits" if chosen.fit is FitQuality.SMALL else ""
 
 
 def short_name(gpu: Gpu) -> str:
@@ -62,11 +64,11 @@ def short_name(gpu: Gpu) -> str:
     return " ".join(name.split()) or wording.gpu_name(gpu)
 
 
-def _clauses(parts: Sequence[str]) -> str:
+def _join_clauses(parts: Sequence[str]) -> str:
     return parts[0] if len(parts) == 1 else ", and ".join([", ".join(parts[:-1]), parts[-1]])
 
 
-def _machine_clause(ask: Ask) -> str:
+def _machine_clause(ask: EngineQuery) -> str:
     kind = hardware.machine_kind(ask.machine)
     if not ask.target.vendors:
         return _PROCESSOR_CLAUSES.get(kind, _any_processor)(ask)
@@ -75,7 +77,7 @@ def _machine_clause(ask: Ask) -> str:
     return _GPU_CLAUSES.get(kind, _plain_gpu)(ask)
 
 
-def _counted(gpus: Sequence[Gpu]) -> str:
+def _count_cards(gpus: Sequence[Gpu]) -> str:
     names = [short_name(gpu) for gpu in gpus]
     if len(names) == 1:
         return f"one {names[0]}"
@@ -86,71 +88,75 @@ def _counted(gpus: Sequence[Gpu]) -> str:
     )
 
 
-def _runs_on(ask: Ask) -> str:
+def _runs_on(ask: EngineQuery) -> str:
     """Return the clause of the engine that runs everywhere."""
     backend = wording.BACKENDS.get(ask.target.backend, ask.target.backend)
-    return f"it runs on {_counted(ask.gpus)} by {backend}" if ask.gpus else f"it runs by {backend}"
+    return f"it runs on {_count_cards(ask.gpus)} by {backend}" if ask.gpus else f"it runs by {backend}"
 
 
-def _apple(ask: Ask) -> str:
+def _apple_clause(ask: EngineQuery) -> str:
     memory, known = wording.memory_bytes(ask.machine), ask.machine.memory
     speeds = [gpu.bandwidth_gb_s.value for gpu in ask.machine.gpus if gpu.bandwidth_gb_s.value]
     speeds += [fact.value for fact in (known.theoretical_gb_s, known.bandwidth_gb_s) if fact.value]
-    size = f"this Mac's {_whole(memory)} are one pool" if memory else "this Mac's memory is one pool"
+    size = f"this Mac's {_round_size(memory)} are one pool" if memory else "this Mac's memory is one pool"
     at = f" at {speeds[0]:.0f} GB/s" if speeds else ""
     return f"{size}{at}" if not ask.engine.runs_everywhere else f"{size}{at}, and it runs on Metal"
 
 
-def _rtx_one(ask: Ask) -> str:
-    return f"{_counted(ask.gpus)} is NVIDIA, Ampere or newer"
+def _rtx_one(ask: EngineQuery) -> str:
+    return f"{_count_cards(ask.gpus)} is NVIDIA, Ampere or newer"
 
 
-def _rtx_several(ask: Ask) -> str:
+def _rtx_several(ask: EngineQuery) -> str:
     if ask.engine.runs_everywhere:
-        return f"it runs on {_counted(ask.gpus)}, though it is not made for speed on several cards"
-    return f"{_counted(ask.gpus)} are NVIDIA, Ampere or newer{_strength(ask)}"
+        return f"it runs on {_count_cards(ask.gpus)}, though it is not made for speed on several cards"
+    return f"{_count_cards(ask.gpus)} are NVIDIA, Ampere or newer{_strength_clause(ask)}"
 
 
-def _server(ask: Ask) -> str:
-    return f"{_counted(ask.gpus)} {_is(ask)} made for servers{_strength(ask)}"
+def _server_clause(ask: EngineQuery) -> str:
+    return f"{_count_cards(ask.gpus)} {_is_or_are(ask)} made for servers{_strength_clause(ask)}"
 
 
-def _instinct(ask: Ask) -> str:
+def _instinct_clause(ask: EngineQuery) -> str:
     runs = "runs" if len(ask.gpus) == 1 else "run"
-    return f"{_counted(ask.gpus)} {_is(ask)} AMD's for servers and {runs} it on ROCm"
+    return f"{_count_cards(ask.gpus)} {_is_or_are(ask)} AMD's for servers and {runs} it on ROCm"
 
 
-def _mixed(ask: Ask) -> str:
-    together = wording.joined([f"the {name}" for name in dict.fromkeys(short_name(gpu) for gpu in ask.gpus)])
+def _mixed_clause(ask: EngineQuery) -> str:
+    together = wording.join_words([f"the {name}" for name in dict.fromkeys(short_name(gpu) for gpu in ask.gpus)])
     if ask.engine.runs_everywhere:
         return f"no other engine computes on {together} together"
     return f"it {ask.engine.strength}, on {together} alone"
 
 
-def _unified(ask: Ask) -> str:
-    return f"the {short_name(ask.gpus[0])} shares {_memory(ask.machine)} with its processor{_strength(ask)}"
+def _unified_clause(ask: EngineQuery) -> str:
+    return f"the {short_name(ask.gpus[0])} shares {_memory_text(ask.machine)} with its processor{_strength_clause(ask)}"
 
 
-def _older(ask: Ask) -> str:
-    capability = max(map(hardware.capability, ask.gpus))
-    told = f"compute capability {capability[0]}.{capability[1]}" if capability > (0, 0) else "an unknown capability"
-    return f"{_counted(ask.gpus)} {'has' if len(ask.gpus) == 1 else 'have'} {told}{_strength(ask)}"
+def _older_nvidia_clause(ask: EngineQuery) -> str:
+    capability = max(map(hardware.compute_capability, ask.gpus))
+    capability_text = (
+        f"compute capability {capability[0]}.{capability[1]}" if capability > (0, 0) else "an unknown capability"
+    )
+    return (
+        f"{_count_cards(ask.gpus)} {'has' if len(ask.gpus) == 1 else 'have'} {capability_text}{_strength_clause(ask)}"
+    )
 
 
-def _arc(ask: Ask) -> str:
+def _arc_clause(ask: EngineQuery) -> str:
     if ask.engine.kernels_of == "intel":
-        return f"Intel's own kernels make the most of {_counted(ask.gpus)}"
+        return f"Intel's own kernels make the most of {_count_cards(ask.gpus)}"
     return _plain_gpu(ask)
 
 
-def _plain_gpu(ask: Ask) -> str:
+def _plain_gpu(ask: EngineQuery) -> str:
     if not ask.gpus:
         return f"it {ask.engine.strength}"
     backend = wording.BACKENDS.get(ask.target.backend, ask.target.backend)
-    return f"it {ask.engine.strength}, and uses {_counted(ask.gpus)} by {backend}"
+    return f"it {ask.engine.strength}, and uses {_count_cards(ask.gpus)} by {backend}"
 
 
-def _intel_processor(ask: Ask) -> str:
+def _intel_processor(ask: EngineQuery) -> str:
     if ask.engine.kernels_of != "intel":
         return _any_processor(ask)
     model = ask.machine.cpu.model.value or "Intel processor"
@@ -159,122 +165,126 @@ def _intel_processor(ask: Ask) -> str:
     return f"Intel's own kernels make the most of the {model}"
 
 
-def _any_processor(ask: Ask) -> str:
+def _any_processor(ask: EngineQuery) -> str:
     if hardware.main_gpus(ask.machine):
-        return f"it {ask.engine.strength}, though here it leaves {wording.gpus(ask.machine)} idle"
+        return f"it {ask.engine.strength}, though here it leaves {wording.gpu_names(ask.machine)} idle"
     if ask.engine.runs_everywhere:
         return "it runs on any processor (no GPU here could do the work)"
     return f"it {ask.engine.strength}, and this machine computes on its processor"
 
 
-def _strength(ask: Ask) -> str:
+def _strength_clause(ask: EngineQuery) -> str:
     """Return what the engine is good at; left out where the number of people says it."""
     return "" if ask.work.serves_several else f", and it {ask.engine.strength}"
 
 
-def _is(ask: Ask) -> str:
+def _is_or_are(ask: EngineQuery) -> str:
     return "is" if len(ask.gpus) == 1 else "are"
 
 
-_GPU_CLAUSES: dict[MachineKind, Callable[[Ask], str]] = {
-    MachineKind.APPLE: _apple,
-    MachineKind.BLACKWELL_SERVER: _server,
-    MachineKind.NVIDIA_SERVER: _server,
-    MachineKind.INSTINCT: _instinct,
-    MachineKind.MIXED: _mixed,
+_GPU_CLAUSES: dict[MachineKind, Callable[[EngineQuery], str]] = {
+    MachineKind.APPLE: _apple_clause,
+    MachineKind.BLACKWELL_SERVER: _server_clause,
+    MachineKind.NVIDIA_SERVER: _server_clause,
+    MachineKind.INSTINCT: _instinct_clause,
+    MachineKind.MIXED: _mixed_clause,
     MachineKind.RTX_MANY: _rtx_several,
     MachineKind.RTX_FEW: _rtx_several,
     MachineKind.RTX_ONE: _rtx_one,
     MachineKind.RTX_SMALL: _rtx_one,
-    MachineKind.NVIDIA_UNIFIED: _unified,
-    MachineKind.JETSON: _unified,
-    MachineKind.TURING_FEW: _older,
-    MachineKind.NVIDIA_OLDER: _older,
-    MachineKind.ARC: _arc,
+    MachineKind.NVIDIA_UNIFIED: _unified_clause,
+    MachineKind.JETSON: _unified_clause,
+    MachineKind.TURING_FEW: _older_nvidia_clause,
+    MachineKind.NVIDIA_OLDER: _older_nvidia_clause,
+    MachineKind.ARC: _arc_clause,
 }
 _SAID_OTHERWISE = (MachineKind.APPLE, MachineKind.MIXED, MachineKind.RTX_FEW, MachineKind.RTX_MANY)
 """Where the engine that runs everywhere has a clause of its own."""
-_PROCESSOR_CLAUSES: dict[MachineKind, Callable[[Ask], str]] = {MachineKind.INTEL_CPU: _intel_processor}
+_PROCESSOR_CLAUSES: dict[MachineKind, Callable[[EngineQuery], str]] = {MachineKind.INTEL_CPU: _intel_processor}
 
 
-def _offload_clause(ask: Ask, chosen: Pick) -> str:
+def _offload_clause(ask: EngineQuery, chosen: PlanPick) -> str:
     """Return what sets llama.cpp apart on cards, where no model says it better."""
     return "it can keep a part of a model in system memory" if ask.may_offload and chosen.facts is None else ""
 
 
-def _need_clause(ask: Ask) -> str:
+def _need_clause(ask: EngineQuery) -> str:
     work, can = ask.work, ask.engine.abilities
     serves = EngineAbility.SERVES in can
     clauses = {
         GuideNeed.TEAM: f"it is made to answer {work.users} people at once" if serves else "",
         GuideNeed.SERVING: f"it is made to answer {work.users} requests at once" if serves else "",
-        GuideNeed.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_shape(work)}" if serves else "",
+        GuideNeed.SERVING_SHAPED: f"it is made to serve {work.users} at once and {_describe_shape(work)}"
+        if serves
+        else "",
         GuideNeed.FLEET: f"it {ask.engine.strength}" if EngineAbility.ORCHESTRATES in can else "a fleet is served",
         GuideNeed.BATCH: "batches keep it busy" if serves else "",
         GuideNeed.STRUCTURED: "it holds answers to a JSON schema" if EngineAbility.JSON_SCHEMA in can else "",
         GuideNeed.LORAS: f"{work.loras} adapters are loaded beside each other" if EngineAbility.LORAS in can else "",
-        GuideNeed.LONG: f"a context of {words.tokens(work.wanted_context)} is requested",
+        GuideNeed.LONG: f"a context of {words.format_tokens(work.target_context)} is requested",
         GuideNeed.AGENT: "an agent works with it",
         GuideNeed.APP: "an app needs it inside",
         GuideNeed.BROWSER: "a browser or phone will run it",
     }
-    return clauses.get(need(work), "")
+    return clauses.get(find_need(work), "")
 
 
-def _shape(work: Workload) -> str:
+def _describe_shape(work: Workload) -> str:
     if work.intent is Intent.STRUCTURED:
         return "answers follow a schema"
     if work.loras > 1:
         return f"{work.loras} adapters are loaded"
     if work.is_long:
-        return f"contexts are long ({words.tokens(work.wanted_context)})"
+        return f"contexts are long ({words.format_tokens(work.target_context)})"
     return "the model is a mixture of experts"
 
 
-def _fit_clause(ask: Ask, chosen: Pick) -> str:
+def _fit_clause(ask: EngineQuery, chosen: PlanPick) -> str:
     if chosen.facts is None or not chosen.is_known:
         return ""
-    where = _place(ask, chosen)
+    where = _describe_memory(ask, chosen)
     return {
-        Fit.WHOLE: f"{ask.model} fits in {where}",
-        Fit.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
-        Fit.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
-        Fit.SLOW: f"it can keep what does not fit in {where} in system memory",
-        Fit.NONE: f"it comes closest, though {ask.model} does not fit in {where}",
+        FitQuality.WHOLE: f"{ask.model} fits in {where}",
+        FitQuality.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
+        FitQuality.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
+        FitQuality.SLOW: f"it can keep what does not fit in {where} in system memory",
+        FitQuality.NONE: f"it comes closest, though {ask.model} does not fit in {where}",
     }[chosen.fit]
 
 
-def _place(ask: Ask, chosen: Pick) -> str:
+def _describe_memory(ask: EngineQuery, chosen: PlanPick) -> str:
     """Return the memory the model goes to: "its 24 GB", "their 48 GB", "64 GB of memory"."""
     cards = [gpu for gpu in ask.gpus[: chosen.spread.cards] if not hardware.is_shared(gpu)]
     size = hardware.memory_of(cards)
     if cards and size:
         return (
-            f"{'its' if len(cards) == 1 else 'their'} {_whole(size)}" if len(cards) == len(ask.gpus) else _some(cards)
+            f"{'its' if len(cards) == 1 else 'their'} {_round_size(size)}"
+            if len(cards) == len(ask.gpus)
+            else _describe_some_cards(cards)
         )
-    return f"{_memory(ask.machine)} of memory"
+    return f"{_memory_text(ask.machine)} of memory"
 
 
-def _some(cards: Sequence[Gpu]) -> str:
+def _describe_some_cards(cards: Sequence[Gpu]) -> str:
     """Return the memory of some of the cards: "80 GB, one of them", "160 GB, 2 of them"."""
-    return f"{_whole(hardware.memory_of(cards))}, {'one' if len(cards) == 1 else len(cards)} of them"
+    return f"{_round_size(hardware.memory_of(cards))}, {'one' if len(cards) == 1 else len(cards)} of them"
 
 
-def _memory(machine: Machine) -> str:
+def _memory_text(machine: Machine) -> str:
     total = wording.memory_bytes(machine)
-    return _whole(total) if total else "an unknown amount"
+    return _round_size(total) if total else "an unknown amount"
 
 
-def _whole(size: int | None) -> str:
+def _round_size(size: int | None) -> str:
     """Return memory as it is sold: "24 GB". Drivers tell a little less than the box."""
-    return f"{round((size or 0) / (1 << 30))} GB" if (size or 0) >= 1 << 30 else words.size(size)
+    return f"{round((size or 0) / (1 << 30))} GB" if (size or 0) >= 1 << 30 else words.format_bytes(size)
 
 
-def _hardware_reasons(ask: Ask) -> Iterator[Reason]:
+def _hardware_reasons(ask: EngineQuery) -> Iterator[Reason]:
     for gpu in list({wording.gpu_name(gpu): gpu for gpu in ask.gpus}.values())[:4]:
-        size = words.size(gpu.memory_total.value)
+        size = words.format_bytes(gpu.memory_total.value)
         count = sum(wording.gpu_name(other) == wording.gpu_name(gpu) for other in ask.gpus)
-        text = f"{ask.engine.name} computes on {_counted([gpu] * count)} with {size} each."
+        text = f"{ask.engine.name} computes on {_count_cards([gpu] * count)} with {size} each."
         yield Reason(
             text=text.replace(" each", "" if count == 1 else " each"), value=size, source=gpu.memory_total.source
         )
@@ -291,13 +301,13 @@ def _hardware_reasons(ask: Ask) -> Iterator[Reason]:
 def _need_reason(work: Workload) -> Reason:
     needs = work.needs
     if work.context:
-        text = f"A context of {words.tokens(work.context)} was requested."
+        text = f"A context of {words.format_tokens(work.context)} was requested."
         return Reason(text=text, value=str(work.context), source="asked")
-    text = f"For {needs.title} {words.tokens(needs.context)} of context are wanted: {needs.context_why}."
+    text = f"For {needs.title} {words.format_tokens(needs.context)} of context are wanted: {needs.context_why}."
     return Reason(text=text, value=str(needs.context), source=GUIDE)
 
 
-def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Reason]:
+def _quality_reasons(ask: EngineQuery, chosen: PlanPick, *, has_choice: bool) -> Iterator[Reason]:
     if chosen.facts is None:
         return
     bits, name = nominal_bits(chosen.facts), chosen.facts.quantization
@@ -305,7 +315,7 @@ def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Re
         text = f"{name} is the usual balance of size and quality; {ask.model} stands for what this machine can hold."
     elif not has_choice and bits >= USUAL:
         text = f"{name} is the only one available for this engine."
-    elif chosen.fit is Fit.WHOLE and chosen.is_known:
+    elif chosen.fit is FitQuality.WHOLE and chosen.is_known:
         better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
         text = f"{name} is the best quality that fits in fast memory with this context; {better}."
     elif bits < USUAL:
@@ -315,17 +325,17 @@ def _quality_reasons(ask: Ask, chosen: Pick, *, has_choice: bool) -> Iterator[Re
     yield Reason(text=text, value=name, source=chosen.facts.source or chosen.facts.confidence.value)
 
 
-def _context_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
+def _context_reasons(ask: EngineQuery, chosen: PlanPick) -> Iterator[Reason]:
     trained = chosen.facts.trained_context if chosen.facts else None
-    if trained is not None and trained < ask.work.wanted_context:
-        text = f"The model was trained for {words.tokens(trained)} of context, so it gets no more."
+    if trained is not None and trained < ask.work.target_context:
+        text = f"The model was trained for {words.format_tokens(trained)} of context, so it gets no more."
         yield Reason(text=text, value=str(trained), source="model")
     if chosen.setting.kv_type != "f16" and ask.kv_type is None:
         text = f"The KV cache is kept in 8 bits ({chosen.setting.kv_type}), so that this context fits."
         yield Reason(text=text, value=chosen.setting.kv_type, source=_ESTIMATE)
 
 
-def _spread_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
+def _spread_reasons(ask: EngineQuery, chosen: PlanPick) -> Iterator[Reason]:
     spread = chosen.spread
     if spread.cards > 1 and spread.why:
         yield Reason(text=spread.why, value=f"{spread.mode} over {spread.cards}", source="interconnect")
@@ -334,60 +344,68 @@ def _spread_reasons(ask: Ask, chosen: Pick) -> Iterator[Reason]:
         yield Reason(text=f"The model fits on one card{copies}.", value="1", source=_ESTIMATE)
 
 
-def _estimate_reasons(found: Estimate | None) -> Iterator[Reason]:
-    if found is None:
+def _estimate_reasons(pick_estimate: Estimate | None) -> Iterator[Reason]:
+    if pick_estimate is None:
         return
-    yield Reason(text=f"Memory: {found.sentence}.", value=words.size(found.total.bytes), source=_ESTIMATE)
-    if found.decode is not None:
-        rate = found.decode
-        between = f"{words.rate(rate.low).removesuffix(' tok/s')} to {words.rate(rate.high).removesuffix(' tok/s')}"
-        filled = f" with {words.tokens(found.depth)} tokens in the context" if found.depth else ""
+    yield Reason(
+        text=f"Memory: {pick_estimate.sentence}.", value=words.format_bytes(pick_estimate.total.bytes), source=_ESTIMATE
+    )
+    if pick_estimate.decode is not None:
+        rate = pick_estimate.decode
+        between = f"{words.format_rate(rate.low).removesuffix(' tok/s')} to {words.format_rate(rate.high).removesuffix(' tok/s')}"
+        filled = (
+            f" with {words.format_tokens(pick_estimate.depth)} tokens in the context" if pick_estimate.depth else ""
+        )
         yield Reason(
-            text=f"Decoding {words.rate(rate.tokens_per_second)} ({between}){filled}: {rate.arithmetic}.",
-            value=words.rate(rate.tokens_per_second),
+            text=f"Decoding {words.format_rate(rate.tokens_per_second)} ({between}){filled}: {rate.arithmetic}.",
+            value=words.format_rate(rate.tokens_per_second),
             source=rate.confidence.value,
         )
 
 
-def _fit_warnings(chosen: Pick) -> Iterator[str]:
+def _fit_warnings(chosen: PlanPick) -> Iterator[str]:
     if chosen.facts is None:
         return
     if not chosen.is_known:
         yield "How much memory is free is unknown, so there is no guarantee that anything fits."
-    if chosen.fit is Fit.NONE:
+    if chosen.fit is FitQuality.NONE:
         yield "The model does not fit in the free memory; a smaller one will."
     if chosen.is_known and nominal_bits(chosen.facts) < USUAL:
         yield f"{chosen.facts.quantization} has fewer than four bits per weight: answers get noticeably worse."
-    if chosen.fit is Fit.SLOW:
+    if chosen.fit is FitQuality.SLOW:
         yield "Part of the model is in system memory, which limits the speed."
 
 
-def _context_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
-    wanted, got = ask.work.wanted_context, chosen.setting.context
+def _context_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
+    target, got = ask.work.target_context, chosen.setting.context
     trained = chosen.facts.trained_context if chosen.facts else None
-    if chosen.facts is not None and chosen.fit is Fit.NONE:
+    if chosen.facts is not None and chosen.fit is FitQuality.NONE:
         return
-    if got < min(wanted, trained or wanted):
-        yield f"{words.tokens(got)} of context fit, {words.tokens(wanted)} are wanted for {ask.work.needs.title}."
-    elif ask.work.context and got < wanted:
-        yield f"{words.tokens(wanted)} of context were requested; the model was trained for {words.tokens(got)}."
+    if got < min(target, trained or target):
+        yield f"{words.format_tokens(got)} of context fit, {words.format_tokens(target)} are wanted for {ask.work.needs.title}."
+    elif ask.work.context and got < target:
+        yield f"{words.format_tokens(target)} of context were requested; the model was trained for {words.format_tokens(got)}."
 
 
-def _speed_warnings(ask: Ask, found: Estimate | None) -> Iterator[str]:
+def _speed_warnings(ask: EngineQuery, pick_estimate: Estimate | None) -> Iterator[str]:
     floor = ask.work.needs.floor
-    if found is not None and found.decode is not None and found.decode.tokens_per_second < floor:
-        rate = words.rate(found.decode.tokens_per_second)
+    if (
+        pick_estimate is not None
+        and pick_estimate.decode is not None
+        and pick_estimate.decode.tokens_per_second < floor
+    ):
+        rate = words.format_rate(pick_estimate.decode.tokens_per_second)
         yield f"{rate} is slower than the {floor:g} wanted for {ask.work.needs.title}: {ask.work.needs.floor_why}."
 
 
-def _people_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
+def _people_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
     at_once = chosen.setting.slots * chosen.spread.replicas
     if at_once < ask.work.users and ask.work.serves_several and chosen.facts is not None:
         run = "conversation runs" if at_once == 1 else "conversations run"
         yield f"{at_once} {run} at a time; the others of {ask.work.users} wait their turn."
 
 
-def _machine_warnings(ask: Ask, chosen: Pick) -> Iterator[str]:
+def _machine_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
     if chosen.spread.warning and chosen.spread.cards > 1:
         yield chosen.spread.warning
     shows = [gpu for gpu in ask.gpus if gpu.drives_display.value is True]

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import RunSetting
 from app.advisor.speed.families import device_class
 from app.core.machine import Confidence, Gpu, Machine
 
@@ -20,7 +20,7 @@ _WIDE = ("avx", "avx2", "avx512f", "asimddp", "i8mm", "sve")
 _NARROW = ("asimd", "neon", "sse2", "ssse3", "sse3")
 
 
-class Device(msgspec.Struct, frozen=True, kw_only=True):
+class SpeedDevice(msgspec.Struct, frozen=True, kw_only=True):
     """One device. Bandwidth in bytes per second, rate in floating-point operations per second, zero where unknown."""
 
     name: str
@@ -34,17 +34,17 @@ class Device(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
 
 
-def used_devices(machine: Machine, setting: Setting) -> list[Device]:
+def devices_in_use(machine: Machine, setting: RunSetting) -> list[SpeedDevice]:
     """Return the devices that decode, fastest memory first; empty when nothing is known of them."""
     if not setting.uses_gpu:
-        return [processor(machine)]
+        return [processor_device(machine)]
     vendor = VENDORS.get(setting.backend)
     gpus = [gpu for gpu in machine.gpus if vendor in (None, gpu.vendor) and gpu.bandwidth_gb_s.value]
     gpus.sort(key=lambda gpu: (gpu.memory_total.value or 0, gpu.bandwidth_gb_s.value or 0.0), reverse=True)
-    return [_device(gpu) for gpu in gpus[: setting.gpus]]
+    return [_gpu_device(gpu) for gpu in gpus[: setting.gpus]]
 
 
-def processor(machine: Machine) -> Device:
+def processor_device(machine: Machine) -> SpeedDevice:
     """Return the processor with the bandwidth of its memory: measured, by its parts, or assumed."""
     name = machine.cpu.model.value or "processor"
     cores = machine.cpu.usable_cores.value or machine.cpu.physical_cores.value or 0.0
@@ -53,7 +53,7 @@ def processor(machine: Machine) -> Device:
     is_measured = probed.value is not None and probed.confidence is Confidence.MEASURED
     known = probed.value or theoretical or shared
     most = cores * CORE_GB_S if cores and not is_measured else float("inf")
-    return Device(
+    return SpeedDevice(
         id="cpu",
         name=name,
         vendor="cpu",
@@ -76,8 +76,8 @@ def _is_linked(gpu: Gpu) -> bool:
     return gpu.nvlink.confidence is not Confidence.TABLE or device_class(gpu) == "hbm"
 
 
-def _device(gpu: Gpu) -> Device:
-    return Device(
+def _gpu_device(gpu: Gpu) -> SpeedDevice:
+    return SpeedDevice(
         id=gpu.id,
         name=gpu.name.value or gpu.id,
         vendor=gpu.vendor,

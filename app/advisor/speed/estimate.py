@@ -11,17 +11,17 @@ from math import exp, hypot, log
 
 import msgspec
 
-from app.advisor.memory.setting import Setting
-from app.advisor.speed.device import Device, processor, used_devices
-from app.advisor.speed.families import DEVICES, SOFTWARE, Software, software_class
-from app.advisor.speed.prefill import prefill
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.device import SpeedDevice, devices_in_use, processor_device
+from app.advisor.speed.families import DEVICES, SOFTWARE, SoftwareTraits, software_class
+from app.advisor.speed.prefill import prefill_rate
 from app.advisor.speed.reads import TokenReads, token_reads
 from app.core.advice import Calibration, EstimateConfidence, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from engines.api.traits import EngineAbility
 
-__all__ = ["decode", "prefill"]
+__all__ = ["decode_rate", "prefill_rate"]
 
 NVLINK_GAIN = 0.72
 PCIE_GAIN = 0.15
@@ -35,7 +35,7 @@ HOST_SPREAD = 0.9
 """How much wider the interval is when all time is spent on the host: RAM, threads and mapping differ."""
 
 
-class _Terms(msgspec.Struct, frozen=True, kw_only=True):
+class _TokenTime(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of one token, apart; `arithmetic` says how they came about."""
 
     device_s: float
@@ -48,42 +48,44 @@ class _Terms(msgspec.Struct, frozen=True, kw_only=True):
         return self.device_s + self.layers_s + self.host_s
 
 
-def decode(
-    facts: ModelFacts, machine: Machine, setting: Setting, *, depth: int = 0, calibration: Calibration | None = None
+def decode_rate(
+    facts: ModelFacts, machine: Machine, setting: RunSetting, *, depth: int = 0, calibration: Calibration | None = None
 ) -> Rate | None:
     """Return the rate of one conversation with `depth` tokens cached; None when nothing is known of the device."""
-    devices = used_devices(machine, setting)
+    devices = devices_in_use(machine, setting)
     reads = token_reads(facts, setting, depth=depth)
     if not devices or not reads.total_bytes:
         return None
     software = SOFTWARE[software_class(setting, devices[0].kind)]
     if calibration is not None and calibration.efficiency > 0:
-        terms = _calibrated(reads, calibration, software, processor(machine))
+        terms = _terms_from_calibration(reads, calibration, software, processor_device(machine))
         spread, confidence = CALIBRATED_SPREAD, EstimateConfidence.CALIBRATED
     else:
-        terms = _predicted(reads, devices, setting, software, processor(machine))
-        spread, confidence = _spread(devices[0], software), _confidence(devices)
+        terms = _predict_terms(reads, devices, setting, software, processor_device(machine))
+        spread, confidence = _rate_spread(devices[0], software), _rate_confidence(devices)
     spread = hypot(spread, HOST_SPREAD * terms.host_s / terms.total_s)
-    return _rate(1 / terms.total_s, spread, confidence, terms.arithmetic)
+    return _build_rate(1 / terms.total_s, spread, confidence, terms.arithmetic)
 
 
-def _predicted(
-    reads: TokenReads, devices: Sequence[Device], setting: Setting, software: Software, host: Device
-) -> _Terms:
+def _predict_terms(
+    reads: TokenReads, devices: Sequence[SpeedDevice], setting: RunSetting, software: SoftwareTraits, host: SpeedDevice
+) -> _TokenTime:
     read_s = _read_seconds(reads, devices, setting)
     layers_s = reads.plain_layers * software.layer_s + reads.expert_layers * software.expert_layer_s
-    return _terms(reads, read_s, layers_s, host, _reading(reads, devices))
+    return _build_terms(reads, read_s, layers_s, host, _describe_read(reads, devices))
 
 
-def _calibrated(reads: TokenReads, found: Calibration, software: Software, host: Device) -> _Terms:
-    rate = found.efficiency * found.bandwidth_gb_s * 1e9
+def _terms_from_calibration(
+    reads: TokenReads, calibration: Calibration, software: SoftwareTraits, host: SpeedDevice
+) -> _TokenTime:
+    rate = calibration.efficiency * calibration.bandwidth_gb_s * 1e9
     experts = reads.expert_layers * software.expert_layer_s / software.layer_s
-    layers_s = (reads.plain_layers + experts) * found.layer_seconds
-    text = f"{_gb(reads)} / ({found.efficiency:.2f} x {found.bandwidth_gb_s:.0f} GB/s)"
-    return _terms(reads, (reads.device_bytes + reads.device_cache_bytes) / rate, layers_s, host, text)
+    layers_s = (reads.plain_layers + experts) * calibration.layer_seconds
+    text = f"{_format_gb(reads)} / ({calibration.efficiency:.2f} x {calibration.bandwidth_gb_s:.0f} GB/s)"
+    return _build_terms(reads, (reads.device_bytes + reads.device_cache_bytes) / rate, layers_s, host, text)
 
 
-def _terms(reads: TokenReads, read_s: float, layers_s: float, host: Device, reading: str) -> _Terms:
+def _build_terms(reads: TokenReads, read_s: float, layers_s: float, host: SpeedDevice, reading: str) -> _TokenTime:
     host_bytes = reads.host_bytes + reads.host_cache_bytes
     efficiency = DEVICES[host.kind].efficiency
     host_s = host_bytes / (efficiency * host.bandwidth) + reads.host_layers * HOST_LAYER_S
@@ -92,32 +94,32 @@ def _terms(reads: TokenReads, read_s: float, layers_s: float, host: Device, read
     if host_bytes:
         text += f" + {host_bytes / 1e9:.2f} GB / ({efficiency:.2f} x {host.bandwidth / 1e9:.0f} GB/s) on the processor"
     total_ms = (read_s + layers_s + host_s) * 1e3
-    return _Terms(device_s=read_s, layers_s=layers_s, host_s=host_s, arithmetic=f"{text} = {total_ms:.1f} ms")
+    return _TokenTime(device_s=read_s, layers_s=layers_s, host_s=host_s, arithmetic=f"{text} = {total_ms:.1f} ms")
 
 
-def _read_seconds(reads: TokenReads, devices: Sequence[Device], setting: Setting) -> float:
+def _read_seconds(reads: TokenReads, devices: Sequence[SpeedDevice], setting: RunSetting) -> float:
     """Return the time reading takes: by turns where each GPU has layers of its own, together where matrices are cut."""
-    shares = _shares(devices, setting)
-    by_turns = sum(share * reading_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
+    shares = _device_shares(devices, setting)
+    by_turns = sum(share * device_read_seconds(reads, device) for share, device in zip(shares, devices, strict=False))
     if len(devices) == 1 or EngineAbility.SCALES not in setting.engine.abilities:
         return by_turns
     gain = NVLINK_GAIN if all(device.has_nvlink for device in devices) else PCIE_GAIN
     return by_turns / exp(gain * log(len(devices)))
 
 
-def _shares(devices: Sequence[Device], setting: Setting) -> list[float]:
-    wanted = list(setting.split[: len(devices)]) or [1.0] * len(devices)
-    return [share / (sum(wanted) or 1.0) for share in wanted]
+def _device_shares(devices: Sequence[SpeedDevice], setting: RunSetting) -> list[float]:
+    weights = list(setting.split[: len(devices)]) or [1.0] * len(devices)
+    return [share / (sum(weights) or 1.0) for share in weights]
 
 
-def reading_seconds(reads: TokenReads, device: Device) -> float:
+def device_read_seconds(reads: TokenReads, device: SpeedDevice) -> float:
     """Return the seconds one device would take to read all that lies there, or to unpack it where that takes longer."""
     kind = DEVICES[device.kind]
     read_s = (reads.device_bytes + reads.device_cache_bytes) / (kind.efficiency * device.bandwidth)
-    return max(read_s, unpacking(reads, device))
+    return max(read_s, unpack_seconds(reads, device))
 
 
-def unpacking(reads: TokenReads, device: Device) -> float:
+def unpack_seconds(reads: TokenReads, device: SpeedDevice) -> float:
     """Return the least time a device needs to unpack what is read; zero where reading always takes longer."""
     kind = DEVICES[device.kind]
     plain = reads.device_elements - reads.device_k_elements
@@ -125,27 +127,27 @@ def unpacking(reads: TokenReads, device: Device) -> float:
     return operations / (device.flops / 2) if device.flops else 0.0
 
 
-def _reading(reads: TokenReads, devices: Sequence[Device]) -> str:
+def _describe_read(reads: TokenReads, devices: Sequence[SpeedDevice]) -> str:
     device = devices[0]
-    text = f"{_gb(reads)} / ({DEVICES[device.kind].efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
+    text = f"{_format_gb(reads)} / ({DEVICES[device.kind].efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
     return f"{text} over {len(devices)} GPUs" if len(devices) > 1 else text
 
 
-def _gb(reads: TokenReads) -> str:
+def _format_gb(reads: TokenReads) -> str:
     return f"{(reads.device_bytes + reads.device_cache_bytes) / 1e9:.2f} GB"
 
 
-def _spread(device: Device, software: Software) -> float:
+def _rate_spread(device: SpeedDevice, software: SoftwareTraits) -> float:
     return hypot(DEVICES[device.kind].spread, software.spread) * (2.0 if device.is_assumed else 1.0)
 
 
-def _confidence(devices: Sequence[Device]) -> EstimateConfidence:
+def _rate_confidence(devices: Sequence[SpeedDevice]) -> EstimateConfidence:
     if any(device.is_assumed or device.kind == "unknown" for device in devices):
         return EstimateConfidence.TABLE
     return EstimateConfidence.PREDICTED
 
 
-def _rate(rate: float, spread: float, confidence: EstimateConfidence, arithmetic: str) -> Rate:
+def _build_rate(rate: float, spread: float, confidence: EstimateConfidence, arithmetic: str) -> Rate:
     return Rate(
         tokens_per_second=rate,
         low=rate / (1 + spread),

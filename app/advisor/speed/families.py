@@ -7,14 +7,14 @@ said there. What no public figure covers keeps the prior and a wide interval. A 
 
 import msgspec
 
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import RunSetting
 from app.core.machine import Gpu
 
 EARLY_BUILD = 5000
 """llama.cpp builds before April 2025: no CUDA graphs for most models, Metal before it ran kernels side by side."""
 
 
-class DeviceClass(msgspec.Struct, frozen=True):
+class DeviceTraits(msgspec.Struct, frozen=True):
     """`efficiency` is the share of the bandwidth on the data sheet that reading weights reaches.
 
     Where unpacking, not reading, may set the pace, `operations` are the multiply-adds that one weight costs, and
@@ -28,7 +28,7 @@ class DeviceClass(msgspec.Struct, frozen=True):
     spread: float = 0.30
 
 
-class Software(msgspec.Struct, frozen=True):
+class SoftwareTraits(msgspec.Struct, frozen=True):
     """Seconds per plain layer and token, and what choosing experts adds per layer."""
 
     layer_s: float
@@ -36,7 +36,7 @@ class Software(msgspec.Struct, frozen=True):
     spread: float = 0.15
 
 
-class Prefill(msgspec.Struct, frozen=True):
+class PrefillTraits(msgspec.Struct, frozen=True):
     """Share of the FLOPS on the data sheet that prompts reach, and what is left of it where experts are chosen."""
 
     share: float
@@ -44,54 +44,54 @@ class Prefill(msgspec.Struct, frozen=True):
     spread: float = 0.5
 
 
-DEVICES: dict[str, DeviceClass] = {
-    "apple": DeviceClass(0.904, spread=0.18),
-    "apple ultra": DeviceClass(0.830, spread=0.35),
-    "apple m1": DeviceClass(0.841, k_operations=17.0, spread=0.60),
-    "apple m1 ultra": DeviceClass(0.787, k_operations=17.0, spread=0.50),
-    "geforce": DeviceClass(0.903, spread=0.22),
-    "turing": DeviceClass(0.850, spread=0.30),
-    "pascal": DeviceClass(0.816, operations=13.1, k_operations=14.0, spread=0.40),
-    "hbm": DeviceClass(0.590, spread=0.30),
-    "radeon": DeviceClass(0.896, spread=0.60),
-    "unified": DeviceClass(0.862, spread=0.25),
-    "arc": DeviceClass(0.824, spread=0.80),
-    "cpu measured": DeviceClass(0.850, operations=1.0, k_operations=1.0, spread=0.35),
-    "cpu": DeviceClass(0.631, operations=1.0, k_operations=1.0, spread=1.00),
-    "unknown": DeviceClass(0.800, spread=0.80),
+DEVICES: dict[str, DeviceTraits] = {
+    "apple": DeviceTraits(0.904, spread=0.18),
+    "apple ultra": DeviceTraits(0.830, spread=0.35),
+    "apple m1": DeviceTraits(0.841, k_operations=17.0, spread=0.60),
+    "apple m1 ultra": DeviceTraits(0.787, k_operations=17.0, spread=0.50),
+    "geforce": DeviceTraits(0.903, spread=0.22),
+    "turing": DeviceTraits(0.850, spread=0.30),
+    "pascal": DeviceTraits(0.816, operations=13.1, k_operations=14.0, spread=0.40),
+    "hbm": DeviceTraits(0.590, spread=0.30),
+    "radeon": DeviceTraits(0.896, spread=0.60),
+    "unified": DeviceTraits(0.862, spread=0.25),
+    "arc": DeviceTraits(0.824, spread=0.80),
+    "cpu measured": DeviceTraits(0.850, operations=1.0, k_operations=1.0, spread=0.35),
+    "cpu": DeviceTraits(0.631, operations=1.0, k_operations=1.0, spread=1.00),
+    "unknown": DeviceTraits(0.800, spread=0.80),
 }
 """Fitted, but for "turing", "cpu measured" and "unknown", of which there is no training row: those are the priors.
 
 Spreads are about one and a half times the error that nine of ten training rows keep when their chip is left out of
 the fit, more where few chips are behind it: drivers and settings of people at home differ more than scoreboards do.
 """
-SOFTWARE: dict[str, Software] = {
-    "metal": Software(91e-6, 35e-6, spread=0.05),
-    "metal early": Software(146e-6, 20e-6, spread=0.05),
-    "mlx": Software(67e-6, 4e-6, spread=0.15),
-    "cuda": Software(49e-6, 0.0, spread=0.10),
-    "cuda early": Software(94e-6, 20e-6, spread=0.15),
-    "vulkan": Software(39e-6, 33e-6, spread=0.20),
-    "vulkan intel": Software(103e-6, 20e-6, spread=0.30),
-    "rocm": Software(85e-6, 0.0, spread=0.25),
-    "cpu": Software(115e-6, 20e-6, spread=0.20),
-    "unknown": Software(60e-6, 20e-6, spread=0.40),
+SOFTWARE: dict[str, SoftwareTraits] = {
+    "metal": SoftwareTraits(91e-6, 35e-6, spread=0.05),
+    "metal early": SoftwareTraits(146e-6, 20e-6, spread=0.05),
+    "mlx": SoftwareTraits(67e-6, 4e-6, spread=0.15),
+    "cuda": SoftwareTraits(49e-6, 0.0, spread=0.10),
+    "cuda early": SoftwareTraits(94e-6, 20e-6, spread=0.15),
+    "vulkan": SoftwareTraits(39e-6, 33e-6, spread=0.20),
+    "vulkan intel": SoftwareTraits(103e-6, 20e-6, spread=0.30),
+    "rocm": SoftwareTraits(85e-6, 0.0, spread=0.25),
+    "cpu": SoftwareTraits(115e-6, 20e-6, spread=0.20),
+    "unknown": SoftwareTraits(60e-6, 20e-6, spread=0.40),
 }
 """Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of."""
-PREFILL: dict[str, Prefill] = {
-    "apple": Prefill(0.635, 0.50),
-    "apple ultra": Prefill(0.628, 0.81),
-    "apple m1": Prefill(0.649, 0.96),
-    "apple m1 ultra": Prefill(0.650, 0.81),
-    "geforce": Prefill(0.990, 0.445),
-    "geforce integrated": Prefill(0.309, 0.52),
-    "turing": Prefill(0.600, 0.445),
-    "pascal": Prefill(0.976, 0.50),
-    "hbm": Prefill(0.163, 0.50),
-    "radeon": Prefill(0.339, 0.234, spread=0.8),
-    "radeon integrated": Prefill(0.256, 0.50, spread=0.8),
-    "arc": Prefill(0.046, 0.50, spread=2.0),
-    "unknown": Prefill(0.300, 0.50, spread=1.0),
+PREFILL: dict[str, PrefillTraits] = {
+    "apple": PrefillTraits(0.635, 0.50),
+    "apple ultra": PrefillTraits(0.628, 0.81),
+    "apple m1": PrefillTraits(0.649, 0.96),
+    "apple m1 ultra": PrefillTraits(0.650, 0.81),
+    "geforce": PrefillTraits(0.990, 0.445),
+    "geforce integrated": PrefillTraits(0.309, 0.52),
+    "turing": PrefillTraits(0.600, 0.445),
+    "pascal": PrefillTraits(0.976, 0.50),
+    "hbm": PrefillTraits(0.163, 0.50),
+    "radeon": PrefillTraits(0.339, 0.234, spread=0.8),
+    "radeon integrated": PrefillTraits(0.256, 0.50, spread=0.8),
+    "arc": PrefillTraits(0.046, 0.50, spread=2.0),
+    "unknown": PrefillTraits(0.300, 0.50, spread=1.0),
 }
 """Fitted as medians over chips; a share near one is possible since eight-bit integers do the work. Without a training
 row: "turing" (between its neighbours), and what experts leave on Pascal, HBM, integrated Radeon and Arc."""
@@ -111,13 +111,13 @@ def device_class(gpu: Gpu) -> str:
     if gpu.vendor in {"nvidia", "amd"} and (gpu.integrated.value or architecture == "RDNA3.5"):
         return "unified"
     if gpu.vendor == "nvidia":
-        return _nvidia(architecture, gpu.bandwidth_gb_s.value or 0.0)
+        return _nvidia_class(architecture, gpu.bandwidth_gb_s.value or 0.0)
     if gpu.vendor == "amd":
         return "hbm" if architecture.startswith("CDNA") else "radeon"
     return "arc" if gpu.vendor == "intel" else "unknown"
 
 
-def software_class(setting: Setting, device: str) -> str:
+def software_class(setting: RunSetting, device: str) -> str:
     """Return the name of the class of software an engine is on that backend, build and class of device."""
     if setting.engine.speed_class:
         return setting.engine.speed_class
@@ -131,7 +131,7 @@ def software_class(setting: Setting, device: str) -> str:
     return setting.backend if setting.backend in SOFTWARE else "unknown"
 
 
-def _nvidia(architecture: str, bandwidth: float) -> str:
+def _nvidia_class(architecture: str, bandwidth: float) -> str:
     if architecture in {"Pascal", "Maxwell"}:
         return "pascal" if bandwidth < _HBM_GB_S else "hbm"
     if bandwidth >= _HBM_ALWAYS_GB_S or (architecture in {"Ampere", "Hopper"} and bandwidth >= _HBM_GB_S):

@@ -9,9 +9,9 @@ batch. A processor's rate follows from its cores and vector extensions.
 from math import hypot
 
 from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.setting import HOST, Setting
-from app.advisor.speed.device import Device, used_devices
-from app.advisor.speed.families import EARLY_BUILD, PREFILL, PREFILL_EARLY, Prefill
+from app.advisor.memory.setting import HOST, RunSetting
+from app.advisor.speed.device import SpeedDevice, devices_in_use
+from app.advisor.speed.families import EARLY_BUILD, PREFILL, PREFILL_EARLY, PrefillTraits
 from app.core.advice import Calibration, EstimateConfidence, Rate
 from app.core.machine import Machine
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
@@ -38,11 +38,11 @@ _UNCOUNTED = {WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTO
 CALIBRATED_SPREAD = 0.25
 
 
-def prefill(
-    facts: ModelFacts, machine: Machine, setting: Setting, *, depth: int = 0, calibration: Calibration | None = None
+def prefill_rate(
+    facts: ModelFacts, machine: Machine, setting: RunSetting, *, depth: int = 0, calibration: Calibration | None = None
 ) -> Rate | None:
     """Return the rate of a prompt of `depth` tokens (0: of usual length); None when nothing is known of the device."""
-    devices = used_devices(machine, setting)
+    devices = devices_in_use(machine, setting)
     depth = depth or USUAL_PROMPT
     operations = prefill_operations(facts, tokens=depth) / depth
     if not devices or not operations:
@@ -72,20 +72,22 @@ def prefill(
 def prefill_operations(facts: ModelFacts, *, tokens: int) -> float:
     """Return the floating-point operations of a prompt: two per weight and token, and attention to what came before."""
     weights = sum(
-        (_chosen(group, facts) if group.kind is WeightKind.EXPERTS else 1.0) * group.elements
+        (_expert_share(group, facts) if group.kind is WeightKind.EXPERTS else 1.0) * group.elements
         for group in facts.weights
         if group.kind not in _UNCOUNTED
     )
-    return 2 * weights * tokens + sum(_attention(layer, tokens) for layer in facts.layers if not layer.is_draft)
+    return 2 * weights * tokens + sum(
+        _attention_operations(layer, tokens) for layer in facts.layers if not layer.is_draft
+    )
 
 
-def _chosen(group: WeightGroup, facts: ModelFacts) -> float:
+def _expert_share(group: WeightGroup, facts: ModelFacts) -> float:
     """Return the share of experts that a token goes to."""
     layer = facts.layers[group.layer] if group.layer is not None and group.layer < len(facts.layers) else None
     return layer.experts_used / layer.experts if layer and layer.experts else 1.0
 
 
-def _attention(layer: Layer, tokens: int) -> float:
+def _attention_operations(layer: Layer, tokens: int) -> float:
     """Return what attending costs one layer for the whole prompt: scores and sums over half the tokens on average."""
     if layer.attention is AttentionKind.NONE:
         return 0.0
@@ -94,7 +96,9 @@ def _attention(layer: Layer, tokens: int) -> float:
     return 2 * layer.heads * width * seen * tokens
 
 
-def _arithmetic_rate(facts: ModelFacts, machine: Machine, setting: Setting, device: Device) -> tuple[float, float]:
+def _arithmetic_rate(
+    facts: ModelFacts, machine: Machine, setting: RunSetting, device: SpeedDevice
+) -> tuple[float, float]:
     """Return the operations per second that prompts reach, and how far that may be off."""
     if device.vendor == "cpu":
         return _processor_rate(machine), 1.0
@@ -103,17 +107,17 @@ def _arithmetic_rate(facts: ModelFacts, machine: Machine, setting: Setting, devi
     return share * _expert_factor(facts, kind) * device.flops, kind.spread
 
 
-def prefill_kind(device: Device) -> str:
+def prefill_kind(device: SpeedDevice) -> str:
     """Return the class of a device for prompts: chips that share memory differ by maker, as their matrix units do."""
     return _UNIFIED.get(device.vendor, "unknown") if device.kind == "unified" else device.kind
 
 
-def is_early(setting: Setting, device: Device) -> bool:
+def is_early(setting: RunSetting, device: SpeedDevice) -> bool:
     """Whether the build is of before llama.cpp fed tensor cores with quantised weights as they are."""
     return setting.engine.is_ggml and setting.build < EARLY_BUILD and device.kind in _TENSOR_CORES
 
 
-def _expert_factor(facts: ModelFacts, kind: Prefill) -> float:
+def _expert_factor(facts: ModelFacts, kind: PrefillTraits) -> float:
     """Return what is left of the rate: each expert gets few of a batch's tokens, and small matrices keep few busy."""
     return kind.expert_share if any(layer.experts for layer in facts.layers) else 1.0
 
@@ -127,7 +131,7 @@ def _processor_rate(machine: Machine) -> float:
     return float(cores) * each * 1e9
 
 
-def _host_bytes(facts: ModelFacts, setting: Setting) -> float:
+def _host_bytes(facts: ModelFacts, setting: RunSetting) -> float:
     """Return the bytes of weights that lie in system memory though a GPU computes the prompt."""
     if not setting.uses_gpu:
         return 0.0

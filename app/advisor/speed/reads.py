@@ -9,7 +9,7 @@ from collections.abc import Iterable
 import msgspec
 
 from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.setting import HOST, Setting
+from app.advisor.memory.setting import HOST, RunSetting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 
 KV_BYTES = {
@@ -72,7 +72,7 @@ class TokenReads(msgspec.Struct, frozen=True, kw_only=True):
         return self.device_bytes + self.host_bytes + self.device_cache_bytes + self.host_cache_bytes
 
 
-def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenReads:
+def token_reads(facts: ModelFacts, setting: RunSetting, *, depth: int) -> TokenReads:
     """Return what decoding one token at `depth` cached tokens reads, by place. A processor alone is its own device."""
     on_host = _on_host(facts, setting)
     experts_away = setting.cpu_moe_layers if setting.uses_gpu else 0
@@ -89,7 +89,7 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
             elements += share * group.elements
             k_elements += share * group.elements * (group.type in K_TYPES)
     cache = [cache_bytes(layer, facts.layers, depth=depth, kv_type=setting.kv_type) for layer in facts.layers]
-    host_cache = sum(found for found, there in zip(cache, on_host, strict=False) if there)
+    host_cache = sum(cache_size for cache_size, is_on_host in zip(cache, on_host, strict=False) if is_on_host)
     return TokenReads(
         device_bytes=device,
         host_bytes=host,
@@ -97,8 +97,8 @@ def token_reads(facts: ModelFacts, setting: Setting, *, depth: int) -> TokenRead
         host_cache_bytes=host_cache,
         device_elements=elements,
         device_k_elements=k_elements,
-        plain_layers=kernels(facts) / KERNELS_PLAIN_LAYER,
-        expert_layers=sum(layer.experts > 0 for layer in _plain(facts)),
+        plain_layers=kernel_count(facts) / KERNELS_PLAIN_LAYER,
+        expert_layers=sum(layer.experts > 0 for layer in _plain_layers(facts)),
         host_layers=len(waits),
     )
 
@@ -120,7 +120,7 @@ def cache_bytes(layer: Layer, layers: Iterable[Layer], *, depth: int, kv_type: s
     return state + tokens * width * KV_BYTES.get(kv_type, KV_BYTES["f16"])
 
 
-def kernels(facts: ModelFacts) -> float:
+def kernel_count(facts: ModelFacts) -> float:
     """Return how many kernels one token takes: the usual matrices of each layer, its norms, and what it needs besides.
 
     Tensors are not counted: one file fuses matrices that another splits, biases are added where they fall due, and
@@ -128,11 +128,11 @@ def kernels(facts: ModelFacts) -> float:
     """
     norms = sum(group.tensors for group in facts.weights if group.kind is WeightKind.NORM and group.layer is not None)
     shared = sum(group.kind is WeightKind.SHARED_EXPERTS for group in facts.weights)
-    layers = sum(_matrices(layer) + _kernels_besides(layer) for layer in _plain(facts))
-    return norms + layers + (KERNELS_SHARED if shared else 0) * sum(layer.experts > 0 for layer in _plain(facts))
+    layers = sum(_matrix_count(layer) + _kernels_besides(layer) for layer in _plain_layers(facts))
+    return norms + layers + (KERNELS_SHARED if shared else 0) * sum(layer.experts > 0 for layer in _plain_layers(facts))
 
 
-def _matrices(layer: Layer) -> int:
+def _matrix_count(layer: Layer) -> int:
     """Return how many matrices such a layer usually has: q, k, v, o; gate, up, down, router; those of a recurrence."""
     count = 4 if layer.attention is not AttentionKind.NONE else 0
     count += (4 if layer.experts else 3) if layer.feed_forward else 0
@@ -149,11 +149,11 @@ def _kernels_besides(layer: Layer) -> int:
     return count + (KERNELS_ATTENTION if layer.attention is not AttentionKind.NONE else 0)
 
 
-def _plain(facts: ModelFacts) -> list[Layer]:
+def _plain_layers(facts: ModelFacts) -> list[Layer]:
     return [layer for layer in facts.layers if not layer.is_draft]
 
 
-def _on_host(facts: ModelFacts, setting: Setting) -> list[bool]:
+def _on_host(facts: ModelFacts, setting: RunSetting) -> list[bool]:
     """Return for every block, and last for the output, whether the processor computes what a GPU might."""
     if not setting.uses_gpu:
         return [False] * (len(facts.layers) + 1)

@@ -4,22 +4,22 @@ https://aider.chat/docs/llms/openai-compat.html and https://aider.chat/docs/conf
 """
 
 from app.connect.documents import YAML
-from app.connect.places import Change
-from app.connect.tool import KEY, Route, Tool, Wiring
+from app.connect.places import DocumentChange
+from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
-        Change(("openai-api-base",), wiring.openai),
-        Change(("openai-api-key",), KEY),
-        Change(("model",), f"openai/{wiring.model}"),
+        DocumentChange(("openai-api-base",), wiring.openai),
+        DocumentChange(("openai-api-key",), KEY),
+        DocumentChange(("model",), f"openai/{wiring.model}"),
     ]
 
 
-AIDER = Tool(
+AIDER = ClientTool(
     id="aider",
     name="aider",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("aider",),
     traces=lambda home: (home.folder / ".aider.conf.yml", home.folder / ".aider"),
     file=lambda home: home.folder / ".aider.conf.yml",

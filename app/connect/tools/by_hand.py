@@ -8,11 +8,11 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.config.home import Home
-from app.connect.tool import KEY, Route, Tool, Wiring
+from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 from app.core.tools import ToolValue
 
 
-def _values(wiring: Wiring) -> list[ToolValue]:
+def _endpoint_values(wiring: WiringTarget) -> list[ToolValue]:
     return [
         ToolValue(name="Base URL", value=wiring.openai),
         ToolValue(name="API key", value=KEY),
@@ -20,41 +20,41 @@ def _values(wiring: Wiring) -> list[ToolValue]:
     ]
 
 
-def _extension(home: Home, name: str) -> tuple[Path, ...]:
+def _extension_folders(home: Home, name: str) -> tuple[Path, ...]:
     folders = (".vscode", ".vscode-insiders", ".vscode-oss", ".cursor")
     return tuple(home.folder / folder / "extensions" / f"{name}-*" for folder in folders)
 
 
-CLINE = Tool(
+CLINE = ClientTool(
     id="cline",
     name="Cline",
-    route=Route.CHAT,
-    traces=lambda home: (*_extension(home, "saoudrizwan.claude-dev"), home.folder / ".cline"),
+    route=ToolRoute.CHAT,
+    traces=lambda home: (*_extension_folders(home, "saoudrizwan.claude-dev"), home.folder / ".cline"),
     steps=lambda _wiring: [
         "Open Cline in VS Code and click the gear.",
         "Choose the API provider OpenAI Compatible.",
         "Fill in the values below.",
     ],
-    values=_values,
+    values=_endpoint_values,
     afterwards="The next task uses it.",
 )
-ROO_CODE = Tool(
+ROO_CODE = ClientTool(
     id="roo-code",
     name="Roo Code",
-    route=Route.CHAT,
-    traces=lambda home: _extension(home, "rooveterinaryinc.roo-cline"),
+    route=ToolRoute.CHAT,
+    traces=lambda home: _extension_folders(home, "rooveterinaryinc.roo-cline"),
     steps=lambda _wiring: [
         "Open Roo Code in VS Code and click the gear, then Providers.",
         "Add a profile with the API provider OpenAI Compatible.",
         "Fill in the values below and save.",
     ],
-    values=_values,
+    values=_endpoint_values,
     afterwards="Choose the profile below the box you type in.",
 )
-JETBRAINS = Tool(
+JETBRAINS = ClientTool(
     id="jetbrains",
     name="JetBrains AI Assistant",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     traces=lambda home: (home.support / "JetBrains",),
     steps=lambda _wiring: [
         "Open Settings, Tools, AI Assistant, Models.",
@@ -62,12 +62,12 @@ JETBRAINS = Tool(
         "Fill in the base URL and test the connection.",
         "Assign the model to the features that should use it.",
     ],
-    values=_values,
+    values=_endpoint_values,
     afterwards="The model is in the list of the AI chat.",
 )
 
 
-def _web_values(wiring: Wiring) -> list[ToolValue]:
+def _web_values(wiring: WiringTarget) -> list[ToolValue]:
     in_container = f"http://host.docker.internal:{urlsplit(wiring.base).port}/v1"
     return [
         ToolValue(name="URL", value=wiring.openai),
@@ -84,10 +84,10 @@ _FROM_A_CONTAINER = (
     "up`), and "
     "start the container with `--add-host=host.docker.internal:host-gateway`."
 )
-OPEN_WEBUI = Tool(
+OPEN_WEBUI = ClientTool(
     id="open-webui",
     name="Open WebUI",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("open-webui",),
     steps=lambda _wiring: [
         "Open the Admin Panel, Settings, Connections.",

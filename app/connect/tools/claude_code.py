@@ -8,8 +8,8 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import JSON
-from app.connect.places import Change
-from app.connect.tool import KEY, Route, Tool, Wiring
+from app.connect.places import DocumentChange
+from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 
 _MODELS = (
     "ANTHROPIC_MODEL",
@@ -20,23 +20,23 @@ _MODELS = (
 
 
 def _folder(home: Home) -> Path:
-    return home.named.get("CLAUDE_CONFIG_DIR", home.folder / ".claude")
+    return home.variable_folders.get("CLAUDE_CONFIG_DIR", home.folder / ".claude")
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     values = {
         "ANTHROPIC_BASE_URL": wiring.base,
         "ANTHROPIC_AUTH_TOKEN": KEY,
         **dict.fromkeys(_MODELS, wiring.model),
         "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
     }
-    return [Change(("env", name), value) for name, value in values.items()]
+    return [DocumentChange(("env", name), value) for name, value in values.items()]
 
 
-CLAUDE_CODE = Tool(
+CLAUDE_CODE = ClientTool(
     id="claude-code",
     name="Claude Code",
-    route=Route.MESSAGES,
+    route=ToolRoute.MESSAGES,
     programs=("claude",),
     traces=lambda home: (_folder(home),),
     file=lambda home: _folder(home) / "settings.json",

@@ -8,29 +8,31 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import TOML
-from app.connect.places import Change
-from app.connect.tool import Route, Tool, Wiring
+from app.connect.places import DocumentChange
+from app.connect.tool import ClientTool, ToolRoute, WiringTarget
 
 _ID = "roundhouse"
 
 
 def _folder(home: Home) -> Path:
-    return home.named.get("CODEX_HOME", home.folder / ".codex")
+    return home.variable_folders.get("CODEX_HOME", home.folder / ".codex")
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
-        Change(("model",), wiring.model),
-        Change(("model_provider",), _ID),
-        Change(("model_context_window",), wiring.models[0].context),
-        Change(("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}),
+        DocumentChange(("model",), wiring.model),
+        DocumentChange(("model_provider",), _ID),
+        DocumentChange(("model_context_window",), wiring.models[0].context),
+        DocumentChange(
+            ("model_providers", _ID), {"name": "Roundhouse", "base_url": wiring.openai, "wire_api": "responses"}
+        ),
     ]
 
 
-CODEX = Tool(
+CODEX = ClientTool(
     id="codex",
     name="Codex CLI",
-    route=Route.RESPONSES,
+    route=ToolRoute.RESPONSES,
     programs=("codex",),
     traces=lambda home: (_folder(home),),
     file=lambda home: _folder(home) / "config.toml",

@@ -6,23 +6,23 @@ beside one.
 
 from app.config.home import Home
 from app.connect.documents import YAML
-from app.connect.places import Change, Item
-from app.connect.tool import KEY, Route, Served, Tool, Wiring
+from app.connect.places import DocumentChange, ListEntry
+from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
-        Change(("name",), "Local", is_default=True),
-        Change(("version",), "1.0.0", is_default=True),
-        Change(("schema",), "v1", is_default=True),
+        DocumentChange(("name",), "Local", is_default=True),
+        DocumentChange(("version",), "1.0.0", is_default=True),
+        DocumentChange(("schema",), "v1", is_default=True),
         *(_model(wiring, served) for served in wiring.models),
     ]
 
 
-def _model(wiring: Wiring, served: Served) -> Change:
+def _model(wiring: WiringTarget, served: WiredModel) -> DocumentChange:
     name = f"{served.name} (Roundhouse)"
-    return Change(
-        ("models", Item("name", name)),
+    return DocumentChange(
+        ("models", ListEntry("name", name)),
         {
             "name": name,
             "provider": "openai",
@@ -41,10 +41,10 @@ def _refusal(home: Home) -> str:
     return ""
 
 
-CONTINUE = Tool(
+CONTINUE = ClientTool(
     id="continue",
     name="Continue",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     traces=lambda home: (
         home.folder / ".continue",
         home.folder / ".vscode" / "extensions" / "continue.continue-*",

@@ -7,28 +7,29 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import YAML
-from app.connect.places import Change, Item, Plain
-from app.connect.tool import Route, Served, Tool, Wiring
+from app.connect.places import DocumentChange, ListEntry, Plain
+from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
 
 
 def _folder(home: Home) -> Path:
-    return home.named.get("LLM_USER_PATH", home.support / "io.datasette.llm")
+    return home.variable_folders.get("LLM_USER_PATH", home.support / "io.datasette.llm")
 
 
-def _entry(wiring: Wiring, served: Served) -> Plain:
+def _entry(wiring: WiringTarget, served: WiredModel) -> Plain:
     return {"model_id": f"roundhouse/{served.name}", "model_name": served.name, "api_base": wiring.openai}
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     return [
-        Change((Item("model_id", f"roundhouse/{served.name}"),), _entry(wiring, served)) for served in wiring.models
+        DocumentChange((ListEntry("model_id", f"roundhouse/{served.name}"),), _entry(wiring, served))
+        for served in wiring.models
     ]
 
 
-LLM = Tool(
+LLM = ClientTool(
     id="llm",
     name="llm",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("llm",),
     traces=lambda home: (_folder(home),),
     file=lambda home: _folder(home) / "extra-openai-models.yaml",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import JSON
-from app.connect.places import Change, Plain
-from app.connect.tool import KEY, Route, Served, Tool, Wiring
+from app.connect.places import DocumentChange, Plain
+from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _ID = "roundhouse"
 _ANSWER_PART = 4
@@ -21,11 +21,11 @@ def _file(home: Home) -> Path:
     return with_comments if with_comments.exists() else folder / "opencode.json"
 
 
-def _model(served: Served) -> Plain:
+def _model(served: WiredModel) -> Plain:
     return {"name": served.name, "limit": {"context": served.context, "output": served.context // _ANSWER_PART}}
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {
         "npm": "@ai-sdk/openai-compatible",
         "name": "Roundhouse",
@@ -33,16 +33,16 @@ def _changes(wiring: Wiring) -> list[Change]:
         "models": {served.name: _model(served) for served in wiring.models},
     }
     return [
-        Change(("$schema",), "https://opencode.ai/config.json", is_default=True),
-        Change(("provider", _ID), provider),
-        Change(("model",), f"{_ID}/{wiring.model}"),
+        DocumentChange(("$schema",), "https://opencode.ai/config.json", is_default=True),
+        DocumentChange(("provider", _ID), provider),
+        DocumentChange(("model",), f"{_ID}/{wiring.model}"),
     ]
 
 
-OPENCODE = Tool(
+OPENCODE = ClientTool(
     id="opencode",
     name="OpenCode",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("opencode",),
     traces=lambda home: (home.config / "opencode",),
     file=_file,

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import JSON
-from app.connect.places import Change, Item, Plain
-from app.connect.tool import Route, Served, Tool, Wiring
+from app.connect.places import DocumentChange, ListEntry, Plain
+from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _NAME = "Roundhouse"
 _ANSWER_PART = 4
@@ -19,7 +19,7 @@ def _folder(home: Home) -> Path:
     return home.support / "Code" / "User"
 
 
-def _model(wiring: Wiring, served: Served) -> Plain:
+def _model(wiring: WiringTarget, served: WiredModel) -> Plain:
     answer = served.context // _ANSWER_PART
     return {
         "id": served.name,
@@ -32,16 +32,16 @@ def _model(wiring: Wiring, served: Served) -> Plain:
     }
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     models = [_model(wiring, served) for served in wiring.models]
     provider: Plain = {"name": _NAME, "vendor": "customendpoint", "apiType": "chat-completions", "models": models}
-    return [Change((Item("name", _NAME),), provider)]
+    return [DocumentChange((ListEntry("name", _NAME),), provider)]
 
 
-VSCODE = Tool(
+VSCODE = ClientTool(
     id="vscode",
     name="VS Code Chat",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("code",),
     traces=lambda home: (_folder(home),),
     file=lambda home: _folder(home) / "chatLanguageModels.json",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from app.config.home import Home
 from app.connect.documents import JSON
-from app.connect.places import Change, Plain
-from app.connect.tool import Route, Served, Tool, Wiring
+from app.connect.places import DocumentChange, Plain
+from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _PROVIDER = "Roundhouse"
 
@@ -17,7 +17,7 @@ def _folder(home: Home) -> Path:
     return home.support / "Zed" if home.system == "windows" else home.config / "zed"
 
 
-def _model(served: Served) -> Plain:
+def _model(served: WiredModel) -> Plain:
     return {
         "name": served.name,
         "display_name": served.name,
@@ -31,19 +31,19 @@ def _model(served: Served) -> Plain:
     }
 
 
-def _changes(wiring: Wiring) -> list[Change]:
+def _changes(wiring: WiringTarget) -> list[DocumentChange]:
     provider: Plain = {"api_url": wiring.openai, "available_models": [_model(served) for served in wiring.models]}
     return [
-        Change(("language_models", "openai_compatible", _PROVIDER), provider),
-        Change(("agent", "default_model", "provider"), _PROVIDER),
-        Change(("agent", "default_model", "model"), wiring.model),
+        DocumentChange(("language_models", "openai_compatible", _PROVIDER), provider),
+        DocumentChange(("agent", "default_model", "provider"), _PROVIDER),
+        DocumentChange(("agent", "default_model", "model"), wiring.model),
     ]
 
 
-ZED = Tool(
+ZED = ClientTool(
     id="zed",
     name="Zed",
-    route=Route.CHAT,
+    route=ToolRoute.CHAT,
     programs=("zed", "zeditor"),
     traces=lambda home: (_folder(home),),
     file=lambda home: _folder(home) / "settings.json",

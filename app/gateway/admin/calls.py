@@ -1,6 +1,6 @@
 """One row of the API and how it is carried out: check who asks, decode what came, call, encode what is returned.
 
-A handler gets a `Call` with everything already typed and returns a value; it never sees HTTP. What one yields goes out
+A handler gets a `AdminCall` with everything already typed and returns a value; it never sees HTTP. What one yields goes out
 as server-sent events as it comes, and silence is broken every 15 seconds by a comment, which clients skip: it keeps
 proxies from closing the connection and shows us when a client has gone without saying so.
 """
@@ -21,15 +21,15 @@ from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.background import Background
-from app.gateway.chats.answers import Answers
+from app.gateway.chats.answers import ChatAnswers
 from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_json
-from app.gateway.hub.downloads import DOWNLOADS, Downloads
-from app.gateway.library.file_jobs import LIBRARY, LibraryWork
+from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
+from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.own_updates import UPDATES, Updates
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.connection_log import CONNECTIONS, ConnectionLog
-from app.gateway.watching.inspector import INSPECTOR, USAGE, Inspector, UsageRecorder
+from app.gateway.watching.inspector import INSPECTOR, USAGE, RequestInspector, UsageRecorder
 
 if TYPE_CHECKING:
     from app.gateway.engines.store import EngineStore
@@ -42,7 +42,7 @@ HEARTBEAT_S = 15.0
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
-class EnginesSlot:
+class LazyEngineStore:
     """Holds the engine store, made when somebody first asks for it: start-up must not wait for what is seldom needed.
 
     Belongs to the event loop.
@@ -72,13 +72,13 @@ class EnginesSlot:
             await self._store.close()
 
 
-ANSWERS = web.AppKey("answers", Answers)
+ANSWERS = web.AppKey("answers", ChatAnswers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
-ENGINES = web.AppKey("engines", EnginesSlot)
+ENGINES = web.AppKey("engines", LazyEngineStore)
 BACKGROUND = web.AppKey("background", Background)
 
 
-async def stream(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
+async def stream_events(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
     """Send every event, named by its tag, until there are no more or the client has gone."""
     response = web.StreamResponse(headers=_HEADERS)
     await response.prepare(request)
@@ -90,26 +90,26 @@ async def stream(request: web.Request, events: AsyncGenerator[msgspec.Struct, No
     return response
 
 
-def encoded(event: msgspec.Struct) -> bytes:
+def encode_event(event: msgspec.Struct) -> bytes:
     """Return one event as it goes over the wire."""
     return f"event: {event.__struct_config__.tag}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n"
 
 
 async def _send_events(response: web.StreamResponse, events: AsyncGenerator[msgspec.Struct, None]) -> None:
-    coming = asyncio.ensure_future(anext(events, None))
+    next_event = asyncio.ensure_future(anext(events, None))
     try:
         while True:
-            if not (await asyncio.wait({coming}, timeout=HEARTBEAT_S))[0]:
+            if not (await asyncio.wait({next_event}, timeout=HEARTBEAT_S))[0]:
                 await response.write(b": still here\n\n")
                 continue
-            event = coming.result()
+            event = next_event.result()
             if event is None:
                 return
-            coming = asyncio.ensure_future(anext(events, None))
-            await response.write(encoded(event))
+            next_event = asyncio.ensure_future(anext(events, None))
+            await response.write(encode_event(event))
     finally:
-        coming.cancel()
-        await asyncio.gather(coming, return_exceptions=True)
+        next_event.cancel()
+        await asyncio.gather(next_event, return_exceptions=True)
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -117,18 +117,18 @@ class NoQuery(msgspec.Struct, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[B_co, Q_co]):
+class AdminCall(Generic[B_co, Q_co]):
     """A request, decoded: `body` is None where the route takes none, `names` are the variable parts of its path."""
 
     services: Services
-    answers: Answers
+    answers: ChatAnswers
     background: Background
     calibrator: Calibrator
-    engines: EnginesSlot
-    inspector: Inspector
+    engines: LazyEngineStore
+    inspector: RequestInspector
     usage: UsageRecorder
-    downloads: Downloads
-    library: LibraryWork
+    downloads: DownloadQueue
+    library: FileJobs
     connections: ConnectionLog
     updates: Updates
     body: B_co
@@ -136,12 +136,12 @@ class Call(Generic[B_co, Q_co]):
     names: dict[str, str]
 
 
-Handler = Callable[[Call[Any, Any]], Awaitable[Any]]
+Handler = Callable[[AdminCall[Any, Any]], Awaitable[Any]]
 H = TypeVar("H", bound=Handler)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Endpoint:
+class AdminEndpoint:
     """One row of the table. `reply` is the type of the JSON answer (None: no body); with `streams`, of each event."""
 
     method: str
@@ -156,7 +156,7 @@ class Endpoint:
     streams: bool
 
 
-class Routes:
+class RouteTable:
     """A part of the table, in the order in which its handlers stand in their module.
 
     All that a row says beside its address is read from the handler: the first line of its docstring is the summary, its
@@ -164,25 +164,25 @@ class Routes:
     """
 
     def __init__(self) -> None:
-        self.endpoints: list[Endpoint] = []
+        self.endpoints: list[AdminEndpoint] = []
 
     def add(self, method: str, path: str, *, status: int | None = None) -> Callable[[H], H]:
         """Return a decorator that serves a handler at an address. `status` is 200, or 204 for one without a reply."""
 
         def register(handler: H) -> H:
-            self.endpoints.append(_endpoint(method, path, handler, status))
+            self.endpoints.append(_make_endpoint(method, path, handler, status))
             return handler
 
         return register
 
 
-def _endpoint(method: str, path: str, handler: Handler, status: int | None) -> Endpoint:
+def _make_endpoint(method: str, path: str, handler: Handler, status: int | None) -> AdminEndpoint:
     annotations = inspect.get_annotations(handler)
     body, query = get_args(annotations["call"])
     reply = annotations["return"]
     origin: Any = get_origin(reply)
     streams = origin is AsyncGenerator
-    return Endpoint(
+    return AdminEndpoint(
         method=method,
         path=path,
         handler=handler,
@@ -195,15 +195,15 @@ def _endpoint(method: str, path: str, handler: Handler, status: int | None) -> E
     )
 
 
-def answering(endpoint: Endpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+def make_handler(endpoint: AdminEndpoint) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """Return the aiohttp handler that carries out `endpoint`."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         check_manager(request)
-        result = await endpoint.handler(await _call(endpoint, request))
+        result = await endpoint.handler(await _make_call(endpoint, request))
         if endpoint.streams:
             events: AsyncGenerator[msgspec.Struct, None] = result
-            return await stream(request, events)
+            return await stream_events(request, events)
         if endpoint.reply is None:
             return web.Response(status=endpoint.status)
         return web.Response(body=msgspec.json.encode(result), status=endpoint.status, content_type="application/json")
@@ -217,8 +217,8 @@ def check_manager(request: web.Request) -> None:
         raise Unauthorized("This address needs a key with the scope manage.")
 
 
-async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
-    return Call(
+async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall[Any, Any]:
+    return AdminCall(
         services=request.app[SERVICES],
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
@@ -231,12 +231,12 @@ async def _call(endpoint: Endpoint, request: web.Request) -> Call[Any, Any]:
         connections=request.app[CONNECTIONS],
         updates=request.app[UPDATES],
         body=None if endpoint.body is None else await read_json(request, endpoint.body),
-        query=_query(endpoint.query, request),
+        query=_parse_query(endpoint.query, request),
         names=dict(request.match_info),
     )
 
 
-def _query(kind: type[T], request: web.Request) -> T:
+def _parse_query(kind: type[T], request: web.Request) -> T:
     try:
         return msgspec.convert(dict(request.query), kind, strict=False)
     except msgspec.ValidationError as error:

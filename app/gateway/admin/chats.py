@@ -7,10 +7,10 @@ import msgspec
 
 from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.events import ChatChanged
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.store.listing import MAX_PAGE
 
-routes = Routes()
+routes = RouteTable()
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,66 +28,68 @@ class FollowQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/chats")
-async def list_chats(call: Call[None, ListQuery]) -> list[ChatSummary]:
+async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
     """List or search chats, newest first."""
-    wanted = call.query
-    return await call.services.chats.summaries(wanted.query, limit=wanted.limit, before=wanted.before)
+    query = call.query
+    return await call.services.chats.list_summaries(query.query, limit=query.limit, before=query.before)
 
 
 @routes.add("POST", "/chats")
-async def create(call: Call[NewChat, NoQuery]) -> Chat:
+async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
     """Begin a chat."""
-    return _told(call, await call.services.chats.create(call.body))
+    return _publish_change(call, await call.services.chats.create_chat(call.body))
 
 
 @routes.add("GET", "/chats/{id}")
-async def read(call: Call[None, NoQuery]) -> Chat:
+async def read(call: AdminCall[None, NoQuery]) -> Chat:
     """Show a chat with all its messages."""
-    return call.answers.overlaid(await call.services.chats.chat(call.names["id"]))
+    return call.answers.overlay_live(await call.services.chats.read_chat(call.names["id"]))
 
 
 @routes.add("PATCH", "/chats/{id}")
-async def change(call: Call[ChatPatch, NoQuery]) -> Chat:
+async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
-    return call.answers.overlaid(_told(call, await call.services.chats.change(call.names["id"], call.body)))
+    return call.answers.overlay_live(
+        _publish_change(call, await call.services.chats.change_chat(call.names["id"], call.body))
+    )
 
 
 @routes.add("DELETE", "/chats/{id}")
-async def delete(call: Call[None, NoQuery]) -> None:
+async def delete(call: AdminCall[None, NoQuery]) -> None:
     """Delete a chat; it can be restored for 30 days.
 
     Its answers stop, and it can be restored.
     """
     chat = call.names["id"]
     await call.answers.stop_all(chat)
-    await call.services.chats.delete(chat)
+    await call.services.chats.delete_chat(chat)
     call.services.events.publish(ChatChanged(chat=chat, deleted=True))
 
 
 @routes.add("POST", "/chats/{id}/restore")
-async def restore(call: Call[None, NoQuery]) -> Chat:
+async def restore(call: AdminCall[None, NoQuery]) -> Chat:
     """Bring a deleted chat back."""
-    return _told(call, await call.services.chats.restore(call.names["id"]))
+    return _publish_change(call, await call.services.chats.restore_chat(call.names["id"]))
 
 
 @routes.add("POST", "/chats/{id}/turns")
-async def ask(call: Call[NewTurn, NoQuery]) -> Turn:
+async def ask(call: AdminCall[NewTurn, NoQuery]) -> Turn:
     """Ask and be answered, or have a question answered again."""
     return await call.answers.start(call.names["id"], call.body)
 
 
 @routes.add("GET", "/chats/{id}/answers/{message}")
-async def follow(call: Call[None, FollowQuery]) -> AsyncGenerator[AnswerEvent, None]:
+async def follow(call: AdminCall[None, FollowQuery]) -> AsyncGenerator[AnswerEvent, None]:
     """Follow an answer while it is written."""
     return await call.answers.follow(call.names["id"], call.names["message"], call.query.offset)
 
 
 @routes.add("POST", "/chats/{id}/answers/{message}/stop")
-async def stop(call: Call[None, NoQuery]) -> Message:
+async def stop(call: AdminCall[None, NoQuery]) -> Message:
     """Stop an answer and keep what is written."""
     return await call.answers.stop(call.names["id"], call.names["message"])
 
 
-def _told(call: Call[object, NoQuery], chat: Chat) -> Chat:
+def _publish_change(call: AdminCall[object, NoQuery], chat: Chat) -> Chat:
     call.services.events.publish(ChatChanged(chat=chat.id))
     return chat

@@ -4,11 +4,11 @@ import asyncio
 
 import msgspec
 
-from app.core.engine_plans import AskPlan, EnginePlan
+from app.core.engine_plans import EnginePlan, EnginePlanRequest
 from app.core.engine_store import (
     BundleEngine,
     EngineJob,
-    EngineStock,
+    EngineListing,
     EngineUpdate,
     InstallEngine,
     TestEngine,
@@ -16,9 +16,9 @@ from app.core.engine_store import (
 )
 from app.core.engines import EngineChoice, EngineInfo
 from app.core.events import LogLine
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
-routes = Routes()
+routes = RouteTable()
 
 
 class UpdateQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,67 +28,67 @@ class UpdateQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/engines/stock")
-async def stock(call: Call[None, NoQuery]) -> list[EngineStock]:
+async def stock(call: AdminCall[None, NoQuery]) -> list[EngineListing]:
     """List the engines: how each suits this computer, what is installed, what could be."""
-    return await call.engines.store.stock()
+    return await call.engines.store.list_stock()
 
 
 @routes.add("GET", "/engines/job")
-async def job(call: Call[None, NoQuery]) -> EngineJob | None:
+async def job(call: AdminCall[None, NoQuery]) -> EngineJob | None:
     """Show the install, update or test that runs or ran last."""
     return call.engines.last_job
 
 
 @routes.add("DELETE", "/engines/job")
-async def cancel(call: Call[None, NoQuery]) -> None:
+async def cancel(call: AdminCall[None, NoQuery]) -> None:
     """Call the job off."""
     await call.engines.close()
 
 
 @routes.add("GET", "/engines/log")
-async def log(call: Call[None, NoQuery]) -> list[LogLine]:
+async def log(call: AdminCall[None, NoQuery]) -> list[LogLine]:
     """Show what installs, updates and tests said."""
     return list(call.engines.store.jobs.lines)
 
 
 @routes.add("POST", "/engines/{id}/install", status=202)
-async def install(call: Call[InstallEngine, NoQuery]) -> EngineJob:
+async def install(call: AdminCall[InstallEngine, NoQuery]) -> EngineJob:
     """Install a version beside the others, test it, and use it."""
     return await call.engines.store.install(call.names["id"], call.body)
 
 
 @routes.add("GET", "/engines/{id}/update")
-async def check(call: Call[None, UpdateQuery]) -> EngineUpdate:
+async def check(call: AdminCall[None, UpdateQuery]) -> EngineUpdate:
     """Say what an update would change; nothing is changed."""
-    return await call.engines.store.update(call.names["id"], call.query.channel)
+    return await call.engines.store.check_update(call.names["id"], call.query.channel)
 
 
 @routes.add("POST", "/engines/{id}/update", status=202)
-async def update(call: Call[InstallEngine, NoQuery]) -> EngineJob:
+async def update(call: AdminCall[InstallEngine, NoQuery]) -> EngineJob:
     """Install a newer version, test it with your models too, and use it."""
     return await call.engines.store.install(call.names["id"], call.body, verb="update")
 
 
 @routes.add("POST", "/engines/{id}/use")
-async def use(call: Call[UseEngine, NoQuery]) -> EngineJob | None:
+async def use(call: AdminCall[UseEngine, NoQuery]) -> EngineJob | None:
     """Use another version, or a program of your own once it is tested."""
     return await call.engines.store.use(call.names["id"], call.body)
 
 
 @routes.add("POST", "/engines/{id}/rollback")
-async def roll_back(call: Call[None, NoQuery]) -> None:
+async def roll_back(call: AdminCall[None, NoQuery]) -> None:
     """Use the version before again."""
     await call.engines.store.roll_back(call.names["id"])
 
 
 @routes.add("POST", "/engines/{id}/test", status=202)
-async def test(call: Call[TestEngine, NoQuery]) -> EngineJob:
+async def test(call: AdminCall[TestEngine, NoQuery]) -> EngineJob:
     """Test a version with the Guide and your models."""
     return await call.engines.store.test(call.names["id"], call.body.version)
 
 
 @routes.add("POST", "/engines/{id}/plan")
-async def plan(call: Call[AskPlan, NoQuery]) -> EnginePlan:
+async def plan(call: AdminCall[EnginePlanRequest, NoQuery]) -> EnginePlan:
     """Say what it would be started with for a model, here or over several computers; nothing is started."""
     from app.gateway.engines.plans import engine_plan  # noqa: PLC0415 -- brings in what several engines share
 
@@ -96,28 +96,28 @@ async def plan(call: Call[AskPlan, NoQuery]) -> EnginePlan:
 
 
 @routes.add("POST", "/engines/{id}/bundle", status=202)
-async def bundle(call: Call[BundleEngine, NoQuery]) -> EngineJob:
+async def bundle(call: AdminCall[BundleEngine, NoQuery]) -> EngineJob:
     """Write a file from which a computer without network can install."""
     return await call.engines.store.bundle(call.names["id"], call.body)
 
 
 @routes.add("DELETE", "/engines/{id}/versions/{version}")
-async def remove(call: Call[None, NoQuery]) -> None:
+async def remove(call: AdminCall[None, NoQuery]) -> None:
     """Remove a version from the disk."""
     await call.engines.store.remove(call.names["id"], call.names["version"])
 
 
 @routes.add("GET", "/engines")
-async def engines(call: Call[None, NoQuery]) -> list[EngineInfo]:
+async def engines(call: AdminCall[None, NoQuery]) -> list[EngineInfo]:
     """List the engines this build knows."""
-    return await asyncio.to_thread(call.services.catalogue.list)
+    return await asyncio.to_thread(call.services.catalogue.list_engines)
 
 
 @routes.add("GET", "/choice")
-async def choice(call: Call[None, NoQuery]) -> EngineChoice:
+async def choice(call: AdminCall[None, NoQuery]) -> EngineChoice:
     """Name the engine this computer should use, and why."""
-    from app.advisor.choosing.rules import choose  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.advisor.choosing.rules import choose_engine  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
     machine = await call.services.machine.read()
-    return choose(engine_table(), machine, await asyncio.to_thread(call.services.catalogue.list))
+    return choose_engine(engine_table(), machine, await asyncio.to_thread(call.services.catalogue.list_engines))

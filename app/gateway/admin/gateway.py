@@ -10,7 +10,7 @@ import psutil
 
 from app import __version__
 from app.config.home import Home
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.api import API_VERSION, Status
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
@@ -22,20 +22,20 @@ from app.core.events import (
     PauseChanged,
     SettingChanged,
 )
-from app.core.keys import KeyInfo, MadeKey, NewKey
+from app.core.keys import KeyInfo, KeyWithSecret, NewKey
 from app.core.machine import Machine
 from app.core.settings import SettingInfo, SettingValue
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
 from app.gateway.instance import reachable_at
 from app.gateway.loading.launch import policy_from
-from app.gateway.loading.requested_model import is_auto, stand_in
+from app.gateway.loading.requested_model import find_stand_in, is_auto
 from app.hub.library.library import Library
-from app.network.door import door
+from app.network.door import egress_gate
 
-routes = Routes()
+routes = RouteTable()
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -53,7 +53,7 @@ class EventsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/status")
-async def status(call: Call[None, NoQuery]) -> Status:
+async def status(call: AdminCall[None, NoQuery]) -> Status:
     """Say who and where the gateway is."""
     identity, paths = call.services.identity, call.services.paths
     # Also what was said before any client could listen: conversations that had to be set aside must not go unnoticed.
@@ -65,10 +65,10 @@ async def status(call: Call[None, NoQuery]) -> Status:
         pid=os.getpid(),
         url=identity.url,
         reachable_at=reachable,
-        asks_for_keys=is_wide(identity.host) or call.services.settings.flag("gateway.require_key"),
+        asks_for_keys=is_wide(identity.host) or call.services.settings.get_flag("gateway.require_key"),
         started_at=identity.started_at,
         notice=" ".join(filter(None, notices)),
-        paused_since=call.services.supervisor.pausing.state().since,
+        paused_since=call.services.supervisor.pausing.pause_state().since,
         resident_bytes=psutil.Process().memory_info().rss,
         data_dir=str(paths.data),
         models_dir=str(paths.models),
@@ -77,25 +77,25 @@ async def status(call: Call[None, NoQuery]) -> Status:
 
 
 @routes.add("POST", "/shutdown", status=202)
-async def shutdown(call: Call[None, NoQuery]) -> None:
+async def shutdown(call: AdminCall[None, NoQuery]) -> None:
     """End the gateway and every engine."""
     call.services.stop()
 
 
 @routes.add("GET", "/machine")
-async def machine(call: Call[None, MachineQuery]) -> Machine:
+async def machine(call: AdminCall[None, MachineQuery]) -> Machine:
     """Describe this computer."""
     return await call.services.machine.read(fresh=call.query.fresh)
 
 
 @routes.add("GET", "/settings")
-async def settings(call: Call[None, NoQuery]) -> list[SettingInfo]:
+async def settings(call: AdminCall[None, NoQuery]) -> list[SettingInfo]:
     """List the settings."""
-    return call.services.settings.describe()
+    return call.services.settings.describe_all()
 
 
 @routes.add("PATCH", "/settings")
-async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingInfo]:
+async def change_settings(call: AdminCall[SettingChanges, NoQuery]) -> list[SettingInfo]:
     """Change settings; null resets one.
 
     All of it or nothing; what can take effect at once does.
@@ -105,59 +105,59 @@ async def change_settings(call: Call[SettingChanges, NoQuery]) -> list[SettingIn
     if isinstance(host, str) and is_wide(host) and not len(services.keys):
         raise KeyNeeded
     await asyncio.to_thread(_check_fallback, services.settings, services.library, call.body.get("models.fallback"))
-    changed = services.settings.change(call.body)
+    changed = services.settings.change_values(call.body)
     if "window.at_login" in changed:
         await _arrange_login(services.settings, services.home)
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     call.inspector.settings_changed()
     await responses_kept.settings_changed(services, changed)
-    call.downloads.reconsider()
-    if "network.offline" in changed and services.settings.flag("network.offline"):
-        door.cut()
+    call.downloads.apply_settings()
+    if "network.offline" in changed and services.settings.get_flag("network.offline"):
+        egress_gate.cut_connections()
     for name in changed:
         services.events.publish(SettingChanged(name=name))
     if "models.folders" in changed:
         services.events.publish(ModelsChanged())
-    return services.settings.describe()
+    return services.settings.describe_all()
 
 
-def _check_fallback(settings: Settings, library: Library, name: SettingValue | None) -> None:
+def _check_fallback(settings: SettingsStore, library: Library, name: SettingValue | None) -> None:
     """Raise BadRequest if no model here would answer under that name."""
     if not isinstance(name, str) or not name or is_auto(name):
         return
-    if stand_in(name, settings.items("models.aliases")):
+    if find_stand_in(name, settings.get_list("models.aliases")):
         return
     try:
-        library.find(name)
+        library.find_model(name)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code=error.code) from None
 
 
-async def _arrange_login(settings: Settings, home: Home) -> None:
+async def _arrange_login(settings: SettingsStore, home: Home) -> None:
     """Do as the setting says, or take it back."""
     from app.config import at_login  # noqa: PLC0415 -- seldom needed, and not at start-up
 
-    is_wanted = settings.flag("window.at_login")
+    is_wanted = settings.get_flag("window.at_login")
     try:
-        await asyncio.to_thread(at_login.arrange, home, is_wanted=is_wanted)
+        await asyncio.to_thread(at_login.set_autostart, home, is_enabled=is_wanted)
     except StorageFault:
-        settings.change({"window.at_login": not is_wanted})
+        settings.change_values({"window.at_login": not is_wanted})
         raise
 
 
 @routes.add("GET", "/events")
-async def events(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
+async def events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[Event, None]:
     """Follow what happens."""
-    return _subscribed(call)
+    return _stream_events(call)
 
 
-async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, None]:
+async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[Event, None]:
     with call.services.events.subscribe(logs=call.query.logs) as subscription:
         # What is running now comes first: a listener that asked before it listened has missed nothing.
-        for status in call.services.supervisor.statuses():
+        for status in call.services.supervisor.list_statuses():
             yield EngineChanged(status=status)
         if call.services.supervisor.is_paused:
-            yield PauseChanged(pause=call.services.supervisor.pausing.state())
+            yield PauseChanged(pause=call.services.supervisor.pausing.pause_state())
         if call.calibrator.job.last is not None:
             yield call.calibrator.job.last
         if call.engines.last_job is not None:
@@ -169,24 +169,24 @@ async def _subscribed(call: Call[None, EventsQuery]) -> AsyncGenerator[Event, No
 
 
 @routes.add("GET", "/keys")
-async def list_keys(call: Call[None, NoQuery]) -> list[KeyInfo]:
+async def list_keys(call: AdminCall[None, NoQuery]) -> list[KeyInfo]:
     """List the access keys."""
-    return call.services.keys.listed()
+    return call.services.keys.list_keys()
 
 
 @routes.add("POST", "/keys")
-async def make_key(call: Call[NewKey, NoQuery]) -> MadeKey:
+async def make_key(call: AdminCall[NewKey, NoQuery]) -> KeyWithSecret:
     """Make an access key; this answer alone holds it."""
-    return call.services.keys.make(call.body)
+    return call.services.keys.make_key(call.body)
 
 
 @routes.add("DELETE", "/keys/{name}")
-async def revoke_key(call: Call[None, NoQuery]) -> None:
+async def revoke_key(call: AdminCall[None, NoQuery]) -> None:
     """Revoke an access key at once."""
-    call.services.keys.revoke(call.names["name"])
+    call.services.keys.revoke_key(call.names["name"])
 
 
 @routes.add("POST", "/keys/{name}/restore")
-async def restore_key(call: Call[None, NoQuery]) -> KeyInfo:
+async def restore_key(call: AdminCall[None, NoQuery]) -> KeyInfo:
     """Bring back a key revoked since the gateway started."""
-    return call.services.keys.restore(call.names["name"])
+    return call.services.keys.restore_key(call.names["name"])

@@ -16,13 +16,13 @@ from app.core.hub import (
     SetHubToken,
     TokenPlace,
 )
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.hub import pulling, repositories, searching
 from app.hub.repositories.memory import HubMemory
 
-routes = Routes()
+routes = RouteTable()
 
-_SAID = {
+_TOKEN_SENTENCES = {
     None: "There is no token for the hub.",
     TokenPlace.ENVIRONMENT: "The token is the one in the environment (HF_TOKEN).",
     TokenPlace.KEYRING: "The token is in this system's keyring.",
@@ -44,85 +44,85 @@ class BestQuery(msgspec.Struct, frozen=True):
 
 
 @routes.add("GET", "/hub/model")
-async def model(call: Call[None, ModelQuery]) -> HubModel:
+async def model(call: AdminCall[None, ModelQuery]) -> HubModel:
     """Say what a repository of the hub offers to this machine."""
     return await repositories.describe(call.services, call.query.name)
 
 
 @routes.add("GET", "/hub/search")
-async def search(call: Call[None, HubQuery]) -> HubResults:
+async def search(call: AdminCall[None, HubQuery]) -> HubResults:
     """Look for models on the hub, one card per model."""
     return await searching.find(call.services, call.query)
 
 
 @routes.add("GET", "/hub/best")
-async def best(call: Call[None, BestQuery]) -> list[HubPick]:
+async def best(call: AdminCall[None, BestQuery]) -> list[HubPick]:
     """Say which models of the catalogue suit this machine, the best first."""
     return await searching.best(call.services, call.query.use)
 
 
 @routes.add("POST", "/hub/catalogue")
-async def refresh_catalogue(call: Call[None, NoQuery]) -> CatalogueInfo:
+async def refresh_catalogue(call: AdminCall[None, NoQuery]) -> CatalogueInfo:
     """Fetch the catalogue anew, if its signature holds."""
     content = await searching.refresh(call.services.settings, call.services.hub)
     return CatalogueInfo(issued=content.issued, models=len(content.models))
 
 
 @routes.add("GET", "/hub/token")
-async def token(call: Call[None, NoQuery]) -> HubTokenState:
+async def token(call: AdminCall[None, NoQuery]) -> HubTokenState:
     """Say whether there is a token for the hub."""
     return await _token_state(call.services.hub)
 
 
 @routes.add("POST", "/hub/token")
-async def set_token(call: Call[SetHubToken, NoQuery]) -> HubTokenState:
+async def set_token(call: AdminCall[SetHubToken, NoQuery]) -> HubTokenState:
     """Keep a token for the hub in the system's keyring."""
-    await asyncio.to_thread(call.services.hub.token.keep, call.body.token)
+    await asyncio.to_thread(call.services.hub.token.store_token, call.body.token)
     return await _token_state(call.services.hub)
 
 
 @routes.add("DELETE", "/hub/token")
-async def forget_token(call: Call[None, NoQuery]) -> None:
+async def forget_token(call: AdminCall[None, NoQuery]) -> None:
     """Forget the token for the hub that was kept."""
-    await asyncio.to_thread(call.services.hub.token.forget)
+    await asyncio.to_thread(call.services.hub.token.forget_token)
 
 
 async def _token_state(hub: HubMemory) -> HubTokenState:
-    place = await asyncio.to_thread(hub.token.place)
-    return HubTokenState(place=place, said=_SAID[place])
+    place = await asyncio.to_thread(hub.token.token_place)
+    return HubTokenState(place=place, said=_TOKEN_SENTENCES[place])
 
 
 @routes.add("GET", "/downloads")
-async def list_downloads(call: Call[None, NoQuery]) -> list[Download]:
+async def list_downloads(call: AdminCall[None, NoQuery]) -> list[Download]:
     """List the downloads, in the order of the queue."""
     return call.downloads.all()
 
 
 @routes.add("POST", "/downloads")
-async def pull(call: Call[Pull, NoQuery]) -> Download:
+async def pull(call: AdminCall[Pull, NoQuery]) -> Download:
     """Download a model from the hub, or go on with it."""
     return await pulling.pull(call.services, call.downloads, call.body)
 
 
 @routes.add("POST", "/downloads/{id}/pause")
-async def pause(call: Call[None, NoQuery]) -> Download:
+async def pause(call: AdminCall[None, NoQuery]) -> Download:
     """Stop a download and keep what came."""
     return call.downloads.pause(call.names["id"])
 
 
 @routes.add("POST", "/downloads/{id}/resume")
-async def resume(call: Call[None, NoQuery]) -> Download:
+async def resume(call: AdminCall[None, NoQuery]) -> Download:
     """Go on with a download."""
     return call.downloads.resume(call.names["id"])
 
 
 @routes.add("POST", "/downloads/{id}/move")
-async def move(call: Call[MoveDownload, NoQuery]) -> list[Download]:
+async def move(call: AdminCall[MoveDownload, NoQuery]) -> list[Download]:
     """Give a download another place in the queue."""
     return call.downloads.move(call.names["id"], call.body.position)
 
 
 @routes.add("DELETE", "/downloads/{id}")
-async def remove(call: Call[None, NoQuery]) -> None:
+async def remove(call: AdminCall[None, NoQuery]) -> None:
     """Take a download off the list, and delete what came of one that is not done."""
     await call.downloads.remove(call.names["id"])

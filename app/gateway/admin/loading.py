@@ -11,10 +11,10 @@ from app.core.errors import BadRequest
 from app.core.events import LogLine
 from app.core.memory import MemoryState, Pause
 from app.core.models import LoadModel, LoadOptions, UnloadModel
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.loading.launch import load_request
 
-routes = Routes()
+routes = RouteTable()
 
 _MAX_TAIL = 5000
 _KV_TYPES = ("f16", "q8_0", "q4_0")
@@ -36,87 +36,87 @@ class LogQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/memory")
-async def memory(call: Call[None, NoQuery]) -> MemoryState:
+async def memory(call: AdminCall[None, NoQuery]) -> MemoryState:
     """Say how much memory there is for models, who holds it and who waits for it."""
-    found = await call.services.supervisor.memory()
+    state = await call.services.supervisor.read_memory()
     machine = call.services.machine.last
     names = {pool.id: pool.name or pool.id for pool in machine.pools} if machine is not None else {}
-    pools = [msgspec.structs.replace(pool, name=names.get(pool.id, pool.name)) for pool in found.pools]
-    return msgspec.structs.replace(found, pools=pools)
+    pools = [msgspec.structs.replace(pool, name=names.get(pool.id, pool.name)) for pool in state.pools]
+    return msgspec.structs.replace(state, pools=pools)
 
 
 @routes.add("GET", "/pause")
-async def paused(call: Call[None, NoQuery]) -> Pause:
+async def paused(call: AdminCall[None, NoQuery]) -> Pause:
     """Say whether models are kept out of memory."""
-    return call.services.supervisor.pausing.state()
+    return call.services.supervisor.pausing.pause_state()
 
 
 @routes.add("POST", "/pause")
-async def pause(call: Call[None, NoQuery]) -> Pause:
+async def pause(call: AdminCall[None, NoQuery]) -> Pause:
     """Give all memory back once answers are done, and load nothing until told to go on.
 
     Answers that had begun are not waited for: the reply names the models that write them.
     """
-    call.services.supervisor.pausing.pause()
+    call.services.supervisor.pausing.pause_all()
     return await paused(call)
 
 
 @routes.add("DELETE", "/pause")
-async def resume(call: Call[None, NoQuery]) -> None:
+async def resume(call: AdminCall[None, NoQuery]) -> None:
     """Go on, and load again what was loaded."""
-    call.services.supervisor.pausing.resume()
+    call.services.supervisor.pausing.resume_all()
 
 
 @routes.add("GET", "/running")
-async def running(call: Call[None, NoQuery]) -> list[EngineStatus]:
+async def running(call: AdminCall[None, NoQuery]) -> list[EngineStatus]:
     """List the engine processes."""
-    return call.services.supervisor.statuses()
+    return call.services.supervisor.list_statuses()
 
 
 @routes.add("POST", "/load")
-async def load(call: Call[LoadModel, NoQuery]) -> EngineStatus:
+async def load(call: AdminCall[LoadModel, NoQuery]) -> EngineStatus:
     """Make a model ready.
 
     The load goes on when the client leaves.
     """
-    wanted = call.body
-    request = await load_request(call.services, wanted.model, _checked(wanted.options))
-    any_options = wanted.options == LoadOptions()
+    body = call.body
+    request = await load_request(call.services, body.model, _check_options(body.options))
+    any_options = body.options == LoadOptions()
     loading = call.background.spawn(call.services.supervisor.ensure_ready(request, any_options=any_options))
-    if wanted.wait:
+    if body.wait:
         return await asyncio.shield(loading)
     await asyncio.sleep(0)  # lets the load begin, so that the status is the new one
-    return _status(call, request.source.name) or EngineStatus(
+    return _find_status(call, request.source.name) or EngineStatus(
         model=request.source.name, engine=request.engine, state=EngineState.STARTING
     )
 
 
 @routes.add("POST", "/unload")
-async def unload(call: Call[UnloadModel, NoQuery]) -> EngineStatus:
+async def unload(call: AdminCall[UnloadModel, NoQuery]) -> EngineStatus:
     """Stop a model's engine."""
     name = await _real_name(call, call.body.model)
-    return await call.services.supervisor.unload(name, force=call.body.force)
+    return await call.services.supervisor.unload_model(name, force=call.body.force)
 
 
 @routes.add("GET", "/logs")
-async def logs(call: Call[None, LogQuery]) -> list[LogLine]:
+async def logs(call: AdminCall[None, LogQuery]) -> list[LogLine]:
     """Show the last lines an engine wrote."""
     name = await _real_name(call, call.query.model) if call.query.model else ""
-    return call.services.supervisor.log(name, tail=call.query.tail)
+    return call.services.supervisor.read_log(name, tail=call.query.tail)
 
 
-async def _real_name(call: Call[object, object], model: str) -> str:
+async def _real_name(call: AdminCall[object, object], model: str) -> str:
     """Return what the supervisor calls a model. Raises NotFound."""
-    if _status(call, model) is not None:
+    if _find_status(call, model) is not None:
         return model
-    return (await asyncio.to_thread(call.services.library.find, model)).runs_as
+    return (await asyncio.to_thread(call.services.library.find_model, model)).runs_as
 
 
-def _status(call: Call[object, object], model: str) -> EngineStatus | None:
-    return next((status for status in call.services.supervisor.statuses() if status.model == model), None)
+def _find_status(call: AdminCall[object, object], model: str) -> EngineStatus | None:
+    return next((status for status in call.services.supervisor.list_statuses() if status.model == model), None)
 
 
-def _checked(options: LoadOptions) -> LoadOptions:
+def _check_options(options: LoadOptions) -> LoadOptions:
     """Return the options if an engine can be given them. Raises BadRequest that names the field."""
     for name, (lowest, highest) in _BOUNDS.items():
         value = getattr(options, name)

@@ -6,100 +6,100 @@ from pathlib import Path
 from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.events import ModelsChanged, SettingChanged
 from app.core.models import MakeModel, ModelChoices, ModelInfo, ModelSettings, RegisterModel, SetModel
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.library import attached_endpoints
-from app.gateway.library.model_choices import checked, choices
+from app.gateway.library.model_choices import check_settings, list_choices
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model, policy_from
-from app.gateway.loading.model_tuning import noted
+from app.gateway.loading.model_tuning import settings_to_keep
 
-routes = Routes()
+routes = RouteTable()
 
 
 @routes.add("GET", "/models")
-async def list_models(call: Call[None, NoQuery]) -> list[ModelInfo]:
+async def list_models(call: AdminCall[None, NoQuery]) -> list[ModelInfo]:
     """List the models on this computer."""
-    return await with_capabilities(call.services, await asyncio.to_thread(call.services.library.models))
+    return await with_capabilities(call.services, await asyncio.to_thread(call.services.library.list_models))
 
 
 @routes.add("POST", "/models")
-async def register(call: Call[RegisterModel, NoQuery]) -> ModelInfo:
+async def register(call: AdminCall[RegisterModel, NoQuery]) -> ModelInfo:
     """List a model file where it lies."""
-    model = await asyncio.to_thread(call.services.library.register, Path(call.body.path))
+    model = await asyncio.to_thread(call.services.library.register_path, Path(call.body.path))
     call.services.events.publish(ModelsChanged())
     return (await with_capabilities(call.services, [model]))[0]
 
 
 @routes.add("DELETE", "/models/{name}")
-async def forget(call: Call[None, NoQuery]) -> None:
+async def forget(call: AdminCall[None, NoQuery]) -> None:
     """Forget a registered file and leave it on disk."""
-    model = await asyncio.to_thread(call.services.library.find, call.names["name"])
-    await asyncio.to_thread(call.services.library.forget, model.name)
+    model = await asyncio.to_thread(call.services.library.find_model, call.names["name"])
+    await asyncio.to_thread(call.services.library.forget_model, model.name)
     if model.attached:
-        await call.services.supervisor.expire(model.name)  # an endpoint that is let go is looked at no more
+        await call.services.supervisor.expire_model(model.name)  # an endpoint that is let go is looked at no more
     call.services.events.publish(ModelsChanged())
 
 
 @routes.add("GET", "/model-settings")
-async def all_settings(call: Call[None, NoQuery]) -> dict[str, ModelSettings]:
+async def all_settings(call: AdminCall[None, NoQuery]) -> dict[str, ModelSettings]:
     """List what is set for single models, by name."""
-    return call.services.tuning.all()
+    return call.services.tuning.all_settings()
 
 
 @routes.add("GET", "/model-settings/{name}")
-async def settings_of(call: Call[None, NoQuery]) -> ModelChoices:
+async def settings_of(call: AdminCall[None, NoQuery]) -> ModelChoices:
     """Say what is set for one model, what it recommends itself, and what there is to choose from."""
     model = await find_model(call.services, call.names["name"])
-    return await asyncio.to_thread(choices, call.services, model)
+    return await asyncio.to_thread(list_choices, call.services, model)
 
 
 @routes.add("POST", "/model-settings")
-async def set_model(call: Call[SetModel, NoQuery]) -> ModelSettings:
+async def set_model(call: AdminCall[SetModel, NoQuery]) -> ModelSettings:
     """Set everything for one model: how it runs, is read and sampled, what goes with it, pin and time.
 
     A pin and a time count at once, the rest with the next load.
     """
-    services, wanted = call.services, call.body
-    model = await find_model(services, wanted.model)
+    services, body = call.services, call.body
+    model = await find_model(services, body.model)
     name = model.runs_as
-    await asyncio.to_thread(checked, services, model, wanted.settings)
-    services.tuning.change(name, noted(model, wanted.settings))
+    await asyncio.to_thread(check_settings, services, model, body.settings)
+    services.tuning.change_settings(name, settings_to_keep(model, body.settings))
     services.supervisor.policy = policy_from(services.settings, services.tuning)
     services.events.publish(SettingChanged(name=f"model.{name}"))
-    return services.tuning.of(name)
+    return services.tuning.settings_of(name)
 
 
 @routes.add("POST", "/made")
-async def make(call: Call[MakeModel, NoQuery]) -> ModelInfo:
+async def make(call: AdminCall[MakeModel, NoQuery]) -> ModelInfo:
     """Give a model's weights a further name, with settings of its own."""
-    library, wanted = call.services.library, call.body
-    base = await asyncio.to_thread(library.find, wanted.base)
-    made = await asyncio.to_thread(library.make, wanted.name, Path(base.path), wanted.preset)
-    await call.services.supervisor.expire(made.name)  # one that runs under this name has the settings of before
+    library, body = call.services.library, call.body
+    base = await asyncio.to_thread(library.find_model, body.base)
+    model = await asyncio.to_thread(library.make_model, body.name, Path(base.path), body.preset)
+    await call.services.supervisor.expire_model(model.name)  # one that runs under this name has the settings of before
     call.services.events.publish(ModelsChanged())
-    return (await with_capabilities(call.services, [made]))[0]
+    return (await with_capabilities(call.services, [model]))[0]
 
 
 @routes.add("GET", "/attached")
-async def list_attached(call: Call[None, NoQuery]) -> list[ModelInfo]:
+async def list_attached(call: AdminCall[None, NoQuery]) -> list[ModelInfo]:
     """List the models of attached endpoints."""
-    return await attached_endpoints.attached(call.services.library)
+    return await attached_endpoints.list_attached(call.services.library)
 
 
 @routes.add("POST", "/attached")
-async def attach(call: Call[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
+async def attach(call: AdminCall[AttachEndpoint, NoQuery]) -> list[ModelInfo]:
     """Put the models of an endpoint that runs elsewhere behind this one."""
     return await attached_endpoints.attach(call.services, call.body)
 
 
 @routes.add("PATCH", "/attached/{name}")
-async def correct(call: Call[CorrectAttached, NoQuery]) -> ModelInfo:
+async def correct(call: AdminCall[CorrectAttached, NoQuery]) -> ModelInfo:
     """Say what an attached model can do and how much it takes, and ask its endpoint anew for the rest."""
     return await attached_endpoints.correct(call.services.library, call.services.events, call.names["name"], call.body)
 
 
 @routes.add("DELETE", "/attached/{name}")
-async def detach(call: Call[None, NoQuery]) -> None:
+async def detach(call: AdminCall[None, NoQuery]) -> None:
     """Take an attached model off the list and forget its key."""
     await attached_endpoints.detach(
         call.services.supervisor, call.services.library, call.services.events, call.names["name"]

@@ -6,48 +6,48 @@ What reads and edits their files is imported when it is first asked for: the gat
 import asyncio
 
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
-routes = Routes()
+routes = RouteTable()
 
 
 @routes.add("GET", "/tools")
-async def list_tools(call: Call[None, NoQuery]) -> list[ToolInfo]:
+async def list_tools(call: AdminCall[None, NoQuery]) -> list[ToolInfo]:
     """List the tools that can use the endpoint, those found here first."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
     return await asyncio.to_thread(
-        connections(call.services.paths, call.services.home).listed, call.services.identity.url
+        connections(call.services.paths, call.services.home).list_tools, call.services.identity.url
     )
 
 
 @routes.add("POST", "/tools/{id}/preview")
-async def preview(call: Call[WireTool, NoQuery]) -> ToolChange:
+async def preview(call: AdminCall[WireTool, NoQuery]) -> ToolChange:
     """Show what wiring a tool would change."""
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
-    wished = await wiring(call.services, call.body.model)
+    tool_wiring = await wiring(call.services, call.body.model)
     return await asyncio.to_thread(
-        connections(call.services.paths, call.services.home).preview, call.names["id"], wished
+        connections(call.services.paths, call.services.home).preview, call.names["id"], tool_wiring
     )
 
 
 @routes.add("POST", "/tools/{id}/connect")
-async def connect(call: Call[WireTool, NoQuery]) -> ToolChange:
+async def connect(call: AdminCall[WireTool, NoQuery]) -> ToolChange:
     """Wire a tool to the endpoint.
 
     Once begun, the file is written whether or not the caller stays.
     """
     from app.gateway.wiring import connections, wiring  # noqa: PLC0415 -- see above
 
-    wished = await wiring(call.services, call.body.model)
+    tool_wiring = await wiring(call.services, call.body.model)
     return await asyncio.to_thread(
-        connections(call.services.paths, call.services.home).connect, call.names["id"], wished
+        connections(call.services.paths, call.services.home).connect, call.names["id"], tool_wiring
     )
 
 
 @routes.add("POST", "/tools/{id}/undo")
-async def undo(call: Call[None, NoQuery]) -> ToolChange:
+async def undo(call: AdminCall[None, NoQuery]) -> ToolChange:
     """Put a tool's file back as it was."""
     from app.gateway.wiring import connections  # noqa: PLC0415 -- see above
 
@@ -55,7 +55,7 @@ async def undo(call: Call[None, NoQuery]) -> ToolChange:
 
 
 @routes.add("POST", "/tools/{id}/probe")
-async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
+async def try_out(call: AdminCall[WireTool, NoQuery]) -> ToolProbe:
     """Ask the endpoint for one token as a tool would.
 
     For the model that is named, else the one it is wired to, else the usual one.
@@ -64,7 +64,7 @@ async def try_out(call: Call[WireTool, NoQuery]) -> ToolProbe:
 
     tool = call.names["id"]
     model = call.body.model or await asyncio.to_thread(
-        connections(call.services.paths, call.services.home).wired_to, tool
+        connections(call.services.paths, call.services.home).current_model, tool
     )
-    wished = await wiring(call.services, model)
-    return await probe(call.services.http, call.services.identity, tool, wished.model)
+    tool_wiring = await wiring(call.services, model)
+    return await probe(call.services.http, call.services.identity, tool, tool_wiring.model)

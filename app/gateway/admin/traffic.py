@@ -6,9 +6,9 @@ import msgspec
 
 from app.core.connections import ConnectionList
 from app.core.requests import RequestDetail, RequestInfo, Usage
-from app.gateway.admin.calls import Call, NoQuery, Routes
+from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
-routes = Routes()
+routes = RouteTable()
 
 
 class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,13 +18,13 @@ class ConnectionsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/connections")
-async def list_connections(call: Call[None, ConnectionsQuery]) -> ConnectionList:
+async def list_connections(call: AdminCall[None, ConnectionsQuery]) -> ConnectionList:
     """List the connections made to other computers, and those kept back offline, newest first."""
-    return await call.connections.list(call.query.limit)
+    return await call.connections.list_connections(call.query.limit)
 
 
 @routes.add("DELETE", "/connections")
-async def forget_connections(call: Call[None, NoQuery]) -> None:
+async def forget_connections(call: AdminCall[None, NoQuery]) -> None:
     """Forget the connections made until now."""
     await call.connections.forget()
 
@@ -38,31 +38,31 @@ class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @routes.add("GET", "/requests")
-async def list_requests(call: Call[None, RequestsQuery]) -> list[RequestInfo]:
+async def list_requests(call: AdminCall[None, RequestsQuery]) -> list[RequestInfo]:
     """List the last requests at the endpoint, newest first."""
     query = call.query
-    return call.inspector.infos(limit=query.limit, model=query.model, outcome=query.outcome)
+    return call.inspector.list_requests(limit=query.limit, model=query.model, outcome=query.outcome)
 
 
 @routes.add("DELETE", "/requests")
-async def forget_requests(call: Call[None, NoQuery]) -> None:
+async def forget_requests(call: AdminCall[None, NoQuery]) -> None:
     """Forget the requests that are over."""
-    call.inspector.forget()
+    call.inspector.forget_requests()
 
 
 @routes.add("GET", "/requests/{id}")
-async def show(call: Call[None, NoQuery]) -> RequestDetail:
+async def show(call: AdminCall[None, NoQuery]) -> RequestDetail:
     """Show one request, with its words if they were kept."""
-    return call.inspector.detail(call.names["id"])
+    return call.inspector.show_request(call.names["id"])
 
 
 @routes.add("POST", "/requests/{id}/cancel")
-async def cancel(call: Call[None, NoQuery]) -> RequestInfo:
+async def cancel(call: AdminCall[None, NoQuery]) -> RequestInfo:
     """Stop a request; its client is told so."""
-    return call.inspector.stop(call.names["id"])
+    return call.inspector.stop_request(call.names["id"])
 
 
 @routes.add("GET", "/usage")
-async def usage(call: Call[None, NoQuery]) -> Usage:
+async def usage(call: AdminCall[None, NoQuery]) -> Usage:
     """Sum up what clients used, today and in seven days."""
-    return await call.usage.usage()
+    return await call.usage.sum_usage()

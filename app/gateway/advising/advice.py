@@ -21,20 +21,20 @@ import psutil
 from app.advisor.choosing import targets
 from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
-from app.advisor.memory.setting import Setting
-from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.speed import estimate as speed
 from app.advisor.speed import seen as speed_seen
-from app.advisor.speed.prefill import prefill
+from app.advisor.speed.prefill import prefill_rate
 from app.core.advice import (
     Advice,
     Amount,
     Calibration,
     Estimate,
+    EstimateAccuracy,
     EstimateConfidence,
     EstimateRequest,
     Generation,
-    LoadTruth,
     PlanRequest,
     Rate,
 )
@@ -45,8 +45,8 @@ from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.machine import MachineReader
-from app.gateway.advising.measuring import Measuring, best_for
-from app.gateway.advising.model_facts import FactsReader, well_known
+from app.gateway.advising.measuring import SpeedMeasurements, best_calibration
+from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
@@ -99,81 +99,87 @@ SETTLES_S = 0.5
 """An engine may answer before the lines in which it says what it took have been written and read."""
 
 
-class Seen(msgspec.Struct, frozen=True, kw_only=True):
+class ObservedSpeeds(msgspec.Struct, frozen=True, kw_only=True):
     """What this machine showed: of the engine, and of the model itself."""
 
     calibrations: list[Calibration] = []
     generations: list[Generation] = []
 
 
-async def plan(services: Services, request: PlanRequest) -> Advice:
+async def make_plan(services: Services, request: PlanRequest) -> Advice:
     """Return ranked plans. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
     _check_plan(request)
-    found, (machine, is_here) = await asyncio.gather(
-        candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
+    candidates_found, (machine, is_here) = await asyncio.gather(
+        find_candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
     inputs = PlanInputs(
         traits=engine_table(),
         machine=machine,
-        candidates=found.candidates,
-        model=found.model,
+        candidates=candidates_found.candidates,
+        model=candidates_found.model,
         intent=request.intent,
         users=request.users,
         context=request.context,
         loras=request.loras,
         kv_type=request.kv_type,
-        engines=await asyncio.to_thread(services.catalogue.list) if is_here else [],
+        engines=await asyncio.to_thread(services.catalogue.list_engines) if is_here else [],
         calibrations=await services.measuring.calibrations() if is_here else [],
-        is_fixed=found.is_fixed,
+        is_fixed=candidates_found.is_fixed,
     )
-    return await asyncio.to_thread(advise, inputs)
+    return await asyncio.to_thread(build_advice, inputs)
 
 
-async def estimate(services: Services, request: EstimateRequest) -> Estimate:
+async def estimate_model(services: Services, request: EstimateRequest) -> Estimate:
     """Return what running a model takes. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
-    _check(request)
+    _check_estimate(request)
     facts, (machine, is_here) = await asyncio.gather(
         services.facts.find(request.model), machine_for(services.machine, request.machine)
     )
-    engines = await asyncio.to_thread(services.catalogue.list) if is_here else []
+    engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     setting = setting_for(facts, machine, request, engines)
     if is_here:
-        shift = runtime_shift(await services.chats.loads(), setting.engine.id)
+        shift = runtime_shift(await services.chats.list_loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
-    known = await seen(services.library, services.measuring, request.model, setting) if is_here else Seen()
-    found = memory.estimate(facts, machine, setting, speed=speed_of(facts, machine, known, depth=request.depth))
+    known = (
+        await collect_speeds(services.library, services.measuring, request.model, setting)
+        if is_here
+        else ObservedSpeeds()
+    )
+    result = memory.estimate_memory(
+        facts, machine, setting, speed=predict_speed(facts, machine, known, depth=request.depth)
+    )
     if not any(engine.id == setting.engine.id and engine.installed for engine in engines):
-        found = where_it_runs(found, targets.lack(machine, setting.engine))
-    return _by_name(found, facts) if facts.confidence is Confidence.TABLE else found
+        result = with_verdict_of_engine(result, targets.explain_lack(machine, setting.engine))
+    return _note_table_estimate(result, facts) if facts.confidence is Confidence.TABLE else result
 
 
-def where_it_runs(found: Estimate, why_not: str) -> Estimate:
+def with_verdict_of_engine(result: Estimate, why_not: str) -> Estimate:
     """Return the estimate as it is for a machine the engine runs on; elsewhere nothing fits, and `why_not` says why."""
     if not why_not:
-        return found
-    return msgspec.structs.replace(found, fits=False, largest_context=0, notes=[why_not, *found.notes])
+        return result
+    return msgspec.structs.replace(result, fits=False, largest_context=0, notes=[why_not, *result.notes])
 
 
-def _by_name(found: Estimate, facts: ModelFacts) -> Estimate:
+def _note_table_estimate(result: Estimate, facts: ModelFacts) -> Estimate:
     """Return the estimate of a model known by name only, saying so: its publisher may have mixed types otherwise."""
     note = (
         f"Computed from the published shape of {facts.name} as {facts.quantization} ({facts.format}), not from a file."
     )
-    weights = msgspec.structs.replace(found.weights, confidence=EstimateConfidence.TABLE)
-    return msgspec.structs.replace(found, weights=weights, notes=[*found.notes, note])
+    weights = msgspec.structs.replace(result.weights, confidence=EstimateConfidence.TABLE)
+    return msgspec.structs.replace(result, weights=weights, notes=[*result.notes, note])
 
 
-def runtime_shift(loads: Sequence[LoadTruth], engine: str) -> int | None:
+def runtime_shift(loads: Sequence[EstimateAccuracy], engine: str) -> int | None:
     """Return by how much an engine's process turned out larger than predicted, over its last loads.
 
     Loads whose pages the system had not all in memory say nothing.
     """
-    seen = [
+    shifts = [
         load.resident - load.logged["total"] - (load.predicted["runtime"] - load.runtime_shift)
         for load in loads
         if load.engine == engine and load.resident and 0 < load.logged.get("total", 0) < load.resident
     ]
-    return round(median(seen[:_LOADS_LOOKED_AT])) if seen else None
+    return round(median(shifts[:_LOADS_LOOKED_AT])) if shifts else None
 
 
 async def machine_for(machine: MachineReader, described: Mapping[str, msgspec.Raw] | None) -> tuple[Machine, bool]:
@@ -183,44 +189,46 @@ async def machine_for(machine: MachineReader, described: Mapping[str, msgspec.Ra
     return await asyncio.to_thread(machine_from, msgspec.json.encode(described)), False
 
 
-async def seen(library: Library, measuring: Measuring, model: str, setting: Setting) -> Seen:
+async def collect_speeds(
+    library: Library, measuring: SpeedMeasurements, model: str, setting: RunSetting
+) -> ObservedSpeeds:
     """Return what was measured of an engine here, and of this model on it."""
     engine, backend = setting.engine.id, setting.backend
     try:
-        name = (await asyncio.to_thread(library.find, model)).name
+        name = (await asyncio.to_thread(library.find_model, model)).name
     except NotFound:
         name = model
-    return Seen(
+    return ObservedSpeeds(
         calibrations=await measuring.calibrations(),
         generations=await measuring.generations(name, engine=engine, backend=backend),
     )
 
 
-def speed_of(facts: ModelFacts, machine: Machine, known: Seen, *, depth: int = 0) -> memory.Speed:
+def predict_speed(facts: ModelFacts, machine: Machine, known: ObservedSpeeds, *, depth: int = 0) -> memory.SpeedModel:
     """Return how to predict the speed of a model: measured beats calibrated beats predicted."""
 
-    def rates(setting: Setting, at: int) -> tuple[Rate | None, Rate | None]:
-        found = best_for(known.calibrations, engine=setting.engine.id, backend=setting.backend)
-        decode = speed.decode(facts, machine, setting, depth=at, calibration=found)
+    def rates(setting: RunSetting, at: int) -> tuple[Rate | None, Rate | None]:
+        calibration = best_calibration(known.calibrations, engine=setting.engine.id, backend=setting.backend)
+        decode = speed.decode_rate(facts, machine, setting, depth=at, calibration=calibration)
         if decode is not None and known.generations:
-            expected = speed_seen.expectations(known.generations, facts, machine, setting, found)
-            decode = speed_seen.measured(decode, expected, known.generations)
-        return decode, prefill(facts, machine, setting, depth=at, calibration=found)
+            expected = speed_seen.predict_answers(known.generations, facts, machine, setting, calibration)
+            decode = speed_seen.correct_by_answers(decode, expected, known.generations)
+        return decode, prefill_rate(facts, machine, setting, depth=at, calibration=calibration)
 
-    return memory.Speed(rates=rates, depth=depth)
+    return memory.SpeedModel(rates=rates, depth=depth)
 
 
 def setting_for(
     facts: ModelFacts, machine: Machine, request: EstimateRequest, engines: Sequence[EngineInfo]
-) -> Setting:
+) -> RunSetting:
     """Return the setting a request stands for. An engine that is installed runs on the backend it was built for."""
     known = engine_table()
     engine = known[request.engine] if request.engine else known.reader(facts.format)
-    wanted = request.context or USUAL_CONTEXT
-    return Setting(
+    context = request.context or USUAL_CONTEXT
+    return RunSetting(
         engine=engine,
         backend=backend_of(engine, machine, engines),
-        context=min(wanted, facts.trained_context or wanted),
+        context=min(context, facts.trained_context or context),
         slots=request.slots or 1,
         kv_type=request.kv_type or "f16",
         task="embed" if "chat" not in facts.capabilities and "embedding" in facts.capabilities else "chat",
@@ -231,13 +239,15 @@ def setting_for(
 
 def backend_of(engine: EngineTraits, machine: Machine, engines: Sequence[EngineInfo]) -> str:
     """Return what an engine computes with: as it is installed here, else the best the machine offers it."""
-    installed = next((found for found in engines if found.id == engine.id and found.installed), None)
+    installed = next(
+        (engine_info for engine_info in engines if engine_info.id == engine.id and engine_info.installed), None
+    )
     if installed is not None and installed.backend:
         return installed.backend
-    return targets.target(machine, engine).backend or "cpu"
+    return targets.find_target(machine, engine).backend or "cpu"
 
 
-def _check(request: EstimateRequest) -> None:
+def _check_estimate(request: EstimateRequest) -> None:
     if request.engine is not None and request.engine not in engine_table():
         raise BadRequest(
             f"There is no engine called {request.engine!r}.",
@@ -261,7 +271,7 @@ def _check_figures(request: PlanRequest | EstimateRequest, **bounds: tuple[int, 
         raise BadRequest(f"`kv_type` must be one of {', '.join(KV_TYPES)}.", code="invalid_value")
 
 
-class Found(msgspec.Struct, frozen=True, kw_only=True):
+class CandidateModels(msgspec.Struct, frozen=True, kw_only=True):
     """The candidates, the name to show, and whether there is nothing else of that model to be had."""
 
     candidates: list[ModelFacts]
@@ -269,35 +279,39 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     is_fixed: bool = False
 
 
-async def candidates(facts: FactsReader, model: str) -> Found:
+async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
     """Return what could be run when `model` is wanted. Raises NotFound or BadRequest."""
     if not model:
-        return Found(candidates=list(reference()))
-    known = None if await asyncio.to_thread(facts.is_here, model) else well_known(model)
+        return CandidateModels(candidates=list(reference_models()))
+    known = None if await asyncio.to_thread(facts.is_here, model) else find_well_known(model)
     if known is None or known.quantization:
-        found = await facts.find(model)
-        return Found(candidates=[found], model=found.name, is_fixed=True)
+        facts_found = await facts.find(model)
+        return CandidateModels(candidates=[facts_found], model=facts_found.name, is_fixed=True)
     forms = list(forms_of(known.name, native=known.native))
-    return Found(candidates=forms, model=forms[0].name)
+    return CandidateModels(candidates=forms, model=forms[0].name)
 
 
 @cache
 def forms_of(name: str, *, native: str = "") -> tuple[ModelFacts, ...]:
     """Return a well-known model in every usual form; `native` is the quantisation of one that comes in no other."""
-    return _shaped(name, _NATIVE_FORMS.get(native, FORMS))
+    return _model_in_forms(name, _NATIVE_FORMS.get(native, FORMS))
 
 
 @cache
-def reference() -> tuple[ModelFacts, ...]:
+def reference_models() -> tuple[ModelFacts, ...]:
     """Return the reference models in the usual balance of every format."""
     forms = {**_REFERENCE_FORMS, **_SERVED_FORMS}
-    return tuple(facts for name in REFERENCE for facts in _shaped(name, forms))
+    return tuple(facts for name in REFERENCE for facts in _model_in_forms(name, forms))
 
 
-def _shaped(name: str, forms: Mapping[str, tuple[str, ...]]) -> tuple[ModelFacts, ...]:
+def _model_in_forms(name: str, forms: Mapping[str, tuple[str, ...]]) -> tuple[ModelFacts, ...]:
     from app.hub.shapes import shape_facts  # noqa: PLC0415 -- the gateway starts without it
 
-    return tuple(shape_facts(name, one, format=kind) for kind, quantizations in forms.items() for one in quantizations)
+    return tuple(
+        shape_facts(name, quantization, format=kind)
+        for kind, quantizations in forms.items()
+        for quantization in quantizations
+    )
 
 
 async def watch_loads(services: Services) -> None:
@@ -311,53 +325,53 @@ async def watch_loads(services: Services) -> None:
                 status, before = event.status, latest.get(event.status.model)
                 latest[status.model] = status
                 if status.loaded_at is not None and (before is None or before.loaded_at != status.loaded_at):
-                    settling.create_task(_note(services, latest, status))
+                    settling.create_task(_record_load(services, latest, status))
 
 
-async def _note(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:
+async def _record_load(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:
     await asyncio.sleep(SETTLES_S)
     status = latest[loaded.model]
     if status.loaded_at != loaded.loaded_at:
         return  # it has gone again, and what it took was not all heard
     try:
-        await services.chats.add_load(await truth_of(services, status))
+        await services.chats.add_load(await compare_load(services, status))
     except RoundhouseError as error:  # such as a model that is known by no name
         log.info("The load of %s was not compared with its prediction: %s", status.model, error)
     except Exception:  # one load that cannot be judged must not end the watching
         log.exception("The load of %s could not be compared with its prediction", status.model)
 
 
-async def truth_of(services: Services, status: EngineStatus) -> LoadTruth:
+async def compare_load(services: Services, status: EngineStatus) -> EstimateAccuracy:
     """Return what a running engine took against what was predicted. Raises NotFound or BadRequest."""
-    asked = EstimateRequest(
+    request = EstimateRequest(
         model=status.model,
         engine=status.engine,
         context=status.context,
         slots=status.slots,
         kv_type=status.kv_type or None,
     )
-    shift = runtime_shift(await services.chats.loads(), status.engine)
-    predicted = await estimate(services, asked)
+    shift = runtime_shift(await services.chats.list_loads(), status.engine)
+    predicted = await estimate_model(services, request)
     amounts: dict[str, Amount] = {name: getattr(predicted, name) for name in _PREDICTED}
-    return LoadTruth(
+    return EstimateAccuracy(
         model=status.model,
         engine=status.engine,
         version=status.version,
         predicted={name: amount.bytes for name, amount in amounts.items()},
-        logged=logged(status.buffers),
-        resident=_resident(status.pid),
+        logged=sum_buffers(status.buffers),
+        resident=_resident_bytes(status.pid),
         runtime_shift=shift or 0,
         at=time.time(),
     )
 
 
-def logged(buffers: Mapping[str, int]) -> dict[str, int]:
+def sum_buffers(buffers: Mapping[str, int]) -> dict[str, int]:
     """Return the engine's buffers by component, and their total."""
-    found = {PURPOSES[purpose]: size for purpose, size in buffers.items() if purpose in PURPOSES}
-    return {**found, "total": sum(found.values())} if found else {}
+    sizes = {PURPOSES[purpose]: size for purpose, size in buffers.items() if purpose in PURPOSES}
+    return {**sizes, "total": sum(sizes.values())} if sizes else {}
 
 
-def _resident(pid: int | None) -> int | None:
+def _resident_bytes(pid: int | None) -> int | None:
     try:
         return None if pid is None else psutil.Process(pid).memory_info().rss
     except psutil.Error:

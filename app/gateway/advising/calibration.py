@@ -27,7 +27,7 @@ from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
 
 if TYPE_CHECKING:
     from app.advisor.choosing.engine_table import EngineTraits
-    from app.advisor.speed.calibration import Sample
+    from app.advisor.speed.calibration import SpeedSample
 
 log = logging.getLogger(__name__)
 
@@ -73,46 +73,46 @@ class Calibrator:
             raise EnvironmentFault(f"The calibration failed: {error}.") from error
 
     async def _calibrate(self) -> None:
-        from app.advisor.speed.calibration import solve  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.speed.calibration import solve_calibration  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
         await self._services.machine.measure()
-        self._say("Creating a model to measure with", 0.1)
-        async with self._synthetic() as synthetic:
-            samples = await self._sampled(guide_gguf(), "calibration-guide", share=0.3)
-            samples += await self._sampled(synthetic, "calibration-synthetic", share=0.6)
+        self._publish_stage("Creating a model to measure with", 0.1)
+        async with self._synthetic_model() as synthetic:
+            samples = await self._measure_model(guide_gguf(), "calibration-guide", share=0.3)
+            samples += await self._measure_model(synthetic, "calibration-synthetic", share=0.6)
         if not samples:
             raise EngineFailed("No measurement succeeded on this machine.", code="calibration_failed")
-        await self._services.measuring.keep(solve(samples))
+        await self._services.measuring.keep_calibration(solve_calibration(samples))
 
-    async def _sampled(self, path: Path, name: str, *, share: float) -> "list[Sample]":
+    async def _measure_model(self, path: Path, name: str, *, share: float) -> "list[SpeedSample]":
         """Return what one model showed."""
-        from app.gateway.loading.fitting import measured  # noqa: PLC0415 -- as above
+        from app.gateway.loading.fitting import measure_load  # noqa: PLC0415 -- as above
         from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- as above
 
-        self._say("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
+        self._publish_stage("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
         request = LoadRequest(
             engine=_engine().id,
             source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
             options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
         )
-        request = await measured(self._services, request)
+        request = await measure_load(self._services, request)
         try:
             async with self._services.supervisor.lease(request) as lease:
-                found = [await self._timed(lease, number) for number in range(ROUNDS)]
+                generations = [await self._time_answer(lease, number) for number in range(ROUNDS)]
         finally:
-            await self._services.supervisor.unload(name)
-        best = [min(found, key=lambda one: one.decode_s / one.completion_tokens)]
-        return [sample for one in best if (sample := await self._sample(one, path)) is not None]
+            await self._services.supervisor.unload_model(name)
+        best = [min(generations, key=lambda generation: generation.decode_s / generation.completion_tokens)]
+        return [sample for generation in best if (sample := await self._make_sample(generation, path)) is not None]
 
-    async def _sample(self, generation: Generation, path: Path) -> "Sample | None":
-        from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- as above
-        from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
+    async def _make_sample(self, generation: Generation, path: Path) -> "SpeedSample | None":
+        from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- as above
+        from app.advisor.speed.seen import sample_from  # noqa: PLC0415 -- as above
 
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
-        setting = Setting(engine=_engine(), backend=generation.backend, context=CONTEXT)
-        return sample(generation, facts, machine, setting)
+        setting = RunSetting(engine=_engine(), backend=generation.backend, context=CONTEXT)
+        return sample_from(generation, facts, machine, setting)
 
-    async def _timed(self, lease: Lease, number: int) -> Generation:
+    async def _time_answer(self, lease: Lease, number: int) -> Generation:
         """Return the timing of one answer. Raises EngineFailed when the engine says none."""
         routes = self._services.adapters[_engine().id].descriptor.routes
         body = {
@@ -125,15 +125,15 @@ class Calibrator:
         }
         headers = {"Authorization": f"Bearer {lease.key}"}
         url = lease.base_url + routes[Route.COMPLETIONS]
-        async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as said:
-            answer = msgspec.json.decode(await said.read(), type=_Answer)
+        async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as response:
+            answer = msgspec.json.decode(await response.read(), type=_TimedAnswer)
         generation = generation_from(lease.status, answer.timings)
         if generation is None:
             raise EngineFailed("The engine did not say how long it took.", code="calibration_failed")
         return generation
 
     @asynccontextmanager
-    async def _synthetic(self) -> AsyncIterator[Path]:
+    async def _synthetic_model(self) -> AsyncIterator[Path]:
         """Have the synthetic model on disk for as long as the block runs."""
         from app.hub.synthetic import write_synthetic  # noqa: PLC0415 -- as above
 
@@ -144,7 +144,7 @@ class Calibrator:
         finally:
             await asyncio.to_thread(path.unlink, missing_ok=True)
 
-    def _say(self, stage: str, fraction: float) -> None:
+    def _publish_stage(self, stage: str, fraction: float) -> None:
         self.job.tell(stage=stage, fraction=fraction)
 
 
@@ -160,5 +160,5 @@ def _engine() -> "EngineTraits":
     return engine_table().reader(ModelFormat.GGUF)
 
 
-class _Answer(msgspec.Struct):
+class _TimedAnswer(msgspec.Struct):
     timings: dict[str, float] = {}

@@ -14,11 +14,11 @@ import msgspec
 import psutil
 
 from app.core.machine import Machine
-from app.supervisor.measured import Reading
+from app.supervisor.measured import MemoryReading
 from app.supervisor.scheduling import SYSTEM
 
 if TYPE_CHECKING:
-    from app.hardware.free import FreeMemory
+    from app.hardware.free import FreeMemoryReader
 
 FREE_KEPT_S = 15.0
 """Graphics memory can only be asked for in a child process; figures as young as this are believed."""
@@ -48,9 +48,9 @@ class MachineReader:
 
     async def read(self, *, fresh: bool = False) -> Machine:
         """Return what is known about the machine. The first call, and a fresh one, wait for a probe."""
-        asked_after = self._last
+        machine_before = self._last
         async with self._probing:
-            if self._last is None or (fresh and self._last is asked_after):
+            if self._last is None or (fresh and self._last is machine_before):
                 self._last = await self._probe()
             return self._last
 
@@ -87,11 +87,11 @@ class MachineReader:
 
 def with_free_memory(machine: Machine) -> Machine:
     """Return the machine with what is free of system memory now."""
-    from app.hardware.evidence import live  # noqa: PLC0415 -- as above
+    from app.hardware.evidence import live_evidence  # noqa: PLC0415 -- as above
     from app.hardware.memory import read_memory  # noqa: PLC0415 -- as above
     from app.hardware.pools import with_pools  # noqa: PLC0415 -- as above
 
-    now = read_memory(live())
+    now = read_memory(live_evidence())
     memory = msgspec.structs.replace(machine.memory, available=now.available, limit=now.limit)
     return with_pools(msgspec.structs.replace(machine, memory=memory))
 
@@ -101,14 +101,16 @@ class MemoryGauge:
 
     def __init__(self, machine: MachineReader) -> None:
         self._machine = machine
-        self._graphics: FreeMemory | None = None
+        self._graphics: FreeMemoryReader | None = None
 
-    async def read(self, pids: Sequence[int] = ()) -> Reading:
+    async def read(self, pids: Sequence[int] = ()) -> MemoryReading:
         """Return what is free of each pool, and what the processes named keep of system memory."""
         machine = self._machine.last
-        free, private = await asyncio.to_thread(lambda: (_system(machine), {pid: _private(pid) for pid in pids}))
+        free, private = await asyncio.to_thread(
+            lambda: (_system_free_bytes(machine), {pid: _private_bytes(pid) for pid in pids})
+        )
         known = {} if free is None else {SYSTEM: free}
-        return Reading(free={**await self._own_memory(machine), **known}, private=private)
+        return MemoryReading(free={**await self._own_memory(machine), **known}, private=private)
 
     async def close(self) -> None:
         """End the child."""
@@ -118,34 +120,34 @@ class MemoryGauge:
     async def _own_memory(self, machine: Machine | None) -> dict[str, int]:
         if machine is None or len(machine.pools) < 2:  # noqa: PLR2004 -- the first is the system's
             return {}
-        from app.hardware.free import FreeMemory, watchable  # noqa: PLC0415 -- start-up must not pay for it
+        from app.hardware.free import FreeMemoryReader, families_to_watch  # noqa: PLC0415 -- start-up must not pay for it
 
-        self._graphics = self._graphics or FreeMemory()
+        self._graphics = self._graphics or FreeMemoryReader()
         pools = {pool.id for pool in machine.pools}
-        told = await self._graphics.read(watchable(machine))
-        return {gpu: free for gpu, free in told.items() if gpu in pools and gpu != SYSTEM}
+        readings = await self._graphics.read_free(families_to_watch(machine))
+        return {gpu: free for gpu, free in readings.items() if gpu in pools and gpu != SYSTEM}
 
 
-def _system(machine: Machine | None) -> int | None:
+def _system_free_bytes(machine: Machine | None) -> int | None:
     if machine is None:
-        from app.hardware.evidence import live  # noqa: PLC0415 -- start-up must not pay for it
+        from app.hardware.evidence import live_evidence  # noqa: PLC0415 -- start-up must not pay for it
         from app.hardware.memory import read_memory  # noqa: PLC0415 -- as above
 
-        return read_memory(live()).available.value
+        return read_memory(live_evidence()).available.value
     pools = with_free_memory(machine).pools
     return pools[0].free.value if pools else None
 
 
-def _private(pid: int) -> int:
+def _private_bytes(pid: int) -> int:
     """Return what a process and its children keep to themselves: what is mapped from files others can have at once."""
     try:
         leader = psutil.Process(pid)
-        return sum(map(_own, (leader, *leader.children(recursive=True))))
+        return sum(map(_process_private_bytes, (leader, *leader.children(recursive=True))))
     except psutil.Error:
         return 0
 
 
-def _own(process: psutil.Process) -> int:
+def _process_private_bytes(process: psutil.Process) -> int:
     try:
         memory = process.memory_info()
     except psutil.Error:

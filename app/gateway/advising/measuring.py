@@ -13,7 +13,7 @@ from app.core.errors import RoundhouseError
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.background import Background
-from app.gateway.exchange.observer import Observation, Sink
+from app.gateway.exchange.observer import ExchangeSink, Observation
 from app.store.database import ChatStore
 from app.supervisor.lease import Lease
 
@@ -27,7 +27,7 @@ _MS = 1e3
 CPU = "cpu"
 
 
-class Measuring(Sink):
+class SpeedMeasurements(ExchangeSink):
     """Keeps calibrations current. Belongs to the event loop's thread."""
 
     def __init__(self, store: ChatStore, facts: FactsReader, machine: MachineReader) -> None:
@@ -35,33 +35,33 @@ class Measuring(Sink):
         self._facts = facts
         self._machine = machine
         self._background = Background()
-        self._known: dict[tuple[str, ...], Calibration] | None = None
+        self._by_key: dict[tuple[str, ...], Calibration] | None = None
 
     async def calibrations(self) -> list[Calibration]:
         """Return what is known of this machine's devices and engine builds."""
-        return list((await self._all()).values())
+        return list((await self._load_calibrations()).values())
 
-    async def keep(self, found: Calibration) -> None:
+    async def keep_calibration(self, calibration: Calibration) -> None:
         """Keep a calibration in place of the one for the same device, engine build and backend."""
-        (await self._all())[_key(found)] = found
-        await self._store.save_calibration(found)
+        (await self._load_calibrations())[_key(calibration)] = calibration
+        await self._store.save_calibration(calibration)
 
-    async def forget(self) -> None:
+    async def forget_all(self) -> None:
         """Forget everything measured."""
-        self._known = {}
+        self._by_key = {}
         await self._store.forget_calibrations()
 
-    def answered(self, exchange: Observation, lease: Lease) -> None:
+    def on_answer(self, exchange: Observation, lease: Lease) -> None:
         """Learn from the times of an answer that is long enough."""
         timings = exchange.tokens.timings
         if timings.get("predicted_n", 0) >= LEAST_TOKENS:
-            self.learn(lease.status, timings)
+            self.learn_from(lease.status, timings)
 
-    def learn(self, status: EngineStatus, timings: Mapping[str, float]) -> None:
+    def learn_from(self, status: EngineStatus, timings: Mapping[str, float]) -> None:
         """Take what an engine said about the time of one answer. Returns at once."""
         generation = generation_from(status, timings)
         if generation is not None:
-            self._background.spawn(self._learn(generation))
+            self._background.spawn(self._store_generation(generation))
 
     def look_ahead(self) -> None:
         """Begin to read the machine for a decision that will soon rest on it; who asks then shares what is read."""
@@ -73,45 +73,53 @@ class Measuring(Sink):
 
     async def generations(self, model: str, *, engine: str, backend: str) -> list[Generation]:
         """Return how long the last answers of a model took on an engine, oldest first."""
-        found = await self._store.generations()
-        return [one for one in reversed(found) if (one.model, one.engine, one.backend) == (model, engine, backend)]
+        stored = await self._store.list_generations()
+        return [
+            generation
+            for generation in reversed(stored)
+            if (generation.model, generation.engine, generation.backend) == (model, engine, backend)
+        ]
 
-    async def _learn(self, generation: Generation) -> None:
+    async def _store_generation(self, generation: Generation) -> None:
         try:
             await self._store.add_generation(generation)
-            known = best_for(await self.calibrations(), engine=generation.engine, backend=generation.backend)
+            known = best_calibration(await self.calibrations(), engine=generation.engine, backend=generation.backend)
             if known is not None:
                 await self._refine(known, generation)
         except RoundhouseError as error:  # a full disk, a file that is gone: what was measured before still counts
             log.warning("A measurement was not used: %s", error)
 
     async def _refine(self, known: Calibration, generation: Generation) -> None:
-        from app.advisor.memory.setting import Setting  # noqa: PLC0415 -- the advisor is brought in once it is needed
-        from app.advisor.speed.calibration import refine  # noqa: PLC0415 -- as above
-        from app.advisor.speed.seen import sample  # noqa: PLC0415 -- as above
+        from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- the advisor is brought in once it is needed
+        from app.advisor.speed.calibration import refine_calibration  # noqa: PLC0415 -- as above
+        from app.advisor.speed.seen import sample_from  # noqa: PLC0415 -- as above
         from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
         facts, machine = await self._facts.find(generation.model), await self._machine.read()
         engine = engine_table().get(generation.engine)
         if engine is None or facts.file_bytes < LEAST_BYTES:
             return
-        setting = Setting(engine=engine, backend=generation.backend)
-        seen = sample(generation, facts, machine, setting)
-        if seen is not None:
-            await self.keep(refine(known, seen))
+        setting = RunSetting(engine=engine, backend=generation.backend)
+        new_sample = sample_from(generation, facts, machine, setting)
+        if new_sample is not None:
+            await self.keep_calibration(refine_calibration(known, new_sample))
 
-    async def _all(self) -> dict[tuple[str, ...], Calibration]:
-        if self._known is None:
-            self._known = {_key(one): one for one in await self._store.calibrations()}
-        return self._known
+    async def _load_calibrations(self) -> dict[tuple[str, ...], Calibration]:
+        if self._by_key is None:
+            self._by_key = {_key(calibration): calibration for calibration in await self._store.list_calibrations()}
+        return self._by_key
 
 
-def best_for(
-    found: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
+def best_calibration(
+    calibrations: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
 ) -> Calibration | None:
     """Return the calibration to predict with: of the same engine and backend, the build at hand before others."""
-    same = [one for one in found if (one.engine, one.backend) == (engine, backend) and device in {"", one.device}]
-    return max(same, key=lambda one: (one.version == version, one.measured_at), default=None)
+    same = [
+        calibration
+        for calibration in calibrations
+        if (calibration.engine, calibration.backend) == (engine, backend) and device in {"", calibration.device}
+    ]
+    return max(same, key=lambda calibration: (calibration.version == version, calibration.measured_at), default=None)
 
 
 def generation_from(status: EngineStatus, timings: Mapping[str, float]) -> Generation | None:
@@ -135,5 +143,5 @@ def generation_from(status: EngineStatus, timings: Mapping[str, float]) -> Gener
     )
 
 
-def _key(one: Calibration) -> tuple[str, ...]:
-    return (one.device, one.engine, one.version, one.backend)
+def _key(calibration: Calibration) -> tuple[str, ...]:
+    return (calibration.device, calibration.engine, calibration.version, calibration.backend)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.config.environment import hub_endpoint
-from app.config.paths import expanded
+from app.config.paths import expand_path
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
@@ -39,7 +39,7 @@ class FactsReader:
 
     async def find(self, name: str) -> ModelFacts:
         """Return the facts of what `name` means. Raises NotFound (model_not_found) or BadRequest."""
-        return await asyncio.to_thread(self._find, name.strip())
+        return await asyncio.to_thread(self._find_facts, name.strip())
 
     async def of_file(self, path: Path) -> ModelFacts:
         """Return the facts of a model file or folder. Raises NotFound or BadRequest."""
@@ -49,7 +49,7 @@ class FactsReader:
         """Do the same where this is a thread already."""
         from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
-        return self._kept(_stamp(path), lambda: read_facts(path))
+        return self._read_cached(_stamp(path), lambda: read_facts(path))
 
     async def of_model(self, model: ModelInfo) -> ModelFacts | None:
         """Return what a model's own files say of it; None for one that is attached or cannot be read."""
@@ -65,28 +65,28 @@ class FactsReader:
             log.info("The facts of %s cannot be read: %s", model.name, error)
             return None
 
-    def _find(self, name: str) -> ModelFacts:
+    def _find_facts(self, name: str) -> ModelFacts:
         if not name:
             raise BadRequest("No model was given.", hint="Name a model, a file or a folder.", code="model_required")
-        path = expanded(name)
+        path = expand_path(name)
         if path.is_absolute() and path.exists():
             return self.read(path)
-        found = self._in_library(name)
-        if found is not None:
-            return found
+        library_facts = self._in_library(name)
+        if library_facts is not None:
+            return library_facts
         name = _PAGE.sub("", name)
         if "://" in name or _REPOSITORY.fullmatch(name):
             return self._in_repository(name.rstrip("/"))
-        return _shaped(name) or _nowhere(name)
+        return _facts_by_name(name) or _raise_not_found(name)
 
     def is_here(self, name: str) -> bool:
         """Whether `name` means a file of this machine."""
-        path = expanded(name)
+        path = expand_path(name)
         return (path.is_absolute() and path.exists()) or self._in_library(name) is not None
 
     def _in_library(self, name: str) -> ModelFacts | None:
         try:
-            model = self._library.find(name)
+            model = self._library.find_model(name)
         except NotFound:
             return None
         if model.attached:
@@ -97,12 +97,12 @@ class FactsReader:
         """Return what the hub has; where it does not answer us, what is known of the model by that name."""
         from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- as above
 
-        known = _shaped(name) if "://" not in name else None
+        known = _facts_by_name(name) if "://" not in name else None
         if known is not None and time.monotonic() < self._unreachable_until:
             return known
         endpoint = hub_endpoint()
         try:
-            return self._kept((f"{endpoint}/{name}", 0, 0), lambda: read_remote_facts(name, endpoint=endpoint))
+            return self._read_cached((f"{endpoint}/{name}", 0, 0), lambda: read_remote_facts(name, endpoint=endpoint))
         except (Unavailable, Unauthorized, Forbidden) as error:
             if isinstance(error, Unavailable):
                 self._unreachable_until = time.monotonic() + ASKED_AGAIN_S
@@ -110,22 +110,22 @@ class FactsReader:
                 raise
             return known
 
-    def _kept(self, stamp: _Stamp, read: Callable[[], ModelFacts]) -> ModelFacts:
-        found = self._known.get(stamp)
-        if found is None:
-            found = read()
-        self._known[stamp] = found
+    def _read_cached(self, stamp: _Stamp, read: Callable[[], ModelFacts]) -> ModelFacts:
+        facts = self._known.get(stamp)
+        if facts is None:
+            facts = read()
+        self._known[stamp] = facts
         self._known.move_to_end(stamp)
         while len(self._known) > _KEPT:
             self._known.popitem(last=False)
-        return found
+        return facts
 
 
 NATIVE_QUANTIZATION = {"gpt-oss": "MXFP4"}
 """Architectures published in one quantisation only, which everybody runs as it is."""
 
 
-class Known(NamedTuple):
+class WellKnownModel(NamedTuple):
     """A well-known model, the quantisation that was named with it, and the one it was published in, if only in one."""
 
     name: str
@@ -133,22 +133,24 @@ class Known(NamedTuple):
     native: str = ""
 
 
-def well_known(text: str) -> Known | None:
+def find_well_known(text: str) -> WellKnownModel | None:
     """Return the model whose shape we know by that name."""
-    from app.hub.shapes import find, split_name  # noqa: PLC0415 -- the gateway starts without it
+    from app.hub.shapes import find_shape, split_name  # noqa: PLC0415 -- the gateway starts without it
 
     name, quantization = split_name(text)
-    shape = find(name)
-    return None if shape is None else Known(name, quantization, NATIVE_QUANTIZATION.get(shape.architecture, ""))
+    shape = find_shape(name)
+    return (
+        None if shape is None else WellKnownModel(name, quantization, NATIVE_QUANTIZATION.get(shape.architecture, ""))
+    )
 
 
-def _shaped(text: str) -> ModelFacts | None:
+def _facts_by_name(text: str) -> ModelFacts | None:
     from app.hub.shapes import shape_facts  # noqa: PLC0415 -- as above
 
-    known = well_known(text)
+    known = find_well_known(text)
     if known is None:
         return None
-    kind, quantization = form(text, known.quantization or known.native or USUAL_QUANTIZATION)
+    kind, quantization = format_and_quantization(text, known.quantization or known.native or USUAL_QUANTIZATION)
     return shape_facts(known.name, quantization, format=kind)
 
 
@@ -165,18 +167,18 @@ _FORMS = (
 """Format, what names of its files say, and the usual quantisation."""
 
 
-def form(text: str, quantization: str) -> tuple[str, str]:
+def format_and_quantization(text: str, quantization: str) -> tuple[str, str]:
     """Return the format a name speaks of, and the quantisation as that format writes it."""
-    lowered, said = text.lower(), quantization.lower()
+    lowered, lowered_quantization = text.lower(), quantization.lower()
     for kind, words, usual in _FORMS:
         if re.search(words, lowered):
-            bits = re.match(r"\d(?:\.\d+)?(?=bpw|-?bit)|(?<=int)[48]", said)
+            bits = re.match(r"\d(?:\.\d+)?(?=bpw|-?bit)|(?<=int)[48]", lowered_quantization)
             ending = usual.lstrip("0123456789.") if usual[0].isdigit() else ""
             return kind, f"{bits[0]}{ending}" if bits and ending and kind not in {"awq", "gptq"} else usual
     return "gguf", quantization
 
 
-def _nowhere(name: str) -> ModelFacts:
+def _raise_not_found(name: str) -> ModelFacts:
     if re.match(r"[./~\\]|[A-Za-z]:\\", name) or name.endswith((".gguf", ".safetensors")):
         raise NotFound(f"There is no file or folder {name}.", code="model_not_found")
     raise NotFound(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Prefilled(msgspec.Struct, frozen=True, kw_only=True):
+class AssistantPrefill(msgspec.Struct, frozen=True, kw_only=True):
     """What a conversation ends with that the model goes on with: the turn's pieces of text, and its reasoning."""
 
     texts: tuple[str, ...] = ()
@@ -16,18 +16,18 @@ class Prefilled(msgspec.Struct, frozen=True, kw_only=True):
 
     def new_text(self, text: str) -> str:
         """Return what follows the turn's text; all of it, if the engine did not repeat that."""
-        return _after(text, self.texts)
+        return _text_after(text, self.texts)
 
     def new_thinking(self, thinking: str) -> str:
         """Return what follows the turn's reasoning. White space, which templates put behind it, is nothing new."""
-        rest = _after(thinking, (self.thinking,))
+        rest = _text_after(thinking, (self.thinking,))
         return rest if rest.strip() else ""
 
 
-NOTHING = Prefilled()
+NOTHING = AssistantPrefill()
 
 
-def _after(text: str, pieces: Sequence[str]) -> str:
+def _text_after(text: str, pieces: Sequence[str]) -> str:
     """Return what follows these pieces, between which engines put lines of their own."""
     at = 0
     for piece in pieces:

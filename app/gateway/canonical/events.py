@@ -1,6 +1,6 @@
 """What an engine answers, in the form that every dialect is translated from: a stream of events.
 
-`Started`, perhaps `PromptProgress`, then any number of deltas, then exactly one of `Finished` and `Failed`. A whole
+`AnswerStarted`, perhaps `PromptProgress`, then any number of deltas, then exactly one of `AnswerFinished` and `AnswerFailed`. A whole
 answer is its stream, folded: what streaming sends piece by piece, every dialect can also send at once.
 """
 
@@ -14,7 +14,7 @@ from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.canonical.request import ToolCall
 
 
-class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class TokenAlternative(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A token and its natural log probability. `bytes` are its UTF-8 bytes: a token may be part of a character."""
 
     token: str
@@ -22,13 +22,13 @@ class Likely(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bytes: tuple[int, ...] | None = None
 
 
-class TokenLogprob(Likely, frozen=True, kw_only=True, omit_defaults=True):
+class TokenLogprob(TokenAlternative, frozen=True, kw_only=True, omit_defaults=True):
     """A token that was written, and what else could have been, likeliest first."""
 
-    top_logprobs: tuple[Likely, ...] = ()
+    top_logprobs: tuple[TokenAlternative, ...] = ()
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class TokenUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens, as the engine counts them; None where it does not say. `prompt` includes the `cached` ones."""
 
     prompt: int | None = None
@@ -37,7 +37,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     reasoning: int | None = None
 
 
-class Timings(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerTimings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds: waiting for the model to load, reading the prompt, writing the answer, and everything together.
 
     `ready_s` is until an engine was at hand, with all that came before: reading the request, queueing, loading.
@@ -50,7 +50,7 @@ class Timings(msgspec.Struct, frozen=True, kw_only=True):
     total_s: float = 0.0
 
 
-class Finish(StrEnum):
+class FinishReason(StrEnum):
     """Why an answer ended."""
 
     STOP = "stop"
@@ -60,7 +60,7 @@ class Finish(StrEnum):
     CONTENT_FILTER = "content_filter"
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+class AnswerStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     """The engine has taken the request. `context` is what it keeps, in tokens."""
 
     load_s: float = 0.0
@@ -95,17 +95,17 @@ class ToolCallDelta(msgspec.Struct, frozen=True, kw_only=True, tag="tool_call_de
     arguments: str = ""
 
 
-class Finished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
+class AnswerFinished(msgspec.Struct, frozen=True, kw_only=True, tag="finished"):
     """The answer is complete."""
 
-    reason: Finish = Finish.STOP
-    usage: Usage = Usage()
-    timings: Timings = Timings()
+    reason: FinishReason = FinishReason.STOP
+    usage: TokenUsage = TokenUsage()
+    timings: AnswerTimings = AnswerTimings()
     stop: str | None = None
     """The stop sequence that ended it, where that is known."""
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+class AnswerFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """The answer broke off. `status` is what would have been answered before the first byte."""
 
     error: ErrorBody
@@ -114,34 +114,36 @@ class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Set where the prompt did not fit."""
 
 
-BROKE_OFF = Failed(error=ErrorBody(code="engine_broke_off", sentence="The engine cut off its answer."), status=502)
+BROKE_OFF = AnswerFailed(
+    error=ErrorBody(code="engine_broke_off", sentence="The engine cut off its answer."), status=502
+)
 """What a stream that just stopped is owed."""
-Event = Started | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | Finished | Failed
+Event = AnswerStarted | PromptProgress | TextDelta | ReasoningDelta | ToolCallDelta | AnswerFinished | AnswerFailed
 
 
-def failed(error: RoundhouseError) -> Failed:
+def failure_event(error: RoundhouseError) -> AnswerFailed:
     """Return the event that an error is in a stream."""
     overflow = error.overflow if isinstance(error, ContextOverflow) else None
-    return Failed(error=error.body, status=error.status, overflow=overflow)
+    return AnswerFailed(error=error.body, status=error.status, overflow=overflow)
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class WholeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """A whole answer. `end` is None if the stream just stopped."""
 
     text: str = ""
     thinking: str = ""
     calls: tuple[ToolCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
-    end: Finished | Failed | None = None
+    end: AnswerFinished | AnswerFailed | None = None
 
 
-class Calls:
+class ToolCallAssembler:
     """Tool calls that arrive in pieces."""
 
     def __init__(self) -> None:
         self._calls: dict[int, ToolCall] = {}
 
-    def add(self, delta: ToolCallDelta) -> None:
+    def add_delta(self, delta: ToolCallDelta) -> None:
         """Take the next piece."""
         known = self._calls.get(delta.index)
         if known is None:
@@ -151,17 +153,17 @@ class Calls:
             id=known.id or delta.id, name=known.name or delta.name, arguments=known.arguments + delta.arguments
         )
 
-    def all(self) -> tuple[ToolCall, ...]:
+    def all_calls(self) -> tuple[ToolCall, ...]:
         """Return what has arrived, in the model's order."""
         return tuple(call for _, call in sorted(self._calls.items()))
 
 
-def fold(events: Iterable[Event]) -> Answer:
+def aggregate_events(events: Iterable[Event]) -> WholeAnswer:
     """Return the whole answer. What comes after its end does not count."""
     text: list[str] = []
     thinking: list[str] = []
     logprobs: list[TokenLogprob] = []
-    calls, end = Calls(), None
+    calls, end = ToolCallAssembler(), None
     for event in events:
         match event:
             case TextDelta():
@@ -170,10 +172,12 @@ def fold(events: Iterable[Event]) -> Answer:
             case ReasoningDelta():
                 thinking.append(event.text)
             case ToolCallDelta():
-                calls.add(event)
-            case Finished() | Failed():
+                calls.add_delta(event)
+            case AnswerFinished() | AnswerFailed():
                 end = event
                 break
             case _:
                 pass
-    return Answer(text="".join(text), thinking="".join(thinking), calls=calls.all(), logprobs=tuple(logprobs), end=end)
+    return WholeAnswer(
+        text="".join(text), thinking="".join(thinking), calls=calls.all_calls(), logprobs=tuple(logprobs), end=end
+    )

@@ -1,4 +1,4 @@
-"""A request in the form that every dialect is translated to: a conversation (`Generate`) or a bare prompt (`Complete`).
+"""A request in the form that every dialect is translated to: a conversation (`ConversationRequest`) or a bare prompt (`CompletionRequest`).
 
 A dialect decodes its own request into one of them, and what engines are sent is made of it (`exchange.engine.request`).
 Nothing here knows a wire format, so a new dialect is two functions and no change to the others.
@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Role(StrEnum):
+class MessageRole(StrEnum):
     """Who speaks. What some dialects call "developer" is the system."""
 
     SYSTEM = "system"
@@ -57,10 +57,10 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag="tool_result"):
 Part = Text | Image | Thinking | ToolCall | ToolResult
 
 
-class Message(msgspec.Struct, frozen=True):
+class ConversationMessage(msgspec.Struct, frozen=True):
     """One turn."""
 
-    role: Role
+    role: MessageRole
     parts: tuple[Part, ...] = ()
 
     @property
@@ -69,7 +69,7 @@ class Message(msgspec.Struct, frozen=True):
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True):
+class ToolDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A function the model may call. `parameters` is a JSON schema as it came, None where there are none."""
 
     name: str
@@ -78,7 +78,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     strict: bool | None = None
 
 
-class Choose(StrEnum):
+class ToolMode(StrEnum):
     """Whether the model calls a tool."""
 
     AUTO = "auto"
@@ -89,17 +89,17 @@ class Choose(StrEnum):
 class ToolChoice(msgspec.Struct, frozen=True, kw_only=True):
     """`name` makes a required call one of that function. `one_at_a_time` allows at most one call per answer."""
 
-    choose: Choose = Choose.AUTO
+    choose: ToolMode = ToolMode.AUTO
     name: str = ""
     one_at_a_time: bool = False
 
     @property
     def is_required(self) -> bool:
         """Whether an answer without a call is none."""
-        return self.choose is Choose.REQUIRED or bool(self.name)
+        return self.choose is ToolMode.REQUIRED or bool(self.name)
 
 
-class Shape(StrEnum):
+class ResponseShape(StrEnum):
     """What form an answer must have."""
 
     TEXT = "text"
@@ -111,12 +111,12 @@ class Shape(StrEnum):
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     """`schema` is a JSON schema as it came, for `Shape.SCHEMA`."""
 
-    shape: Shape = Shape.TEXT
+    shape: ResponseShape = ResponseShape.TEXT
     schema: msgspec.Raw | None = None
     name: str = "answer"
 
 
-class Level(StrEnum):
+class ThinkingLevel(StrEnum):
     """How much to think before answering. `DEFAULT` leaves it to the model; `ON` says yes and not how much."""
 
     DEFAULT = "default"
@@ -129,7 +129,7 @@ class Level(StrEnum):
     MAX = "max"
 
 
-class Sampling(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
     """How tokens are drawn. None leaves it to the engine and the model."""
 
     temperature: float | None = None
@@ -147,7 +147,7 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True):
     """Token ids of the engine's own vocabulary, and what to add to their logits."""
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
+class GenerationLimits(msgspec.Struct, frozen=True, kw_only=True):
     """When to stop, and what to tell about tokens. `logprobs` is how many alternatives each token is told with."""
 
     max_tokens: int | None = None
@@ -155,30 +155,30 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: int | None = None
 
 
-class Generate(msgspec.Struct, frozen=True, kw_only=True):
+class ConversationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for the next turn of a conversation. The model is named beside it: its name never reaches the engine."""
 
-    messages: tuple[Message, ...]
-    tools: tuple[Tool, ...] = ()
+    messages: tuple[ConversationMessage, ...]
+    tools: tuple[ToolDefinition, ...] = ()
     tool_choice: ToolChoice = ToolChoice()
     response_format: ResponseFormat = ResponseFormat()
-    thinking: Level = Level.DEFAULT
-    sampling: Sampling = Sampling()
-    limits: Limits = Limits()
+    thinking: ThinkingLevel = ThinkingLevel.DEFAULT
+    sampling: SamplingParams = SamplingParams()
+    limits: GenerationLimits = GenerationLimits()
     wants_progress: bool = False
     """Whether engines that can tell how far they have read the prompt do so."""
     template_arguments: dict[str, msgspec.Raw] = {}
     """More that the chat template is told. These go before what `thinking` says to it."""
 
 
-class Complete(msgspec.Struct, frozen=True, kw_only=True):
+class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Ask for what follows a text, without a chat template; with `suffix`, for what belongs between the two."""
 
     prompt: str
     suffix: str | None = None
     response_format: ResponseFormat = ResponseFormat()
-    sampling: Sampling = Sampling()
-    limits: Limits = Limits()
+    sampling: SamplingParams = SamplingParams()
+    limits: GenerationLimits = GenerationLimits()
 
 
-Request = Generate | Complete
+Request = ConversationRequest | CompletionRequest

@@ -19,15 +19,15 @@ import msgspec
 
 from app.gateway.canonical.images import size_of
 from app.gateway.canonical.request import (
-    Generate,
+    ConversationMessage,
+    ConversationRequest,
     Image,
-    Message,
+    MessageRole,
     Part,
-    Role,
     Text,
     Thinking,
-    Tool,
     ToolCall,
+    ToolDefinition,
     ToolResult,
 )
 
@@ -40,22 +40,22 @@ _MOST_OF_PICTURE = 1600
 """Also for a picture whose size cannot be read."""
 
 
-def estimated_tokens(request: Generate) -> int:
+def estimate_tokens(request: ConversationRequest) -> int:
     """Return about how many tokens an engine would read; above is how far off that may be."""
-    parts = [part for message in _counted_messages(request.messages) for part in message.parts]
+    parts = [part for message in _messages_to_count(request.messages) for part in message.parts]
     size_bytes = sum(map(_bytes, parts)) + sum(map(_tool_bytes, request.tools))
     pictures = sum(_picture_tokens(part) for part in parts if isinstance(part, Image))
     marks = _MARKS_PER_TURN * sum(map(_turns, request.messages)) + _MARKS_OF_ANSWER
     return math.ceil(size_bytes / _BYTES_PER_TOKEN) + pictures + marks
 
 
-def _counted_messages(messages: Sequence[Message]) -> Iterator[Message]:
+def _messages_to_count(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
     """Yield the messages without what was reasoned before the last question, which templates leave out."""
-    last = max((at for at, message in enumerate(messages) if message.role is Role.USER), default=0)
+    last = max((at for at, message in enumerate(messages) if message.role is MessageRole.USER), default=0)
     for at, message in enumerate(messages):
         if at < last:
             kept = tuple(part for part in message.parts if not isinstance(part, Thinking))
-            yield Message(message.role, kept)
+            yield ConversationMessage(message.role, kept)
         else:
             yield message
 
@@ -69,13 +69,13 @@ def _bytes(part: Part) -> int:
     return 0
 
 
-def _tool_bytes(tool: Tool) -> int:
+def _tool_bytes(tool: ToolDefinition) -> int:
     """Return the size of a tool as most templates write it: OpenAI's JSON."""
     function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
     return len(msgspec.json.encode({"type": "function", "function": function}))
 
 
-def _turns(message: Message) -> int:
+def _turns(message: ConversationMessage) -> int:
     """Return how many turns a message is written as: each tool's result is one by itself."""
     results = sum(isinstance(part, ToolResult) for part in message.parts)
     return results + (results < len(message.parts) or not message.parts)

@@ -9,7 +9,17 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from app.gateway.canonical.request import Generate, Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    ConversationRequest,
+    Image,
+    MessageRole,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 
 _IMAGE_LETTERS = 4000
 """A picture is about a thousand tokens."""
@@ -18,40 +28,40 @@ _LARGEST_ANSWER_SHARE = 4
 """At most one part in so many of the context is kept free for the answer."""
 
 
-class Trim(msgspec.Struct, frozen=True):
+class TruncatedRequest(msgspec.Struct, frozen=True):
     """A shorter request, and how many messages it lacks."""
 
-    request: Generate
+    request: ConversationRequest
     dropped: int
 
 
-def shortened(request: Generate, *, prompt_tokens: int, context: int) -> Trim | None:
+def truncate_request(request: ConversationRequest, *, prompt_tokens: int, context: int) -> TruncatedRequest | None:
     """Return the request with less to read; None if nothing more can be left out."""
-    first = next((at for at, turn in enumerate(request.messages) if turn.role is not Role.SYSTEM), 0)
+    first = next((at for at, turn in enumerate(request.messages) if turn.role is not MessageRole.SYSTEM), 0)
     system, rest = request.messages[:first], request.messages[first:]
     answer = min(request.limits.max_tokens or _USUAL_ANSWER, context // _LARGEST_ANSWER_SHARE)
     total = sum(map(_letters, request.messages))
     surplus = total * max(0, prompt_tokens - context + answer) / max(1, prompt_tokens)
-    wanted, kept = sum(map(_letters, rest)) - surplus, None
-    for kept in _shorter(rest):
-        if sum(map(_letters, kept)) <= wanted:
+    letters_to_keep, kept = sum(map(_letters, rest)) - surplus, None
+    for kept in _shorter_turns(rest):
+        if sum(map(_letters, kept)) <= letters_to_keep:
             break
     if kept is None:
         return None
     messages = (*system, *kept)
-    return Trim(msgspec.structs.replace(request, messages=messages), len(request.messages) - len(messages))
+    return TruncatedRequest(msgspec.structs.replace(request, messages=messages), len(request.messages) - len(messages))
 
 
-def _shorter(turns: Sequence[Message]) -> Iterator[Sequence[Message]]:
+def _shorter_turns(turns: Sequence[ConversationMessage]) -> Iterator[Sequence[ConversationMessage]]:
     """Yield what can be kept instead, the most first."""
-    asked = [at for at, turn in enumerate(turns) if turn.role is Role.USER]
-    yield from (turns[at:] for at in asked[1:])
-    last = asked[-1] if asked else -1
-    answers = [at for at, turn in enumerate(turns) if turn.role is Role.ASSISTANT and at > last]
-    yield from ([*turns[last : last + 1], *turns[at:]] if asked else turns[at:] for at in answers[1:])
+    question_positions = [at for at, turn in enumerate(turns) if turn.role is MessageRole.USER]
+    yield from (turns[at:] for at in question_positions[1:])
+    last = question_positions[-1] if question_positions else -1
+    answers = [at for at, turn in enumerate(turns) if turn.role is MessageRole.ASSISTANT and at > last]
+    yield from ([*turns[last : last + 1], *turns[at:]] if question_positions else turns[at:] for at in answers[1:])
 
 
-def _letters(turn: Message) -> int:
+def _letters(turn: ConversationMessage) -> int:
     return sum(map(_size, turn.parts))
 
 

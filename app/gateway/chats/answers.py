@@ -15,11 +15,11 @@ from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, 
 from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
 from app.gateway.background import Background
-from app.gateway.chats.live_answer import Job, LiveAnswer, Writer
-from app.gateway.exchange.observer import Caller, Observation, Observers, Outcome
+from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
+from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
 from app.gateway.exchange.upstream import EngineAccess
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.store.rows import new_id
 from engines.api import Route
@@ -32,15 +32,15 @@ SAVE_AGAIN_S = 5.0
 """How long until the next try to store how an answer ended, when the disk would not take it."""
 
 _UNWRITTEN = Message(id="", chat="", parent=None, role=Role.ASSISTANT, content="", status=MessageStatus.GENERATING)
-_OUTCOMES = {MessageStatus.COMPLETE: Outcome.OK, MessageStatus.FAILED: Outcome.ENGINE_FAILED}
+_OUTCOMES = {MessageStatus.COMPLETE: ExchangeOutcome.OK, MessageStatus.FAILED: ExchangeOutcome.ENGINE_FAILED}
 
 
-class Answers:
+class ChatAnswers:
     """Every answer being written. Belongs to the event loop's thread."""
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services = services
-        self._writer = Writer(services, engines)
+        self._writer = AnswerWriter(services, engines)
         self._observers = Observers((services.metrics, services.measuring))
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
@@ -51,41 +51,41 @@ class Answers:
 
         Raises NotFound, BadRequest, Conflict, StorageFault, Unavailable, or EngineFailed if nothing can run the model.
         """
-        about = await self._services.chats.chat(chat, with_messages=False)
-        name = turn.model or about.model or self._services.settings.text("models.default")
-        found = await resolve(self._services, name)
-        if not found.model.chats:
+        about = await self._services.chats.read_chat(chat, with_messages=False)
+        name = turn.model or about.model or self._services.settings.get_text("models.default")
+        target = await resolve_model(self._services, name)
+        if not target.model.chats:
             raise BadRequest(
-                f"{found.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
+                f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
-        unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=found.model.name, engine=found.load.engine)
+        unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
-        return await asyncio.shield(self._background.spawn(self._begin(turn, about, found, LiveAnswer(unwritten))))
+        return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
 
     async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
         """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""
         live = self._find(chat, message)
         if live is not None:
             return live.follow(offset)
-        stored = await self._stored(chat, message)
+        stored = await self._load_stored(chat, message)
         live = self._find(chat, message)  # begun since we looked
-        return live.follow(offset) if live is not None else _told(stored, offset)
+        return live.follow(offset) if live is not None else _replay_finished(stored, offset)
 
     async def stop(self, chat: str, message: str) -> Message:
         """End an answer with what is written and return it; one that has ended stays as it is. Raises NotFound."""
         live = self._find(chat, message)
         if live is None:
-            return await self._stored(chat, message)
-        live.end(MessageStatus.STOPPED)
-        return await live.finished()
+            return await self._load_stored(chat, message)
+        live.end_early(MessageStatus.STOPPED)
+        return await live.wait_until_final()
 
     async def stop_all(self, chat: str) -> None:
         """End every answer being written in a chat."""
         for live in [live for live in self._live.values() if live.chat == chat]:
-            live.end(MessageStatus.STOPPED)
-            await live.finished()
+            live.end_early(MessageStatus.STOPPED)
+            await live.wait_until_final()
 
-    def overlaid(self, chat: Chat) -> Chat:
+    def overlay_live(self, chat: Chat) -> Chat:
         """Return the chat with what is being written as it is this moment, not as it was last saved."""
         if not any(live.chat == chat.id for live in self._live.values()):
             return chat
@@ -95,67 +95,67 @@ class Answers:
         """End every answer as interrupted and store it."""
         self._closing.set()
         for live in self._live.values():
-            live.end(MessageStatus.INTERRUPTED)
+            live.end_early(MessageStatus.INTERRUPTED)
         await self._background.join()
 
-    async def _begin(self, turn: NewTurn, about: Chat, found: Found, live: LiveAnswer) -> Turn:
+    async def _begin(self, turn: NewTurn, about: Chat, target: ResolvedModel, live: LiveAnswer) -> Turn:
         if self._closing.is_set():  # asked here and not before: from here on `close` knows of this answer
             raise Unavailable("Roundhouse is shutting down.", hint="Try again once it has started.")
         message = live.message.id
         self._live[message] = live  # before the store has it: nobody may see one without the other
         try:
-            begun = await self._services.chats.begin_turn(about.id, turn, live.message)
+            stored_turn = await self._services.chats.begin_turn(about.id, turn, live.message)
         except BaseException:
             del self._live[message]
             raise
-        job = Job(chat=about, question=begun.answer.parent or "", model=found.model, load=found.load)
-        observed = Observation(Caller(), self._observers)
-        observed.understood(Route.CHAT, found.model.name)
-        writing = asyncio.create_task(self._writer.write(job, live, observed))
-        live.begin(begun.answer, writing)
-        self._background.spawn(self._conduct(live, writing, observed))
-        return begun
+        job = AnswerJob(chat=about, question=stored_turn.answer.parent or "", model=target.model, load=target.load)
+        observation = Observation(Caller(), self._observers)
+        observation.note_model(Route.CHAT, target.model.name)
+        writing = asyncio.create_task(self._writer.write(job, live, observation))
+        live.begin_writing(stored_turn.answer, writing)
+        self._background.spawn(self._conduct(live, writing, observation))
+        return stored_turn
 
-    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]", observed: Observation) -> None:
+    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]", observation: Observation) -> None:
         """See one answer through to its end, whatever that is."""
         services = self._services
         services.events.publish(ChatChanged(chat=live.chat))
-        final = await self._written(live, writing)
-        observed.outcome = _OUTCOMES.get(final.status, Outcome.CLIENT_GONE)
-        observed.end()
+        final = await self._wait_until_written(live, writing)
+        observation.outcome = _OUTCOMES.get(final.status, ExchangeOutcome.CLIENT_GONE)
+        observation.end()
         try:
-            await self._store(live, final)
+            await self._store_final(live, final)
         finally:
-            live.finish(final)  # only counts if storing broke: whoever reads along must not wait for ever
+            live.publish_final(final)  # only counts if storing broke: whoever reads along must not wait for ever
             del self._live[final.id]
             services.events.publish(ChatChanged(chat=live.chat))
 
-    async def _store(self, live: LiveAnswer, final: Message) -> None:
+    async def _store_final(self, live: LiveAnswer, final: Message) -> None:
         """Store how an answer ended and tell its readers; when the disk is full, tell them that and try again."""
         try:
-            live.finish(await self._services.chats.finish(final))
+            live.publish_final(await self._services.chats.finish_answer(final))
         except StorageFault as fault:
             log.error(str(fault), extra={"code": fault.code})  # noqa: TRY400 -- the disk's doing; no traceback helps
-            live.finish(replace(final, status=MessageStatus.FAILED, error=final.error or _said(fault)))
+            live.publish_final(replace(final, status=MessageStatus.FAILED, error=final.error or _error_text(fault)))
             await self._store_later(live.message)
 
-    async def _written(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> Message:
+    async def _wait_until_written(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> Message:
         """Wait until nothing more is written and return the message as it is to be stored."""
         try:
             await self._save_while(live, writing)
             await writing
         except asyncio.CancelledError:
-            return live.ended(live.ending or MessageStatus.INTERRUPTED)
+            return live.final_message(live.ending or MessageStatus.INTERRUPTED)
         except RoundhouseError as error:
-            return live.ended(MessageStatus.FAILED, error=_said(error))
+            return live.final_message(MessageStatus.FAILED, error=_error_text(error))
         except Exception:
             log.exception("An answer could not be written")
-            return live.ended(
-                MessageStatus.FAILED, error=_said(Bug("There was an error in Roundhouse.", hint="See the log."))
+            return live.final_message(
+                MessageStatus.FAILED, error=_error_text(Bug("There was an error in Roundhouse.", hint="See the log."))
             )
         finally:
             writing.cancel()
-        return live.ended(MessageStatus.COMPLETE)
+        return live.final_message(MessageStatus.COMPLETE)
 
     async def _save_while(self, live: LiveAnswer, writing: "asyncio.Task[None]") -> None:
         """Save what is written once a second. Raises StorageFault when that fails: writing on would be for nothing."""
@@ -172,15 +172,15 @@ class Answers:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), SAVE_AGAIN_S)
             with suppress(StorageFault):
-                await self._services.chats.finish(final)
+                await self._services.chats.finish_answer(final)
                 return
 
     def _find(self, chat: str, message: str) -> LiveAnswer | None:
         live = self._live.get(message)
         return live if live is not None and live.chat == chat else None
 
-    async def _stored(self, chat: str, message: str) -> Message:
-        stored = await self._services.chats.message(chat, message)
+    async def _load_stored(self, chat: str, message: str) -> Message:
+        stored = await self._services.chats.read_message(chat, message)
         if stored.role is not Role.ASSISTANT:
             raise NotFound("That message is a question, not an answer.", code="message_not_found")
         return stored
@@ -190,7 +190,7 @@ class Answers:
         return message if live is None else live.message
 
 
-async def _told(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, None]:
+async def _replay_finished(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, None]:
     """Yield a finished answer as `LiveAnswer.follow` would."""
     reasoning = "" if offset else message.reasoning
     if message.content[offset:] or reasoning:
@@ -200,5 +200,5 @@ async def _told(message: Message, offset: int) -> AsyncGenerator[AnswerEvent, No
     yield AnswerDone(message=message)
 
 
-def _said(error: RoundhouseError) -> str:
+def _error_text(error: RoundhouseError) -> str:
     return f"{error} {error.hint}".strip()

@@ -3,7 +3,7 @@
 Readers come and go; each has its own place in the text and gets what is new at most fifty times a second, however fast
 the engine writes. The last event of every reader is the finished message.
 
-The `Writer` has an engine answer the way every client's request is answered, in a task of its own. Cancelling it closes
+The `AnswerWriter` has an engine answer the way every client's request is answered, in a task of its own. Cancelling it closes
 the connection, which is how an engine learns to stop. The request holds the system prompt and the one path that leads
 to the question. Neither reasoning nor the other branches are sent back: the first is meant for one answer, the second
 were left behind.
@@ -34,24 +34,24 @@ from app.core.events import EngineChanged
 from app.core.models import ModelInfo
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
     Event,
-    Failed,
-    Finished,
     PromptProgress,
     ReasoningDelta,
     TextDelta,
-    Usage,
-    failed,
+    TokenUsage,
+    failure_event,
 )
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
-from app.gateway.exchange.connections import Flow
+from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.engine.error_document import NO_REASON
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.translating import translate
+from app.gateway.exchange.translating import translate_answer
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from app.supervisor.pool import Supervisor
@@ -60,7 +60,7 @@ from engines.api import Route
 COALESCE_S = 0.02
 """Text is sent to a reader at most this often: 200 tokens/s become 50 events/s, and the eye sees no difference."""
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
-_ROLES = {Role.USER: canonical.Role.USER, Role.ASSISTANT: canonical.Role.ASSISTANT}
+_ROLES = {Role.USER: canonical.MessageRole.USER, Role.ASSISTANT: canonical.MessageRole.ASSISTANT}
 _ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
 _LONGEST_TEXT = 500
 
@@ -70,7 +70,7 @@ class LiveAnswer:
 
     def __init__(self, message: Message, clock: Callable[[], float] = time.monotonic) -> None:
         self._message = message
-        self._cost = Cost(clock)
+        self._cost = AnswerCost(clock)
         self._progress: AnswerProgress | None = None
         self._readers: set[asyncio.Event] = set()
         self._finished = asyncio.Event()
@@ -94,24 +94,24 @@ class LiveAnswer:
         return replace(self._message, content=self.content, reasoning=self.reasoning)
 
     @property
-    def cost(self) -> "Cost":
+    def cost(self) -> "AnswerCost":
         """What it has cost so far."""
         return self._cost
 
-    def begin(self, message: Message, writing: "asyncio.Task[None]") -> None:
+    def begin_writing(self, message: Message, writing: "asyncio.Task[None]") -> None:
         """Take over what the store made of the message, and the task that writes it."""
         self._message = message
         self._writing = writing
         if self.ending is not None:
             writing.cancel()
 
-    def end(self, status: MessageStatus) -> None:
+    def end_early(self, status: MessageStatus) -> None:
         """Have it end now, with what is written. The first who asks decides how that is called."""
         self.ending = self.ending or status
         if self._writing is not None:
             self._writing.cancel()
 
-    def progress(self, stage: str, fraction: float | None = None) -> None:
+    def report_progress(self, stage: str, fraction: float | None = None) -> None:
         """Say what goes on before there is anything to read."""
         self._progress = AnswerProgress(stage=stage, fraction=fraction)
         self._wake()
@@ -120,7 +120,7 @@ class LiveAnswer:
         """Append what the engine wrote."""
         match event:
             case PromptProgress(fraction):
-                self.progress("Reading the prompt", fraction)
+                self.report_progress("Reading the prompt", fraction)
             case TextDelta(text=text):
                 self._append(text, "")
             case ReasoningDelta(text=text):
@@ -128,19 +128,19 @@ class LiveAnswer:
             case _:
                 pass
 
-    def complete(self, end: Finished, timings: Mapping[str, float]) -> None:
+    def note_finish(self, end: AnswerFinished, timings: Mapping[str, float]) -> None:
         """Note how the engine ended it, and what it says of its own times, by its names."""
         self.finish_reason = str(end.reason)
-        self._cost.complete(end.usage, timings)
+        self._cost.note_usage(end.usage, timings)
 
     def _append(self, content: str, reasoning: str) -> None:
-        self._cost.token()
+        self._cost.note_token()
         self._progress = None
         self.content += content
         self.reasoning += reasoning
         self._wake()
 
-    def ended(self, status: MessageStatus, *, error: str = "") -> Message:
+    def final_message(self, status: MessageStatus, *, error: str = "") -> Message:
         """Return the message as it is to be stored, ended this way."""
         return replace(
             self.message,
@@ -150,14 +150,14 @@ class LiveAnswer:
             timings=self._cost.timings(),
         )
 
-    def finish(self, message: Message) -> None:
+    def publish_final(self, message: Message) -> None:
         """Give every reader the finished message. Only the first call counts."""
         if not self._finished.is_set():
             self._message = message
             self._finished.set()
             self._wake()
 
-    async def finished(self) -> Message:
+    async def wait_until_final(self) -> Message:
         """Wait for the end and return the finished message."""
         await self._finished.wait()
         return self._message
@@ -169,21 +169,23 @@ class LiveAnswer:
         """
         reader = asyncio.Event()
         self._readers.add(reader)
-        written, thought = min(offset, len(self.content)), 0 if offset == 0 else len(self.reasoning)
-        told: AnswerProgress | None = None
+        content_sent, reasoning_sent = min(offset, len(self.content)), 0 if offset == 0 else len(self.reasoning)
+        last_progress: AnswerProgress | None = None
         try:
             while True:
                 reader.clear()
                 is_last = self._finished.is_set()
-                if len(self.content) > written or len(self.reasoning) > thought:
+                if len(self.content) > content_sent or len(self.reasoning) > reasoning_sent:
                     new = AnswerDelta(
-                        content=self.content[written:], reasoning=self.reasoning[thought:], offset=written
+                        content=self.content[content_sent:],
+                        reasoning=self.reasoning[reasoning_sent:],
+                        offset=content_sent,
                     )
-                    written, thought = len(self.content), len(self.reasoning)
+                    content_sent, reasoning_sent = len(self.content), len(self.reasoning)
                     yield new
-                elif self._progress is not None and self._progress != told:
-                    told = self._progress
-                    yield told
+                elif self._progress is not None and self._progress != last_progress:
+                    last_progress = self._progress
+                    yield last_progress
                 if is_last:
                     yield AnswerDone(message=self._message)
                     return
@@ -200,7 +202,7 @@ class LiveAnswer:
 _MS = 1e3
 
 
-class Cost:
+class AnswerCost:
     """Times on the monotonic clock, and what the engine says about its tokens, which is preferred where it says it."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -208,17 +210,17 @@ class Cost:
         self._began = clock()
         self._first: float | None = None
         self._last = self._began
-        self._usage = Usage()
+        self._usage = TokenUsage()
         self._engine: Mapping[str, float] = {}
         self.load_s: float | None = None
 
-    def token(self) -> None:
+    def note_token(self) -> None:
         """Note that text arrived."""
         self._last = self._clock()
         if self._first is None:
             self._first = self._last
 
-    def complete(self, usage: Usage, engine: Mapping[str, float]) -> None:
+    def note_usage(self, usage: TokenUsage, engine: Mapping[str, float]) -> None:
         """Keep what the engine says at the end."""
         self._usage, self._engine = usage, engine
 
@@ -232,7 +234,7 @@ class Cost:
             prompt_tokens=usage.prompt,
             cached_tokens=usage.cached,
             completion_tokens=usage.completion,
-            decode_tokens_per_s=self._rate("predicted") or self._measured_speed(usage.completion),
+            decode_tokens_per_s=self._rate("predicted") or self._clock_rate(usage.completion),
             prefill_tokens_per_s=self._rate("prompt"),
         )
 
@@ -241,7 +243,7 @@ class Cost:
         tokens, spent_ms = self._engine.get(f"{what}_n"), self._engine.get(f"{what}_ms")
         return tokens * _MS / spent_ms if tokens and spent_ms else None
 
-    def _measured_speed(self, tokens: int | None) -> float | None:
+    def _clock_rate(self, tokens: int | None) -> float | None:
         """Return tokens per second after the first one."""
         if tokens is None or tokens <= 1 or self._first is None or self._last <= self._first:
             return None
@@ -249,7 +251,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class AnswerJob:
     """What is to be answered: a question of a chat (whose own `messages` are not looked at), and with what."""
 
     chat: Chat
@@ -258,90 +260,90 @@ class Job:
     load: LoadRequest
 
 
-class Writer:
+class AnswerWriter:
     """Has answers written."""
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services, self._engines = services, engines
 
-    async def write(self, job: Job, live: LiveAnswer, observed: Observation) -> None:
+    async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
-        live.progress("Waiting for the model")
+        live.report_progress("Waiting for the model")
         try:
-            async with _loading_told(self._services.supervisor, self._services.events, job.load, live):
-                upstream = await self._upstream(job)
-                end = await translate(self._engines, upstream, observed, _Written(live, observed))
+            async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
+                upstream = await self._make_upstream_request(job)
+                end = await translate_answer(self._engines, upstream, observation, _LiveAnswerSink(live, observation))
         except RoundhouseError as error:
-            raise sentence_for_reader(error) from error
-        if isinstance(end, Failed):
-            raise from_engine(end)
-        live.complete(end, observed.tokens.timings)
+            raise error_for_reader(error) from error
+        if isinstance(end, AnswerFailed):
+            raise error_from_engine(end)
+        live.note_finish(end, observation.tokens.timings)
 
-    async def _upstream(self, job: Job) -> UpstreamRequest:
-        services, found = self._services, Found(job.model, job.load)
-        path = await services.chats.path(job.chat.id, job.question)
+    async def _make_upstream_request(self, job: AnswerJob) -> UpstreamRequest:
+        services, target = self._services, ResolvedModel(job.model, job.load)
+        path = await services.chats.read_path(job.chat.id, job.question)
         blank = UpstreamRequest(
             load=job.load,
             path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
             body=b"",
             model=job.model.name,
         )
-        return await with_plan(services, blank, found, chat_request(job.chat, path))
+        return await with_plan(services, blank, target, chat_request(job.chat, path))
 
 
-class _Written:
+class _LiveAnswerSink:
     """Takes an engine's events for a `LiveAnswer`, whose readers have each their own pace."""
 
-    def __init__(self, live: LiveAnswer, observed: Observation) -> None:
-        self._live, self._observed = live, observed
+    def __init__(self, live: LiveAnswer, observation: Observation) -> None:
+        self._live, self._observation = live, observation
 
     async def open(self) -> None:
         """Note that the engine has the prompt."""
-        self._live.cost.load_s = self._observed.load_s
-        self._live.progress("Reading the prompt")
+        self._live.cost.load_s = self._observation.load_s
+        self._live.report_progress("Reading the prompt")
 
-    def take(self, events: Sequence[Event]) -> Flow:
+    def take_events(self, events: Sequence[Event]) -> ReadFlow:
         """Append what they say."""
         for event in events:
             self._live.add(event)
-        return Flow.MORE
+        return ReadFlow.MORE
 
     async def drain(self) -> None:
         """Go on."""
 
 
 @asynccontextmanager
-async def _loading_told(
+async def _report_loading(
     supervisor: Supervisor, events: EventHub, load: LoadRequest, live: LiveAnswer
 ) -> AsyncIterator[None]:
     """Tell the answer's readers how loading goes."""
-    teller = asyncio.create_task(_tell(supervisor, events, load.source.name, live))
+    teller = asyncio.create_task(_follow_loading(supervisor, events, load.source.name, live))
     try:
         yield
     finally:
         teller.cancel()
 
 
-async def _tell(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:
+async def _follow_loading(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:
     with events.subscribe() as happening:
-        for status in supervisor.statuses():
-            _tell_one(status, model, live)
+        for status in supervisor.list_statuses():
+            _report_status(status, model, live)
         async for event in happening:
             if isinstance(event, EngineChanged):
-                _tell_one(event.status, model, live)
+                _report_status(event.status, model, live)
 
 
-def _tell_one(status: EngineStatus, model: str, live: LiveAnswer) -> None:
+def _report_status(status: EngineStatus, model: str, live: LiveAnswer) -> None:
     if status.model == model and status.state in _LOADING:
-        live.progress(status.stage or "Loading the model", status.progress)
+        live.report_progress(status.stage or "Loading the model", status.progress)
 
 
-def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.Generate:
+def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.ConversationRequest:
     """Return what an answer is asked for with."""
     sampling = chat.sampling
-    return canonical.Generate(
+    return canonical.ConversationRequest(
         messages=messages_for(chat.system_prompt, path),
-        sampling=canonical.Sampling(
+        sampling=canonical.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
             top_k=sampling.top_k,
@@ -349,17 +351,17 @@ def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.Generate:
             repeat_penalty=sampling.repeat_penalty,
             seed=sampling.seed,
         ),
-        limits=canonical.Limits(max_tokens=sampling.max_tokens),
+        limits=canonical.GenerationLimits(max_tokens=sampling.max_tokens),
         wants_progress=True,
     )
 
 
-def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical.Message, ...]:
+def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical.ConversationMessage, ...]:
     """Return the turns in order, roles alternating: chat templates refuse anything else.
 
     An answer that came to nothing is left out, and the questions around it become one.
     """
-    turns = [(canonical.Role.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    turns = [(canonical.MessageRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
     for message in path:
         if message.role is Role.ASSISTANT and not message.content.strip():
             continue
@@ -368,19 +370,19 @@ def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical
             turns[-1] = (role, f"{turns[-1][1]}\n\n{message.content}")
         else:
             turns.append((role, message.content))
-    return tuple(canonical.Message(role, (canonical.Text(text),)) for role, text in turns)
+    return tuple(canonical.ConversationMessage(role, (canonical.Text(text),)) for role, text in turns)
 
 
-def sentence_for_reader(error: RoundhouseError) -> RoundhouseError:
+def error_for_reader(error: RoundhouseError) -> RoundhouseError:
     """Return an error as the reader of a chat can do something about it."""
     is_engines = isinstance(error, ContextOverflow) or error.code in _ENGINES_WORDS
-    return from_engine(failed(error)) if is_engines else error
+    return error_from_engine(failure_event(error)) if is_engines else error
 
 
-def from_engine(end: Failed) -> EngineFailed:
+def error_from_engine(end: AnswerFailed) -> EngineFailed:
     """Return the error that an answer ended with; an engine's own words are quoted."""
     if end.overflow is not None:
-        return _too_long(end.overflow)
+        return _overflow_error(end.overflow)
     body = end.error
     if body.code not in _ENGINES_WORDS:
         return EngineFailed(body.sentence, hint=body.hint, code=body.code)
@@ -392,7 +394,7 @@ def from_engine(end: Failed) -> EngineFailed:
     )
 
 
-def _too_long(overflow: Overflow) -> EngineFailed:
+def _overflow_error(overflow: Overflow) -> EngineFailed:
     sentence = "This conversation is longer than the model's context."
     hint = "Start a new chat, or raise Context in the settings if the model supports more."
     if overflow.prompt is not None and overflow.context is not None:

@@ -11,21 +11,21 @@ import msgspec
 
 from app.core.errors import RoundhouseError
 
-Editor = Callable[[bytes], bytes]
+StreamEditor = Callable[[bytes], bytes]
 """Takes a stream's chunks as they come and returns what to send for each; it keeps what it needs in between."""
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class ErrorReply(msgspec.Struct, frozen=True):
     """An error document in the dialect's shape, and the status it is sent with."""
 
     body: bytes
     status: int
 
 
-class Form(Protocol):
+class AnswerForm(Protocol):
     """One dialect, as a client reads it."""
 
-    def refusal(self, body: bytes, status: int) -> Refusal:
+    def refusal(self, body: bytes, status: int) -> ErrorReply:
         """Return what to say for an engine's error document."""
 
     def ping(self) -> bytes:
@@ -43,7 +43,7 @@ class Form(Protocol):
     def whole(self, body: bytes) -> bytes:
         """Return the answer for a document that came in one piece."""
 
-    def editor(self) -> Editor:
+    def editor(self) -> StreamEditor:
         """Return what mends one stream."""
 
 

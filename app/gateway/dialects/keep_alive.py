@@ -20,16 +20,16 @@ _LONGEST_S = float(2**63) / 1e9
 """Go counts nanoseconds in 64 bits; what is longer is for ever, near enough."""
 
 
-class Stay(msgspec.Struct, frozen=True, kw_only=True):
+class KeepAliveFields(msgspec.Struct, frozen=True, kw_only=True):
     """Base of requests that may say how long their model stays. `ttl`, in seconds, is LM Studio's word for it."""
 
     keep_alive: msgspec.Raw = ABSENT
     ttl: Annotated[float, msgspec.Meta(gt=0)] | None = None
 
 
-def kept_s(said: Stay) -> float | None:
+def keep_time_s(request: KeepAliveFields) -> float | None:
     """Return how long a model is to be kept once nobody uses it, as `keep_alive_s` does. Raises BadRequest."""
-    return said.ttl if said.ttl is not None else keep_alive_s(said.keep_alive)
+    return request.ttl if request.ttl is not None else keep_alive_s(request.keep_alive)
 
 
 def keep_alive_s(raw: msgspec.Raw) -> float | None:
@@ -56,41 +56,41 @@ def go_duration_s(text: str) -> float:
     while at < len(rest):
         part = _PART.match(rest, at)
         if part is None:
-            raise _invalid(text)
+            raise _invalid_duration(text)
         total += float(part[1]) * _UNITS_S[part[2]]
         at = part.end()
     if not at:
-        raise _invalid(text)
+        raise _invalid_duration(text)
     return sign * total
 
 
-def nanoseconds(seconds: float) -> int:
+def to_nanoseconds(seconds: float) -> int:
     """Return a time as Ollama counts it."""
     return max(0, round(seconds * 1e9))
 
 
 def work_nanoseconds(measured_s: float, *, at_most_s: float) -> int:
     """Return how long counted work took: as measured, else within what time. Never 0: clients divide by it."""
-    return max(1, nanoseconds(measured_s or at_most_s))
+    return max(1, to_nanoseconds(measured_s or at_most_s))
 
 
-def _invalid(text: str) -> BadRequest:
-    shown = text[:_LONGEST_TEXT]
+def _invalid_duration(text: str) -> BadRequest:
+    excerpt = text[:_LONGEST_TEXT]
     return BadRequest(
-        f'time: invalid duration "{shown}".', hint='Durations look like "5m", "1h30m" or "-1s".', code="invalid_value"
+        f'time: invalid duration "{excerpt}".', hint='Durations look like "5m", "1h30m" or "-1s".', code="invalid_value"
     )
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class ContextOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Of Ollama's options the one that concerns loading."""
 
     num_ctx: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
 
-class Staying(Stay, frozen=True, kw_only=True):
+class ModelLoadFields(KeepAliveFields, frozen=True, kw_only=True):
     """Base of what is read of such a request."""
 
-    options: Options | None = None
+    options: ContextOptions | None = None
 
     @property
     def says_nothing(self) -> bool:
@@ -100,7 +100,7 @@ class Staying(Stay, frozen=True, kw_only=True):
     @property
     def keep_s(self) -> float | None:
         """How long the model is to be kept once nobody uses it. Raises BadRequest."""
-        return kept_s(self)
+        return keep_time_s(self)
 
     @property
     def context(self) -> int | None:

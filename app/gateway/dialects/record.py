@@ -10,7 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from app.core.errors import ErrorBody, Overloaded, RoundhouseError, Unavailable
-from app.gateway.canonical.events import Failed
+from app.gateway.canonical.events import AnswerFailed
 from app.gateway.canonical.overflow import Overflow
 
 _PARAMS = {
@@ -21,7 +21,7 @@ _PARAMS = {
     "invalid_tools": "tools",
 }
 """By our code, the field of a request that is wrong."""
-_OF_A_FIELD = frozenset({"invalid_value", "unsupported_parameter"})
+_FIELD_ERROR_CODES = frozenset({"invalid_value", "unsupported_parameter"})
 _FIELD = re.compile(r"at `\$\.([^`]+)`|^`([\w.\[\]]+)`")
 """Where such a sentence says which field it is about: msgspec's at its end, our own at the beginning."""
 
@@ -38,7 +38,7 @@ class DialectName(StrEnum):
     """Our own API, which is for the window and the command line."""
 
 
-class Fault(msgspec.Struct, frozen=True, kw_only=True):
+class DialectFault(msgspec.Struct, frozen=True, kw_only=True):
     """An error before a dialect gives it its shape. `message` is all that its clients show; `param` a field's name."""
 
     error: ErrorBody
@@ -52,7 +52,7 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
     """One dialect. `shape` makes its error document; `overloaded` and `unavailable` are its statuses for "not now"."""
 
     name: DialectName
-    shape: Callable[[Fault], msgspec.Struct]
+    shape: Callable[[DialectFault], msgspec.Struct]
     too_long: Callable[[Overflow], str] | None = None
     """Says that a prompt does not fit, in the words its clients look for; None where any sentence does."""
     field: str | None = None
@@ -68,7 +68,7 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
     charset: str | None = None
     """Said with every document of this dialect, if it is."""
 
-    def answers(self, path: str, headers: Mapping[str, str]) -> bool:
+    def matches_request(self, path: str, headers: Mapping[str, str]) -> bool:
         """Tell whether a request is made in this dialect."""
         if path in self.paths or path.startswith(self.prefixes):
             return True
@@ -80,24 +80,24 @@ class DialectRecord(msgspec.Struct, frozen=True, kw_only=True):
             return self.overloaded
         return self.unavailable if isinstance(error, Unavailable) else error.status
 
-    def words(self, message: str, overflow: Overflow | None) -> str:
+    def word_message(self, message: str, overflow: Overflow | None) -> str:
         """Return what clients are told: the message, or in the dialect's own words that a prompt does not fit."""
         return message if overflow is None or self.too_long is None else self.too_long(overflow)
 
-    def document(self, failed: Failed, request_id: str | None = None) -> msgspec.Struct:
+    def error_document(self, failure: AnswerFailed, request_id: str | None = None) -> msgspec.Struct:
         """Return the error document."""
-        fault = Fault(
-            error=failed.error,
-            status=self.unavailable if failed.status == Unavailable.status else failed.status,
-            message=self.words(failed.error.text, failed.overflow),
-            param=_param(failed.error) if failed.overflow is None else self.field,
+        fault = DialectFault(
+            error=failure.error,
+            status=self.unavailable if failure.status == Unavailable.status else failure.status,
+            message=self.word_message(failure.error.text, failure.overflow),
+            param=_error_param(failure.error) if failure.overflow is None else self.field,
             request_id=request_id,
         )
         return self.shape(fault)
 
 
-def _param(error: ErrorBody) -> str | None:
+def _error_param(error: ErrorBody) -> str | None:
     if error.code in _PARAMS:
         return _PARAMS[error.code]
-    place = _FIELD.search(error.sentence) if error.code in _OF_A_FIELD else None
+    place = _FIELD.search(error.sentence) if error.code in _FIELD_ERROR_CODES else None
     return place and (place[1] or place[2])

@@ -9,17 +9,17 @@ from app.gateway.dialects.llama_server.record import LLAMA_SERVER_DIALECT
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V0_TEXTS, LM_STUDIO_V0_VECTORS, LM_STUDIO_V1
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
 from app.gateway.dialects.openai.record import OPENAI_DIALECT, OPENAI_TEXTS, OPENAI_VECTORS
-from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 
 
-def _as_it_is(fault: Fault) -> msgspec.Struct:
+def _bare_error(fault: DialectFault) -> msgspec.Struct:
     return fault.error
 
 
 OWN_DIALECT = DialectRecord(
     name=DialectName.ROUNDHOUSE,
-    shape=_as_it_is,
+    shape=_bare_error,
     prefixes=("/roundhouse/",),
     paths=frozenset({"/", "/health", "/metrics"}),
 )
@@ -41,4 +41,4 @@ _RECORDS = (
 
 def dialect_of(path: str, headers: Mapping[str, str]) -> DialectRecord:
     """Return the dialect of a request; OpenAI's, which most clients read, where nothing is at its address."""
-    return next((record for record in _RECORDS if record.answers(path, headers)), OPENAI_DIALECT)
+    return next((record for record in _RECORDS if record.matches_request(path, headers)), OPENAI_DIALECT)

@@ -3,19 +3,19 @@
 from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 
-from app.advisor.choosing.intents import workload
-from app.advisor.choosing.rules import Ranked, ranking
+from app.advisor.choosing.intents import build_workload
+from app.advisor.choosing.rules import RankedEngine, rank_engines
 from app.core.advice import Intent
-from app.core.engine_store import BUNDLED, OWN, EngineOffer, EngineStock, EngineVersion
+from app.core.engine_store import BUNDLED, OWN, EngineListing, EngineOffer, EngineVersion
 from app.core.errors import NotFound
 from app.core.machine import Machine
-from app.engine_store.catalogue import Catalogue
-from app.engine_store.host import Host, gain, is_for, this_host, unfit
-from app.engine_store.placed import missing
-from app.engine_store.recipe import Recipe
-from app.engine_store.shelf import Manifest, State, place_of
+from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.host import InstallHost, is_built_for, this_host, unfit_reason, variant_gain
+from app.engine_store.placed import find_missing_files
+from app.engine_store.recipe import InstallRecipe
+from app.engine_store.shelf import VersionManifest, VersionState, place_of
 from app.gateway.advising.engine_table import engine_table
-from engines.api import Failure, FailureKind, Family, Installation
+from engines.api import EngineFamily, EngineInstallation, Failure, FailureKind
 
 
 def drivers_of(machine: Machine) -> Mapping[str, str]:
@@ -23,44 +23,70 @@ def drivers_of(machine: Machine) -> Mapping[str, str]:
     return {gpu.vendor: gpu.driver.value or "" for gpu in machine.gpus}
 
 
-def host_of(machine: Machine, *, has_uv: bool) -> Host:
+def host_of(machine: Machine, *, has_uv: bool) -> InstallHost:
     """Return what decides which variants start here."""
     return this_host(drivers_of(machine), isa=machine.cpu.isa.value or (), has_uv=has_uv)
 
 
-def stock(catalogue: Catalogue, machine: Machine, host: Host, preferred: Sequence[str]) -> list[EngineStock]:
+def list_engines(
+    catalogue: EngineCatalogue, machine: Machine, host: InstallHost, preferred: Sequence[str]
+) -> list[EngineListing]:
     """Return every engine, those that suit this machine first. Looks at the disk."""
-    ranked = ranking(engine_table(), machine, workload(Intent.CHAT))
-    order = {one.traits.id: number for number, one in enumerate((one for one in ranked if not one.refused), start=1)}
-    judged = {one.traits.id: one for one in ranked}
-    found = [
-        _one(
-            catalogue, engine, host, rank=order.get(engine), judged=judged.get(engine), is_preferred=engine in preferred
+    ranked = rank_engines(engine_table(), machine, build_workload(Intent.CHAT))
+    order = {
+        engine_entry.traits.id: number
+        for number, engine_entry in enumerate(
+            (engine_entry for engine_entry in ranked if not engine_entry.refused), start=1
+        )
+    }
+    ranked_by_id = {engine_entry.traits.id: engine_entry for engine_entry in ranked}
+    engines = [
+        _describe_engine(
+            catalogue,
+            engine,
+            host,
+            rank=order.get(engine),
+            ranked=ranked_by_id.get(engine),
+            is_preferred=engine in preferred,
         )
         for engine, adapter in catalogue.adapters.items()
-        if adapter.descriptor.family is not Family.EXTERNAL
+        if adapter.descriptor.family is not EngineFamily.EXTERNAL
     ]
-    return sorted(found, key=lambda one: (one.rank is None, one.rank or 0, not one.versions, one.name.casefold()))
+    return sorted(
+        engines,
+        key=lambda engine_entry: (
+            engine_entry.rank is None,
+            engine_entry.rank or 0,
+            not engine_entry.versions,
+            engine_entry.name.casefold(),
+        ),
+    )
 
 
-def _one(  # noqa: PLR0913 -- every one of them is a different thing to know about an engine
-    catalogue: Catalogue, engine: str, host: Host, *, rank: int | None, judged: Ranked | None, is_preferred: bool
-) -> EngineStock:
+def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing to know about an engine
+    catalogue: EngineCatalogue,
+    engine: str,
+    host: InstallHost,
+    *,
+    rank: int | None,
+    ranked: RankedEngine | None,
+    is_preferred: bool,
+) -> EngineListing:
     adapter, recipe = catalogue.adapters[engine], catalogue.recipes.get(engine)
-    about, manifests = adapter.descriptor, catalogue.shelf.manifests(engine)
+    about, manifests = adapter.descriptor, catalogue.shelf.list_manifests(engine)
     versions = versions_of(catalogue, engine)
     way = "" if versions or (rank is None and not about.legacy) else about.obtained
-    offers = offers_of(recipe, host, manifests, catalogue.shelf.state(engine)) if recipe else []
-    tried = {one.variant for one in versions} | {offer.variant for offer in offers if offer.problem}
+    offers = offers_of(recipe, host, manifests, catalogue.shelf.read_state(engine)) if recipe else []
+    tried = {entry.variant for entry in versions} | {offer.variant for offer in offers if offer.problem}
     gains = _gains(recipe, host, tried) if recipe and rank is not None else ""
-    return EngineStock(
+    return EngineListing(
         id=engine,
         name=about.name,
         licence=about.licence,
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, judged, versions), way, gains))),
+        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, ranked, versions), way, gains))),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers,
@@ -71,41 +97,46 @@ def _one(  # noqa: PLR0913 -- every one of them is a different thing to know abo
     )
 
 
-def _advice(name: str, rank: int | None, judged: Ranked | None, versions: Sequence[EngineVersion]) -> str:
-    if judged is None:
+def _advice(name: str, rank: int | None, ranked: RankedEngine | None, versions: Sequence[EngineVersion]) -> str:
+    if ranked is None:
         return "Another engine does the same with less effort."
-    if judged.refused:
-        works = any(one.works for one in versions)
+    if ranked.refused:
+        works = any(version.is_working for version in versions)
         return (
-            f"It passed its test on this machine, but is not recommended: {judged.refused}" if works else judged.refused
+            f"It passed its test on this machine, but is not recommended: {ranked.refused}" if works else ranked.refused
         )
     best = "The best choice for this machine" if rank == 1 else "It can run on this machine"
-    return " ".join((f"{best}: {name} {judged.traits.strength}.", *judged.warnings))
+    return " ".join((f"{best}: {name} {ranked.traits.strength}.", *ranked.warnings))
 
 
-def _gains(recipe: Recipe, host: Host, tried: Container[str]) -> str:
+def _gains(recipe: InstallRecipe, host: InstallHost, tried: Container[str]) -> str:
     """Return what builds that were not tried here would make of this very processor."""
-    return " ".join(filter(None, (gain(one, host) for one in recipe.variants if one.name not in tried)))
+    return " ".join(
+        filter(None, (variant_gain(variant, host) for variant in recipe.variants if variant.name not in tried))
+    )
 
 
-def versions_of(catalogue: Catalogue, engine: str) -> list[EngineVersion]:
+def versions_of(catalogue: EngineCatalogue, engine: str) -> list[EngineVersion]:
     """Return the versions of an engine that are here, the one in use first."""
-    state, adapter = catalogue.shelf.state(engine), catalogue.adapters[engine]
-    found = [_installed(catalogue, state, manifest) for manifest in reversed(catalogue.shelf.manifests(engine))]
+    state, adapter = catalogue.shelf.read_state(engine), catalogue.adapters[engine]
+    versions = [
+        _version_from_manifest(catalogue, state, manifest)
+        for manifest in reversed(catalogue.shelf.list_manifests(engine))
+    ]
     bundled = adapter.probe()
-    if isinstance(bundled, Installation):
-        found.append(_bundled(state, bundled))
+    if isinstance(bundled, EngineInstallation):
+        versions.append(_version_with_app(state, bundled))
     if state.own:
-        found.append(_own(catalogue, engine, state))
-    program = catalogue.own.on_path(engine)
+        versions.append(_own_version(catalogue, engine, state))
+    program = catalogue.own_programs.find_on_path(engine)
     if program is not None and program.resolve() != Path(state.own).resolve():
-        found.append(_on_path(catalogue, engine, program))
-    return sorted(found, key=lambda one: (not one.is_current, not one.is_previous))
+        versions.append(_version_on_path(catalogue, engine, program))
+    return sorted(versions, key=lambda version: (not version.is_current, not version.is_previous))
 
 
-def _installed(catalogue: Catalogue, state: State, manifest: Manifest) -> EngineVersion:
-    folder = catalogue.shelf.folder(manifest.engine, manifest.name)
-    gone = missing(catalogue.adapters[manifest.engine].descriptor, place_of(folder, manifest))
+def _version_from_manifest(catalogue: EngineCatalogue, state: VersionState, manifest: VersionManifest) -> EngineVersion:
+    folder = catalogue.shelf.version_folder(manifest.engine, manifest.name)
+    gone = find_missing_files(catalogue.adapters[manifest.engine].descriptor, place_of(folder, manifest))
     return EngineVersion(
         name=manifest.name,
         version=manifest.version,
@@ -121,11 +152,11 @@ def _installed(catalogue: Catalogue, state: State, manifest: Manifest) -> Engine
     )
 
 
-def _bundled(state: State, found: Installation) -> EngineVersion:
+def _version_with_app(state: VersionState, installation: EngineInstallation) -> EngineVersion:
     return EngineVersion(
         name=BUNDLED,
-        version=found.version,
-        backend=found.backend,
+        version=installation.version,
+        backend=installation.backend,
         is_current=state.current == BUNDLED,
         is_previous=state.previous == BUNDLED,
         proof=state.proofs.get(BUNDLED),
@@ -133,41 +164,43 @@ def _bundled(state: State, found: Installation) -> EngineVersion:
     )
 
 
-def _own(catalogue: Catalogue, engine: str, state: State) -> EngineVersion:
+def _own_version(catalogue: EngineCatalogue, engine: str, state: VersionState) -> EngineVersion:
     try:
-        catalogue.shelf.place(engine, OWN)
-        found = catalogue.own.asked(engine, Path(state.own))
+        catalogue.shelf.find_place(engine, OWN)
+        answer = catalogue.own_programs.probe_program(engine, Path(state.own))
     except NotFound as error:
-        found = Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error))
-    here = found if isinstance(found, Installation) else None
+        answer = Failure(kind=FailureKind.NOT_INSTALLED, sentence=str(error))
+    installation = answer if isinstance(answer, EngineInstallation) else None
     return EngineVersion(
         name=OWN,
-        version=here.version if here else "",
-        backend=here.backend if here else "",
+        version=installation.version if installation else "",
+        backend=installation.backend if installation else "",
         is_current=state.current == OWN,
         is_previous=state.previous == OWN,
         path=state.own,
         proof=state.proofs.get(OWN),
-        problem=state.bad.get(OWN, "") or (found.sentence if isinstance(found, Failure) else ""),
+        problem=state.bad.get(OWN, "") or (answer.sentence if isinstance(answer, Failure) else ""),
     )
 
 
-def _on_path(catalogue: Catalogue, engine: str, program: Path) -> EngineVersion:
-    found = catalogue.own.asked(engine, program)
+def _version_on_path(catalogue: EngineCatalogue, engine: str, program: Path) -> EngineVersion:
+    answer = catalogue.own_programs.probe_program(engine, program)
     return EngineVersion(
         name=catalogue.adapters[engine].descriptor.program,
-        version=found.version if isinstance(found, Installation) else "",
+        version=answer.version if isinstance(answer, EngineInstallation) else "",
         path=str(program),
-        problem=found.sentence if isinstance(found, Failure) else "",
+        problem=answer.sentence if isinstance(answer, Failure) else "",
         is_on_path=True,
     )
 
 
-def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest], state: State) -> list[EngineOffer]:
+def offers_of(
+    recipe: InstallRecipe, host: InstallHost, manifests: Sequence[VersionManifest], state: VersionState
+) -> list[EngineOffer]:
     """Return what could be installed on this kind of system, what this very machine can run first."""
     here = {(manifest.variant, manifest.version) for manifest in manifests}
-    mine = [variant for variant in recipe.variants if is_for(variant, host)] or recipe.variants
-    found = [
+    mine = [variant for variant in recipe.variants if is_built_for(variant, host)] or recipe.variants
+    offers = [
         EngineOffer(
             variant=variant.name,
             version=variant.version,
@@ -175,9 +208,9 @@ def offers_of(recipe: Recipe, host: Host, manifests: Sequence[Manifest], state: 
             download_bytes=variant.download_bytes,
             disk_bytes=variant.disk_bytes,
             is_installed=(variant.name, variant.version) in here,
-            unfit=unfit(variant, host),
+            unfit=unfit_reason(variant, host),
             problem=state.bad.get(f"{variant.version}-{variant.name}", ""),
         )
         for variant in mine
     ]
-    return sorted(found, key=lambda offer: bool(offer.unfit))
+    return sorted(offers, key=lambda offer: bool(offer.unfit))

@@ -13,10 +13,10 @@ from app.engine_store.environments import Progress
 from app.gateway.jobs import BackgroundJob, JobRules, job_id
 
 LINES = 500
-Work = Callable[[Progress], Awaitable["Outcome"]]
+Work = Callable[[Progress], Awaitable["JobOutcome"]]
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a job came to."""
 
     version: str = ""

@@ -7,14 +7,22 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.engine_plans import AskPlan, EnginePlan, PlannedStep
+from app.core.engine_plans import EnginePlan, EnginePlanRequest, PlannedStep
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import ModelInfo
-from app.engine_store.catalogue import Catalogue, unknown_engine
+from app.engine_store.catalogue import EngineCatalogue, unknown_engine
 from app.gateway.loading.launch import find_model, launch_options
 from app.gateway.services import Services
 from app.supervisor.ports import HOST
-from engines.api import Adapter, Installation, LaunchOptions, ModelFormat, ModelSource, Net, ProcessSpec
+from engines.api import (
+    EngineAdapter,
+    EngineInstallation,
+    LaunchOptions,
+    ListenOptions,
+    ModelFormat,
+    ModelSource,
+    ProcessSpec,
+)
 from engines.teams import Team, team_plan
 
 HERE = "this computer"
@@ -24,66 +32,71 @@ _KEY = "<key>"
 _NO_ADDRESS = "The names of computers are host names or addresses."
 
 
-async def engine_plan(services: Services, engine: str, ask: AskPlan) -> EnginePlan:
+async def engine_plan(services: Services, engine: str, ask: EnginePlanRequest) -> EnginePlan:
     """Return every command. Raises NotFound or BadRequest: no such model or engine, or options it cannot honour."""
     if engine not in services.adapters:
         unknown = unknown_engine(engine)
         raise NotFound(str(unknown), hint=unknown.hint, code="engine_unknown")
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
-    found = await asyncio.to_thread(_installation, services.catalogue, engine)
-    options = await asyncio.to_thread(_options, services, model, engine, ask)
-    net = Net(host=HOST, port=PORT, key=_KEY)
+    installation = await asyncio.to_thread(_find_installation, services.catalogue, engine)
+    options = await asyncio.to_thread(_options_for, services, model, engine, ask)
+    net = ListenOptions(host=HOST, port=PORT, key=_KEY)
     try:
         if ask.nodes:
-            return _team(engine, Team(nodes=_checked(ask.nodes), model=source, options=options, net=net, found=found))
-        return _alone(services.adapters, engine, source, (options, net, found))
+            return _plan_team(
+                engine, Team(nodes=_check_nodes(ask.nodes), model=source, options=options, net=net, found=installation)
+            )
+        return _plan_alone(services.adapters, engine, source, (options, net, installation))
     except ValueError as error:
         raise BadRequest(str(error), hint="Choose other options, or another engine.", code="bad_options") from error
 
 
-def _alone(
-    adapters: Mapping[str, Adapter], engine: str, source: ModelSource, how: tuple[LaunchOptions, Net, Installation]
+def _plan_alone(
+    adapters: Mapping[str, EngineAdapter],
+    engine: str,
+    source: ModelSource,
+    launch: tuple[LaunchOptions, ListenOptions, EngineInstallation],
 ) -> EnginePlan:
-    options, net, found = how
-    plan = adapters[engine].plan(source, options, net, found)
+    options, net, installation = launch
+    plan = adapters[engine].plan(source, options, net, installation)
     return EnginePlan(
         engine=engine,
-        steps=[_step(HERE, process) for process in plan.processes],
+        steps=[_describe_step(HERE, process) for process in plan.processes],
         base_url=plan.base_url,
         files=[file.name for file in plan.files],
-        notes=[left.sentence for left in plan.left_out],
+        notes=[omitted.sentence for omitted in plan.left_out],
     )
 
 
-def _team(engine: str, team: Team) -> EnginePlan:
+def _plan_team(engine: str, team: Team) -> EnginePlan:
     plan = team_plan(engine, team)
-    steps = [_step(step.machine, step.process) for step in plan.steps]
+    steps = [_describe_step(step.machine, step.process) for step in plan.steps]
     return EnginePlan(engine=engine, steps=steps, base_url=plan.base_url, notes=list(plan.notes))
 
 
-def _step(machine: str, process: ProcessSpec) -> PlannedStep:
-    hidden = dict.fromkeys(process.secrets, _KEY)
+def _describe_step(machine: str, process: ProcessSpec) -> PlannedStep:
+    masked_secrets = dict.fromkeys(process.secrets, _KEY)
     return PlannedStep(
-        machine=machine, role=process.role, command=shlex.join(process.argv), env={**process.env, **hidden}
+        machine=machine, role=process.role, command=shlex.join(process.argv), env={**process.env, **masked_secrets}
     )
 
 
-def _options(services: Services, model: ModelInfo, engine: str, ask: AskPlan) -> LaunchOptions:
-    own = services.tuning.of(model.runs_as)
+def _options_for(services: Services, model: ModelInfo, engine: str, ask: EnginePlanRequest) -> LaunchOptions:
+    own = services.tuning.settings_of(model.runs_as)
     options = launch_options(services, model, ask.options, own, engine=engine)
     return msgspec.structs.replace(options, tensor_parallel=ask.tensor_parallel)
 
 
-def _installation(catalogue: Catalogue, engine: str) -> Installation:
+def _find_installation(catalogue: EngineCatalogue, engine: str) -> EngineInstallation:
     """Return where the engine is; a plan can be made before it is installed."""
     try:
-        return catalogue.installation(engine)
+        return catalogue.find_installation(engine)
     except EngineFailed:
-        return Installation(engine=engine, version="", backend="", python=Path("python"))
+        return EngineInstallation(engine=engine, version="", backend="", python=Path("python"))
 
 
-def _checked(nodes: list[str]) -> tuple[str, ...]:
+def _check_nodes(nodes: list[str]) -> tuple[str, ...]:
     if not all(node and all(letter.isalnum() or letter in ".-:" for letter in node) for node in nodes):
         raise ValueError(_NO_ADDRESS)
     return tuple(nodes)

@@ -18,8 +18,16 @@ from app.core.engine_store import BUNDLED
 from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, EnginesChanged, Event, Notice
-from app.engine_store.choosing import CERTAIN, broken, elsewhere, is_to_blame, loaded, rolled_back, switched
-from app.engine_store.shelf import PROVEN_LOADS, Shelf, State
+from app.engine_store.choosing import (
+    CERTAIN,
+    alternative_version,
+    is_to_blame,
+    mark_broken,
+    record_load,
+    roll_back,
+    switch_version,
+)
+from app.engine_store.shelf import PROVEN_LOADS, VersionState, VersionStore
 from app.gateway.events import EventHub
 from app.supervisor.policy import LoadRequest
 from engines.api import RemedyKind
@@ -29,51 +37,51 @@ RECENT_S = 60.0
 _DOWN = frozenset({EngineState.FAILED, EngineState.BACKING_OFF})
 
 
-class Move(NamedTuple):
+class VersionMove(NamedTuple):
     """Which version to use from now on, and whether that is worth another load."""
 
     to: str
     is_hope: bool
 
 
-class Moves:
+class VersionMoves:
     """Remembers what was tried. `bundled` are the engines that come with Roundhouse."""
 
-    def __init__(self, shelf: Shelf, bundled: Collection[str], may_move: Callable[[], bool]) -> None:
+    def __init__(self, shelf: VersionStore, bundled: Collection[str], may_move: Callable[[], bool]) -> None:
         self._shelf = shelf
         self._bundled = bundled
         self._may_move = may_move
         self._tried: dict[tuple[str, str], list[str]] = {}
         self._hopeless: set[tuple[str, str]] = set()
 
-    def wanted(self, status: EngineStatus) -> bool:
+    def may_help(self, status: EngineStatus) -> bool:
         """Tell whether another version may help against what a model failed of, and may be used."""
         failure, key = status.failure, (status.engine, status.model)
-        return failure is not None and key not in self._hopeless and _offers(failure) and self._may_move()
+        return failure is not None and key not in self._hopeless and _offers_other_runtime(failure) and self._may_move()
 
-    def next(self, status: EngineStatus, state: State) -> Move | None:
+    def choose_move(self, status: EngineStatus, state: VersionState) -> VersionMove | None:
         """Return where to go from a failure; None where there is nowhere. Touches the disk."""
         key = (status.engine, status.model)
         tried = self._tried.setdefault(key, [])
         if state.current not in tried:
             tried.append(state.current)
-        names = [manifest.name for manifest in self._shelf.manifests(status.engine)]
+        names = [manifest.name for manifest in self._shelf.list_manifests(status.engine)]
         if status.engine in self._bundled or state.previous == BUNDLED:
             names.append(BUNDLED)
-        to = elsewhere(state, names, tried)
+        to = alternative_version(state, names, tried)
         if to:
-            return Move(to, is_hope=True)
+            return VersionMove(to, is_hope=True)
         del self._tried[key]
         self._hopeless.add(key)
-        return Move(tried[0], is_hope=False) if tried[0] != state.current else None
+        return VersionMove(tried[0], is_hope=False) if tried[0] != state.current else None
 
-    def loaded(self, status: EngineStatus) -> None:
+    def note_loaded(self, status: EngineStatus) -> None:
         """Forget what was tried for a model that runs."""
         self._tried.pop((status.engine, status.model), None)
         self._hopeless.discard((status.engine, status.model))
 
 
-def told(engine: str, model: str, left: str, move: Move, why: str) -> Notice:
+def move_notice(engine: str, model: str, left: str, move: VersionMove, why: str) -> Notice:
     """Return what people are told of a move."""
     sentence = (
         f"{engine} {left} cannot run {model}, so {move.to} is used. {why}"
@@ -84,25 +92,27 @@ def told(engine: str, model: str, left: str, move: Move, why: str) -> Notice:
     return Notice(level="warn", code="engine_moved", sentence=sentence, hint=hint)
 
 
-def _offers(failure: FailureReport) -> bool:
+def _offers_other_runtime(failure: FailureReport) -> bool:
     return any(offer.kind == RemedyKind.OTHER_RUNTIME for offer in failure.remedies)
 
 
-def announce(shelf: Shelf, events: EventHub) -> None:
+def announce_changes(shelf: VersionStore, events: EventHub) -> None:
     """Tell everybody what changes on the shelf. Call it in the loop; the shelf says it in whatever thread."""
     loop = asyncio.get_running_loop()
 
-    def changed(engine: str) -> None:
+    def publish_change(engine: str) -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(events.publish, EnginesChanged(engine=engine))
 
-    shelf.changed = changed
+    shelf.on_change = publish_change
 
 
-class Rescuer:
+class EngineRecovery:
     """Rolls engines back, and with `moves` on to other versions. Belongs to the event loop."""
 
-    def __init__(self, shelf: Shelf, publish: Callable[[Event], None], moves: Moves | None = None) -> None:
+    def __init__(
+        self, shelf: VersionStore, publish: Callable[[Event], None], moves: VersionMoves | None = None
+    ) -> None:
         self._shelf = shelf
         self._publish = publish
         self._moves = moves
@@ -110,12 +120,12 @@ class Rescuer:
         self._one_at_a_time = asyncio.Lock()
         self._loads: set[tuple[str, float]] = set()
 
-    async def rescue(self, request: LoadRequest, status: EngineStatus, error: EngineFailed) -> bool:
+    async def recover_load(self, request: LoadRequest, status: EngineStatus, error: EngineFailed) -> bool:
         """Tell whether to load again, because another version of the engine is used from now on."""
-        used = self._shelf.state(request.engine).current
-        if await self._went_back(request.engine, error.code, str(error), was_ready=False):
+        used = self._shelf.read_state(request.engine).current
+        if await self._roll_back(request.engine, error.code, str(error), was_ready=False):
             return True
-        if self._moves is not None and await self._moved(self._moves, status, used):
+        if self._moves is not None and await self._move_on(self._moves, status, used):
             return True
         is_recent = time.monotonic() - self._switched_s.get(request.engine, -RECENT_S) < RECENT_S
         return is_recent and status.engine == request.engine
@@ -125,32 +135,32 @@ class Rescuer:
         with events.subscribe() as subscription:
             async for event in subscription:
                 if isinstance(event, EngineChanged):
-                    await self._saw(event.status)
+                    await self._note_status(event.status)
 
-    async def _saw(self, status: EngineStatus) -> None:
+    async def _note_status(self, status: EngineStatus) -> None:
         if status.state is EngineState.READY and status.loaded_at is not None:
             if self._moves is not None:
-                self._moves.loaded(status)
+                self._moves.note_loaded(status)
             await self._count(status.engine, (status.model, status.loaded_at))
         elif status.state in _DOWN and status.failure is not None:
-            await self._went_back(status.engine, status.failure.code, status.failure.sentence, was_ready=True)
+            await self._roll_back(status.engine, status.failure.code, status.failure.sentence, was_ready=True)
 
     async def _count(self, engine: str, load: tuple[str, float]) -> None:
-        state = self._shelf.state(engine)
+        state = self._shelf.read_state(engine)
         if load in self._loads or (state.loads >= PROVEN_LOADS and state.current not in state.bad):
             return
         self._loads.add(load)
-        await self._change(engine, loaded)
+        await self._change(engine, record_load)
 
-    async def _went_back(self, engine: str, code: str, why: str, *, was_ready: bool) -> bool:
+    async def _roll_back(self, engine: str, code: str, why: str, *, was_ready: bool) -> bool:
         async with self._one_at_a_time:  # several requests and the events tell of the same failure
-            state = await asyncio.to_thread(self._shelf.state, engine)
+            state = await asyncio.to_thread(self._shelf.read_state, engine)
             failed = state.current
             if not is_to_blame(state, code, was_ready=was_ready):
                 if code in CERTAIN and not was_ready:  # it may be installed again then, and lists say what is wrong
-                    await self._change(engine, lambda now: broken(now, failed, why))
+                    await self._change(engine, lambda now: mark_broken(now, failed, why))
                 return False
-            after = await self._change(engine, lambda now: rolled_back(now, why) if now.current == failed else now)
+            after = await self._change(engine, lambda now: roll_back(now, why) if now.current == failed else now)
         if after is None or after.current == failed:
             return False
         self._switched_s[engine] = time.monotonic()
@@ -164,29 +174,31 @@ class Rescuer:
         )
         return True
 
-    async def _moved(self, moves: Moves, status: EngineStatus, used: str) -> bool:
+    async def _move_on(self, moves: VersionMoves, status: EngineStatus, used: str) -> bool:
         """Tell whether another version is used than the one that failed; `used` is which that was."""
-        if status.failure is None or not moves.wanted(status):
+        if status.failure is None or not moves.may_help(status):
             return False
         async with self._one_at_a_time:
-            state = await asyncio.to_thread(self._shelf.state, status.engine)
+            state = await asyncio.to_thread(self._shelf.read_state, status.engine)
             if state.current != used:
                 return True  # of several requests that failed together, the first has seen to it
-            move = await asyncio.to_thread(moves.next, status, state)
+            move = await asyncio.to_thread(moves.choose_move, status, state)
             if move is None:
                 return False
             to = move.to
-            after = await self._change(status.engine, lambda now: switched(now, to) if now.current == used else now)
+            after = await self._change(
+                status.engine, lambda now: switch_version(now, to) if now.current == used else now
+            )
         if after is None or after.current != to:
             return False
         if move.is_hope:
             self._switched_s[status.engine] = time.monotonic()
-        self._publish(told(status.engine, status.model, used, move, status.failure.sentence))
+        self._publish(move_notice(status.engine, status.model, used, move, status.failure.sentence))
         return move.is_hope
 
-    async def _change(self, engine: str, make: Callable[[State], State]) -> State | None:
+    async def _change(self, engine: str, make: Callable[[VersionState], VersionState]) -> VersionState | None:
         try:
-            return await asyncio.to_thread(self._shelf.change, engine, make)
+            return await asyncio.to_thread(self._shelf.change_state, engine, make)
         except OSError as error:
             logging.getLogger(__name__).warning("The state of %s could not be kept: %s", engine, error)
             return None

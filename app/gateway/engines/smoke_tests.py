@@ -19,21 +19,21 @@ from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.models import ModelInfo
 from app.engine_store.environments import Progress
-from app.engine_store.placed import Placed
-from app.engine_store.recipe import Smoke
+from app.engine_store.placed import VersionedAdapter
+from app.engine_store.recipe import SmokeModel
 from app.hardware.cpu import engine_threads
 from app.supervisor.lease import Lease
-from app.supervisor.policy import Folders, LoadRequest, Policy
+from app.supervisor.policy import LoadRequest, SupervisorFolders, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from engines.api import (
-    Adapter,
     BufferAllocated,
+    EngineAdapter,
+    EngineLocation,
     FailureKind,
     LaunchOptions,
     LogEvent,
     ModelFormat,
     ModelSource,
-    Place,
     Route,
 )
 
@@ -57,7 +57,7 @@ _OWN_QUESTION = "Say hello in one short sentence."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class SmokeSubject:
     """One model to try, and what it should say; without `expected`, anything but nonsense will do."""
 
     name: str
@@ -68,41 +68,44 @@ class Subject:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Trials:
+class SmokeTests:
     """Proves versions. `own_models` names what a person wants to go on working, of those an engine reads."""
 
-    adapters: Mapping[str, Adapter]
+    adapters: Mapping[str, EngineAdapter]
     """As they are, not as they are placed."""
-    smoke: Callable[[str], Smoke]
-    folders: Folders
+    smoke: Callable[[str], SmokeModel]
+    folders: SupervisorFolders
     http: aiohttp.ClientSession
     own_models: Callable[[str], Awaitable[Sequence[ModelInfo]]]
 
     async def prove(
-        self, engine: str, place: Place | None, *, with_own_models: bool, progress: Progress
+        self, engine: str, place: EngineLocation | None, *, with_own_models: bool, progress: Progress
     ) -> list[Proof]:
         """Return what each model showed, up to the first that failed. Empty when there is nothing to prove it with."""
-        subjects = self._guide(self.smoke(engine))
+        subjects = self._guide_subjects(self.smoke(engine))
         if with_own_models:
             subjects += [_own(model) for model in await self.own_models(engine)]
         proofs: list[Proof] = []
         for subject in subjects:
             progress(f"Testing with {subject.name}", None)
-            proofs.append(await self._tried(engine, place, subject))
+            proofs.append(await self._try_subject(engine, place, subject))
             if not proofs[-1].is_good:
                 break
         return proofs
 
-    def _guide(self, smoke: Smoke) -> list[Subject]:
+    def _guide_subjects(self, smoke: SmokeModel) -> list[SmokeSubject]:
         if not smoke.model:
             return []
         path = RESOURCES / "guide" / smoke.model
-        return [Subject(name="the Guide", path=path, format=ModelFormat(smoke.format))]
+        return [SmokeSubject(name="the Guide", path=path, format=ModelFormat(smoke.format))]
 
-    async def _tried(self, engine: str, place: Place | None, subject: Subject) -> Proof:
-        watched = _Watched(self.adapters[engine], place)
+    async def _try_subject(self, engine: str, place: EngineLocation | None, subject: SmokeSubject) -> Proof:
+        adapter = _WatchedAdapter(self.adapters[engine], place)
         supervisor = Supervisor(
-            {engine: watched}, self.folders, Policy(stall_s=STALL_S, max_loaded=1), publish=lambda _event: None
+            {engine: adapter},
+            self.folders,
+            SupervisorPolicy(stall_s=STALL_S, max_loaded=1),
+            publish=lambda _event: None,
         )
         request = LoadRequest(
             engine=engine,
@@ -111,7 +114,7 @@ class Trials:
         )
         try:
             async with supervisor.lease(request) as lease:
-                proof = await self._asked(watched, lease, subject)
+                proof = await self._ask_subject(adapter, lease, subject)
         except RoundhouseError as error:
             return Proof(
                 at=time.time(),
@@ -123,11 +126,11 @@ class Trials:
             )
         finally:
             await supervisor.close()
-        return judged(proof, subject.expected)
+        return judge_proof(proof, subject.expected)
 
-    async def _asked(self, watched: "_Watched", lease: Lease, subject: Subject) -> Proof:
+    async def _ask_subject(self, adapter: "_WatchedAdapter", lease: Lease, subject: SmokeSubject) -> Proof:
         began = time.monotonic()
-        answer = await self._answer(watched, lease, subject)
+        answer = await self._answer(adapter, lease, subject)
         took_s = time.monotonic() - began
         tokens = answer.usage.completion_tokens
         return Proof(
@@ -137,10 +140,10 @@ class Trials:
             tokens_per_s=answer.timings.get("predicted_per_second") or (tokens / took_s if tokens else None),
             load_s=lease.load_s,
             backend=lease.status.backend,
-            device=", ".join(watched.devices),
+            device=", ".join(adapter.devices),
         )
 
-    async def _answer(self, watched: "_Watched", lease: Lease, subject: Subject) -> "_Answer":
+    async def _answer(self, adapter: "_WatchedAdapter", lease: Lease, subject: SmokeSubject) -> "_SmokeAnswer":
         body = {
             "model": lease.served_name,
             "messages": [{"role": "user", "content": subject.question}],
@@ -148,26 +151,26 @@ class Trials:
             "max_tokens": ANSWER_TOKENS,
         }
         headers = {"Authorization": f"Bearer {lease.key}"}
-        url = lease.base_url + watched.descriptor.routes[Route.CHAT]
+        url = lease.base_url + adapter.descriptor.routes[Route.CHAT]
         try:
             async with self.http.post(url, json=body, headers=headers, timeout=_ANSWER) as reply:
-                said = await reply.read()
+                content = await reply.read()
         except TimeoutError:
             raise EngineFailed("It loaded the model but never answered.", code="hung") from None
         except aiohttp.ClientError as error:
-            verdict = await lease.verdict()
+            verdict = await lease.wait_for_verdict()
             raise verdict or EngineFailed(f"It stopped while answering: {error}.", code="crashed") from error
         try:
-            return msgspec.json.decode(said, type=_Answer)
+            return msgspec.json.decode(content, type=_SmokeAnswer)
         except msgspec.MsgspecError as error:
-            text = said[:200].decode("utf-8", "replace")
+            text = content[:200].decode("utf-8", "replace")
             raise EngineFailed(f"It answered with something else: {text}", code="gibberish") from error
 
 
-class _Watched(Placed):
+class _WatchedAdapter(VersionedAdapter):
     """An adapter at one place that remembers on which devices memory was taken."""
 
-    def __init__(self, adapter: Adapter, place: Place | None) -> None:
+    def __init__(self, adapter: EngineAdapter, place: EngineLocation | None) -> None:
         super().__init__(adapter, lambda: place, stall_s=lambda: float("inf"))
         self.devices: list[str] = []
 
@@ -180,11 +183,11 @@ class _Watched(Placed):
         return events
 
 
-def judged(proof: Proof, expected: str) -> Proof:
+def judge_proof(proof: Proof, expected: str) -> Proof:
     """Return the proof with what is wrong about it, if anything."""
     if is_nonsense(proof.text) or (expected and not is_alike(proof.text, expected)):
-        said = " ".join(proof.text.split())[:80]
-        problem = f"It wrote nonsense: “{said}”." if said else "It wrote nothing."
+        excerpt = " ".join(proof.text.split())[:80]
+        problem = f"It wrote nonsense: “{excerpt}”." if excerpt else "It wrote nothing."
         return msgspec.structs.replace(proof, code="gibberish", problem=problem)
     if is_elsewhere(proof.backend, proof.device):
         problem = f"It should have used {proof.backend} but used {proof.device}."
@@ -215,40 +218,42 @@ def is_nonsense(text: str) -> bool:
         return True
     letters = [mark for mark in text if not mark.isspace()]
     most = max(letters.count(mark) for mark in set(letters))
-    is_one_letter = len(letters) >= _SOME and most / len(letters) > _MOSTLY
-    is_one_word = len(words) >= _SOME and max(words.count(word) for word in set(words)) / len(words) > _MOSTLY
+    is_one_letter = len(letters) >= _LEAST_COUNT and most / len(letters) > _REPEATED_SHARE
+    is_one_word = (
+        len(words) >= _LEAST_COUNT and max(words.count(word) for word in set(words)) / len(words) > _REPEATED_SHARE
+    )
     return is_one_letter or is_one_word
 
 
-_SOME, _MOSTLY = 8, 0.6
+_LEAST_COUNT, _REPEATED_SHARE = 8, 0.6
 
 
-def _own(model: ModelInfo) -> Subject:
-    return Subject(
+def _own(model: ModelInfo) -> SmokeSubject:
+    return SmokeSubject(
         name=model.name, path=Path(model.path), format=ModelFormat(model.format), question=_OWN_QUESTION, expected=""
     )
 
 
-class _Message(msgspec.Struct):
+class _SmokeMessage(msgspec.Struct):
     content: str | None = None
     reasoning_content: str | None = None
 
 
-class _Choice(msgspec.Struct):
-    message: _Message = msgspec.field(default_factory=_Message)
+class _SmokeChoice(msgspec.Struct):
+    message: _SmokeMessage = msgspec.field(default_factory=_SmokeMessage)
 
 
-class _Usage(msgspec.Struct):
+class _SmokeUsage(msgspec.Struct):
     completion_tokens: int = 0
 
 
-class _Answer(msgspec.Struct):
-    choices: list[_Choice]
-    usage: _Usage = msgspec.field(default_factory=_Usage)
+class _SmokeAnswer(msgspec.Struct):
+    choices: list[_SmokeChoice]
+    usage: _SmokeUsage = msgspec.field(default_factory=_SmokeUsage)
     timings: dict[str, float] = {}
 
     @property
     def text(self) -> str:
         """What was written, thoughts included."""
-        said = self.choices[0].message if self.choices else _Message()
-        return (said.reasoning_content or "") + (said.content or "")
+        message = self.choices[0].message if self.choices else _SmokeMessage()
+        return (message.reasoning_content or "") + (message.content or "")

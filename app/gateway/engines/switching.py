@@ -13,55 +13,59 @@ import msgspec
 
 from app.core.engine_store import OWN, EngineJob, EngineVersion, Proof, UseEngine
 from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
-from app.engine_store.asking import asked
-from app.engine_store.catalogue import Catalogue
-from app.engine_store.choosing import proved, rolled_back, switched
+from app.engine_store.asking import run_cancellable
+from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.choosing import record_proof, roll_back, switch_version
 from app.engine_store.environments import Progress
-from app.engine_store.shelf import State, no_version, own_place
+from app.engine_store.shelf import VersionState, own_place, version_not_found
 from app.gateway.engines.engine_listing import versions_of
-from app.gateway.engines.jobs import EngineJobs, Outcome
-from app.gateway.engines.smoke_tests import Trials
+from app.gateway.engines.jobs import EngineJobs, JobOutcome
+from app.gateway.engines.smoke_tests import SmokeTests
 from app.supervisor.pool import Supervisor
-from engines.api import Failure, Place
+from engines.api import EngineLocation, Failure
 
-Looked = Callable[[], object]
+ProbeCallback = Callable[[], object]
 """Asks a program or an environment what it is: an `Installation` or a `Failure`."""
 
 
-class Switches:
+class VersionSwitch:
     """Switches between versions that are here. Belongs to the event loop."""
 
-    def __init__(self, catalogue: Catalogue, supervisor: Supervisor, jobs: EngineJobs, trials: Trials) -> None:
+    def __init__(
+        self, catalogue: EngineCatalogue, supervisor: Supervisor, jobs: EngineJobs, smoke_tests: SmokeTests
+    ) -> None:
         self._catalogue = catalogue
         self._shelf = catalogue.shelf
         self._supervisor = supervisor
         self._jobs = jobs
-        self._trials = trials
+        self._smoke_tests = smoke_tests
 
-    async def use(self, engine: str, wish: UseEngine) -> EngineJob | None:
+    async def use(self, engine: str, request: UseEngine) -> EngineJob | None:
         """Use another version from now on; return the job that tests it first, where there is one."""
-        if wish.path:
-            return await self._use_own(engine, Path(wish.path))
-        version = await self.named(engine, wish.version)
+        if request.path:
+            return await self._use_own(engine, Path(request.path))
+        version = await self.find_version(engine, request.version)
         if version.is_on_path:
             return await self._use_own(engine, Path(version.path))
-        if version.problem and not wish.force:
+        if version.problem and not request.force:
             return await self.prove_and_use(engine, version.name)
-        await asyncio.to_thread(self._shelf.change, engine, lambda state: switched(state, version.name))
+        await asyncio.to_thread(self._shelf.change_state, engine, lambda state: switch_version(state, version.name))
         await self.restart(engine)
         return None
 
     async def prove_and_use(self, engine: str, name: str, verb: str = "use") -> EngineJob:
         """Begin to test a version that is here, and to use it if it passes."""
-        place = await asyncio.to_thread(self._shelf.place, engine, name)
+        place = await asyncio.to_thread(self._shelf.find_place, engine, name)
 
-        async def work(progress: Progress) -> Outcome:
-            proofs = await self._proofs(engine, place, name, progress)
-            await asyncio.to_thread(self._shelf.change, engine, lambda state: with_proofs(state, name, proofs))
-            _refuse_bad(f"{engine} {name}", proofs, hint=f"`roundhouse engines use {engine} {name} --force` uses it.")
-            await asyncio.to_thread(self._shelf.change, engine, lambda state: switched(state, name))
+        async def work(progress: Progress) -> JobOutcome:
+            proofs = await self._collect_proofs(engine, place, name, progress)
+            await asyncio.to_thread(self._shelf.change_state, engine, lambda state: with_proofs(state, name, proofs))
+            _refuse_failed(
+                f"{engine} {name}", proofs, hint=f"`roundhouse engines use {engine} {name} --force` uses it."
+            )
+            await asyncio.to_thread(self._shelf.change_state, engine, lambda state: switch_version(state, name))
             await self.restart(engine)
-            return Outcome(version=name, proofs=proofs)
+            return JobOutcome(version=name, proofs=proofs)
 
         return self._jobs.begin(engine, verb, work, version=name)
 
@@ -78,20 +82,22 @@ class Switches:
                 f"{program} is not a program on this computer; give its full path.", code="no_such_program"
             )
 
-        async def work(progress: Progress) -> Outcome:
+        async def work(progress: Progress) -> JobOutcome:
             progress("Checking its version", None)
-            await self._look(str(program), partial(self._catalogue.own.asked, engine, program, anew=True))
-            proofs = await self._prove(engine, own_place(program), progress)
-            _refuse_bad(str(program), proofs)
-            await asyncio.to_thread(self._shelf.change, engine, lambda state: _with_own(state, program, proofs))
+            await self._check_usable(
+                str(program), partial(self._catalogue.own_programs.probe_program, engine, program, anew=True)
+            )
+            proofs = await self._run_smoke_tests(engine, own_place(program), progress)
+            _refuse_failed(str(program), proofs)
+            await asyncio.to_thread(self._shelf.change_state, engine, lambda state: _with_own(state, program, proofs))
             await self.restart(engine)
-            return Outcome(version=OWN, proofs=proofs)
+            return JobOutcome(version=OWN, proofs=proofs)
 
         return self._jobs.begin(engine, "use", work, version=OWN)
 
     async def roll_back(self, engine: str) -> None:
         """Use the version before. Raises Conflict when there is none, or none that works."""
-        state = self._shelf.state(engine)
+        state = self._shelf.read_state(engine)
         if not state.previous:
             raise Conflict(f"There is no version of {engine} to go back to.", code="no_previous")
         if state.previous in state.bad:
@@ -100,69 +106,73 @@ class Switches:
                 hint=f"`roundhouse engines use {engine} {state.previous}` tests it again, and uses it if it works.",
                 code="previous_failed",
             )
-        await asyncio.to_thread(self._shelf.change, engine, lambda now: switched(now, now.previous))
+        await asyncio.to_thread(self._shelf.change_state, engine, lambda now: switch_version(now, now.previous))
         await self.restart(engine)
 
-    async def test(self, engine: str, wanted: str) -> EngineJob:
+    async def test(self, engine: str, version_name: str) -> EngineJob:
         """Begin to prove a version that is here, the current one without a name."""
-        version = await self.named(engine, wanted)
+        version = await self.find_version(engine, version_name)
         name = version.name
         place = (
             own_place(Path(version.path))
             if version.is_on_path
-            else await asyncio.to_thread(self._shelf.place, engine, name)
+            else await asyncio.to_thread(self._shelf.find_place, engine, name)
         )
 
-        async def work(progress: Progress) -> Outcome:
-            proofs = await self._proofs(engine, place, name, progress)
+        async def work(progress: Progress) -> JobOutcome:
+            proofs = await self._collect_proofs(engine, place, name, progress)
             if not version.is_on_path:
-                await asyncio.to_thread(self._shelf.change, engine, lambda state: _tested(state, name, proofs))
-            bad = _bad(f"{engine} {name} failed its test", proofs)
-            return Outcome(version=name, proofs=proofs, error=bad.body if bad else None)
+                await asyncio.to_thread(
+                    self._shelf.change_state, engine, lambda state: _state_after_test(state, name, proofs)
+                )
+            bad = _failure_error(f"{engine} {name} failed its test", proofs)
+            return JobOutcome(version=name, proofs=proofs, error=bad.body if bad else None)
 
         return self._jobs.begin(engine, "test", work, version=name)
 
-    async def named(self, engine: str, wanted: str) -> EngineVersion:
+    async def find_version(self, engine: str, version_name: str) -> EngineVersion:
         """Return the version of that name or number, the current one without. Raises NotFound or BadRequest."""
-        found = await asked(partial(versions_of, self._catalogue, engine))
-        name = wanted or self._shelf.state(engine).current
-        exact = [one for one in found if one.name == name]
-        fitting = exact or [one for one in found if _is_called(one, name)]
-        if not (fitting or wanted):  # several may be here without one in use: the newest comes first
-            fitting = found[:1]
+        versions = await run_cancellable(partial(versions_of, self._catalogue, engine))
+        name = version_name or self._shelf.read_state(engine).current
+        exact = [version for version in versions if version.name == name]
+        fitting = exact or [version for version in versions if _is_called(version, name)]
+        if not (fitting or version_name):  # several may be here without one in use: the newest comes first
+            fitting = versions[:1]
         if len(fitting) > 1:
-            names = " and ".join(one.name for one in fitting)
+            names = " and ".join(version.name for version in fitting)
             raise BadRequest(f"{name} is the version of {names}: choose one of them.", code="ambiguous_version")
         if not fitting:
-            raise self._absent(engine, name) if not found else no_version(engine, name)
+            raise self._absence_error(engine, name) if not versions else version_not_found(engine, name)
         return fitting[0]
 
-    def _absent(self, engine: str, name: str) -> NotFound | EngineFailed:
-        failure = self._catalogue.placed[engine].probe()
+    def _absence_error(self, engine: str, name: str) -> NotFound | EngineFailed:
+        failure = self._catalogue.versioned[engine].probe()
         if isinstance(failure, Failure):
             return EngineFailed(failure.sentence, hint=failure.hint, code=failure.kind)
-        return no_version(engine, name)
+        return version_not_found(engine, name)
 
     async def restart(self, engine: str) -> None:
         """Have models that run on the old version loaded anew: when nobody uses them, by whoever asks next."""
-        for status in self._supervisor.statuses():
+        for status in self._supervisor.list_statuses():
             if status.engine == engine:
-                await self._supervisor.expire(status.model)
+                await self._supervisor.expire_model(status.model)
 
-    async def _proofs(self, engine: str, place: Place | None, name: str, progress: Progress) -> list[Proof]:
+    async def _collect_proofs(
+        self, engine: str, place: EngineLocation | None, name: str, progress: Progress
+    ) -> list[Proof]:
         """Return what a version showed. Raises EngineFailed for one that is not whole."""
         progress("Checking what is installed", None)
-        looks_at = self._catalogue.placed[engine] if place else self._catalogue.adapters[engine]
-        await self._look(f"{engine} {name}", partial(looks_at.probe, place))
-        return await self._prove(engine, place, progress)
+        looks_at = self._catalogue.versioned[engine] if place else self._catalogue.adapters[engine]
+        await self._check_usable(f"{engine} {name}", partial(looks_at.probe, place))
+        return await self._run_smoke_tests(engine, place, progress)
 
-    async def _prove(self, engine: str, place: Place | None, progress: Progress) -> list[Proof]:
-        return await self._trials.prove(engine, place, with_own_models=True, progress=progress)
+    async def _run_smoke_tests(self, engine: str, place: EngineLocation | None, progress: Progress) -> list[Proof]:
+        return await self._smoke_tests.prove(engine, place, with_own_models=True, progress=progress)
 
-    async def _look(self, what: str, look: Looked) -> None:
-        found = await asked(look)
-        if isinstance(found, Failure):
-            raise EngineFailed(f"{what} cannot be used: {found.sentence}", hint=found.hint, code=found.kind)
+    async def _check_usable(self, what: str, look: ProbeCallback) -> None:
+        answer = await run_cancellable(look)
+        if isinstance(answer, Failure):
+            raise EngineFailed(f"{what} cannot be used: {answer.sentence}", hint=answer.hint, code=answer.kind)
 
 
 def _is_called(version: EngineVersion, name: str) -> bool:
@@ -170,39 +180,39 @@ def _is_called(version: EngineVersion, name: str) -> bool:
     return name == version.version or (version.name == OWN and name == Path(version.path).stem)
 
 
-def _failed(proofs: Sequence[Proof]) -> Proof | None:
+def _first_failure(proofs: Sequence[Proof]) -> Proof | None:
     return next((proof for proof in proofs if not proof.is_good), None)
 
 
-def _bad(said: str, proofs: Sequence[Proof], hint: str = "") -> EngineFailed | None:
+def _failure_error(introduction: str, proofs: Sequence[Proof], hint: str = "") -> EngineFailed | None:
     """Return the error for a proof that failed, if one did."""
-    failed = _failed(proofs)
+    failed = _first_failure(proofs)
     if failed is None:
         return None
     hints = " ".join(filter(None, (failed.hint, hint)))
-    return EngineFailed(f"{said}: {failed.problem}", hint=hints, code=failed.code, detail=failed.log)
+    return EngineFailed(f"{introduction}: {failed.problem}", hint=hints, code=failed.code, detail=failed.log)
 
 
-def _refuse_bad(what: str, proofs: Sequence[Proof], hint: str = "") -> None:
-    bad = _bad(f"{what} is not in use", proofs, hint)
+def _refuse_failed(what: str, proofs: Sequence[Proof], hint: str = "") -> None:
+    bad = _failure_error(f"{what} is not in use", proofs, hint)
     if bad is not None:
         raise bad
 
 
-def _with_own(state: State, program: Path, proofs: Sequence[Proof]) -> State:
+def _with_own(state: VersionState, program: Path, proofs: Sequence[Proof]) -> VersionState:
     own = msgspec.structs.replace(state, own=str(program))
-    return switched(with_proofs(own, OWN, proofs), OWN)
+    return switch_version(with_proofs(own, OWN, proofs), OWN)
 
 
-def _tested(state: State, name: str, proofs: Sequence[Proof]) -> State:
+def _state_after_test(state: VersionState, name: str, proofs: Sequence[Proof]) -> VersionState:
     """Return the state with a test; the version in use gives way if it failed and the one before has not."""
     after = with_proofs(state, name, proofs)
     is_bad = name == state.current and name in after.bad
     if is_bad and state.previous and state.previous not in state.bad:
-        return rolled_back(after, after.bad[name])
+        return roll_back(after, after.bad[name])
     return after
 
 
-def with_proofs(state: State, name: str, proofs: Sequence[Proof]) -> State:
+def with_proofs(state: VersionState, name: str, proofs: Sequence[Proof]) -> VersionState:
     """Return the state with the first proof that failed, else the first."""
-    return proved(state, name, _failed(proofs) or proofs[0]) if proofs else state
+    return record_proof(state, name, _first_failure(proofs) or proofs[0]) if proofs else state

@@ -24,7 +24,7 @@ from app.core.errors import Conflict, Forbidden, TooManyRequests, Unauthorized, 
 from app.core.keys import Scope
 from app.gateway.entry.attempts import Attempts
 from app.gateway.entry.guard import names_loopback
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 MAY_MANAGE = web.RequestKey("may_manage", bool)
 """Whether the request showed the port file's token, on this computer, or a key with `manage`."""
 
-_OPEN = frozenset({"/health", "/v1/health"})
+_OPEN_PATHS = frozenset({"/health", "/v1/health"})
 _KEY_HEADERS = ("x-api-key", "api-key")
 """Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
 _VIA_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP", hdrs.VIA)
@@ -70,16 +70,16 @@ class TooManyWrongKeys(TooManyRequests):
 class Access:
     """Decides by path, peer and what the headers show. `is_wide`: listening to more than loopback."""
 
-    def __init__(self, keys: Keys, token: str, *, is_wide: bool, asks_always: Callable[[], bool]) -> None:
+    def __init__(self, keys: KeyStore, token: str, *, is_wide: bool, asks_always: Callable[[], bool]) -> None:
         self._keys, self._token, self._is_wide, self._asks_always = keys, token, is_wide, asks_always
         self._attempts = Attempts()
 
-    def check(self, request: web.Request) -> None:
+    def check_access(self, request: web.Request) -> None:
         """Return if the request may go on. Raises Unauthorized, Forbidden or TooManyWrongKeys."""
         resource = request.match_info.route.resource
         # The route that will answer, whatever way its address was written; its text if none will.
         path, is_here = request.path if resource is None else resource.canonical, came_from_here(request)
-        if path in _OPEN:
+        if path in _OPEN_PATHS:
             return
         is_own = path.startswith(f"{PREFIX}/")
         if not is_own and is_here and not self._is_wide and not self._asks_always():
@@ -88,9 +88,9 @@ class Access:
         if is_here and any(self._is_token(key) for key in shown):
             request[MAY_MANAGE] = True
             return
-        found = next(filter(None, map(self._keys.find, shown)), None)
+        found = next(filter(None, map(self._keys.find_key, shown)), None)
         if found is None:
-            raise self._refusal(shown, request.remote or "", is_own=is_own and is_here)
+            raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(found.name)
         request[MAY_MANAGE] = Scope.MANAGE in found.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in found.scopes):
@@ -100,8 +100,8 @@ class Access:
                 code="scope_missing",
             )
 
-    def _refusal(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
-        wait_s = self._attempts.wrong(peer) if shown else 0.0
+    def _refusal_error(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
+        wait_s = self._attempts.note_wrong_key(peer) if shown else 0.0
         if wait_s:
             return TooManyWrongKeys(wait_s)
         if shown:
@@ -118,7 +118,7 @@ class Access:
         )
 
     def _is_token(self, shown: str) -> bool:
-        return bool(self._token) and secrets.compare_digest(_bytes(shown), _bytes(self._token))
+        return bool(self._token) and secrets.compare_digest(_to_bytes(shown), _to_bytes(self._token))
 
 
 def check_may_change(request: web.Request) -> None:
@@ -152,17 +152,21 @@ def _is_loopback(peer: str) -> bool:
 
 def keys_shown(headers: CIMultiDictProxy[str]) -> Iterator[str]:
     """Yield the keys a request shows; each header may be there more than once."""
-    values = [given for scheme, _, given in map(_parts, headers.getall(hdrs.AUTHORIZATION, ())) if scheme == "bearer"]
+    values = [
+        given
+        for scheme, _, given in map(_split_authorization, headers.getall(hdrs.AUTHORIZATION, ()))
+        if scheme == "bearer"
+    ]
     for name in _KEY_HEADERS:
         values += headers.getall(name, ())
     yield from [key for key in map(str.strip, values) if key][:_MOST_SHOWN]
 
 
-def _parts(authorization: str) -> tuple[str, str, str]:
+def _split_authorization(authorization: str) -> tuple[str, str, str]:
     scheme, separator, given = authorization.partition(" ")
     return scheme.lower(), separator, given
 
 
-def _bytes(text: str) -> bytes:
+def _to_bytes(text: str) -> bytes:
     """Bytes: compare_digest refuses text that is not ASCII, and a header can hold anything."""
     return text.encode(errors="surrogateescape")

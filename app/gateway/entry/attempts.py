@@ -36,9 +36,9 @@ class Attempts:
         """Return how many peers are remembered."""
         return len(self._tallies)
 
-    def wrong(self, peer: str) -> float:
+    def note_wrong_key(self, peer: str) -> float:
         """Note a wrong key. Return for how many seconds this peer should wait; 0 while it may try on."""
-        now, who = self._clock(), _network(peer)
+        now, who = self._clock(), _network_of(peer)
         tally = self._tallies.pop(who, None)
         if tally is None or now - tally.began >= WINDOW_S:
             tally = _Tally(now, 0)
@@ -49,7 +49,7 @@ class Attempts:
         return tally.began + WINDOW_S - now if tally.count > ALLOWED else 0.0
 
 
-def _network(peer: str) -> str:
+def _network_of(peer: str) -> str:
     try:
         address = ipaddress.ip_address(peer.partition("%")[0])
     except ValueError:

@@ -12,8 +12,8 @@ from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest
 from app.gateway.entry.faults import RequestTimeout, too_large
-from app.gateway.entry.unpacking import unpacked
-from app.gateway.exchange.observer import BODY_BYTES, OBSERVED
+from app.gateway.entry.unpacking import unpack_body
+from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION
 from app.gateway.services import SERVICES
 
 T = TypeVar("T")
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
-    body = await _read(request)
+    body = await _read_bytes(request)
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
-        body = await asyncio.to_thread(unpacked, body, encoding, request.client_max_size)
-    observed = request.get(OBSERVED)
+        body = await asyncio.to_thread(unpack_body, body, encoding, request.client_max_size)
+    observed = request.get(OBSERVATION)
     if observed is not None and observed.caller.keeps_bodies:
         observed.kept_request = body[:BODY_BYTES]
     return body
 
 
-async def _read(request: web.Request) -> bytes:
+async def _read_bytes(request: web.Request) -> bytes:
     if (request.content_length or 0) > request.client_max_size:
         raise too_large(request.client_max_size)
     try:
@@ -52,7 +52,7 @@ async def _read_in_time(request: web.Request, limit_s: float) -> bytes:
         raise RequestTimeout(f"The request's body did not arrive within {limit_s:g} seconds.") from None
 
 
-def decode(body: bytes, kind: type[T]) -> T:
+def decode_body(body: bytes, kind: type[T]) -> T:
     """Return the JSON body as `kind`. Raises BadRequest that says where it is wrong."""
     try:
         str(body, "utf-8")  # msgspec skips over unknown fields without looking at their encoding
@@ -70,4 +70,4 @@ def decode(body: bytes, kind: type[T]) -> T:
 
 async def read_json(request: web.Request, kind: type[T]) -> T:
     """Read and decode a body in one go."""
-    return decode(await read_body(request), kind)
+    return decode_body(await read_body(request), kind)

@@ -28,14 +28,14 @@ def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> C
         id=request_id,
         client=client_name(request.headers.get(hdrs.USER_AGENT, "")),
         peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
-        dialect=_dialect(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
+        dialect=_dialect_name(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
         path=request.path,
         keeps_bodies=keeps_bodies,
     )
 
 
 @lru_cache(maxsize=256)
-def _dialect(path: str, *, is_named: bool) -> DialectName:
+def _dialect_name(path: str, *, is_named: bool) -> DialectName:
     return dialect_of(path, {ANTHROPIC_DIALECT.header: ""} if is_named else {}).name
 
 
@@ -46,7 +46,7 @@ def client_name(user_agent: str) -> str:
     A browser's names come before that of what is built on it, so there the last one counts that is no browser's.
     """
     text = "".join(letter for letter in _COMMENT.sub(" ", user_agent) if letter.isprintable())
-    products = [_product(*parts) for parts in _PRODUCT.findall(text)]
+    products = [_product_name(*parts) for parts in _PRODUCT.findall(text)]
     if not products:
         return "unknown"
     own = [name for name in products if name not in _BROWSER]
@@ -55,6 +55,6 @@ def client_name(user_agent: str) -> str:
     return products[0][:_LONGEST_CLIENT]
 
 
-def _product(name: str, version: str) -> str:
+def _product_name(name: str, version: str) -> str:
     is_version = not version or version.lstrip("vV")[:1].isdigit()
     return name if is_version else f"{name}/{version}"

@@ -18,11 +18,11 @@ from app.core.errors import (
     TooManyRequests,
     UserError,
 )
-from app.gateway.canonical.events import failed
+from app.gateway.canonical.events import failure_event
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.entry.nearby import nearest
-from app.supervisor.messages import Reason
+from app.gateway.entry.nearby import nearest_route
+from app.supervisor.messages import TurnAwayReason
 from engines.api import NEVER_RETRY_UNCHANGED
 
 _JSON = "application/json"
@@ -59,12 +59,12 @@ def error_response(
     """Return the answer for an error on this path; `headers` are the request's."""
     dialect = dialect_of(path, headers)
     status = dialect.status_of(error)
-    document = dialect.document(msgspec.structs.replace(failed(error), status=status), request_id or None)
+    document = dialect.error_document(msgspec.structs.replace(failure_event(error), status=status), request_id or None)
     body = msgspec.json.encode(document)
     response = web.Response(body=body, status=status, content_type=_JSON, charset=dialect.charset)
     if wait := _retry_after(error):
         response.headers[hdrs.RETRY_AFTER] = wait
-    if error.code in NEVER_RETRY_UNCHANGED or error.code == Reason.PAUSED:
+    if error.code in NEVER_RETRY_UNCHANGED or error.code == TurnAwayReason.PAUSED:
         # The SDKs repeat every 5xx twice unless told: a model that does not fit will not fit the third time, and a
         # pause ends when a person says so.
         response.headers["x-should-retry"] = "false"
@@ -102,6 +102,6 @@ def _nothing_at(request: web.Request) -> NotFound:
         for resource in request.app.router.resources()
         if isinstance(resource, web.PlainResource) and resource.canonical.startswith(PREFIX) == is_own
     }
-    meant = nearest(path, known - UNVERSIONED)
+    meant = nearest_route(path, known - UNVERSIONED)
     hint = f"Did you mean {meant}?" if meant else ""
     return NotFound(f"There is nothing at {path[:_LONGEST_PATH]}.", hint=hint, code="route_not_found")

@@ -57,14 +57,14 @@ class Guard:
         )
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
-    def check(self, headers: CIMultiDictProxy[str], target: str = "/") -> None:
+    def check_headers(self, headers: CIMultiDictProxy[str], target: str = "/") -> None:
         """Return if the request may go on; raise Forbidden with the reason otherwise.
 
         `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
         """
         hosts = headers.getall("Host", [])
         if len(hosts) != 1 or not names_loopback(hosts[0]) or not target.startswith("/"):
-            self._check_names(hosts, _named(target))
+            self._check_names(hosts, _names_in_target(target))
         origin = headers.get("Origin")
         if origin is None:
             # Another site's page that loads us as an image, a script or the like sends no Origin.
@@ -90,7 +90,7 @@ class Guard:
     def is_our_name(self, host: str) -> bool:
         """Tell whether a Host header names this endpoint. HTTP/1.0 clients may send none."""
         name = _without_port(host.lower())
-        return names_loopback(host) or name in self._names or (self._is_wide and _address(name) is not None)
+        return names_loopback(host) or name in self._names or (self._is_wide and _parse_address(name) is not None)
 
     def is_allowed(self, origin: str) -> bool:
         """Tell whether pages of that origin may call. The opaque origin "null" may not: any page can have it."""
@@ -109,7 +109,7 @@ def is_wide(bound: str) -> bool:
 def names_loopback(host: str) -> bool:
     """Tell whether a Host header names this computer's loopback; a request without one can only be old, not foreign."""
     name = _without_port(host.lower())
-    address = _address(name)
+    address = _parse_address(name)
     return not name or name in _LOCAL_NAMES or name.endswith(".localhost") or bool(address and address.is_loopback)
 
 
@@ -140,7 +140,7 @@ def preflight_headers(asked: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     return headers
 
 
-def _named(target: str) -> list[str]:
+def _names_in_target(target: str) -> list[str]:
     _, is_whole, rest = target.partition("://")
     return [rest.partition("/")[0].partition("?")[0].rpartition("@")[2]] if is_whole else []
 
@@ -151,7 +151,7 @@ def _without_port(authority: str) -> str:
     return authority.partition(":")[0]
 
 
-def _address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     try:
         return ipaddress.ip_address(name.strip("[]"))
     except ValueError:

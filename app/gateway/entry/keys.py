@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
-from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
+from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
 from app.supervisor.private import write_private
 
 log = logging.getLogger(__name__)
@@ -35,7 +35,7 @@ _USE_SAVED_S = 60.0
 """A use is written to the disk at most this often."""
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as it lies in the file."""
 
     name: str
@@ -46,7 +46,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: float | None = None
 
     @property
-    def info(self) -> KeyInfo:
+    def describe(self) -> KeyInfo:
         """What may be told."""
         return KeyInfo(
             name=self.name,
@@ -57,29 +57,29 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class _File(msgspec.Struct, frozen=True, kw_only=True):
+class _KeyFile(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
-    keys: list[_Kept]
+    keys: list[_StoredKey]
 
 
-class Keys:
+class KeyStore:
     """The keys of one installation. One owner: the gateway. Raises StorageFault when the file cannot be understood."""
 
     def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
         self._file, self._clock = file, clock
-        self._kept = {kept.name: kept for kept in _read(file)}
-        self._revoked: OrderedDict[str, _Kept] = OrderedDict()
+        self._kept = {kept.name: kept for kept in _read_file(file)}
+        self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
         self._saved_at = clock()
 
     def __len__(self) -> int:
         """Return how many keys open something now."""
         return sum(not self._has_expired(kept) for kept in self._kept.values())
 
-    def listed(self) -> list[KeyInfo]:
+    def list_keys(self) -> list[KeyInfo]:
         """Return every key, expired ones too, oldest first."""
-        return [kept.info for kept in self._kept.values()]
+        return [kept.describe for kept in self._kept.values()]
 
-    def make(self, new: NewKey) -> MadeKey:
+    def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
         if new.name in self._kept:
             raise Conflict(f"There is a key called {new.name!r}.", hint="Choose another name, or revoke that one.")
@@ -90,11 +90,13 @@ class Keys:
             raise BadRequest("The key would have expired already.", code="invalid_value")
         key = PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
         scopes = sorted(set(new.scopes))
-        kept = _Kept(name=new.name, sha256=_hash(key), scopes=scopes, created_at=now, expires_at=new.expires_at)
+        kept = _StoredKey(
+            name=new.name, sha256=_hash_key(key), scopes=scopes, created_at=now, expires_at=new.expires_at
+        )
         self._save({**self._kept, new.name: kept})
-        return MadeKey(**msgspec.structs.asdict(kept.info), key=key)
+        return KeyWithSecret(**msgspec.structs.asdict(kept.describe), key=key)
 
-    def revoke(self, name: str) -> None:
+    def revoke_key(self, name: str) -> None:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
         kept = self._kept.get(name)
         if kept is None:
@@ -104,7 +106,7 @@ class Keys:
         while len(self._revoked) > _KEPT_REVOKED:
             self._revoked.popitem(last=False)
 
-    def restore(self, name: str) -> KeyInfo:
+    def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
         if name in self._kept:
             raise Conflict(f"There is a key called {name!r}.")
@@ -115,31 +117,31 @@ class Keys:
             )
         self._save({**self._kept, name: kept})
         del self._revoked[name]
-        return kept.info
+        return kept.describe
 
-    def find(self, shown: str) -> KeyInfo | None:
+    def find_key(self, shown: str) -> KeyInfo | None:
         """Return what the key `shown` is, if it is one and has not expired, and note that it was used.
 
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
-        digest, found = _hash(shown), None
+        digest, found = _hash_key(shown), None
         for kept in self._kept.values():
             if secrets.compare_digest(kept.sha256, digest):
                 found = kept
         if found is None or self._has_expired(found):
             return None
         self._note_use(found)
-        return found.info
+        return found.describe
 
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""
         try:
-            if self._kept != {kept.name: kept for kept in _read(self._file)}:
+            if self._kept != {kept.name: kept for kept in _read_file(self._file)}:
                 self._save(self._kept)
         except StorageFault as error:
             log.warning(str(error), extra={"code": error.code})
 
-    def _note_use(self, kept: _Kept) -> None:
+    def _note_use(self, kept: _StoredKey) -> None:
         now = self._clock()
         self._kept[kept.name] = msgspec.structs.replace(kept, last_used_at=now)
         if now - self._saved_at >= _USE_SAVED_S:
@@ -149,13 +151,13 @@ class Keys:
             except StorageFault as error:  # the request is right all the same
                 log.warning(str(error), extra={"code": error.code})
 
-    def _has_expired(self, kept: _Kept) -> bool:
+    def _has_expired(self, kept: _StoredKey) -> bool:
         return kept.expires_at is not None and kept.expires_at <= self._clock()
 
-    def _save(self, kept: dict[str, _Kept]) -> None:
+    def _save(self, kept: dict[str, _StoredKey]) -> None:
         """Write the file, then take `kept` as what there is: what is not on the disk does not count."""
         try:
-            write_private(self._file, msgspec.json.format(msgspec.json.encode(_File(keys=list(kept.values())))))
+            write_private(self._file, msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(kept.values())))))
         except OSError as error:
             raise StorageFault(
                 f"The keys could not be saved: {error.strerror or error}.",
@@ -164,13 +166,13 @@ class Keys:
         self._kept = kept
 
 
-def _hash(key: str) -> str:
+def _hash_key(key: str) -> str:
     return hashlib.sha256(key.encode(errors="surrogateescape")).hexdigest()
 
 
-def _read(file: Path) -> list[_Kept]:
+def _read_file(file: Path) -> list[_StoredKey]:
     try:
-        return msgspec.json.decode(file.read_bytes(), type=_File).keys
+        return msgspec.json.decode(file.read_bytes(), type=_KeyFile).keys
     except FileNotFoundError:
         return []
     except (OSError, msgspec.MsgspecError) as error:

@@ -18,9 +18,16 @@ from app.gateway.entry.access import Access
 from app.gateway.entry.callers import caller_of
 from app.gateway.entry.faults import error_response, from_http
 from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
-from app.gateway.entry.unpacking import ACCEPTED, UnsupportedEncoding
-from app.gateway.exchange.engine.error_document import understood
-from app.gateway.exchange.observer import BODY_BYTES, OBSERVED, Observation, Observers, Outcome, Stopped
+from app.gateway.entry.unpacking import ACCEPTED_ENCODINGS, UnsupportedEncoding
+from app.gateway.exchange.engine.error_document import parse_refusal
+from app.gateway.exchange.observer import (
+    BODY_BYTES,
+    OBSERVATION,
+    ExchangeOutcome,
+    Observation,
+    Observers,
+    RequestStopped,
+)
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -30,7 +37,7 @@ OBSERVERS = web.AppKey("observers", Observers)
 GUARD = web.AppKey("guard", Guard)
 ACCESS = web.AppKey("access", Access)
 REQUEST_ID = web.RequestKey("request_id", str)
-ARRIVED = web.RequestKey("arrived", float)
+ARRIVAL_S = web.RequestKey("arrived", float)
 """`time.perf_counter()` when the request's head had been read."""
 
 _CLIENT_ERROR = 400
@@ -40,44 +47,44 @@ _BREAKS_OFF = frozenset({408, 413})
 
 
 @web.middleware
-async def answer(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def answer_request(request: web.Request, handler: Handler) -> web.StreamResponse:
     """Let the handler answer, or say what is wrong."""
     app, request_id = request.app, f"req_{random.getrandbits(96):024x}"
-    request[REQUEST_ID], request[ARRIVED] = request_id, time.perf_counter()
+    request[REQUEST_ID], request[ARRIVAL_S] = request_id, time.perf_counter()
     if request.method != hdrs.METH_POST or request.path.startswith(PREFIX):  # no model is asked anything
-        return await _answered(request, handler)
+        return await _call_handler(request, handler)
     observers = app[OBSERVERS]
     caller = caller_of(request, request_id, keeps_bodies=observers.keep_bodies())
-    request[OBSERVED] = observed = Observation(caller, observers, request.task)
+    request[OBSERVATION] = observed = Observation(caller, observers, request.task)
     CLIENT.set(f"{caller.client} {request.remote}")
     try:
-        response = await _answered(request, handler)
+        response = await _call_handler(request, handler)
         observed.status = response.status
         if response.status >= _CLIENT_ERROR and isinstance(response, web.Response) and isinstance(response.body, bytes):
-            observed.error = observed.error or understood(response.body, response.status).text
+            observed.error = observed.error or parse_refusal(response.body, response.status).text
             observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
         return response
     finally:
         observed.end()
 
 
-async def _answered(request: web.Request, handler: Handler) -> web.StreamResponse:
+async def _call_handler(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        request.app[GUARD].check(request.headers, request.raw_path)
+        request.app[GUARD].check_headers(request.headers, request.raw_path)
         if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
             return web.Response(status=204, headers=preflight_headers(request.headers))
-        request.app[ACCESS].check(request)
+        request.app[ACCESS].check_access(request)
         return await handler(request)
-    except Stopped as error:
+    except RequestStopped as error:
         if request.writer.output_size:  # half an answer has gone out: closing the connection is all there is to say
             raise ConnectionResetError from error
-        return _refusal(request, error)
+        return _refusal_response(request, error)
     except RoundhouseError as error:
-        return _refusal(request, error)
+        return _refusal_response(request, error)
     except web.HTTPException as error:
         if error.status < _CLIENT_ERROR:
             raise
-        response = _refusal(request, from_http(error, request))
+        response = _refusal_response(request, from_http(error, request))
         if hdrs.ALLOW in error.headers:
             response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
         return response
@@ -85,7 +92,7 @@ async def _answered(request: web.Request, handler: Handler) -> web.StreamRespons
         if request.transport is None or request.writer.output_size:
             # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
             raise
-        return _refusal(request, _bug(request, error))
+        return _refusal_response(request, _report_bug(request, error))
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -93,7 +100,7 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
     headers = response.headers
     if REQUEST_ID in request:
         headers["x-request-id"] = headers["request-id"] = request[REQUEST_ID]
-        headers["openai-processing-ms"] = str(round((time.perf_counter() - request[ARRIVED]) * 1000))
+        headers["openai-processing-ms"] = str(round((time.perf_counter() - request[ARRIVAL_S]) * 1000))
     origin = request.headers.get(hdrs.ORIGIN)
     if origin is not None and request.app[GUARD].is_allowed(origin):
         headers.update(cors_headers(origin))
@@ -103,9 +110,9 @@ def _is_preflight(headers: Mapping[str, str]) -> bool:
     return hdrs.ORIGIN in headers and hdrs.ACCESS_CONTROL_REQUEST_METHOD in headers
 
 
-def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
-    if (observed := request.get(OBSERVED)) is not None:
-        if observed.outcome is Outcome.CLIENT_GONE:
+def _refusal_response(request: web.Request, error: RoundhouseError) -> web.Response:
+    if (observed := request.get(OBSERVATION)) is not None:
+        if observed.outcome is ExchangeOutcome.CLIENT_GONE:
             observed.failed(error)
         observed.error = error.body.text
     if isinstance(error, EnvironmentFault):
@@ -114,13 +121,13 @@ def _refusal(request: web.Request, error: RoundhouseError) -> web.Response:
     if response.status == web.HTTPUnauthorized.status_code:
         response.headers[hdrs.WWW_AUTHENTICATE] = _CHALLENGE
     if isinstance(error, UnsupportedEncoding):
-        response.headers[hdrs.ACCEPT_ENCODING] = ACCEPTED
+        response.headers[hdrs.ACCEPT_ENCODING] = ACCEPTED_ENCODINGS
     if response.status in _BREAKS_OFF:
         response.force_close()
     return response
 
 
-def _bug(request: web.Request, error: Exception) -> Bug:
+def _report_bug(request: web.Request, error: Exception) -> Bug:
     log.error("A request failed", exc_info=error, extra={"request": request[REQUEST_ID], "path": request.path})
     return Bug(
         "Roundhouse could not answer because of a bug.",

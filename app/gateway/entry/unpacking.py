@@ -17,7 +17,7 @@ if sys.version_info >= (3, 14):
 else:
     from backports.zstd import DecompressionParameter, ZstdDecompressor, ZstdError
 
-ACCEPTED = "gzip, deflate, zstd"
+ACCEPTED_ENCODINGS = "gzip, deflate, zstd"
 """The codings, as a refusal names them to the client."""
 _GZIP = 16 + zlib.MAX_WBITS
 _DEFLATE_MARK = 8
@@ -50,14 +50,14 @@ class Decompressor(Protocol):
         """What was given after the end."""
 
 
-def unpacked(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
+def unpack_body(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
     """Return the body as its client wrote it. Raises UnsupportedEncoding, BadRequest or TooLarge."""
     coding = encoding.strip().lower()
     if coding in {"", "identity"} or not packed:
         return packed
-    open_member = _opener(coding, packed)
+    open_member = _decompressor_for(coding, packed)
     try:
-        return _members(open_member, packed, limit_bytes)
+        return _iter_members(open_member, packed, limit_bytes)
     except (zlib.error, ZstdError, EOFError):
         raise BadRequest(
             f"The request's body is not a complete {coding} stream, as its Content-Encoding says.",
@@ -65,7 +65,7 @@ def unpacked(packed: bytes, encoding: str, limit_bytes: int) -> bytes:
         ) from None
 
 
-def _opener(coding: str, packed: bytes) -> Callable[[], Decompressor]:
+def _decompressor_for(coding: str, packed: bytes) -> Callable[[], Decompressor]:
     match coding:
         case "gzip" | "x-gzip":  # the same, by RFC 9110
             return lambda: zlib.decompressobj(_GZIP)
@@ -77,11 +77,11 @@ def _opener(coding: str, packed: bytes) -> Callable[[], Decompressor]:
         case _:
             raise UnsupportedEncoding(
                 f"The Content-Encoding {coding[:40]!r} is not read here.",
-                hint=f"Send the body as it is, or in one of {ACCEPTED}.",
+                hint=f"Send the body as it is, or in one of {ACCEPTED_ENCODINGS}.",
             )
 
 
-def _members(open_member: Callable[[], Decompressor], packed: bytes, limit_bytes: int) -> bytes:
+def _iter_members(open_member: Callable[[], Decompressor], packed: bytes, limit_bytes: int) -> bytes:
     """Return the bytes of all streams. Raises EOFError where one is not whole, TooLarge, or as the library does."""
     parts, room = [], limit_bytes
     for _ in range(_MOST_MEMBERS):

@@ -11,67 +11,67 @@ import msgspec
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
-from app.gateway.canonical.events import Finished, Usage
-from app.gateway.canonical.families.family import Family, family_of
-from app.gateway.canonical.request import Generate, Message, Request, Role, Text
-from app.gateway.exchange.engine.answers import Prompt, Tokens, understood
-from app.gateway.exchange.engine.capability import Need, needs
-from app.gateway.exchange.engine.planning import Plan, planned, reads_itself
+from app.gateway.canonical.events import AnswerFinished, TokenUsage
+from app.gateway.canonical.families.family import ModelFamily, family_of
+from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Request, Text
+from app.gateway.exchange.engine.answers import TemplateReply, TokenizeReply, decode_reply
+from app.gateway.exchange.engine.capability import RequestNeed, needs_of
+from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request, reads_itself
 from app.gateway.exchange.engine.request import route_of
-from app.gateway.exchange.presets import applied
+from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.launch import is_ready
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import Descriptor, Feature, ModelFormat, Route
-from engines.parsers import able
+from engines.parsers import with_parser_features
 
 T = TypeVar("T")
 
-_NO_FAMILY = Family()
-_FAMILIES: dict[tuple[str, str], Family] = {}
+_NO_FAMILY = ModelFamily()
+_FAMILIES: dict[tuple[str, str], ModelFamily] = {}
 _MOST_FAMILIES = 64
 _COUNT_WITHIN_S = 5.0
 """Counting tokens is quick, or not worth the wait."""
 _OK = 200
 
 
-async def supplied(services: Services, found: Found, request: Request) -> Plan:
+async def plan_fallbacks(services: Services, found: ResolvedModel, request: Request) -> UpstreamPlan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = started(services, found.load)
+    descriptor = running_descriptor(services, found.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, found)
-    if isinstance(request, Generate) and request.tools and not await is_told_of_tools(services, found.model):
-        descriptor = _without(descriptor, Feature.TOOLS)
+    if isinstance(request, ConversationRequest) and request.tools and not await renders_tools(services, found.model):
+        descriptor = _without_feature(descriptor, Feature.TOOLS)
         # What is said of the tools is a system prompt too, to which the model's own would give way.
         request = with_system(request, found.model.preset)
     family = _NO_FAMILY
-    if isinstance(request, Generate) and not reads_itself(descriptor):
+    if isinstance(request, ConversationRequest) and not reads_itself(descriptor):
         family = await family_for(services, found.model)
-    plan = planned(request, descriptor, family, model=found.model.name)
+    plan = plan_request(request, descriptor, family, model=found.model.name)
     if found.model.preset is None:
         return plan
     route = route_of(request)
-    again = None if plan.again is None else applied(plan.again, found.model, route)
-    return msgspec.structs.replace(plan, body=applied(plan.body, found.model, route), again=again)
+    again = None if plan.again is None else apply_preset(plan.again, found.model, route)
+    return msgspec.structs.replace(plan, body=apply_preset(plan.body, found.model, route), again=again)
 
 
-def started(services: Services, load: LoadRequest) -> Descriptor:
+def running_descriptor(services: Services, load: LoadRequest) -> Descriptor:
     """Return what an engine can do with the parsers it was started with; if it was not yet, with those it will have."""
     about, model = services.adapters[load.engine].descriptor, load.source.name
     if Feature.TOOL_PARSER not in about.features:
         return about
     running = services.supervisor.request_of(model) if is_ready(services.supervisor, model) else None
-    return able(about, (running or load).options)
+    return with_parser_features(about, (running or load).options)
 
 
-def _check_sight(request: Request, found: Found) -> None:
+def _check_sight(request: Request, found: ResolvedModel) -> None:
     """Raise BadRequest for images to a model of GGUF files without a projector."""
     load = found.load
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
-    if is_blind and Need.IMAGES in needs(request):
+    if is_blind and RequestNeed.IMAGES in needs_of(request):
         raise BadRequest(
             f"{found.model.title} cannot read images: it has no projector (mmproj) on this computer.",
             hint="Leave them out, or choose a model that reads images.",
@@ -79,36 +79,38 @@ def _check_sight(request: Request, found: Found) -> None:
         )
 
 
-def _without(descriptor: Descriptor, feature: Feature) -> Descriptor:
+def _without_feature(descriptor: Descriptor, feature: Feature) -> Descriptor:
     if feature not in descriptor.features:
         return descriptor
     return msgspec.structs.replace(descriptor, features=descriptor.features - {feature})
 
 
-def with_system(request: Generate, preset: Preset | None) -> Generate:
+def with_system(request: ConversationRequest, preset: Preset | None) -> ConversationRequest:
     """Return the request with the system prompt of a made model, if it brings none of its own."""
-    has_system = any(message.role is Role.SYSTEM for message in request.messages)
+    has_system = any(message.role is MessageRole.SYSTEM for message in request.messages)
     if preset is None or not preset.system or has_system:
         return request
-    system = Message(Role.SYSTEM, (Text(preset.system),))
+    system = ConversationMessage(MessageRole.SYSTEM, (Text(preset.system),))
     return msgspec.structs.replace(request, messages=(system, *request.messages))
 
 
-async def with_plan(services: Services, upstream: UpstreamRequest, found: Found, request: Request) -> UpstreamRequest:
-    """Return what asks the engine for this. Raises as `supplied` does."""
-    plan = await supplied(services, found, request)
+async def with_plan(
+    services: Services, upstream: UpstreamRequest, found: ResolvedModel, request: Request
+) -> UpstreamRequest:
+    """Return what asks the engine for this. Raises as `plan_fallbacks` does."""
+    plan = await plan_fallbacks(services, found, request)
     return msgspec.structs.replace(upstream, body=plan.body, plan=plan)
 
 
-async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool:
+async def can_pass_bytes(services: Services, found: ResolvedModel, *, has_tools: bool) -> bool:
     """Tell whether nothing in the model's answers is left for us to tell apart, and nobody else tells it of its tools.
 
     An engine that reads tool calls alone is enough for a model that does not think.
     """
-    descriptor = started(services, found.load)
+    descriptor = running_descriptor(services, found.load)
     if Feature.TOOLS not in descriptor.features:
         return False
-    if has_tools and not await is_told_of_tools(services, found.model):
+    if has_tools and not await renders_tools(services, found.model):
         return False
     if reads_itself(descriptor):
         return True
@@ -116,20 +118,22 @@ async def may_pass(services: Services, found: Found, *, has_tools: bool) -> bool
     return facts is not None and "thinking" not in facts.capabilities
 
 
-async def is_told_of_tools(services: Services, model: ModelInfo) -> bool:
+async def renders_tools(services: Services, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
     facts = await services.facts.of_model(model)
     return facts is None or _family_of(services, model, facts).renders_tools
 
 
-async def family_for(services: Services, model: ModelInfo) -> Family:
+async def family_for(services: Services, model: ModelInfo) -> ModelFamily:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
     return _family_of(services, model, await services.facts.of_model(model))
 
 
-def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> Family:
+def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> ModelFamily:
     architecture = facts.architecture if facts else model.architecture
-    set_for_it = (model.preset.chat_template if model.preset else "") or services.tuning.of(model.runs_as).chat_template
+    set_for_it = (model.preset.chat_template if model.preset else "") or services.tuning.settings_of(
+        model.runs_as
+    ).chat_template
     template = set_for_it or (facts.chat_template + facts.tool_template if facts else "")
     family = _FAMILIES.get((template, architecture))
     if family is None:
@@ -139,7 +143,7 @@ def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -
     return family
 
 
-class Counter:
+class AnswerTokenCounter:
     """Counts tokens with the engine's own tokenizer, where the engine does not say. What cannot be is unknown."""
 
     def __init__(self, engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> None:
@@ -148,30 +152,30 @@ class Counter:
         self._body = upstream.body
         self._routes = engines.adapters[upstream.load.engine].descriptor.routes
 
-    async def counted(self, end: Finished, said: str) -> Finished:
+    async def count_tokens(self, end: AnswerFinished, said: str) -> AnswerFinished:
         """Return the end of an answer in which the model wrote this, with both counts."""
         usage = end.usage
-        prompt = usage.prompt if usage.prompt is not None else await self._prompt()
-        completion = usage.completion if usage.completion is not None else await self._text(said)
-        counts = Usage(prompt=prompt, cached=usage.cached, completion=completion, reasoning=usage.reasoning)
+        prompt = usage.prompt if usage.prompt is not None else await self._count_prompt()
+        completion = usage.completion if usage.completion is not None else await self._count_text(said)
+        counts = TokenUsage(prompt=prompt, cached=usage.cached, completion=completion, reasoning=usage.reasoning)
         return msgspec.structs.replace(end, usage=counts)
 
-    async def _prompt(self) -> int | None:
-        told = await self._told(Route.APPLY_TEMPLATE, self._body, Prompt)
-        return None if told is None else await self._text(told.prompt, special=True)
+    async def _count_prompt(self) -> int | None:
+        told = await self._ask_engine(Route.APPLY_TEMPLATE, self._body, TemplateReply)
+        return None if told is None else await self._count_text(told.prompt, special=True)
 
-    async def _text(self, text: str, *, special: bool = False) -> int | None:
+    async def _count_text(self, text: str, *, special: bool = False) -> int | None:
         asked = {"content": text, "add_special": special, "parse_special": True}
-        told = await self._told(Route.TOKENIZE, msgspec.json.encode(asked), Tokens)
+        told = await self._ask_engine(Route.TOKENIZE, msgspec.json.encode(asked), TokenizeReply)
         return None if told is None else len(told.tokens)
 
-    async def _told(self, route: Route, body: bytes, kind: type[T]) -> T | None:
+    async def _ask_engine(self, route: Route, body: bytes, kind: type[T]) -> T | None:
         path = self._routes.get(route)
         if path is None:
             return None
         try:
             async with asyncio.timeout(_COUNT_WITHIN_S):
-                status, answer = await self._engines.ask(self._lease, path, body)
-            return understood(answer, kind) if status == _OK else None
+                status, answer = await self._engines.ask_engine(self._lease, path, body)
+            return decode_reply(answer, kind) if status == _OK else None
         except (OSError, EngineFailed):
             return None

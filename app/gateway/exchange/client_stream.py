@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from aiohttp import hdrs, web
 
-from app.gateway.exchange.connections import Flow
+from app.gateway.exchange.connections import ReadFlow
 
 if TYPE_CHECKING:
     from aiohttp.abc import AbstractStreamWriter
@@ -30,7 +30,7 @@ SSE_HEADERS = {
 }
 
 
-class KeepAlive(NamedTuple):
+class KeepAlivePlan(NamedTuple):
     """What a client is sent: `first` when its stream begins, `alive` now and then while it waits for more.
 
     A stream whose engine is late begins after `within_s` seconds all the same (None: `QUIET_S`); then `alive` comes
@@ -51,7 +51,7 @@ class ClientStream:
         *("_timer", "_writer"),
     )
 
-    def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlive) -> None:
+    def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlivePlan) -> None:
         self.response = web.StreamResponse(headers=headers)
         self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
         self.is_open = False
@@ -59,19 +59,19 @@ class ClientStream:
         self._writer: AbstractStreamWriter | None = None
         self._is_chunked = False
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
-        self._timer = asyncio.get_running_loop().call_later(within_s, self._begin)
+        self._timer = asyncio.get_running_loop().call_later(within_s, self._start_keep_alive)
         self._beating: asyncio.Task[None] | None = None
         self._is_over: asyncio.Event | None = None
 
-    async def open(self) -> None:
+    async def send_head(self) -> None:
         """Send the head and what comes first, unless that happened while the client waited."""
         self._timer.cancel()
         if self._beating is not None:
-            await self.settle()
+            await self.stop_keep_alive()
         if not self.is_open:
-            await self._open()
+            await self._send_head()
 
-    def write(self, data: bytes) -> Flow:
+    def write(self, data: bytes) -> ReadFlow:
         """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled.
 
         Returns PAUSE while the client reads more slowly than it is written to.
@@ -79,7 +79,7 @@ class ClientStream:
         transport = self._protocol.transport
         if data and transport is not None and not transport.is_closing():
             transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
-        return Flow.PAUSE if self._protocol.writing_paused else Flow.MORE
+        return ReadFlow.PAUSE if self._protocol.writing_paused else ReadFlow.MORE
 
     async def drain(self) -> None:
         """Wait until the client has caught up. Raises ConnectionError if it has gone."""
@@ -88,11 +88,11 @@ class ClientStream:
 
     async def close(self, last: bytes = b"") -> web.StreamResponse:
         """Send what is left, and end the answer."""
-        await self.open()
+        await self.send_head()
         await self.response.write_eof(last)
         return self.response
 
-    async def settle(self) -> bool:
+    async def stop_keep_alive(self) -> bool:
         """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""
         self._timer.cancel()
         if self._beating is not None and self._is_over is not None:
@@ -107,7 +107,7 @@ class ClientStream:
         if self._beating is not None:
             self._beating.cancel()
 
-    async def _open(self) -> None:
+    async def _send_head(self) -> None:
         writer = await self.response.prepare(self._request)
         if writer is None:
             raise ConnectionResetError
@@ -116,13 +116,13 @@ class ClientStream:
         if first := self._keep_alive.first():
             self.write(first)
 
-    def _begin(self) -> None:
+    def _start_keep_alive(self) -> None:
         self._is_over = asyncio.Event()
-        self._beating = asyncio.create_task(self._beat(self._is_over))
+        self._beating = asyncio.create_task(self._send_keep_alive(self._is_over))
 
-    async def _beat(self, is_over: asyncio.Event) -> None:
+    async def _send_keep_alive(self, is_over: asyncio.Event) -> None:
         if not self.is_open:
-            await self._open()
+            await self._send_head()
         every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
         while not is_over.is_set():
             self.write(self._keep_alive.alive())

@@ -1,7 +1,7 @@
 """Connections to engines, with no task between an engine's socket and whoever takes its answer.
 
 An HTTP client made for tasks wakes one for every piece of a stream, which costs more than the piece. Here a piece is
-handed on (`EngineConnection.deliver`) in the turn of the event loop in which it came, and the task that asked waits for
+handed on (`EngineConnection.deliver_to`) in the turn of the event loop in which it came, and the task that asked waits for
 the end. A connection is lent to one request at a time, and kept a moment for the next.
 
 An engine may close an idle connection whenever it likes (llama-server: after 5 s), which a request on its way cannot
@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 
 from app.core.errors import EngineFailed
 from app.gateway.exchange.framing import AnswerHead, Body, body_of, read_head
-from app.network.door import door
-from app.supervisor.dialing import Host, dial
+from app.network.door import egress_gate
+from app.supervisor.dialing import DialTarget, dial_host
 
 _KEPT_S = 2.0
 _LINGER_S = 1.0
@@ -34,7 +34,7 @@ _MOST_WAITING = 256 * 1024
 class Address(NamedTuple):
     """Where an engine is. `prefix` comes before the paths of its routes, `netloc` is its name in requests."""
 
-    host: Host
+    host: DialTarget
     prefix: bytes
     netloc: bytes
     is_ours: bool
@@ -45,22 +45,22 @@ class Address(NamedTuple):
 def address_of(base_url: str) -> Address:
     """Return where a URL leads."""
     url = urlsplit(base_url)
-    host = Host.of(url)
+    host = DialTarget.from_url(url)
     is_ours = host.is_here and host.name == "127.0.0.1" and not host.is_tls
     return Address(host, url.path.rstrip("/").encode(), url.netloc.rpartition("@")[2].encode(), is_ours)
 
 
-class Flow(IntEnum):
+class ReadFlow(IntEnum):
     """What whoever takes an answer wants next."""
 
     MORE = 0
     PAUSE = 1
-    """Its own reader is slow: read no more until `resume`."""
+    """Its own reader is slow: read no more until `resume_reading`."""
     END = 2
     """The answer is over as far as it goes."""
 
 
-Take = Callable[[bytes], Flow]
+Take = Callable[[bytes], ReadFlow]
 """Takes a piece of an answer's payload. What it raises ends the answer."""
 
 
@@ -89,9 +89,9 @@ class EngineConnection(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: asyncio.Transport | None = None
         self._may_write: asyncio.Future[None] | None = None
-        self.reset()
+        self.prepare_reuse()
 
-    def reset(self) -> None:
+    def prepare_reuse(self) -> None:
         """Be ready for a request."""
         self.is_over = False
         """Whether nothing more of the answer will come, whole or not."""
@@ -111,7 +111,7 @@ class EngineConnection(asyncio.Protocol):
         """Whether something can be sent over it."""
         return self._transport is not None and not self._transport.is_closing()
 
-    async def send(self, head: bytes, body: bytes) -> AnswerHead:
+    async def send_request(self, head: bytes, body: bytes) -> AnswerHead:
         """Send a request and return the head of its answer. Raises EngineDisconnected, or EngineFailed for nonsense."""
         self._head = self._loop.create_future()
         if self._transport is None or self._transport.is_closing():
@@ -119,60 +119,60 @@ class EngineConnection(asyncio.Protocol):
         if len(body) <= _WRITTEN_AT_ONCE:
             self._transport.write(head + body)
         else:
-            self._write(head)
+            self._write_piece(head)
             for at in range(0, len(body), _WRITTEN_AT_ONCE):
                 if self._may_write is not None:
                     await self._may_write
-                self._write(body[at : at + _WRITTEN_AT_ONCE])
+                self._write_piece(body[at : at + _WRITTEN_AT_ONCE])
         return await self._head
 
-    def deliver(self, take: Take) -> None:
+    def deliver_to(self, take: Take) -> None:
         """Have `take` called with what has come of the payload and with what comes, as it comes."""
         self._take = take
         waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
         if self.is_paused:
-            self.resume()
+            self.resume_reading()
         if waiting:
-            self._hand_on(b"".join(waiting))
+            self._pass_payload(b"".join(waiting))
         if self._is_whole:
             self.is_over = True
 
-    async def changed(self) -> None:
+    async def wait_for_change(self) -> None:
         """Wait until the answer is over, or paused."""
         if not self.is_over and not self.is_paused:
             self._waiter = self._loop.create_future()
             await self._waiter
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         """Read on after a pause."""
         self.is_paused = False
         if self._transport is not None:
             self._transport.resume_reading()
 
-    def check(self) -> None:
+    def raise_error(self) -> None:
         """Raise what ended the answer before its time: EngineDisconnected, EngineFailed, or what `take` raised."""
         if self._error is not None:
             raise self._error
 
     def break_off(self) -> None:
         """End the connection as if the engine had, for whoever waits for its answer."""
-        self._fail(EngineDisconnected("broken off"))
+        self._note_failure(EngineDisconnected("broken off"))
 
     def close(self) -> None:
         """Give the connection back: for the next request if this one's answer is whole, else to be closed."""
-        self._take = _discard
+        self._take = _discard_payload
         if self._is_whole and self.is_open:
             self._release(self)
         elif self.is_over and self._error is None and self.is_open and self._body is not None:
             # The engine has said its last word, and only HTTP's own end is missing.
             self.is_over = False
             if self.is_paused:
-                self.resume()
+                self.resume_reading()
             self._loop.call_later(_LINGER_S, self._end_lingering, self._body)
         else:
             self.abort()
 
-    def hand_over(self, protocol: asyncio.BaseProtocol) -> None:
+    def set_protocol(self, protocol: asyncio.BaseProtocol) -> None:
         """Have another be called in its place when something comes; with itself, as before."""
         if self._transport is not None:
             self._transport.set_protocol(protocol)
@@ -202,15 +202,15 @@ class EngineConnection(asyncio.Protocol):
                     return
             payload = body.feed(data)
         except ValueError as error:
-            self._fail(_nonsense(str(error)))
+            self._note_failure(_not_http_error(str(error)))
             return
         if payload:
             if self._take is not None:
-                self._hand_on(payload)
+                self._pass_payload(payload)
             else:
-                self._put_by(payload)
+                self._buffer_payload(payload)
         if body.is_over:
-            self._end()
+            self._note_end()
 
     def eof_received(self) -> None:
         """Let the connection end."""
@@ -222,9 +222,9 @@ class EngineConnection(asyncio.Protocol):
         if self._may_write is not None and not self._may_write.done():
             self._may_write.set_exception(EngineDisconnected("closed"))
         if self._body is not None and exc is None and self._body.ends_with_connection():
-            self._end()
+            self._note_end()
         elif not self._is_whole:
-            self._fail(EngineDisconnected(str(exc or "closed")))
+            self._note_failure(EngineDisconnected(str(exc or "closed")))
 
     def pause_writing(self) -> None:
         """Write no more: the engine reads more slowly."""
@@ -236,7 +236,7 @@ class EngineConnection(asyncio.Protocol):
             self._may_write.set_result(None)
         self._may_write = None
 
-    def _write(self, data: bytes) -> None:
+    def _write_piece(self, data: bytes) -> None:
         if not self.is_open or self._transport is None:
             raise EngineDisconnected("closed")
         self._transport.write(data)
@@ -254,68 +254,68 @@ class EngineConnection(asyncio.Protocol):
         head, rest = read
         self._body = body_of(head)
         if not head.may_stay_open:
-            self._release = _close
+            self._release = _abort_connection
         self._head.set_result(head)
         return rest
 
-    def _put_by(self, payload: bytes) -> None:
+    def _buffer_payload(self, payload: bytes) -> None:
         self._waiting.append(payload)
         self._waiting_bytes += len(payload)
         if self._waiting_bytes > _MOST_WAITING and not self.is_paused and self._transport is not None:
             self.is_paused = True
             self._transport.pause_reading()
 
-    def _hand_on(self, payload: bytes) -> None:
-        take = self._take or _discard
+    def _pass_payload(self, payload: bytes) -> None:
+        take = self._take or _discard_payload
         try:
             flow = take(payload)
         except Exception as error:  # noqa: BLE001 -- raised again where the answer is waited for
-            self._take = _discard
-            self._fail(error)
+            self._take = _discard_payload
+            self._note_failure(error)
             return
-        if flow is Flow.MORE:
+        if flow is ReadFlow.MORE:
             return
-        if flow is Flow.END:
-            self._take, self.is_over = _discard, True
+        if flow is ReadFlow.END:
+            self._take, self.is_over = _discard_payload, True
         elif not self.is_paused and self._transport is not None:
             self.is_paused = True
             self._transport.pause_reading()
-        self._wake()
+        self._wake_waiter()
 
-    def _end(self) -> None:
+    def _note_end(self) -> None:
         """Note that the answer is whole. It is over once it has been taken."""
-        is_lingering, self._is_whole = self._take is _discard and not self.is_over, True
+        is_lingering, self._is_whole = self._take is _discard_payload and not self.is_over, True
         if self._body is not None and self._body.surplus:
-            self._release = _close
+            self._release = _abort_connection
         if self._take is not None:
             self.is_over = True
         if is_lingering and self.is_open:
             self._release(self)
-        self._wake()
+        self._wake_waiter()
 
-    def _fail(self, error: Exception) -> None:
+    def _note_failure(self, error: Exception) -> None:
         if self._error is None and not self.is_over:
             self._error = error
         self.is_over = True
         if self._head is not None and not self._head.done():
             self._head.set_exception(self._error or error)
         self.abort()
-        self._wake()
+        self._wake_waiter()
 
-    def _wake(self) -> None:
+    def _wake_waiter(self) -> None:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
 
-def _discard(_payload: bytes) -> Flow:
-    return Flow.MORE
+def _discard_payload(_payload: bytes) -> ReadFlow:
+    return ReadFlow.MORE
 
 
-def _close(connection: EngineConnection) -> None:
+def _abort_connection(connection: EngineConnection) -> None:
     connection.abort()
 
 
-def _nonsense(detail: str) -> EngineFailed:
+def _not_http_error(detail: str) -> EngineFailed:
     return EngineFailed(
         "The engine's answer is not HTTP.", hint="Check what is running there.", code="engine_nonsense", detail=detail
     )
@@ -329,9 +329,9 @@ class EngineConnections:
         self._idle: defaultdict[Address, list[EngineConnection]] = defaultdict(list)
         self._open: set[EngineConnection] = set()
         self._sweep: asyncio.TimerHandle | None = None
-        door.holds(self)
+        egress_gate.add_holder(self)
 
-    async def get(self, address: Address) -> EngineConnection:
+    async def get_connection(self, address: Address) -> EngineConnection:
         """Return a connection. Raises OSError (TimeoutError too) if there is none to be had, Offline if not allowed."""
         idle = self._idle.get(address)
         now = time.monotonic()
@@ -342,7 +342,7 @@ class EngineConnections:
             connection.abort()
         return await self._connect(address)
 
-    def cut(self) -> None:
+    def cut_connections(self) -> None:
         """End every connection to another computer."""
         for connection in list(self._open):
             if not connection.address.host.is_here:
@@ -362,17 +362,17 @@ class EngineConnections:
         self._idle.clear()
 
     async def _connect(self, address: Address) -> EngineConnection:
-        protocol = partial(EngineConnection, address, self._put_back, self._open)
+        protocol = partial(EngineConnection, address, self._keep_idle, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()
             return (await loop.create_connection(protocol, address.host.name, address.host.port))[1]
         async with asyncio.timeout(self._connect_s):
-            return (await dial(address.host, protocol))[1]
+            return (await dial_host(address.host, protocol))[1]
 
-    def _put_back(self, connection: EngineConnection) -> None:
+    def _keep_idle(self, connection: EngineConnection) -> None:
         loop = asyncio.get_running_loop()
         connection.idle_since = time.monotonic()
-        connection.reset()
+        connection.prepare_reuse()
         self._idle[connection.address].append(connection)
         if self._sweep is None:
             self._sweep = loop.call_later(_KEPT_S, self._close_idle)

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.entry.bodies import decode
+from app.gateway.entry.bodies import decode_body
 from app.gateway.exchange.remote_media import HIDDEN
 
 MOST_ITEMS = 1_000_000
@@ -38,7 +38,7 @@ _NO_PATTERN = re.compile(
 _ONLY_JAVASCRIPT = re.compile(r"\[\^?\]")
 
 
-class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+class _ConstraintFields(msgspec.Struct, frozen=True, kw_only=True):
     """Where requests to engines keep what answers are held to."""
 
     tools: Any = None
@@ -58,7 +58,7 @@ def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
     if not (_LENGTH in body or _ITEMS in body or _PATTERN in body or _GRAMMAR in body or _ESCAPE in body):
         return
     if _ESCAPE in body and _HIDDEN.search(body):
-        body = msgspec.json.encode(decode(body, object))
+        body = msgspec.json.encode(decode_body(body, object))
     if has_our_engine:
         _refuse_deadly(body)
     if _may_be_impossible(body):
@@ -72,17 +72,17 @@ def _refuse_deadly(body: bytes) -> None:
             hint="Leave out `maxItems` where any number will do.",
             code="invalid_value",
         )
-    if _TRIGGERS in body and decode(body, _Fields).grammar_triggers is not None:
+    if _TRIGGERS in body and decode_body(body, _ConstraintFields).grammar_triggers is not None:
         raise BadRequest("`grammar_triggers` is not accepted from clients.", code="unsupported_parameter")
 
 
 def _refuse_impossible(body: bytes) -> None:
-    fields = decode(body, _Fields)
+    fields = decode_body(body, _ConstraintFields)
     if isinstance(fields.grammar, str):
         _check_repetitions(_LITERAL.sub("", fields.grammar))
     held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
-    for schema in _objects(held):
-        _check(schema)
+    for schema in _iter_objects(held):
+        _check_bounds(schema)
 
 
 def _may_be_impossible(body: bytes) -> bool:
@@ -90,7 +90,7 @@ def _may_be_impossible(body: bytes) -> bool:
     return any(word in body for word in _ALONE) or any(low in body and high in body for low, high in _TOGETHER)
 
 
-def _objects(value: object) -> Iterator[dict[str, Any]]:
+def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield every object in it."""
     left = [value]
     while left:
@@ -102,11 +102,11 @@ def _objects(value: object) -> Iterator[dict[str, Any]]:
             left += one
 
 
-def _check(schema: dict[str, Any]) -> None:
+def _check_bounds(schema: dict[str, Any]) -> None:
     for least, most in _BOUNDS:
         low, high = schema.get(least), schema.get(most)
         if isinstance(low, int | float) and isinstance(high, int | float) and low > high:
-            raise _refused(f"`{least}` is {low:g} and `{most}` {high:g}.")
+            raise _constraint_error(f"`{least}` is {low:g} and `{most}` {high:g}.")
     pattern = schema.get("pattern")
     if isinstance(pattern, str):
         _check_repetitions(pattern)
@@ -116,7 +116,7 @@ def _check(schema: dict[str, Any]) -> None:
 def _check_repetitions(text: str) -> None:
     for found in _REPEATED.finditer(text):
         if int(found[1]) > int(found[2]):
-            raise _refused(f"{found[0]} repeats more often than allowed.")
+            raise _constraint_error(f"{found[0]} repeats more often than allowed.")
 
 
 def _check_pattern(pattern: str) -> None:
@@ -127,10 +127,10 @@ def _check_pattern(pattern: str) -> None:
             re.compile(pattern)
     except re.error as error:
         if _NO_PATTERN.search(error.msg):
-            raise _refused(f"the pattern {pattern!r} is not a regular expression.") from None
+            raise _constraint_error(f"the pattern {pattern!r} is not a regular expression.") from None
     except (OverflowError, RecursionError):
         return
 
 
-def _refused(why: str) -> BadRequest:
+def _constraint_error(why: str) -> BadRequest:
     return BadRequest(f"No answer can be constrained to this: {why}", code="invalid_value")

@@ -6,14 +6,14 @@ decode, and an answer in one piece is all decode.
 
 import msgspec
 
-from app.gateway.exchange.observer import Figures, Observation
+from app.gateway.exchange.observer import ExchangeFigures, Observation
 
 _MS = 1e3
 _TWO = 2
 """Tokens that have one interval between them."""
 
 
-def figures_so_far(exchange: Observation, now: float, *, loading_since: float | None = None) -> Figures:
+def figures_so_far(exchange: Observation, now: float, *, loading_since: float | None = None) -> ExchangeFigures:
     """Return the times of an exchange that goes on, without a look at what the engine has sent."""
     first, leased_at = exchange.first_at, exchange.leased_at
     waited = (now if leased_at is None else leased_at) - exchange.started_at
@@ -21,7 +21,7 @@ def figures_so_far(exchange: Observation, now: float, *, loading_since: float | 
         load_s = min(exchange.load_s, waited)
     else:
         load_s = 0.0 if loading_since is None else now - loading_since
-    return Figures(
+    return ExchangeFigures(
         total_s=now - exchange.started_at,
         queue_s=max(0.0, waited - load_s),
         load_s=load_s,
@@ -31,17 +31,17 @@ def figures_so_far(exchange: Observation, now: float, *, loading_since: float | 
     )
 
 
-def figures_of(exchange: Observation) -> Figures:
+def figures_of(exchange: Observation) -> ExchangeFigures:
     """Return the figures of an exchange that has ended. They are worked out once, whoever asks."""
     if exchange.figures is None:
-        exchange.figures = _final(exchange)
+        exchange.figures = _compute_final(exchange)
     return exchange.figures
 
 
-def _final(exchange: Observation) -> Figures:
+def _compute_final(exchange: Observation) -> ExchangeFigures:
     ended = exchange.last_at if exchange.ended_at is None else exchange.ended_at
     tokens, timings = exchange.tokens, exchange.tokens.timings
-    prefill_s, decode_s = _divided(exchange, ended)
+    prefill_s, decode_s = _split_times(exchange, ended)
     written = tokens.completion
     if written is None and "predicted_n" in timings:
         written = int(timings["predicted_n"])
@@ -64,7 +64,7 @@ def _final(exchange: Observation) -> Figures:
     )
 
 
-def _divided(exchange: Observation, ended: float) -> tuple[float | None, float | None]:
+def _split_times(exchange: Observation, ended: float) -> tuple[float | None, float | None]:
     if exchange.leased_at is None:
         return None, None
     if exchange.first_at is not None:

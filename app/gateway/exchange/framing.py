@@ -147,16 +147,16 @@ class ChunkedBody:
         at, payload = 0, list[bytes]()
         while at < len(data) and not self.is_over:
             if self._left:
-                at = self._take(data, at, payload)
+                at = self._take_chunk(data, at, payload)
                 continue
             end = data.find(_END_OF_LINE, at)
             if end < 0:
-                self._keep(data[at:])
+                self._keep_rest(data[at:])
                 break
             line, at = data[at:end], end + 2
             if self._in_trailers:
                 self.is_over = not line
-            elif size := _size(line):
+            elif size := _chunk_size(line):
                 self._left = size + 2
             else:
                 self._in_trailers = True
@@ -168,7 +168,7 @@ class ChunkedBody:
         """Tell whether it is whole."""
         return self.is_over
 
-    def _take(self, data: bytes, at: int, payload: list[bytes]) -> int:
+    def _take_chunk(self, data: bytes, at: int, payload: list[bytes]) -> int:
         """Move on in a chunk; the last two bytes of `_left` are its line end."""
         end = min(at + self._left, len(data))
         text = min(end, at + max(0, self._left - 2))
@@ -180,13 +180,13 @@ class ChunkedBody:
         self._left -= end - at
         return end
 
-    def _keep(self, rest: bytes) -> None:
+    def _keep_rest(self, rest: bytes) -> None:
         if len(rest) > (_MOST_TRAILER_BYTES if self._in_trailers else _MOST_SIZE_LINE):
             raise ValueError("a line without end between chunks")
         self._rest = rest
 
 
-def _size(line: bytes) -> int:
+def _chunk_size(line: bytes) -> int:
     digits = line.partition(b";")[0].strip(b" \t")
     if not digits or digits.strip(b"0123456789abcdefABCDEF"):
         raise ValueError("a chunk without a size")

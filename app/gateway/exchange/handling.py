@@ -7,35 +7,35 @@ from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo
-from app.gateway.dialects.keep_alive import Staying
-from app.gateway.exchange.observer import OBSERVED, Observation
+from app.gateway.dialects.keep_alive import ModelLoadFields
+from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
-from app.gateway.loading.requested_model import Found, is_able
+from app.gateway.loading.requested_model import ResolvedModel, is_able
 from app.gateway.services import Services
-from app.supervisor.policy import LoadRequest, Terms
+from app.supervisor.policy import LeaseOptions, LoadRequest
 from engines.api import Route
 
 ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
 
-Answerer = Callable[[web.Request, EngineAccess, Observation], Awaitable[web.StreamResponse]]
+AnswerHandler = Callable[[web.Request, EngineAccess, Observation], Awaitable[web.StreamResponse]]
 """Answers a request that was understood."""
 
 
-class Job(NamedTuple):
+class RequestJob(NamedTuple):
     """A request understood. Without an `answer` of its own the engine's bytes are passed on."""
 
     upstream: UpstreamRequest
-    answer: Answerer | None = None
+    answer: AnswerHandler | None = None
 
 
-Understand = Callable[[web.Request], Awaitable[Job]]
+Understand = Callable[[web.Request], Awaitable[RequestJob]]
 """Turns a request into what the engine is asked. Raises errors of ours for what cannot be asked."""
 
 _PASSED_ON = (hdrs.ACCEPT, hdrs.USER_AGENT, "traceparent", "OpenAI-Beta")
 """Of the client's headers. Its Authorization, cookies and Origin are not the engine's business."""
-_NO_TERMS, _BESIDE = Terms(), Terms(takes_slot=False)
+_NO_TERMS, _BESIDE = LeaseOptions(), LeaseOptions(takes_slot=False)
 BESIDE_SLOTS = frozenset({Route.TOKENIZE, Route.DETOKENIZE, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE})
 """What an engine answers at once, however many it is writing for."""
 _DOES = {
@@ -48,18 +48,18 @@ _DOES = {
 }
 
 
-async def handle(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
+async def answer_request(request: web.Request, route: str, understand: Understand) -> web.StreamResponse:
     """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
-    with request[OBSERVED] as observed:
+    with request[OBSERVATION] as observed:
         observed.route = route  # a request that is not understood is counted under it too
         upstream, answer = await understand(request)
-        observed.understood(route, upstream.load.source.name)
+        observed.note_model(route, upstream.load.source.name)
         if answer is None:
             return await pass_on(request, request.app[ENGINE_ACCESS], upstream, observed)
         return await answer(request, request.app[ENGINE_ACCESS], observed)
 
 
-def passed_headers(request: web.Request) -> bytes:
+def client_header_lines(request: web.Request) -> bytes:
     """Return the header lines of a client's that an engine may see."""
     headers = request.headers
     return b"".join(
@@ -67,7 +67,7 @@ def passed_headers(request: web.Request) -> bytes:
     )
 
 
-def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
+def engine_path(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
     routes = routes_of(services.adapters, services.library, engine, model)
     can = bool(model.attached) or is_able(model, route)
@@ -83,15 +83,15 @@ def path_of(services: Services, engine: str, model: ModelInfo, route: Route) -> 
     )
 
 
-def terms_of(wishes: Staying, route: Route) -> Terms:
+def lease_options(wishes: ModelLoadFields, route: Route) -> LeaseOptions:
     """Return what a request asks beside its work. Raises BadRequest."""
     takes_slot = route not in BESIDE_SLOTS
     if wishes.says_nothing:
         return _NO_TERMS if takes_slot else _BESIDE
-    return Terms(keep_s=wishes.keep_s, context=wishes.context, takes_slot=takes_slot)
+    return LeaseOptions(keep_s=wishes.keep_s, context=wishes.context, takes_slot=takes_slot)
 
 
-async def load_of(services: Services, found: Found, context: int | None) -> LoadRequest:
+async def load_for_context(services: Services, found: ResolvedModel, context: int | None) -> LoadRequest:
     """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
     if context is None:
         return found.load

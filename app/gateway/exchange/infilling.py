@@ -13,8 +13,8 @@ import msgspec
 
 from app.core.errors import BadRequest, EngineFailed
 from app.gateway.canonical.overflow import ContextOverflow
-from app.gateway.entry.bodies import decode
-from app.gateway.exchange.engine.answers import Tokens
+from app.gateway.entry.bodies import decode_body
+from app.gateway.exchange.engine.answers import TokenizeReply
 from app.gateway.exchange.upstream import EngineAccess, Preparer, UpstreamRequest
 from app.supervisor.lease import Lease
 from engines.api import Descriptor, Route
@@ -37,23 +37,23 @@ Written = list[str | int]
 """Texts, whose own marks mean nothing, and tokens."""
 
 
-class Chunk(msgspec.Struct, frozen=True):
+class OtherFile(msgspec.Struct, frozen=True):
     """A piece of another file."""
 
     text: str
     filename: str = "tmp"
 
 
-class Around(msgspec.Struct, frozen=True, kw_only=True):
+class InfillContext(msgspec.Struct, frozen=True, kw_only=True):
     """What a request says is around the gap; `prompt` is the beginning of what is to be written."""
 
     input_prefix: str
     input_suffix: str
-    input_extra: list[Chunk] | None = None
+    input_extra: list[OtherFile] | None = None
     prompt: str | None = None
 
 
-class Marks(msgspec.Struct, frozen=True, kw_only=True):
+class InfillMarks(msgspec.Struct, frozen=True, kw_only=True):
     """The tokens a model was trained to know a gap by: what all begins with, before, after, and the gap itself."""
 
     first: Sequence[int]
@@ -64,7 +64,7 @@ class Marks(msgspec.Struct, frozen=True, kw_only=True):
     file: int | None = None
 
 
-class _Answer(msgspec.Struct, frozen=True):
+class _InfillReply(msgspec.Struct, frozen=True):
     prompt: str
     tokens_evaluated: int
 
@@ -73,41 +73,41 @@ class _RefusesError(Exception):
     """The engine writes no middles with this model. Asked for one, it says why."""
 
 
-_KNOWN: dict[str, Marks | None] = {}
+_KNOWN: dict[str, InfillMarks | None] = {}
 """By the key of an engine's launch; None where they cannot be told."""
 
 
-def preparer(route: Route) -> Preparer | None:
+def infill_preparer(route: Route) -> Preparer | None:
     """Return what has all of a request to this route read, None where nothing of it would be dropped."""
-    return _with_all if route is Route.INFILL else None
+    return _prepare_infill if route is Route.INFILL else None
 
 
-async def _with_all(engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> UpstreamRequest:
+async def _prepare_infill(engines: EngineAccess, lease: Lease, upstream: UpstreamRequest) -> UpstreamRequest:
     """Return what asks for the middle so that nothing around it is dropped.
 
     Raises BadRequest for a body that is not as expected, and where something would be dropped all the same; OSError
     where the engine cannot be reached.
     """
-    around = decode(upstream.body, Around)
+    around = decode_body(upstream.body, InfillContext)
     options = upstream.load.options
     batch = 0 if options.extra_args else options.max_batch_tokens or _BATCH
     engine = engines.adapters[lease.engine].descriptor
     if _surely_fits(around, batch) or Route.RAW not in engine.routes:
         return upstream
-    asked = _Engine(engines, lease, engine)
+    asked = _InfillEngine(engines, lease, engine)
     try:
-        marks = None if _AFTER_FIRST in options.extra_args else await asked.marks()
+        marks = None if _AFTER_FIRST in options.extra_args else await asked.find_marks()
     except _RefusesError:
         return upstream
     if marks is None:
-        await _check(asked, around, batch or _BATCH)
+        await _check_bounds(asked, around, batch or _BATCH)
         return upstream
-    began = await asked.tokens([around.prompt], reads_marks=True) if around.prompt else []
-    tokens = await asked.tokens(written(around, marks, began))
-    return msgspec.structs.replace(upstream, path=engine.routes[Route.RAW], body=_plain(upstream.body, tokens))
+    began = await asked.tokenize([around.prompt], reads_marks=True) if around.prompt else []
+    tokens = await asked.tokenize(whole_prompt(around, marks, began))
+    return msgspec.structs.replace(upstream, path=engine.routes[Route.RAW], body=_raw_request(upstream.body, tokens))
 
 
-def written(around: Around, marks: Marks, began: Sequence[int]) -> Written:
+def whole_prompt(around: InfillContext, marks: InfillMarks, began: Sequence[int]) -> Written:
     """Return the whole prompt as llama.cpp's infill route would have it."""
     others: Written = []
     for chunk in around.input_extra or []:
@@ -121,7 +121,7 @@ def written(around: Around, marks: Marks, began: Sequence[int]) -> Written:
     return [*others, *marks.first, *middle]
 
 
-def _surely_fits(around: Around, batch: int) -> bool:
+def _surely_fits(around: InfillContext, batch: int) -> bool:
     """Tell whether nothing could be dropped: no token is shorter than a byte, but for a space put first."""
     texts = (around.input_prefix, around.input_suffix, around.prompt or "")
     prefix, suffix, began = (len(text.encode()) + 1 for text in texts)
@@ -129,40 +129,40 @@ def _surely_fits(around: Around, batch: int) -> bool:
     return not around.input_extra and prefix <= 3 * quarter and suffix + began + 2 <= quarter
 
 
-def _plain(body: bytes, tokens: Sequence[int]) -> bytes:
+def _raw_request(body: bytes, tokens: Sequence[int]) -> bytes:
     fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
-    for name in msgspec.structs.fields(Around):
+    for name in msgspec.structs.fields(InfillContext):
         fields.pop(name.name, None)
     return msgspec.json.encode({**fields, "prompt": tokens})
 
 
-async def _marks(engine: "_Engine") -> Marks | None:
+async def _find_marks(engine: "_InfillEngine") -> InfillMarks | None:
     """Return a model's marks, as the engine sets them around nothing; None if they are not told apart again.
 
     Raises _RefusesError for a model without any.
     """
-    told = await engine.said(Route.INFILL, {"input_prefix": "", "input_suffix": "", "n_predict": 0}, _Answer)
+    told = await engine.ask(Route.INFILL, {"input_prefix": "", "input_suffix": "", "n_predict": 0}, _InfillReply)
     if told is None:
         raise _RefusesError
-    tokens = await engine.tokens([told.prompt], reads_marks=True)
+    tokens = await engine.tokenize([told.prompt], reads_marks=True)
     if len(tokens) != told.tokens_evaluated or len(tokens) < _QUARTERS - 1:
         return None
     *before, start, after, gap = tokens
-    first = await engine.tokens([""], adds_first=True)
-    return Marks(
+    first = await engine.tokenize([""], adds_first=True)
+    return InfillMarks(
         first=first[:1] if first and before[-1:] == first[:1] else (),
         before=start,
         after=after,
         gap=gap,
-        repository=await engine.mark_of(_REPOSITORY, apart=gap),
-        file=await engine.mark_of(_FILE, apart=gap),
+        repository=await engine.find_mark(_REPOSITORY, apart=gap),
+        file=await engine.find_mark(_FILE, apart=gap),
     )
 
 
-async def _check(engine: "_Engine", around: Around, batch: int) -> None:
+async def _check_bounds(engine: "_InfillEngine", around: InfillContext, batch: int) -> None:
     """Raise BadRequest for what the engine's own route would drop: of no part of a prompt does a dialect have words."""
     quarter = batch // _QUARTERS
-    began = len(await engine.tokens([around.prompt or ""], reads_marks=True))
+    began = len(await engine.tokenize([around.prompt or ""], reads_marks=True))
     others = [chunk.text for chunk in around.input_extra or []]
     parts = (
         ("before the gap", [around.input_prefix], 3 * quarter),
@@ -170,13 +170,13 @@ async def _check(engine: "_Engine", around: Around, batch: int) -> None:
         ("in other files", others, 0),
     )
     for place, texts, most in parts:
-        count = len(await engine.tokens(texts)) if texts else 0
+        count = len(await engine.tokenize(texts)) if texts else 0
         if count > most:
             said = f"This engine accepts at most {most} tokens {place}, and there are {count}."
             raise BadRequest(said, hint="Send less of it.", code=ContextOverflow.default_code)
 
 
-class _Engine:
+class _InfillEngine:
     """What an engine can be asked beside its work."""
 
     def __init__(self, engines: EngineAccess, lease: Lease, about: Descriptor) -> None:
@@ -184,28 +184,28 @@ class _Engine:
         self._lease = lease
         self._about = about
 
-    async def marks(self) -> Marks | None:
+    async def find_marks(self) -> InfillMarks | None:
         """Return the model's marks, None where they cannot be told. Raises _RefusesError for a model without any."""
         launch = self._lease.key
         if launch not in _KNOWN:
             if len(_KNOWN) >= _MOST_KNOWN:
                 _KNOWN.clear()
-            _KNOWN[launch] = await _marks(self)
+            _KNOWN[launch] = await _find_marks(self)
         return _KNOWN[launch]
 
-    async def tokens(
+    async def tokenize(
         self, written: Sequence[str | int], *, reads_marks: bool = False, adds_first: bool = False
     ) -> list[int]:
         """Return the tokens of texts, one after another; tokens among them stay what they are."""
         asked = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
-        told = await self.said(Route.TOKENIZE, asked, Tokens)
+        told = await self.ask(Route.TOKENIZE, asked, TokenizeReply)
         if told is None:
             raise EngineFailed("The engine does not tell the tokens of a text.", code="engine_error")
         return told.tokens
 
-    async def mark_of(self, names: Sequence[str], *, apart: int) -> int | None:
+    async def find_mark(self, names: Sequence[str], *, apart: int) -> int | None:
         """Return the token that has one of these names; `apart` is put between them."""
-        tokens = await self.tokens([part for name in names for part in (name, apart)], reads_marks=True)
+        tokens = await self.tokenize([part for name in names for part in (name, apart)], reads_marks=True)
         found: list[int] = []
         for token in tokens:
             if token != apart:
@@ -216,9 +216,9 @@ class _Engine:
                 found = []
         return None
 
-    async def said(self, route: Route, asked: object, kind: type[T]) -> T | None:
+    async def ask(self, route: Route, asked: object, kind: type[T]) -> T | None:
         """Return what the engine answers, None for anything else."""
-        _, answer = await self._engines.ask(self._lease, self._about.routes[route], msgspec.json.encode(asked))
+        _, answer = await self._engines.ask_engine(self._lease, self._about.routes[route], msgspec.json.encode(asked))
         try:
             return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError:

@@ -39,7 +39,7 @@ BODY_BYTES = 32 * 1024
 """Of a request and of its answer this much is kept where they are: with 200 requests at most 12.5 MiB."""
 
 
-class Outcome(StrEnum):
+class ExchangeOutcome(StrEnum):
     """How an exchange ended."""
 
     OK = "ok"
@@ -52,7 +52,7 @@ class Outcome(StrEnum):
     BUG = "bug"
 
 
-class Stopped(UserError):
+class RequestStopped(UserError):
     """The request was ended by hand. 499 is Ollama's status for it, and no client repeats it."""
 
     default_code = "request_stopped"
@@ -62,7 +62,7 @@ class Stopped(UserError):
         super().__init__("This request was stopped in Roundhouse.")
 
 
-class Tokens(msgspec.Struct, frozen=True, kw_only=True):
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     """What an engine said of its tokens and of its own times (by its names); None and nothing where it did not."""
 
     prompt: int | None = None
@@ -71,7 +71,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     timings: dict[str, float] = {}
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class ExchangeFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Fields as in `core.requests.RequestInfo`."""
 
     total_s: float
@@ -86,11 +86,11 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int | None = None
 
 
-_NO_TOKENS = Tokens()
+_NO_TOKENS = TokenCounts()
 _CACHED = (b"cached_tokens", b"cache_read_input_tokens", b"cache_n")
 
 
-class Breakable(Protocol):
+class BreakableConnection(Protocol):
     """The connection to an engine."""
 
     def break_off(self) -> None:
@@ -108,22 +108,22 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     keeps_bodies: bool = False
 
 
-class Sink:
+class ExchangeSink:
     """Who is told of exchanges. Called in the event loop; must return at once.
 
     All but `answered` are called in the loop's next turn, so that who is told keeps no token waiting.
     """
 
-    def understood(self, exchange: "Observation") -> None:
+    def on_request(self, exchange: "Observation") -> None:
         """Note which model a request is for."""
 
-    def changed(self, exchange: "Observation") -> None:
+    def on_change(self, exchange: "Observation") -> None:
         """Note that a request has an engine, or the first of its answer."""
 
-    def answered(self, exchange: "Observation", lease: Lease) -> None:
+    def on_answer(self, exchange: "Observation", lease: Lease) -> None:
         """Note that an engine has answered to the end, while it is still held."""
 
-    def ended(self, exchange: "Observation") -> None:
+    def on_end(self, exchange: "Observation") -> None:
         """Note how it ended."""
 
 
@@ -133,13 +133,13 @@ Notify = Callable[["Observation"], None]
 class Observers:
     """Who is told of exchanges. Each is called for what it listens to, and for nothing else, in the order of events."""
 
-    def __init__(self, sinks: Sequence[Sink], keep_bodies: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, sinks: Sequence[ExchangeSink], keep_bodies: Callable[[], bool] = lambda: False) -> None:
         self.keep_bodies = keep_bodies
         """Whether somebody wants to read what is said."""
-        self.understood = [sink.understood for sink in sinks if _listens(sink, "understood")]
-        self.changed = [sink.changed for sink in sinks if _listens(sink, "changed")]
-        self.answered = [sink.answered for sink in sinks if _listens(sink, "answered")]
-        self.ended = [sink.ended for sink in sinks if _listens(sink, "ended")]
+        self.request_sinks = [sink.on_request for sink in sinks if _overrides(sink, "understood")]
+        self.change_sinks = [sink.on_change for sink in sinks if _overrides(sink, "changed")]
+        self.answer_sinks = [sink.on_answer for sink in sinks if _overrides(sink, "answered")]
+        self.end_sinks = [sink.on_end for sink in sinks if _overrides(sink, "ended")]
         self._events: list[tuple[Sequence[Notify], Observation]] = []
 
     def notify_soon(self, sinks: Sequence[Notify], exchange: "Observation") -> None:
@@ -160,8 +160,8 @@ class Observers:
                     log.exception("An exchange could not be noted")
 
 
-def _listens(sink: Sink, event: str) -> bool:
-    return getattr(type(sink), event) is not getattr(Sink, event)
+def _overrides(sink: ExchangeSink, event: str) -> bool:
+    return getattr(type(sink), event) is not getattr(ExchangeSink, event)
 
 
 class Observation:
@@ -189,7 +189,7 @@ class Observation:
         self.caller = caller
         self.at, self.started_at = time.time(), time.perf_counter()
         self.route = self.model = self.engine = ""
-        self.outcome = Outcome.CLIENT_GONE
+        self.outcome = ExchangeOutcome.CLIENT_GONE
         self.error = ""
         """Why it failed, in a sentence."""
         self.status: int | None = None
@@ -205,11 +205,11 @@ class Observation:
         self.kept_request = self.kept_answer = b""
         self._room = BODY_BYTES if caller.keeps_bodies else 0
         self._observers, self._task = observers, task
-        self._connection: Breakable | None = None
+        self._connection: BreakableConnection | None = None
         self._events = 0
         self._tail: deque[bytes] = deque(maxlen=_TAIL_PIECES)
-        self._tokens: Tokens | None = None
-        self.figures: Figures | None = None
+        self._tokens: TokenCounts | None = None
+        self.figures: ExchangeFigures | None = None
 
     def __enter__(self) -> Self:
         """Have what is raised in the block decide the outcome."""
@@ -220,11 +220,11 @@ class Observation:
         if error is None:
             return
         if isinstance(error, RoundhouseError):
-            self.failed(error)
+            self.note_failure(error)
         elif isinstance(error, Exception) and not isinstance(error, ConnectionError):  # that is a client that has gone
-            self.outcome = Outcome.BUG
+            self.outcome = ExchangeOutcome.BUG
         elif isinstance(error, asyncio.CancelledError) and self.take_back_cancellation():
-            raise Stopped from None
+            raise RequestStopped from None
 
     @property
     def is_over(self) -> bool:
@@ -236,57 +236,57 @@ class Observation:
         """Whether a model was asked, or somebody was refused; much that comes by is neither."""
         return bool(self.model) or (self.status or 0) >= _ERROR_STATUS
 
-    def understood(self, route: str, model: str) -> None:
+    def note_model(self, route: str, model: str) -> None:
         """Note what is wanted, of which model."""
         self.route, self.model = route, model
-        self._observers.notify_soon(self._observers.understood, self)
+        self._observers.notify_soon(self._observers.request_sinks, self)
 
-    def leased(self, lease: Lease) -> None:
+    def note_lease(self, lease: Lease) -> None:
         """Note that an engine works for it from now on."""
         self.engine, self.leased_at, self.load_s = lease.engine, time.perf_counter(), lease.load_s
         self._connection = None
-        self._observers.notify_soon(self._observers.changed, self)
+        self._observers.notify_soon(self._observers.change_sinks, self)
 
-    def connected(self, connection: Breakable) -> None:
+    def note_connection(self, connection: BreakableConnection) -> None:
         """Note what is to be ended when this is stopped."""
         self._connection = connection
 
-    def saw(self, piece: bytes) -> None:
+    def note_piece(self, piece: bytes) -> None:
         """Note a piece of a stream on its way."""
         self.last_at = time.perf_counter()
         self._events += piece.count(b"\n\n")
         self._tail.append(piece)
         if self._room > 0:
-            self._keep(piece)
+            self._keep_body(piece)
         if self.first_at is None:
             self.first_at = self.last_at
-            self._observers.notify_soon(self._observers.changed, self)
+            self._observers.notify_soon(self._observers.change_sinks, self)
 
-    def saw_whole(self, body: bytes) -> None:
+    def note_body(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
         if len(body) > _MOST_TAIL_BYTES:
             self._tail.append(body[: _MOST_TAIL_BYTES // 2])
         self._tail.append(body[-_MOST_TAIL_BYTES:])
         if self._room > 0:
-            self._keep(body)
+            self._keep_body(body)
 
-    def answered(self, lease: Lease) -> None:
+    def note_answer(self, lease: Lease) -> None:
         """Note that the engine has answered to the end."""
-        self.outcome = Outcome.OK
-        for notify in self._observers.answered:
+        self.outcome = ExchangeOutcome.OK
+        for notify in self._observers.answer_sinks:
             try:
                 notify(self, lease)
             except Exception:
                 log.exception("An exchange could not be noted")
 
-    def failed(self, error: RoundhouseError) -> None:
+    def note_failure(self, error: RoundhouseError) -> None:
         """Note why it failed, or was refused."""
-        self.outcome = Outcome.REFUSED if isinstance(error, UserError) else Outcome.ENGINE_FAILED
+        self.outcome = ExchangeOutcome.REFUSED if isinstance(error, UserError) else ExchangeOutcome.ENGINE_FAILED
         self.error = str(error)
 
-    def failed_in_stream(self, sentence: str, code: str, *, is_engines: bool = True) -> None:
+    def note_stream_failure(self, sentence: str, code: str, *, is_engines: bool = True) -> None:
         """Note what the client was told in its stream, which had begun, instead of an end."""
-        self.outcome = Outcome.ENGINE_FAILED if is_engines else Outcome.REFUSED
+        self.outcome = ExchangeOutcome.ENGINE_FAILED if is_engines else ExchangeOutcome.REFUSED
         self.error, self.code_in_stream = sentence, code
 
     def stop(self) -> None:
@@ -310,11 +310,11 @@ class Observation:
         if self.is_over:
             return
         self.ended_at = time.perf_counter()
-        if self.is_stopped and self.outcome is not Outcome.OK:
-            self.outcome = Outcome.STOPPED
+        if self.is_stopped and self.outcome is not ExchangeOutcome.OK:
+            self.outcome = ExchangeOutcome.STOPPED
         self._tokens = self.tokens
         self._tail.clear()
-        self._observers.notify_soon(self._observers.ended, self)
+        self._observers.notify_soon(self._observers.end_sinks, self)
         self._connection = self._task = None
 
     def forget_bodies(self) -> None:
@@ -329,12 +329,12 @@ class Observation:
         return b"".join(self._tail)
 
     @property
-    def tokens(self) -> Tokens:
+    def tokens(self) -> TokenCounts:
         """What the engine has said of its tokens and times."""
         if self._tokens is not None:
             return self._tokens
-        tokens = _tokens_in(self.tail)
-        if self.is_over or self.outcome is Outcome.OK:  # nothing more will come
+        tokens = _parse_tokens(self.tail)
+        if self.is_over or self.outcome is ExchangeOutcome.OK:  # nothing more will come
             self._tokens = tokens
         return tokens
 
@@ -346,15 +346,15 @@ class Observation:
             return None
         return (self.last_at - self.first_at) / (tokens - 1)
 
-    def _keep(self, piece: bytes) -> None:
+    def _keep_body(self, piece: bytes) -> None:
         self.kept_answer += piece[: self._room]
         self._room -= len(piece)
 
 
-OBSERVED = web.RequestKey("observed", Observation)
+OBSERVATION = web.RequestKey("observed", Observation)
 
 
-def _tokens_in(tail: bytes) -> Tokens:
+def _parse_tokens(tail: bytes) -> TokenCounts:
     counts = dict(_COUNTS.findall(tail))  # of one that is said again the last counts
     if not counts:
         return _NO_TOKENS
@@ -364,7 +364,7 @@ def _tokens_in(tail: bytes) -> Tokens:
         read = int(counts.get(b"input_tokens", 0)) + int(counts.get(b"cache_read_input_tokens", 0))
     cached = next((counts[name] for name in _CACHED if name in counts), None)
     completion = counts.get(b"completion_tokens", counts.get(b"output_tokens"))
-    return Tokens(
+    return TokenCounts(
         prompt=None if read is None else int(read),
         cached=None if cached is None else int(cached),
         completion=None if completion is None else int(completion),

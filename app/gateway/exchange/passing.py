@@ -7,18 +7,18 @@ from aiohttp import hdrs, web
 from multidict import CIMultiDict
 
 from app.core.errors import EngineFailed, RoundhouseError, UserError
-from app.gateway.dialects.form import Form
-from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlive
-from app.gateway.exchange.connections import Flow
-from app.gateway.exchange.observer import Observation, Outcome
-from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long
+from app.gateway.dialects.form import AnswerForm
+from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
+from app.gateway.exchange.connections import ReadFlow
+from app.gateway.exchange.observer import ExchangeOutcome, Observation
+from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long_error
 
 EVENT_STREAM = "text/event-stream"
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
 
 
-class LineBound:
+class LineLimit:
     """Looks at a stream's pieces as they come; keeps none of them."""
 
     __slots__ = ("_open",)
@@ -26,12 +26,12 @@ class LineBound:
     def __init__(self) -> None:
         self._open = 0
 
-    def check(self, piece: bytes) -> None:
+    def check_piece(self, piece: bytes) -> None:
         """Count what has come since the last end of line. Raises EngineFailed above `LONGEST_LINE`."""
         last = piece.rfind(b"\n")
         self._open = self._open + len(piece) if last < 0 else len(piece) - last - 1
         if self._open > LONGEST_LINE:
-            raise too_long("a line", LONGEST_LINE)
+            raise too_long_error("a line", LONGEST_LINE)
 
 
 async def pass_on(
@@ -39,78 +39,80 @@ async def pass_on(
 ) -> web.StreamResponse:
     """Return the engine's answer. Raises EngineFailed or Unavailable while nothing has been sent to the client."""
     waits = upstream.streams and upstream.gather is None
-    client = ClientStream(request, SSE_HEADERS, KeepAlive(alive=upstream.form.ping)) if waits else None
+    client = ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping)) if waits else None
     try:
         async with EngineAnswer(engines, upstream, observed) as answer:
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
-                client = client or ClientStream(request, SSE_HEADERS, KeepAlive(alive=upstream.form.ping))
-                return await _stream(client, answer, upstream.form, observed)
-            response = await (_refusal if answer.is_refusal else _whole)(answer, upstream, observed)
-        return response if client is None else await _closed(client, response, upstream.form)
+                client = client or ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping))
+                return await _pass_stream(client, answer, upstream.form, observed)
+            response = await (_pass_refusal if answer.is_refusal else _pass_whole)(answer, upstream, observed)
+        return response if client is None else await _close_stream(client, response, upstream.form)
     except RoundhouseError as error:
-        if client is None or not await client.settle():
+        if client is None or not await client.stop_keep_alive():
             raise
-        observed.failed_in_stream(str(error), error.code, is_engines=not isinstance(error, UserError))
+        observed.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
         return await client.close(upstream.form.in_band(error))
     finally:
         if client is not None:
             client.cancel()
 
 
-async def _stream(client: ClientStream, answer: EngineAnswer, form: Form, observed: Observation) -> web.StreamResponse:
+async def _pass_stream(
+    client: ClientStream, answer: EngineAnswer, form: AnswerForm, observed: Observation
+) -> web.StreamResponse:
     if not client.is_open:
         client.response.headers[hdrs.CONTENT_TYPE] = answer.head.headers["content-type"]
-    await client.open()
-    bound, edit = LineBound(), form.editor()
+    await client.send_head()
+    bound, edit = LineLimit(), form.editor()
 
-    def take(piece: bytes) -> Flow:
-        bound.check(piece)
+    def take_piece(piece: bytes) -> ReadFlow:
+        bound.check_piece(piece)
         mended = edit(piece)
         if not mended:
-            return Flow.MORE
+            return ReadFlow.MORE
         flow = client.write(mended)
-        observed.saw(mended)  # after it was sent on: who is told of the first piece keeps no client waiting
+        observed.note_piece(mended)  # after it was sent on: who is told of the first piece keeps no client waiting
         return flow
 
     error: RoundhouseError | None = None
     try:
-        is_whole = await answer.hand_on(take, client.drain)
+        is_whole = await answer.hand_on(take_piece, client.drain)
         if not is_whole or not form.is_complete(observed.tail):
             error = await answer.why_broken()
     except EngineFailed as nonsense:
         error = nonsense
     if error is None:
-        observed.answered(answer.lease)
+        observed.note_answer(answer.lease)
         return await client.close()
-    observed.failed_in_stream(str(error), error.code)
+    observed.note_stream_failure(str(error), error.code)
     # What was sent may end in the middle of an event; the empty line ends that one first.
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
 
 
-async def _whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
+async def _pass_whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
     body, content_type = await answer.read(), answer.head.headers.get("content-type", "application/json")
     if upstream.gather is not None and answer.content_type == EVENT_STREAM:
         if not upstream.form.is_complete(body):
             raise await answer.why_broken()
         body, content_type = upstream.gather(body), "application/json"
     body = upstream.form.whole(body)
-    observed.saw_whole(body)
-    observed.answered(answer.lease)
+    observed.note_body(body)
+    observed.note_answer(answer.lease)
     headers = CIMultiDict({hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: content_type})
     return web.Response(status=answer.head.status, body=body, headers=headers)
 
 
-async def _refusal(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
+async def _pass_refusal(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
     refusal = upstream.form.refusal(await answer.read(), answer.head.status)
-    observed.outcome = Outcome.REFUSED
+    observed.outcome = ExchangeOutcome.REFUSED
     # Engines of ours say nothing of when to come back; an endpoint that counts its callers does.
     retry = answer.head.headers.get("retry-after")
     headers = {} if retry is None else {hdrs.RETRY_AFTER: retry}
     return web.Response(status=refusal.status, body=refusal.body, content_type="application/json", headers=headers)
 
 
-async def _closed(client: ClientStream, response: web.Response, form: Form) -> web.StreamResponse:
+async def _close_stream(client: ClientStream, response: web.Response, form: AnswerForm) -> web.StreamResponse:
     """Return a whole answer, or a refusal: in the stream, if the client was kept waiting in one."""
-    if not await client.settle():
+    if not await client.stop_keep_alive():
         return response
     return await client.close(form.event(bytes(response.body)) if isinstance(response.body, bytes) else b"")

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.core.models import ModelInfo, Preset
-from app.gateway.exchange.engine.request import looked_back
+from app.gateway.exchange.engine.request import look_back_tokens
 from engines.api import Route
 
 _SAMPLING = (
@@ -47,7 +47,7 @@ _ANTHROPIC = frozenset({Route.MESSAGES, Route.COUNT_TOKENS})
 _Fields = dict[str, object]
 
 
-def applied(body: bytes, model: ModelInfo, route: Route) -> bytes:
+def apply_preset(body: bytes, model: ModelInfo, route: Route) -> bytes:
     """Return the body with what the model's preset adds to it on an engine's route."""
     if model.preset is None:
         return body
@@ -64,32 +64,32 @@ def applied(body: bytes, model: ModelInfo, route: Route) -> bytes:
 
 
 def _into_chat(fields: _Fields, preset: Preset) -> None:
-    turns = _turns(fields.get("messages"))
-    lead = next((at for at, turn in enumerate(turns) if _role(turn) not in _SYSTEM), len(turns))
-    has_system = any(_role(turn) in _SYSTEM for turn in turns)
+    turns = _turns_in(fields.get("messages"))
+    lead = next((at for at, turn in enumerate(turns) if _role_of(turn) not in _SYSTEM), len(turns))
+    has_system = any(_role_of(turn) in _SYSTEM for turn in turns)
     system = [{"role": "system", "content": preset.system}] if preset.system and not has_system else []
-    fields["messages"] = [*system, *turns[:lead], *_begun(preset), *turns[lead:]]
+    fields["messages"] = [*system, *turns[:lead], *_preset_turns(preset), *turns[lead:]]
 
 
 def _into_messages(fields: _Fields, preset: Preset) -> None:
-    turns = _turns(fields.get("messages"))
-    if preset.system and not fields.get("system") and not any(_role(turn) in _SYSTEM for turn in turns):
+    turns = _turns_in(fields.get("messages"))
+    if preset.system and not fields.get("system") and not any(_role_of(turn) in _SYSTEM for turn in turns):
         fields["system"] = preset.system
-    fields["messages"] = [*_begun(preset), *turns]
+    fields["messages"] = [*_preset_turns(preset), *turns]
 
 
 def _into_responses(fields: _Fields, preset: Preset) -> None:
     said = fields.get("input")
-    turns = [{"role": "user", "content": said}] if isinstance(said, str) and said else _turns(said)
-    if preset.system and not fields.get("instructions") and not any(_role(turn) in _SYSTEM for turn in turns):
+    turns = [{"role": "user", "content": said}] if isinstance(said, str) and said else _turns_in(said)
+    if preset.system and not fields.get("instructions") and not any(_role_of(turn) in _SYSTEM for turn in turns):
         fields["instructions"] = preset.system
     if preset.messages:
-        fields["input"] = [*_begun(preset), *turns]
+        fields["input"] = [*_preset_turns(preset), *turns]
 
 
 def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -> None:
     for ours, given in preset.parameters.items():
-        value = looked_back(given) if ours == "repeat_last_n" and isinstance(given, int) else given
+        value = look_back_tokens(given) if ours == "repeat_last_n" and isinstance(given, int) else given
         theirs = ours if ours in _SAMPLING else names.get(ours)
         if theirs is None or (ours == "num_predict" and isinstance(value, int) and value < 0):
             continue
@@ -97,13 +97,13 @@ def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -
             fields[theirs] = value
 
 
-def _begun(preset: Preset) -> list[object]:
+def _preset_turns(preset: Preset) -> list[object]:
     return [msgspec.to_builtins(turn) for turn in preset.messages if turn.role not in _SYSTEM]
 
 
-def _turns(value: object) -> Sequence[object]:
+def _turns_in(value: object) -> Sequence[object]:
     return value if isinstance(value, list) else []
 
 
-def _role(turn: object) -> object:
+def _role_of(turn: object) -> object:
     return turn.get("role") if isinstance(turn, dict) else None

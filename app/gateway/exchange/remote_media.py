@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.entry.bodies import decode
+from app.gateway.entry.bodies import decode_body
 
 _KEYS = frozenset({"url", "uri", "image_url", "audio_url", "video_url", "file_url", "input_audio", "image", "file"})
 """What dialects call the place of an image or a recording, inside a part of a message."""
@@ -27,7 +27,7 @@ _MAX_DEPTH = 16
 """Parts of messages nest four deep in every dialect."""
 
 
-class _Fields(msgspec.Struct, frozen=True, kw_only=True):
+class _MediaFields(msgspec.Struct, frozen=True, kw_only=True):
     """Where dialects keep what was said; the rest, such as long lists of tools, is passed over."""
 
     messages: Any = None
@@ -44,9 +44,9 @@ def refuse_remote_media(body: bytes) -> None:
     """
     if not _HINT.search(body):
         return
-    fields = decode(body, _Fields)
+    fields = decode_body(body, _MediaFields)
     said = [fields.messages, fields.input, fields.prompt, fields.system, fields.content]
-    for address in _addresses(said, 0):
+    for address in _iter_addresses(said, 0):
         scheme = _SCHEME.match(address)
         if scheme and scheme[1].lower() != "data":
             raise BadRequest(
@@ -56,16 +56,16 @@ def refuse_remote_media(body: bytes) -> None:
             )
 
 
-def _addresses(value: object, depth: int) -> Iterator[str]:
+def _iter_addresses(value: object, depth: int) -> Iterator[str]:
     """Yield every text that stands where an engine would look for an address."""
     if depth > _MAX_DEPTH:
         raise BadRequest("The parts of the messages are nested too deeply.", code="invalid_value")
     if isinstance(value, list):
         for item in value:
-            yield from _addresses(item, depth + 1)
+            yield from _iter_addresses(item, depth + 1)
     elif isinstance(value, dict):
         for key, item in value.items():
             if key in _KEYS and isinstance(item, str):
                 yield item
             if key in _HOLDERS:
-                yield from _addresses(item, depth + 1)
+                yield from _iter_addresses(item, depth + 1)

@@ -8,8 +8,8 @@ from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 
 from app.core.addresses import is_forbidden
-from app.core.connections import Purpose, Why
-from app.network.connector import Connector
+from app.core.connections import ConnectionReason, Purpose
+from app.network.connector import EgressConnector
 
 _KEPT_S = 2.0
 """An engine may close an idle connection whenever it likes (llama-server: after 5 s)."""
@@ -35,10 +35,12 @@ class Resolver(AbstractResolver):
         await self._system.close()
 
 
-def resolving_session(connect_s: float) -> aiohttp.ClientSession:
+def make_session(connect_s: float) -> aiohttp.ClientSession:
     """Return a session without a time limit but for connecting."""
     return aiohttp.ClientSession(
-        connector=Connector(Purpose(why=Why.ATTACHED), limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()),
+        connector=EgressConnector(
+            Purpose(why=ConnectionReason.ATTACHED), limit=0, keepalive_timeout=_KEPT_S, resolver=Resolver()
+        ),
         timeout=aiohttp.ClientTimeout(total=None, sock_connect=connect_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         auto_decompress=False,

@@ -17,18 +17,18 @@ class StuckChecks:
     """The checks that are under way, at most one for each engine process. Belongs to the event loop's thread."""
 
     def __init__(self) -> None:
-        self.running: dict[str, Progress] = {}
+        self.running: dict[str, ConnectionProgress] = {}
         """By base URL."""
         self._background = Background()
         self._is_closed = False
 
-    def begin(self, supervisor: Supervisor, connections: EngineConnections, lease: Lease) -> None:
+    def begin_check(self, supervisor: Supervisor, connections: EngineConnections, lease: Lease) -> None:
         """Look at the engine of a cancelled request, unless that is being done. Returns at once."""
         url = lease.base_url
         if self._is_closed or url in self.running or not address_of(url).is_ours:
             return
-        progress = self.running[url] = Progress(connections.open_to(address_of(url)))
-        self._background.spawn(self._check(supervisor, lease, progress))
+        progress = self.running[url] = ConnectionProgress(connections.open_to(address_of(url)))
+        self._background.spawn(self._check_engine(supervisor, lease, progress))
 
     def note_progress(self, lease: Lease) -> None:
         """Note that an engine has begun an answer."""
@@ -40,46 +40,46 @@ class StuckChecks:
         self._is_closed = True
         await self._background.join(cancel=True)
 
-    async def _check(self, supervisor: Supervisor, lease: Lease, progress: "Progress") -> None:
+    async def _check_engine(self, supervisor: Supervisor, lease: Lease, progress: "ConnectionProgress") -> None:
         try:
             is_answering = await supervisor.is_answering(lease)
         finally:
-            progress.stop()
+            progress.stop_watching()
             del self.running[lease.base_url]
         if is_answering is False and not progress.is_made:
             supervisor.report_stuck(lease)
 
 
-class Progress:
+class ConnectionProgress:
     """Whether an engine has sent anything since the check began: over a connection that was open, or a new answer."""
 
     def __init__(self, connections: list[EngineConnection]) -> None:
         self.is_made = False
-        self._watches = [_Watch(connection, self) for connection in connections]
+        self._watches = [_ByteWatch(connection, self) for connection in connections]
 
-    def stop(self) -> None:
+    def stop_watching(self) -> None:
         """Look no longer."""
         for watch in self._watches:
-            watch.stop()
+            watch.stop_watching()
 
 
-class _Watch(asyncio.Protocol):
+class _ByteWatch(asyncio.Protocol):
     """Takes a connection's place until the next bytes come, so that no piece costs more while nobody looks."""
 
-    def __init__(self, connection: EngineConnection, progress: Progress) -> None:
+    def __init__(self, connection: EngineConnection, progress: ConnectionProgress) -> None:
         self._connection, self._progress, self._is_over = connection, progress, False
-        connection.hand_over(self)
+        connection.set_protocol(self)
 
-    def stop(self) -> None:
+    def stop_watching(self) -> None:
         """Give the connection its place back."""
         if not self._is_over:
             self._is_over = True
-            self._connection.hand_over(self._connection)
+            self._connection.set_protocol(self._connection)
 
     def data_received(self, data: bytes) -> None:
         """Note the progress, and pass the bytes on."""
         self._progress.is_made = True
-        self.stop()
+        self.stop_watching()
         self._connection.data_received(data)
 
     def eof_received(self) -> None:

@@ -1,6 +1,6 @@
 """Have an engine answer, and hand on what it says as events: for dialects that it does not speak, and for ourselves.
 
-Nothing ends silently: every answer has one end, `Finished` or `Failed`. The end is not handed on but returned, so that
+Nothing ends silently: every answer has one end, `AnswerFinished` or `Failed`. The end is not handed on but returned, so that
 what it lacks (times, counts) and what must come before it is seen to by the one who asked.
 """
 
@@ -16,49 +16,49 @@ from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError, UserError
 from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
+    AnswerTimings,
     Event,
-    Failed,
-    Finish,
-    Finished,
-    Started,
+    FinishReason,
     TextDelta,
-    Timings,
     ToolCallDelta,
-    failed,
+    failure_event,
 )
-from app.gateway.canonical.families.answer import AnswerReader, Reading
+from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions
 from app.gateway.canonical.overflow import ContextOverflow
-from app.gateway.canonical.request import Generate
-from app.gateway.canonical.trimming import shortened
-from app.gateway.exchange.capability_fallback import Counter
-from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlive
-from app.gateway.exchange.connections import Flow
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.canonical.request import ConversationRequest
+from app.gateway.canonical.trimming import truncate_request
+from app.gateway.exchange.capability_fallback import AnswerTokenCounter
+from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
+from app.gateway.exchange.connections import ReadFlow
+from app.gateway.exchange.engine.refusals import error_from_refusal
 from app.gateway.exchange.engine.stream import StreamReader
-from app.gateway.exchange.observer import Observation, Stopped
-from app.gateway.exchange.passing import LineBound
+from app.gateway.exchange.observer import Observation, RequestStopped
+from app.gateway.exchange.passing import LineLimit
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest
 from app.supervisor.lease import Lease
 
 log = logging.getLogger(__name__)
 
-End = Finished | Failed
+End = AnswerFinished | AnswerFailed
 
 
-class Receiver(Protocol):
+class EventReceiver(Protocol):
     """Who takes an answer's events."""
 
     async def open(self) -> None:
         """Note that the engine has begun to answer."""
 
-    def take(self, events: Sequence[Event]) -> Flow:
+    def take_events(self, events: Sequence[Event]) -> ReadFlow:
         """Take what a piece of the answer says. Returns PAUSE where they come faster than they are taken."""
 
     async def drain(self) -> None:
         """Wait until there is room for more."""
 
 
-class Collected:
+class CollectingReceiver:
     """Keeps an answer's events until all are there."""
 
     def __init__(self) -> None:
@@ -67,32 +67,32 @@ class Collected:
     async def open(self) -> None:
         """Begin."""
 
-    def take(self, events: Sequence[Event]) -> Flow:
+    def take_events(self, events: Sequence[Event]) -> ReadFlow:
         """Keep them."""
         self.events += events
-        return Flow.MORE
+        return ReadFlow.MORE
 
     async def drain(self) -> None:
         """Go on."""
 
 
-class Trimming(msgspec.Struct, frozen=True, kw_only=True):
+class TrimOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation too long is answered all the same: `prepare` makes a request of a shorter one.
 
     Only for clients that asked for that; `dropped` is told how many messages were left out.
     """
 
-    work: Generate
-    prepare: Callable[[Generate], Awaitable[UpstreamRequest]]
+    work: ConversationRequest
+    prepare: Callable[[ConversationRequest], Awaitable[UpstreamRequest]]
     dropped: Callable[[int], None]
 
 
-async def translate(
+async def translate_answer(
     engines: EngineAccess,
     upstream: UpstreamRequest,
     observed: Observation,
-    receiver: Receiver,
-    trimming: Trimming | None = None,
+    receiver: EventReceiver,
+    trimming: TrimOptions | None = None,
 ) -> End:
     """Hand on what an engine answers, and return how it ended.
 
@@ -100,7 +100,7 @@ async def translate(
     cancelled to stop the engine's work.
     """
     must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
-    once = _retry_until_tool_call if must_call else _translate
+    once = _retry_until_tool_call if must_call else _translate_once
     if trimming is None:
         return await once(engines, upstream, observed, receiver)
     work, dropped = trimming.work, 0
@@ -108,7 +108,7 @@ async def translate(
         try:
             return await once(engines, upstream, observed, receiver)
         except ContextOverflow as error:
-            trim = shortened(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
+            trim = truncate_request(work, prompt_tokens=error.prompt_tokens or 0, context=error.context or 0)
             if trim is None:
                 raise
         work, dropped = trim.request, dropped + trim.dropped
@@ -118,94 +118,94 @@ async def translate(
 
 
 async def translate_whole(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, trimming: Trimming | None = None
+    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, trimming: TrimOptions | None = None
 ) -> list[Event]:
-    """Return all events of an answer, its end last. Raises as `translate` does."""
-    collected = Collected()
-    end = await translate(engines, upstream, observed, collected, trimming)
+    """Return all events of an answer, its end last. Raises as `translate_answer` does."""
+    collected = CollectingReceiver()
+    end = await translate_answer(engines, upstream, observed, collected, trimming)
     return [*collected.events, end]
 
 
-async def fetch(engines: EngineAccess, upstream: UpstreamRequest, observed: Observation) -> bytes:
-    """Return an answer that comes in one piece. Raises as `translate` does, and EngineFailed if it breaks off."""
+async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observed: Observation) -> bytes:
+    """Return an answer that comes in one piece. Raises as `translate_answer` does, and EngineFailed if it breaks off."""
     async with EngineAnswer(engines, upstream, observed) as answer:
         body = await answer.read()
         if answer.is_refusal:
-            raise _refusal(answer, body)
-        observed.saw_whole(body)
-        observed.answered(answer.lease)
+            raise _refusal_error(answer, body)
+        observed.note_body(body)
+        observed.note_answer(answer.lease)
         return body
 
 
-def _refusal(answer: EngineAnswer, body: bytes) -> RoundhouseError:
-    return refused(body, answer.head.status, retry_after=answer.head.headers.get("retry-after", ""))
+def _refusal_error(answer: EngineAnswer, body: bytes) -> RoundhouseError:
+    return error_from_refusal(body, answer.head.status, retry_after=answer.head.headers.get("retry-after", ""))
 
 
-async def _translate(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: Receiver
+async def _translate_once(
+    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: EventReceiver
 ) -> End:
     async with EngineAnswer(engines, upstream, observed) as answer:
         if answer.is_refusal:
-            raise _refusal(answer, await answer.read())
+            raise _refusal_error(answer, await answer.read())
         await receiver.open()
-        receiver.take([Started(load_s=answer.lease.load_s, context=answer.lease.context)])
+        receiver.take_events([AnswerStarted(load_s=answer.lease.load_s, context=answer.lease.context)])
         reading = upstream.plan.reading if upstream.plan is not None else None
-        events = _Events(receiver, observed, reading)
+        events = _EventPipe(receiver, observed, reading)
         try:
             await answer.hand_on(events.feed, receiver.drain)
-            end = events.finish() or failed(await answer.why_broken())
+            end = events.finish() or failure_event(await answer.why_broken())
         except RoundhouseError as error:
-            end = failed(error)
-        if isinstance(end, Failed):
-            observed.failed_in_stream(end.error.sentence, end.error.code)
+            end = failure_event(error)
+        if isinstance(end, AnswerFailed):
+            observed.note_stream_failure(end.error.sentence, end.error.code)
             return end
         if reading is not None:
-            end = await Counter(engines, answer.lease, upstream).counted(end, events.written)
-        observed.answered(answer.lease)
-        return _timed(end, observed, answer.lease)
+            end = await AnswerTokenCounter(engines, answer.lease, upstream).count_tokens(end, events.text)
+        observed.note_answer(answer.lease)
+        return _with_timings(end, observed, answer.lease)
 
 
-class _Events:
+class _EventPipe:
     """Reads an engine's stream, and what a model wrote in it where the engine does not."""
 
     __slots__ = ("_bound", "_observed", "_reader", "_receiver", "_splitter", "_written", "end")
 
-    def __init__(self, receiver: Receiver, observed: Observation, reading: Reading | None) -> None:
+    def __init__(self, receiver: EventReceiver, observed: Observation, reading: ReadingOptions | None) -> None:
         self._receiver, self._observed = receiver, observed
-        self._bound, self._reader = LineBound(), StreamReader()
+        self._bound, self._reader = LineLimit(), StreamReader()
         self._splitter = None if reading is None else AnswerReader(reading)
         self._written: list[str] = []
         self.end: End | None = None
 
     @property
-    def written(self) -> str:
+    def text(self) -> str:
         """All the text that the model wrote, marks and reasoning with it, where it is read here."""
         return "".join(self._written)
 
-    def feed(self, piece: bytes) -> Flow:
+    def feed(self, piece: bytes) -> ReadFlow:
         """Take a piece of the stream. An answer may be ended here before the engine ends it."""
-        self._bound.check(piece)
-        flow = self._hand_on(self._reader.feed(piece))
-        self._observed.saw(piece)  # after it was sent on: who is told of the first piece keeps no client waiting
-        return flow if self.end is None else Flow.END
+        self._bound.check_piece(piece)
+        flow = self._pass_events(self._reader.feed(piece))
+        self._observed.note_piece(piece)  # after it was sent on: who is told of the first piece keeps no client waiting
+        return flow if self.end is None else ReadFlow.END
 
     def finish(self) -> End | None:
         """Return how the answer ended, None if the engine hung up before it did."""
         if self.end is None:
-            self._hand_on(self._reader.end())
+            self._pass_events(self._reader.end_stream())
         return self.end
 
-    def _hand_on(self, events: list[Event]) -> Flow:
+    def _pass_events(self, events: list[Event]) -> ReadFlow:
         if self._splitter is not None and events:
             self._written += [event.text for event in events if isinstance(event, TextDelta)]
-            events = self._splitter.take(events)
-        if events and isinstance(events[-1], Finished | Failed):
+            events = self._splitter.take_events(events)
+        if events and isinstance(events[-1], AnswerFinished | AnswerFailed):
             self.end = events.pop()  # type: ignore[assignment] # as was just seen
-        return self._receiver.take(events) if events else Flow.MORE
+        return self._receiver.take_events(events) if events else ReadFlow.MORE
 
 
 async def _retry_until_tool_call(
-    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: Receiver
+    engines: EngineAccess, upstream: UpstreamRequest, observed: Observation, receiver: EventReceiver
 ) -> End:
     """Hand on an answer that calls a tool, once it is whole: the second, if the first calls none.
 
@@ -213,27 +213,27 @@ async def _retry_until_tool_call(
     """
     again = upstream.plan.again if upstream.plan is not None else None
     for body in (upstream.body, *([] if again is None else [again])):
-        collected = Collected()
-        end = await _translate(engines, msgspec.structs.replace(upstream, body=body), observed, collected)
-        if isinstance(end, Failed) or any(isinstance(event, ToolCallDelta) for event in collected.events):
+        collected = CollectingReceiver()
+        end = await _translate_once(engines, msgspec.structs.replace(upstream, body=body), observed, collected)
+        if isinstance(end, AnswerFailed) or any(isinstance(event, ToolCallDelta) for event in collected.events):
             await receiver.open()
-            receiver.take(collected.events)
+            receiver.take_events(collected.events)
             return end
-        if end.reason is Finish.LENGTH:
-            raise _not_called(hint="The answer reached the token limit first: allow more.")
-    raise _not_called(hint="Let the model decide whether to call one, or use a model made for tool calls.")
+        if end.reason is FinishReason.LENGTH:
+            raise _not_called_error(hint="The answer reached the token limit first: allow more.")
+    raise _not_called_error(hint="Let the model decide whether to call one, or use a model made for tool calls.")
 
 
-def _not_called(*, hint: str) -> BadRequest:
+def _not_called_error(*, hint: str) -> BadRequest:
     return BadRequest("The model was required to call a tool, but did not.", hint=hint, code="tool_not_called")
 
 
-def _timed(end: Finished, observed: Observation, lease: Lease) -> Finished:
+def _with_timings(end: AnswerFinished, observed: Observation, lease: Lease) -> AnswerFinished:
     """Fill in what only the gateway knows about time; the engine's own clock goes before ours."""
     now, first = time.perf_counter(), observed.first_at
     started, clock = observed.started_at, end.timings
     first = now if first is None else first
-    timings = Timings(
+    timings = AnswerTimings(
         load_s=lease.load_s,
         ready_s=(now if observed.leased_at is None else observed.leased_at) - started,
         prefill_s=clock.prefill_s or max(0.0, first - started - lease.load_s),
@@ -243,7 +243,7 @@ def _timed(end: Finished, observed: Observation, lease: Lease) -> Finished:
     return msgspec.structs.replace(end, timings=timings)
 
 
-class Encoder(Protocol):
+class EventEncoder(Protocol):
     """One dialect's way to put a stream."""
 
     def begin(self) -> bytes:
@@ -253,19 +253,19 @@ class Encoder(Protocol):
         """Return what some events are; nothing after the last."""
 
 
-class Part(NamedTuple):
+class StreamPart(NamedTuple):
     """One answer in a stream, and what puts it. Nearly always a stream has one part."""
 
     upstream: UpstreamRequest
-    encoder: Encoder
+    encoder: EventEncoder
 
 
-class Course(msgspec.Struct, frozen=True, kw_only=True):
+class StreamCourse(msgspec.Struct, frozen=True, kw_only=True):
     """How a stream is put beyond its events."""
 
-    keep_alive: KeepAlive
+    keep_alive: KeepAlivePlan
     headers: Mapping[str, str] = MappingProxyType(SSE_HEADERS)
-    trimming: Trimming | None = None
+    trimming: TrimOptions | None = None
     before_end: Callable[[End], Awaitable[None]] | None = None
     """Awaited when an answer's end has been encoded, and before it is sent."""
     last: Callable[[], bytes] | None = None
@@ -279,54 +279,60 @@ class _EncodingReceiver:
 
     __slots__ = ("_client", "_encoder", "_owes_beginning", "drain")
 
-    def __init__(self, client: ClientStream, encoder: Encoder, *, is_first: bool) -> None:
+    def __init__(self, client: ClientStream, encoder: EventEncoder, *, is_first: bool) -> None:
         self._client, self._encoder = client, encoder
         self._owes_beginning = not is_first  # of the first part it comes with the head
         self.drain = client.drain
 
     async def open(self) -> None:
-        await self._client.open()
+        await self._client.send_head()
         if self._owes_beginning:
             self._client.write(self._encoder.begin())
 
-    def take(self, events: Sequence[Event]) -> Flow:
+    def take_events(self, events: Sequence[Event]) -> ReadFlow:
         return self._client.write(self._encoder.feed(events))
 
 
-async def stream(
-    request: web.Request, engines: EngineAccess, parts: Sequence[Part], observed: Observation, course: Course
+async def stream_parts(
+    request: web.Request,
+    engines: EngineAccess,
+    parts: Sequence[StreamPart],
+    observed: Observation,
+    course: StreamCourse,
 ) -> web.StreamResponse:
-    """Return an answer streamed in a dialect. Raises as `translate` does as long as no head has been sent."""
+    """Return an answer streamed in a dialect. Raises as `translate_answer` does as long as no head has been sent."""
     client, encoder = ClientStream(request, course.headers, course.keep_alive), parts[0].encoder
     try:
         for number, part in enumerate(parts):
             encoder = part.encoder
             receiver = _EncodingReceiver(client, encoder, is_first=number == 0)
-            end = await translate(engines, part.upstream, observed, receiver, course.trimming)
+            end = await translate_answer(engines, part.upstream, observed, receiver, course.trimming)
             ending = encoder.feed([end])
             if course.before_end is not None:
                 await course.before_end(end)
-            if number == len(parts) - 1 or isinstance(end, Failed):
-                rest = course.last() if course.last is not None and isinstance(end, Finished) else b""
+            if number == len(parts) - 1 or isinstance(end, AnswerFailed):
+                rest = course.last() if course.last is not None and isinstance(end, AnswerFinished) else b""
                 return await client.close(ending + rest)
             client.write(ending)
     except asyncio.CancelledError:
         if not client.is_open or not observed.take_back_cancellation():
             raise
-        return await _say(Stopped(), client, encoder, course)
+        return await _send_error(RequestStopped(), client, encoder, course)
     except RoundhouseError as error:
-        if not await client.settle() and not course.has_begun:
+        if not await client.stop_keep_alive() and not course.has_begun:
             raise
-        observed.failed_in_stream(str(error), error.code, is_engines=not isinstance(error, UserError))
-        return await _say(error, client, encoder, course)
+        observed.note_stream_failure(str(error), error.code, is_engines=not isinstance(error, UserError))
+        return await _send_error(error, client, encoder, course)
     finally:
         client.cancel()
     raise AssertionError("a stream has a part")
 
 
-async def _say(error: RoundhouseError, client: ClientStream, encoder: Encoder, course: Course) -> web.StreamResponse:
-    await client.open()
-    end = failed(error)
+async def _send_error(
+    error: RoundhouseError, client: ClientStream, encoder: EventEncoder, course: StreamCourse
+) -> web.StreamResponse:
+    await client.send_head()
+    end = failure_event(error)
     ending = encoder.feed([end])
     if course.before_end is not None:
         await course.before_end(end)

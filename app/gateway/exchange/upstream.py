@@ -16,18 +16,24 @@ from urllib.parse import urlsplit
 import msgspec
 
 from app.core.errors import EngineFailed, RoundhouseError
-from app.gateway.dialects.form import Form
+from app.gateway.dialects.form import AnswerForm
 from app.gateway.dialects.openai.form import OPENAI
-from app.gateway.exchange.connections import EngineConnection, EngineConnections, EngineDisconnected, Flow, address_of
+from app.gateway.exchange.connections import (
+    EngineConnection,
+    EngineConnections,
+    EngineDisconnected,
+    ReadFlow,
+    address_of,
+)
 from app.gateway.exchange.constraints import refuse_constraints
-from app.gateway.exchange.engine.planning import Plan
-from app.gateway.exchange.observer import Observation, Stopped
+from app.gateway.exchange.engine.planning import UpstreamPlan
+from app.gateway.exchange.observer import Observation, RequestStopped
 from app.gateway.exchange.remote_media import refuse_remote_media
 from app.gateway.exchange.stuck_check import StuckChecks
-from app.supervisor.lease import Lease, Reachable
-from app.supervisor.policy import LoadRequest, Terms
+from app.supervisor.lease import Lease, ReadyEndpoint
+from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.pool import Supervisor
-from engines.api import Adapter, FailureKind
+from engines.api import EngineAdapter, FailureKind
 
 if TYPE_CHECKING:
     from app.gateway.exchange.framing import AnswerHead
@@ -41,7 +47,7 @@ _SEARCHED_BYTES = 1024 * 1024
 """A larger body is not looked through for a word in passing."""
 _REDIRECTS = range(300, 400)
 _ERROR_STATUS = 400
-_NO_TERMS = Terms()
+_NO_TERMS = LeaseOptions()
 _DEATH_SEEN_S = 0.5
 """A connection that broke before an answer: by then the supervisor knows whether the process is gone."""
 _CLOSE = b"Connection: close\r\n"
@@ -53,19 +59,21 @@ class EngineAccess:
     """What it takes to ask engines."""
 
     supervisor: Supervisor
-    adapters: Mapping[str, Adapter]
+    adapters: Mapping[str, EngineAdapter]
     connections: EngineConnections
     stuck_checks: StuckChecks = field(default_factory=StuckChecks)
 
-    async def ask(self, engine: Lease | Reachable, path: str, body: bytes | None = None) -> tuple[int, bytes]:
+    async def ask_engine(
+        self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None
+    ) -> tuple[int, bytes]:
         """Return the status and the body of a small question beside an engine's work, a GET without a body of its own.
 
         Raises OSError (TimeoutError, EngineDisconnected) or EngineFailed.
         """
-        connection = await self.connections.get(address_of(engine.base_url))
+        connection = await self.connections.get_connection(address_of(engine.base_url))
         try:
-            head = await connection.send(_request_head(engine, path, body), body or b"")
-            return head.status, await _collect(connection)
+            head = await connection.send_request(_request_head(engine, path, body), body or b"")
+            return head.status, await _collect_body(connection)
         finally:
             connection.close()
 
@@ -87,9 +95,9 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     path: str
     body: bytes
     model: str
-    terms: Terms = _NO_TERMS
-    form: Form = OPENAI
-    plan: Plan | None = None
+    terms: LeaseOptions = _NO_TERMS
+    form: AnswerForm = OPENAI
+    plan: UpstreamPlan | None = None
     streams: bool = False
     headers: bytes = b""
     """Header lines of the client's that concern the engine."""
@@ -104,7 +112,7 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
 
 
-class EngineLost(Exception):
+class EngineLostError(Exception):
     """The connection to the engine broke before it answered. `cause` says why, None if the engine seems to be alive."""
 
     def __init__(self, cause: EngineFailed | None, *, was_connected: bool, is_ours: bool) -> None:
@@ -141,15 +149,15 @@ class EngineAnswer:
 
     async def __aenter__(self) -> Self:
         try:
-            await self._open()
-        except EngineLost as lost:
+            await self._open_connection()
+        except EngineLostError as lost:
             if not lost.may_repeat:
-                raise broke_off(lost.cause) from lost
+                raise broke_off_error(lost.cause) from lost
             log.info("Repeating a request whose engine had gone", extra={"model": self.request.model})
             try:
-                await self._open()
-            except EngineLost as again:
-                raise broke_off(again.cause) from again
+                await self._open_connection()
+            except EngineLostError as again:
+                raise broke_off_error(again.cause) from again
         return self
 
     async def __aexit__(self, kind: object, *error: object) -> None:
@@ -162,51 +170,53 @@ class EngineAnswer:
     async def read(self) -> bytes:
         """Return the body. Raises EngineFailed if it breaks off, or does not end."""
         try:
-            return await _collect(self._connection)
+            return await _collect_body(self._connection)
         except EngineDisconnected:
             raise await self.why_broken() from None
 
-    async def hand_on(self, take: Callable[[bytes], Flow], drain: Callable[[], Awaitable[None]]) -> bool:
+    async def hand_on(self, take: Callable[[bytes], ReadFlow], drain: Callable[[], Awaitable[None]]) -> bool:
         """Have `take` called with each piece of the body as it comes; return whether it ended as HTTP wants.
 
         After `Flow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
         """
         connection = self._connection
-        connection.deliver(take)
+        connection.deliver_to(take)
         while not connection.is_over:
             if connection.is_paused:
                 await drain()
-                connection.resume()
-            await connection.changed()
+                connection.resume_reading()
+            await connection.wait_for_change()
         try:
-            connection.check()
+            connection.raise_error()
         except EngineDisconnected:
             return False
         return True
 
     async def why_broken(self) -> RoundhouseError:
         """Return why an answer broke off: somebody stopped it, the engine ended, or nobody knows."""
-        return Stopped() if self._observed.is_stopped else broke_off(await self.lease.verdict())
+        return RequestStopped() if self._observed.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
 
-    async def _open(self) -> None:
+    async def _open_connection(self) -> None:
         self._leasing = self._engines.supervisor.lease(self.request.load, self.request.terms)
         self.lease = lease = await self._leasing.__aenter__()
         connection = None
         try:
-            self._observed.leased(lease)
-            head, body = await self._written()
-            connection = await self._engines.connections.get(address_of(lease.base_url))
-            self._observed.connected(connection)
-            self.head = answer = await connection.send(head, body)
+            self._observed.note_lease(lease)
+            head, body = await self._write_request()
+            connection = await self._engines.connections.get_connection(address_of(lease.base_url))
+            self._observed.note_connection(connection)
+            self.head = answer = await connection.send_request(head, body)
             if (checks := self._engines.stuck_checks).running:
                 checks.note_progress(lease)
             _refuse_redirect(answer)
         except BaseException as error:
-            lost = await self._lost(error) if isinstance(error, OSError) else None
+            lost = await self._classify_loss(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
             await self._leasing.__aexit__(None, None, None)
-            if connection is not None and (isinstance(error, asyncio.CancelledError) or isinstance(lost, Stopped)):
+            if connection is not None and (
+                isinstance(error, asyncio.CancelledError) or isinstance(lost, RequestStopped)
+            ):
                 self._check_engine()
             if lost is not None:
                 raise lost from None
@@ -216,9 +226,9 @@ class EngineAnswer:
         self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
     def _check_engine(self) -> None:
-        self._engines.stuck_checks.begin(self._engines.supervisor, self._engines.connections, self.lease)
+        self._engines.stuck_checks.begin_check(self._engines.supervisor, self._engines.connections, self.lease)
 
-    async def _written(self) -> tuple[bytes, bytes]:
+    async def _write_request(self) -> tuple[bytes, bytes]:
         """Return the request as it goes to the engine: head and body."""
         lease, request = self.lease, self.request
         if request.prepare is not None:
@@ -230,34 +240,34 @@ class EngineAnswer:
         )
         return _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b"")), body
 
-    async def _lost(self, error: OSError) -> EngineLost | Stopped:
+    async def _classify_loss(self, error: OSError) -> EngineLostError | RequestStopped:
         """Return what became of a request whose connection broke before it was answered, or was not to be had."""
         if self._observed.is_stopped:
-            return Stopped()
+            return RequestStopped()
         was_connected = isinstance(error, EngineDisconnected)
-        cause, remote = await self.lease.verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote
+        cause, remote = await self.lease.wait_for_verdict(timeout_s=_DEATH_SEEN_S), self.request.load.source.remote
         if remote is not None and cause is None and not was_connected:
             where = urlsplit(remote.url).netloc
             cause = EngineFailed(f"The endpoint at {where} does not answer.", code=FailureKind.UNREACHABLE)
-        return EngineLost(cause, was_connected=was_connected, is_ours=remote is None)
+        return EngineLostError(cause, was_connected=was_connected, is_ours=remote is None)
 
 
-async def _collect(connection: EngineConnection) -> bytes:
+async def _collect_body(connection: EngineConnection) -> bytes:
     """Return the rest of a body. Raises EngineDisconnected, or EngineFailed above `LARGEST_DOCUMENT`."""
     parts: list[bytes] = []
     size = 0
 
-    def take(piece: bytes) -> Flow:
+    def take_piece(piece: bytes) -> ReadFlow:
         nonlocal size
         size += len(piece)
         if size > LARGEST_DOCUMENT:
-            raise too_long("an answer", LARGEST_DOCUMENT)
+            raise too_long_error("an answer", LARGEST_DOCUMENT)
         parts.append(piece)
-        return Flow.MORE
+        return ReadFlow.MORE
 
-    connection.deliver(take)
-    await connection.changed()
-    connection.check()
+    connection.deliver_to(take_piece)
+    await connection.wait_for_change()
+    connection.raise_error()
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
@@ -268,7 +278,7 @@ def _refuse_redirect(answer: "AnswerHead") -> None:
         )
 
 
-def too_long(what: str, limit_bytes: int) -> EngineFailed:
+def too_long_error(what: str, limit_bytes: int) -> EngineFailed:
     """Return the error for what an engine sends without end."""
     return EngineFailed(
         f"The engine sends {what} of more than {limit_bytes // 1024**2} MiB, which exceeds the limit.",
@@ -277,7 +287,7 @@ def too_long(what: str, limit_bytes: int) -> EngineFailed:
     )
 
 
-def broke_off(cause: EngineFailed | None) -> EngineFailed:
+def broke_off_error(cause: EngineFailed | None) -> EngineFailed:
     """Return why the engine ended, or that it broke off and nobody knows why."""
     return cause or EngineFailed(
         "The engine cut off its answer.", hint="Try again; the model's log may say why.", code="engine_broke_off"
@@ -291,7 +301,7 @@ def with_model(body: bytes, name: str) -> bytes:
     return msgspec.json.encode(fields)
 
 
-def _request_head(engine: Lease | Reachable, path: str, body: bytes | None, more: bytes = b"") -> bytes:
+def _request_head(engine: Lease | ReadyEndpoint, path: str, body: bytes | None, more: bytes = b"") -> bytes:
     """Return the head of a request; `more` are further lines."""
     address = address_of(engine.base_url)
     if engine.key:

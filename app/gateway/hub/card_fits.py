@@ -17,9 +17,9 @@ from app.core.hub import HubCard
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.advising.engine_table import engine_table
-from app.gateway.advising.model_facts import well_known
-from app.gateway.hub.repositories import Ground, estimate_on
-from app.hub.shapes import Shape, find, shape_facts, shapes
+from app.gateway.advising.model_facts import find_well_known
+from app.gateway.hub.repositories import FitContext, estimate_on
+from app.hub.shapes import ModelShape, find_shape, list_shapes, shape_facts
 
 _USUAL = {
     "gguf": "Q4_K_M",
@@ -43,7 +43,7 @@ _SAME_SIZE = 0.25
 """A well-known model of the same name may differ so much, as a share, before it is taken for another model."""
 
 
-def fitted(card: HubCard, ground: Ground) -> HubCard:
+def with_fit(card: HubCard, ground: FitContext) -> HubCard:
     """Return a card with what it takes here; as it is where nothing can be said."""
     form = _form(card, ground.machine)
     if form is None:
@@ -55,29 +55,29 @@ def fitted(card: HubCard, ground: Ground) -> HubCard:
         return card
     try:
         facts = shape_facts(stand_in.name, quantization, format=kind)
-        found = estimate_on(facts, ground)
+        estimate = estimate_on(facts, ground)
     except RoundhouseError:  # this quantisation is none of this architecture's
         return card
     card = msgspec.structs.replace(
         card,
         format=kind,
         quantization=quantization,
-        engine_name=engine_table()[found.engine].name,
+        engine_name=engine_table()[estimate.engine].name,
         parameters=card.parameters or facts.parameters,
     )
     if shape is not None:
-        return _exactly(card, found, stand_in)
-    return _scaled(card, found, facts)
+        return _exact_fit(card, estimate, stand_in)
+    return _scale_fit(card, estimate, facts)
 
 
 def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
     """Return the format and quantisation to judge by: of the formats there are, the first that runs here."""
-    there = {kind for one in card.repositories for kind in one.formats}
+    formats = {kind for repository in card.repositories for kind in repository.formats}
     order = ["mlx", *_USUAL] if machine.os.name.value == "macOS" else list(_USUAL)
-    known = [kind for kind in order if kind in there]
+    known = [kind for kind in order if kind in formats]
     if not known:
         return None
-    runs = (kind for kind in known if not targets.lack(machine, engine_table().reader(kind)))
+    runs = (kind for kind in known if not targets.explain_lack(machine, engine_table().reader(kind)))
     chosen = next(runs, known[0])
     return chosen, _quantization(card, chosen)
 
@@ -86,63 +86,69 @@ def _quantization(card: HubCard, kind: str) -> str:
     usual = _USUAL[kind]
     if kind != "gguf":
         return usual
-    listed = {label for one in card.repositories if kind in one.formats for label in one.quantizations}
-    known = well_known(card.base)
+    labels = {
+        label for repository in card.repositories if kind in repository.formats for label in repository.quantizations
+    }
+    known = find_well_known(card.base)
     native = known.native if known else ""
-    if not listed:
+    if not labels:
         return native or usual
-    return next((label for label in (native, usual, *_NEXT_BEST) if label in listed), usual)
+    return next((label for label in (native, usual, *_NEXT_BEST) if label in labels), usual)
 
 
-def _shape_of(card: HubCard) -> Shape | None:
+def _shape_of(card: HubCard) -> ModelShape | None:
     """Return the published shape of a model, if its name is well known and its size does not speak against it."""
-    shape = find(card.base)
+    shape = find_shape(card.base)
     if shape is None or not shape.parameters:
         return shape
-    said = card.parameters
-    return shape if said is None or abs(said - shape.parameters) <= _SAME_SIZE * shape.parameters else None
+    parameters = card.parameters
+    return shape if parameters is None or abs(parameters - shape.parameters) <= _SAME_SIZE * shape.parameters else None
 
 
-def _closest(card: HubCard) -> Shape | None:
+def _closest(card: HubCard) -> ModelShape | None:
     if not card.parameters:
         return None
-    said = next((one.architecture for one in card.repositories if one.architecture), "")
-    there = _dense() if said not in {shape.architecture for shape in shapes()} else _of(said)
+    architecture = next((repository.architecture for repository in card.repositories if repository.architecture), "")
+    candidates = (
+        _dense_shapes()
+        if architecture not in {shape.architecture for shape in list_shapes()}
+        else _shapes_of(architecture)
+    )
     size = card.parameters
-    return min(there, key=lambda shape: abs(math.log(shape.parameters / size)), default=None)
+    return min(candidates, key=lambda shape: abs(math.log(shape.parameters / size)), default=None)
 
 
 @lru_cache(maxsize=64)
-def _of(architecture: str) -> Sequence[Shape]:
-    return [shape for shape in shapes() if shape.architecture == architecture and shape.parameters]
+def _shapes_of(architecture: str) -> Sequence[ModelShape]:
+    return [shape for shape in list_shapes() if shape.architecture == architecture and shape.parameters]
 
 
 @lru_cache(maxsize=1)
-def _dense() -> Sequence[Shape]:
-    return [shape for name in ("llama", "qwen3") for shape in _of(name)]
+def _dense_shapes() -> Sequence[ModelShape]:
+    return [shape for name in ("llama", "qwen3") for shape in _shapes_of(name)]
 
 
-def _exactly(card: HubCard, found: Estimate, shape: Shape) -> HubCard:
+def _exact_fit(card: HubCard, estimate: Estimate, shape: ModelShape) -> HubCard:
     return msgspec.structs.replace(
         card,
-        fits=found.fits,
-        memory_bytes=found.total.bytes,
-        largest_context=found.largest_context if found.fits else None,
-        decode=found.decode,
+        fits=estimate.fits,
+        memory_bytes=estimate.total.bytes,
+        largest_context=estimate.largest_context if estimate.fits else None,
+        decode=estimate.decode,
         basis=f"Estimated from the published shape of {shape.name}.",
     )
 
 
-def _scaled(card: HubCard, found: Estimate, facts: ModelFacts) -> HubCard:
+def _scale_fit(card: HubCard, estimate: Estimate, facts: ModelFacts) -> HubCard:
     """Return what a model takes that is as much larger than the stand-in as it has more parameters."""
     factor = (card.parameters or facts.parameters) / facts.parameters
-    memory = round(found.total.bytes * factor)
-    free = sum(pool.free or 0 for pool in found.pools)
+    memory = round(estimate.total.bytes * factor)
+    free = sum(pool.free or 0 for pool in estimate.pools)
     return msgspec.structs.replace(
         card,
-        fits=found.fits if factor <= 1 or not found.fits else memory <= free,
+        fits=estimate.fits if factor <= 1 or not estimate.fits else memory <= free,
         memory_bytes=memory,
-        decode=_slower(found.decode, factor),
+        decode=_slower(estimate.decode, factor),
         basis=f"Estimated from its parameters alone, as if it were made like {facts.name}.",
     )
 

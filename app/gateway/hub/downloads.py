@@ -1,4 +1,4 @@
-"""The queue of downloads: what runs, what waits, what is kept over a restart. `Downloads` is the one owner.
+"""The queue of downloads: what runs, what waits, what is kept over a restart. `DownloadQueue` is the one owner.
 
 A download is known by what it fetches: asking again for the same files goes on with the one that is there. What was
 running when the gateway ended, however it did, runs again when it starts.
@@ -20,7 +20,7 @@ from aiohttp import web
 
 from app.config.environment import hub_endpoint, is_xet_off
 from app.config.paths import Paths
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.downloads import Download, DownloadState
 from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError
 from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChanged
@@ -28,8 +28,15 @@ from app.gateway.background import Background
 from app.gateway.hub.download_child import DownloadChild, DownloadDied
 from app.gateway.services import SERVICES
 from app.hub.download.cache import RepositoryCache, storage_fault
-from app.hub.download.job import Done, Failed, Job, Moved, Noted, Started
-from app.hub.library.registry_file import KeptFile
+from app.hub.download.job import (
+    DownloadDone,
+    DownloadFailed,
+    DownloadJob,
+    DownloadNote,
+    DownloadProgress,
+    DownloadStarted,
+)
+from app.hub.library.registry_file import JsonFile
 from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.repository import RepoFile, Repository
 
@@ -44,7 +51,7 @@ _OVER = frozenset({_S.DONE, _S.FAILED, _S.PAUSED})
 _MB = 1_000_000
 
 
-class Where(NamedTuple):
+class DownloadTarget(NamedTuple):
     """What a download is fetched from and to, as it is set up now."""
 
     endpoint: str
@@ -56,25 +63,25 @@ class Where(NamedTuple):
     """Whether files may come from Xet, which takes the memory of three plain downloads."""
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+class _QueueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A download, and what it takes to go on with it."""
 
     shown: Download
     files: list[RepoFile]
 
 
-class _Content(msgspec.Struct, frozen=True, kw_only=True):
+class _QueueContent(msgspec.Struct, frozen=True, kw_only=True):
     version: int = 1
-    downloads: list[_Kept]
+    downloads: list[_QueueEntry]
 
 
-class Downloads:
+class DownloadQueue:
     """Every download, in the order of the queue. Belongs to the event loop's thread."""
 
-    def __init__(self, file: Path, where: Callable[[], Where], publish: Callable[[Event], None]) -> None:
-        self._where, self._publish = where, publish
-        self._kept = KeptFile(file, _Content, "The list of downloads")
-        self._entries: dict[str, _Kept] = {}
+    def __init__(self, file: Path, target: Callable[[], DownloadTarget], publish: Callable[[Event], None]) -> None:
+        self._target, self._publish = target, publish
+        self._file = JsonFile(file, _QueueContent, "The list of downloads")
+        self._entries: dict[str, _QueueEntry] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._children: dict[str, DownloadChild] = {}
         self._changed = asyncio.Condition()
@@ -84,10 +91,10 @@ class Downloads:
 
     async def start(self) -> None:
         """Take up what an earlier run left, and go on with what was running or waiting."""
-        content = await asyncio.to_thread(self._kept.read)
-        for kept in content.downloads if content else ():
-            again = _S.QUEUED if kept.shown.state is _S.RUNNING else kept.shown.state
-            self._entries.setdefault(kept.shown.id, _with(kept, state=again, bytes_per_s=None, eta_s=None))
+        content = await asyncio.to_thread(self._file.read_value)
+        for entry in content.downloads if content else ():
+            again = _S.QUEUED if entry.shown.state is _S.RUNNING else entry.shown.state
+            self._entries.setdefault(entry.shown.id, _with_changes(entry, state=again, bytes_per_s=None, eta_s=None))
         self._begin_more()
 
     async def close(self) -> None:
@@ -103,7 +110,7 @@ class Downloads:
 
     def all(self) -> list[Download]:
         """Return every download, in the order of the queue."""
-        return [kept.shown for kept in self._entries.values()]
+        return [entry.shown for entry in self._entries.values()]
 
     def find(self, download_id: str) -> Download:
         """Return one. Raises NotFound (download_not_found)."""
@@ -120,8 +127,8 @@ class Downloads:
         could_have: Sequence[str] = (),
     ) -> Download:
         """Queue files of a repository, or go on with the download that fetches just these."""
-        wanted = sorted(file.path for file in files)
-        same = (one for one in self._entries.values() if _is_same(one.shown, repository, wanted))
+        paths = sorted(file.path for file in files)
+        same = (entry for entry in self._entries.values() if _is_same(entry.shown, repository, paths))
         known = next(same, None)
         if known is not None:
             return known.shown if known.shown.state in {_S.QUEUED, _S.RUNNING} else self.resume(known.shown.id)
@@ -131,65 +138,65 @@ class Downloads:
             repository=repository.name,
             revision=repository.revision,
             commit=repository.commit,
-            files=wanted,
+            files=paths,
             quantization=quantization,
             reason=reason,
             could_have=list(could_have),
             total_bytes=sum(file.size for file in files),
             added_at=time.time(),
         )
-        self._entries[shown.id] = _Kept(shown=shown, files=list(files))
-        return self._moved(shown.id)
+        self._entries[shown.id] = _QueueEntry(shown=shown, files=list(files))
+        return self._change_state(shown.id)
 
     def pause(self, download_id: str) -> Download:
         """Stop one and keep what came. Raises NotFound, or Conflict when it is over."""
-        kept = self._find(download_id)
-        if kept.shown.state is _S.DONE:
+        entry = self._find(download_id)
+        if entry.shown.state is _S.DONE:
             raise Conflict("This download is finished.", code="download_done")
         self._stop(download_id)
-        return self._moved(download_id, state=_S.PAUSED, bytes_per_s=None, eta_s=None)
+        return self._change_state(download_id, state=_S.PAUSED, bytes_per_s=None, eta_s=None)
 
     def resume(self, download_id: str) -> Download:
         """Queue one again that was paused, has failed, or is to be looked at once more. Raises NotFound."""
-        kept = self._find(download_id)
-        if kept.shown.state not in _OVER:
-            return kept.shown
-        return self._moved(download_id, state=_S.QUEUED, error=None, ended_at=None)
+        entry = self._find(download_id)
+        if entry.shown.state not in _OVER:
+            return entry.shown
+        return self._change_state(download_id, state=_S.QUEUED, error=None, ended_at=None)
 
     def move(self, download_id: str, position: int) -> list[Download]:
         """Give one another place in the queue, 0 being the first. Raises NotFound."""
-        kept = self._find(download_id)
+        entry = self._find(download_id)
         order = [key for key in self._entries if key != download_id]
         order.insert(max(0, position), download_id)
-        self._entries = {key: self._entries[key] if key != download_id else kept for key in order}
-        self._moved(download_id)
+        self._entries = {key: self._entries[key] if key != download_id else entry for key in order}
+        self._change_state(download_id)
         return self.all()
 
     async def remove(self, download_id: str) -> None:
         """Take one off the list. What came of one that is not done is deleted. Raises NotFound."""
-        kept = self._find(download_id)
+        entry = self._find(download_id)
         task = self._stop(download_id)
         del self._entries[download_id]
         self._publish(DownloadRemoved(id=download_id))
         self._save()
-        await self._tell()
+        await self._notify_followers()
         if task is not None:
             await asyncio.gather(task, return_exceptions=True)
-        if kept.shown.state is not _S.DONE:
-            await asyncio.to_thread(self._discard, kept)
+        if entry.shown.state is not _S.DONE:
+            await asyncio.to_thread(self._discard, entry)
         self._begin_more()
 
     async def follow(self, download_id: str) -> AsyncGenerator[Download, None]:
         """Yield a download now and whenever it changes, until it is over or taken off the list."""
         last: Download | None = None
-        while (kept := self._entries.get(download_id)) is not None:
-            if kept.shown is not last:
-                last = kept.shown
+        while (entry := self._entries.get(download_id)) is not None:
+            if entry.shown is not last:
+                last = entry.shown
                 yield last
             if last.state in _OVER or self._is_closed:
                 return
             async with self._changed:
-                if self._entries.get(download_id) is kept and not self._is_closed:
+                if self._entries.get(download_id) is entry and not self._is_closed:
                     await self._changed.wait()
 
     async def wait(self, download_id: str) -> Download:
@@ -199,22 +206,22 @@ class Downloads:
                 pass
         return self.find(download_id)
 
-    def reconsider(self) -> None:
+    def apply_settings(self) -> None:
         """Keep to the settings as they are now."""
-        where = self._where()
+        where = self._target()
         for download_id in list(self._running)[where.at_once :]:
             self._stop(download_id)
-            self._show(download_id, state=_S.QUEUED, bytes_per_s=None, eta_s=None)
+            self._publish_changes(download_id, state=_S.QUEUED, bytes_per_s=None, eta_s=None)
         share = where.bytes_per_s / max(1, len(self._children))
         for child in self._children.values():
             child.limit(share)
         self._begin_more()
 
-    def _find(self, download_id: str) -> _Kept:
-        kept = self._entries.get(download_id)
-        if kept is None:
+    def _find(self, download_id: str) -> _QueueEntry:
+        entry = self._entries.get(download_id)
+        if entry is None:
             raise NotFound("There is no such download.", code="download_not_found")
-        return kept
+        return entry
 
     def _stop(self, download_id: str) -> asyncio.Task[None] | None:
         task = self._running.pop(download_id, None)
@@ -223,31 +230,33 @@ class Downloads:
         return task
 
     def _begin_more(self) -> None:
-        free = self._where().at_once - len(self._running)
-        waiting = [key for key, kept in self._entries.items() if kept.shown.state is _S.QUEUED]
+        free = self._target().at_once - len(self._running)
+        waiting = [key for key, entry in self._entries.items() if entry.shown.state is _S.QUEUED]
         for download_id in waiting[: max(0, free)] if not self._is_closed else ():
             self._running[download_id] = self._background.spawn(self._run(download_id))
-            self._moved(download_id, state=_S.RUNNING)
+            self._change_state(download_id, state=_S.RUNNING)
 
     async def _run(self, download_id: str) -> None:
-        ended = await self._carried_out(download_id)
+        ended = await self._carry_out(download_id)
         self._running.pop(download_id, None)
         if ended is None or download_id not in self._entries:
             return
-        if isinstance(ended, Done):
-            self._moved(download_id, **_done(self._entries[download_id].shown, ended))
+        if isinstance(ended, DownloadDone):
+            self._change_state(download_id, **_fields_at_end(self._entries[download_id].shown, ended))
             self._publish(ModelsChanged())
         else:
             log.warning("A download failed: %s", ended.sentence, extra={"code": ended.code})
-            self._moved(download_id, state=_S.FAILED, error=ended, ended_at=time.time(), bytes_per_s=None, eta_s=None)
+            self._change_state(
+                download_id, state=_S.FAILED, error=ended, ended_at=time.time(), bytes_per_s=None, eta_s=None
+            )
 
-    async def _carried_out(self, download_id: str) -> Done | ErrorBody | None:
+    async def _carry_out(self, download_id: str) -> DownloadDone | ErrorBody | None:
         deaths = 0
         while download_id in self._entries:
             before = self._entries[download_id].shown.present_bytes
             try:
                 ended = await self._one_process(download_id)
-                return ended.error if isinstance(ended, Failed) else ended
+                return ended.error if isinstance(ended, DownloadFailed) else ended
             except DownloadDied as died:
                 has_moved = self._entries[download_id].shown.present_bytes > before
                 deaths = 1 if has_moved else deaths + 1
@@ -259,22 +268,22 @@ class Downloads:
                 return EnvironmentFault(f"The download could not be started: {error}.").body
         return None
 
-    async def _one_process(self, download_id: str) -> Done | Failed:
-        kept, where = self._entries[download_id], self._where()
-        job = Job(
+    async def _one_process(self, download_id: str) -> DownloadDone | DownloadFailed:
+        entry, where = self._entries[download_id], self._target()
+        job = DownloadJob(
             endpoint=where.endpoint,
-            repository=kept.shown.repository,
-            revision=kept.shown.revision,
-            commit=kept.shown.commit,
-            files=kept.files,
+            repository=entry.shown.repository,
+            revision=entry.shown.revision,
+            commit=entry.shown.commit,
+            files=entry.files,
             cache=str(where.cache),
             token=where.token,
             bytes_per_s=where.bytes_per_s / max(1, len(self._running)),
             xet=where.xet,
             reserved_bytes=self._still_to_come(before=download_id),
         )
-        pace = _Pace()
-        child = DownloadChild(job, lambda said: self._heard(download_id, said, pace))
+        pace = _TransferRate()
+        child = DownloadChild(job, lambda report: self._take_report(download_id, report, pace))
         self._children[download_id] = child
         try:
             return await child.run()
@@ -285,41 +294,43 @@ class Downloads:
         """Return how much room those will take that began before one."""
         earlier = takewhile(lambda key: key != before, self._running)
         shown = [self._entries[key].shown for key in earlier if key in self._entries]
-        return sum(max(0, one.total_bytes - one.present_bytes) for one in shown)
+        return sum(max(0, download.total_bytes - download.present_bytes) for download in shown)
 
-    def _heard(self, download_id: str, said: Started | Moved | Noted, pace: "_Pace") -> None:
+    def _take_report(
+        self, download_id: str, report: DownloadStarted | DownloadProgress | DownloadNote, pace: "_TransferRate"
+    ) -> None:
         if download_id not in self._running:
             return
-        if isinstance(said, Noted):
-            log.info("%s", said.sentence)
-            self._show(download_id, note=said.sentence)
+        if isinstance(report, DownloadNote):
+            log.info("%s", report.sentence)
+            self._publish_changes(download_id, note=report.sentence)
             return
-        rate = pace.at(said.present_bytes, time.monotonic())
+        rate = pace.note_reading(report.present_bytes, time.monotonic())
         shown = self._entries[download_id].shown
-        left = shown.total_bytes - said.present_bytes
-        self._show(
+        left = shown.total_bytes - report.present_bytes
+        self._publish_changes(
             download_id,
-            present_bytes=max(0, said.present_bytes),
-            file=said.file if isinstance(said, Moved) else shown.file,
-            note=shown.note if isinstance(said, Moved) else "",  # another process, another try
+            present_bytes=max(0, report.present_bytes),
+            file=report.file if isinstance(report, DownloadProgress) else shown.file,
+            note=shown.note if isinstance(report, DownloadProgress) else "",  # another process, another try
             bytes_per_s=rate,
             eta_s=left / rate if rate else None,
         )
 
-    def _moved(self, download_id: str, **changed: object) -> Download:
+    def _change_state(self, download_id: str, **changed: object) -> Download:
         """Change a download's state: kept over a restart, and a reason to look at the queue."""
-        shown = self._show(download_id, **changed)
+        shown = self._publish_changes(download_id, **changed)
         self._save()
         self._begin_more()
         return self._entries[download_id].shown if download_id in self._entries else shown
 
-    def _show(self, download_id: str, **changed: object) -> Download:
-        kept = self._entries[download_id] = _with(self._entries[download_id], **changed)
-        self._publish(DownloadChanged(download=kept.shown))
-        self._background.spawn(self._tell())
-        return kept.shown
+    def _publish_changes(self, download_id: str, **changed: object) -> Download:
+        entry = self._entries[download_id] = _with_changes(self._entries[download_id], **changed)
+        self._publish(DownloadChanged(download=entry.shown))
+        self._background.spawn(self._notify_followers())
+        return entry.shown
 
-    async def _tell(self) -> None:
+    async def _notify_followers(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
@@ -329,43 +340,43 @@ class Downloads:
     def _write(self) -> None:
         try:
             with self._writing:  # what is written last is what is true last
-                self._kept.write(_Content(downloads=list(self._entries.values())))
+                self._file.write_value(_QueueContent(downloads=list(self._entries.values())))
         except RoundhouseError as error:  # the downloads go on; the next change tries again
             log.warning("%s", error)
 
-    def _discard(self, kept: _Kept) -> None:
+    def _discard(self, entry: _QueueEntry) -> None:
         """Delete what came of a download that nobody wants any more, unless another wants the same file."""
-        cache = RepositoryCache(self._where().cache, kept.shown.repository)
-        others: Iterable[RepoFile] = (file for one in self._entries.values() for file in one.files)
-        wanted = {file.etag for file in others}
+        cache = RepositoryCache(self._target().cache, entry.shown.repository)
+        others: Iterable[RepoFile] = (file for other in self._entries.values() for file in other.files)
+        etags = {file.etag for file in others}
         try:
-            for file in kept.files:
-                if file.etag not in wanted:
-                    cache.part(file).unlink(missing_ok=True)
-                    cache.part(file).with_suffix(".map").unlink(missing_ok=True)
+            for file in entry.files:
+                if file.etag not in etags:
+                    cache.part_path(file).unlink(missing_ok=True)
+                    cache.part_path(file).with_suffix(".map").unlink(missing_ok=True)
         except OSError as error:
             log.warning("%s", storage_fault(error))
 
 
-class _Pace:
+class _TransferRate:
     """How fast bytes come, averaged over the last seconds."""
 
     def __init__(self) -> None:
-        self._seen: list[tuple[float, int]] = []
+        self._readings: list[tuple[float, int]] = []
 
-    def at(self, present: int, now: float) -> float | None:
+    def note_reading(self, present: int, now: float) -> float | None:
         """Note a reading; return bytes per second, None while there is nothing to go by."""
-        recent = [(at, count) for at, count in self._seen if now - at <= SMOOTHING_S]
-        self._seen = [*(recent or self._seen[-1:]), (now, present)]  # on a slow line, news is rarer than that
-        (began, first), (_, last) = self._seen[0], self._seen[-1]
+        recent = [(at, count) for at, count in self._readings if now - at <= SMOOTHING_S]
+        self._readings = [*(recent or self._readings[-1:]), (now, present)]  # on a slow line, news is rarer than that
+        (began, first), (_, last) = self._readings[0], self._readings[-1]
         return max(0.0, (last - first) / (now - began)) if now > began else None
 
 
-def _with(kept: _Kept, **changed: object) -> _Kept:
-    return msgspec.structs.replace(kept, shown=msgspec.structs.replace(kept.shown, **changed))
+def _with_changes(entry: _QueueEntry, **changed: object) -> _QueueEntry:
+    return msgspec.structs.replace(entry, shown=msgspec.structs.replace(entry.shown, **changed))
 
 
-def _done(shown: Download, ended: Done) -> dict[str, object]:
+def _fields_at_end(shown: Download, ended: DownloadDone) -> dict[str, object]:
     return {
         "state": _S.DONE,
         "present_bytes": shown.total_bytes,
@@ -381,34 +392,36 @@ def _is_same(shown: Download, repository: Repository, files: list[str]) -> bool:
     return (shown.repository, shown.commit, shown.files) == (repository.name, repository.commit, files)
 
 
-DOWNLOADS = web.AppKey("downloads", Downloads)
+DOWNLOADS = web.AppKey("downloads", DownloadQueue)
 
 
 def add_downloads(app: web.Application) -> None:
     """Give the application its queue of downloads."""
     services = app[SERVICES]
-    app[DOWNLOADS] = Downloads(
+    app[DOWNLOADS] = DownloadQueue(
         services.paths.downloads_file,
-        lambda: where(services.settings, services.paths, services.hub),
+        lambda: download_target(services.settings, services.paths, services.hub),
         services.events.publish,
     )
     app.on_startup.append(_start)
     app.on_shutdown.append(lambda app: app[DOWNLOADS].close())
 
 
-def where(settings: Settings, paths: Paths, hub: HubMemory) -> Where:
+def download_target(settings: SettingsStore, paths: Paths, hub: HubMemory) -> DownloadTarget:
     """Return from where to where models are fetched, as settings and environment have it now."""
-    at_once = settings.integer("downloads.at_once")
-    return Where(
+    at_once = settings.get_int("downloads.at_once")
+    return DownloadTarget(
         endpoint=hub_endpoint(),
         cache=paths.hub_cache,
-        token=hub.token.read(),
-        bytes_per_s=settings.integer("downloads.limit_mb_s") * _MB,
-        at_once=0 if settings.flag("network.offline") else at_once,
-        xet=at_once == 1 and settings.text("downloads.xet") == "auto" and not is_xet_off(),
+        token=hub.token.read_token(),
+        bytes_per_s=settings.get_int("downloads.limit_mb_s") * _MB,
+        at_once=0 if settings.get_flag("network.offline") else at_once,
+        xet=at_once == 1 and settings.get_text("downloads.xet") == "auto" and not is_xet_off(),
     )
 
 
 async def _start(app: web.Application) -> None:
-    await asyncio.to_thread(app[SERVICES].hub.token.read)  # a keyring may take its time; from now on it is remembered
+    await asyncio.to_thread(
+        app[SERVICES].hub.token.read_token
+    )  # a keyring may take its time; from now on it is remembered
     await app[DOWNLOADS].start()

@@ -20,10 +20,10 @@ from app.core.model_facts import ModelFacts
 from app.gateway.hub import pulling
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
-from app.hub.repositories.gates import page, what_to_do
-from app.hub.repositories.offers import Offer, label
+from app.hub.repositories.gates import repository_page, what_to_do
+from app.hub.repositories.offers import RepositoryOffer, variant_label
 from app.hub.repositories.repository import Repository
-from app.hub.repositories.variants import Variant, companions_of
+from app.hub.repositories.variants import ModelVariant, companions_of
 
 if TYPE_CHECKING:
     from app.gateway.advising import advice
@@ -39,59 +39,67 @@ _QUALITY = (
 """Least nominal bits per weight, and what to expect from there on."""
 
 
-class Ground(NamedTuple):
+class FitContext(NamedTuple):
     """What every variant is judged on."""
 
     machine: Machine
     engines: list[EngineInfo]
-    known: "advice.Seen"
+    known: "advice.ObservedSpeeds"
 
 
-async def ground_of(services: Services) -> Ground:
+async def fit_context(services: Services) -> FitContext:
     """Return what there is here to run models with."""
     from app.gateway.advising import advice  # noqa: PLC0415 -- the gateway starts without the advisor
 
-    return Ground(
+    return FitContext(
         await services.machine.read_free(),
-        await asyncio.to_thread(services.catalogue.list),
-        advice.Seen(calibrations=await services.measuring.calibrations()),
+        await asyncio.to_thread(services.catalogue.list_engines),
+        advice.ObservedSpeeds(calibrations=await services.measuring.calibrations()),
     )
 
 
 async def describe(services: Services, typed: str) -> HubModel:
     """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
-    told, older = await pulling.offer_of(services.settings, services.hub, typed)
-    offer = told.value
-    offered = offer.variants()
+    answer, older = await pulling.offer_of(services.settings, services.hub, typed)
+    offer = answer.value
+    offered = offer.list_variants()
     facts: dict[str, ModelFacts] = {}
     notes, plans = [older], list[Plan]()
-    token = await asyncio.to_thread(services.hub.token.read)
+    token = await asyncio.to_thread(services.hub.token.read_token)
     gate = what_to_do(hub_endpoint(), offer.repository.name, has_token=bool(token)) if offer.repository.gated else ""
     try:
-        facts = await asyncio.to_thread(pulling.with_facts, services.hub, typed, told)
+        facts = await asyncio.to_thread(pulling.read_variant_facts, services.hub, typed, answer)
         plans = await pulling.plans_for(services, facts)
     except (Unauthorized, Forbidden) as error:
         notes.append("Its memory use can be estimated once its terms are accepted." if gate else str(error))
     except RoundhouseError as error:
         notes.append(f"Its memory use could not be estimated: {error}")
-    ground = await ground_of(services)
-    best = pulling.recommended(plans, offered, facts)
+    ground = await fit_context(services)
+    best = pulling.pick_best(plans, offered, facts)
     cache = RepositoryCache(services.paths.hub_cache, offer.repository.name)
-    shown = await asyncio.to_thread(lambda: [_shown(one, facts.get(label(one)), ground) for one in offered])
-    marked = [_marked(variant, one, best, cache, offer) for variant, one in zip(shown, offered, strict=True)]
-    described = _described(offer.repository, marked, facts, " ".join(filter(None, notes)))
-    return msgspec.structs.replace(described, companions=_beside(offer, cache), as_of=told.at, gate=gate)
+    rows = await asyncio.to_thread(
+        lambda: [
+            _describe_variant(offered_variant, facts.get(variant_label(offered_variant)), ground)
+            for offered_variant in offered
+        ]
+    )
+    marked_rows = [
+        _mark_choice(variant, offered_variant, best, cache, offer)
+        for variant, offered_variant in zip(rows, offered, strict=True)
+    ]
+    described = _describe_model(offer.repository, marked_rows, facts, " ".join(filter(None, notes)))
+    return msgspec.structs.replace(described, companions=_list_companions(offer, cache), as_of=answer.at, gate=gate)
 
 
-def _beside(offer: Offer, cache: RepositoryCache) -> list[HubCompanion]:
+def _list_companions(offer: RepositoryOffer, cache: RepositoryCache) -> list[HubCompanion]:
     commit = offer.repository.commit
     return [
-        HubCompanion(kind=kind, path=file.path, size_bytes=file.size, is_here=cache.has(commit, file))
+        HubCompanion(kind=kind, path=file.path, size_bytes=file.size, is_here=cache.has_file(commit, file))
         for kind, file in companions_of(offer.repository)
     ]
 
 
-def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVariant:
+def _describe_variant(variant: ModelVariant, facts: ModelFacts | None, ground: FitContext) -> HubVariant:
     shown = HubVariant(
         quantization=variant.quantization or (facts.quantization if facts else ""),
         format=facts.format if facts else variant.format,
@@ -101,57 +109,61 @@ def _shown(variant: Variant, facts: ModelFacts | None, ground: Ground) -> HubVar
         projector_bytes=variant.projector.size if variant.projector else 0,
         projector=variant.projector.path if variant.projector else "",
     )
-    return shown if facts is None else _sized(shown, facts, ground)
+    return shown if facts is None else _with_estimate(shown, facts, ground)
 
 
-def _sized(shown: HubVariant, facts: ModelFacts, ground: Ground) -> HubVariant:
+def _with_estimate(shown: HubVariant, facts: ModelFacts, ground: FitContext) -> HubVariant:
     from app.advisor.plans.quantisations import nominal_bits  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
     bits = nominal_bits(facts)
-    quality = next(said for least, said in _QUALITY if bits >= least)
+    quality = next(sentence for least, sentence in _QUALITY if bits >= least)
     try:
-        found = estimate_on(facts, ground)
+        estimate = estimate_on(facts, ground)
     except BadRequest as error:  # an architecture nobody can compute
         return msgspec.structs.replace(shown, quality=quality, reason=str(error))
     return msgspec.structs.replace(
         shown,
         quality=quality,
-        engine=found.engine,
-        engine_name=engine_table()[found.engine].name,
-        fits=found.fits,
-        memory_bytes=found.total.bytes,
-        context=found.context,
-        largest_context=found.largest_context,
-        decode=found.decode,
-        reason="" if found.fits else next(iter(found.notes), ""),
+        engine=estimate.engine,
+        engine_name=engine_table()[estimate.engine].name,
+        fits=estimate.fits,
+        memory_bytes=estimate.total.bytes,
+        context=estimate.context,
+        largest_context=estimate.largest_context,
+        decode=estimate.decode,
+        reason="" if estimate.fits else next(iter(estimate.notes), ""),
     )
 
 
-def estimate_on(facts: ModelFacts, ground: Ground) -> Estimate:
+def estimate_on(facts: ModelFacts, ground: FitContext) -> Estimate:
     """Return what a model would take here, at the usual context. Raises BadRequest where nobody can tell."""
     from app.advisor.choosing import targets  # noqa: PLC0415 -- as above
     from app.advisor.memory import estimate as memory  # noqa: PLC0415 -- as above
     from app.gateway.advising import advice  # noqa: PLC0415 -- as above
 
     setting = advice.setting_for(facts, ground.machine, EstimateRequest(model=facts.name), ground.engines)
-    rates = advice.speed_of(facts, ground.machine, ground.known)
-    found = memory.estimate(facts, ground.machine, setting, speed=rates)
+    rates = advice.predict_speed(facts, ground.machine, ground.known)
+    estimate = memory.estimate_memory(facts, ground.machine, setting, speed=rates)
     if any(engine.id == setting.engine.id and engine.installed for engine in ground.engines):
-        return found
-    return advice.where_it_runs(found, targets.lack(ground.machine, setting.engine))
+        return estimate
+    return advice.with_verdict_of_engine(estimate, targets.explain_lack(ground.machine, setting.engine))
 
 
-def _marked(
-    shown: HubVariant, variant: Variant, best: pulling.Best | None, cache: RepositoryCache, offer: Offer
+def _mark_choice(
+    shown: HubVariant,
+    variant: ModelVariant,
+    best: pulling.BestVariant | None,
+    cache: RepositoryCache,
+    offer: RepositoryOffer,
 ) -> HubVariant:
-    is_here = all(cache.has(offer.home(variant).commit, file) for file in variant.files)
+    is_here = all(cache.has_file(offer.home_of(variant).commit, file) for file in variant.files)
     if best is None or best.variant is not variant:
         return msgspec.structs.replace(shown, is_here=is_here)
     return msgspec.structs.replace(shown, is_here=is_here, is_recommended=True, reason=best.reason)
 
 
-def _described(
+def _describe_model(
     repository: Repository, variants: list[HubVariant], facts: Mapping[str, ModelFacts], note: str
 ) -> HubModel:
     known = next(iter(facts.values()), None)
@@ -159,7 +171,7 @@ def _described(
         repository=repository.name,
         revision=repository.revision,
         commit=repository.commit,
-        page=page(hub_endpoint(), repository.name),
+        page=repository_page(hub_endpoint(), repository.name),
         variants=variants,
         architecture=known.architecture if known else "",
         parameters=known.parameters if known else None,

@@ -17,26 +17,26 @@ from msgspec.structs import replace
 
 from app.config.environment import hub_endpoint
 from app.config.paths import Paths
-from app.config.store import Settings
-from app.core.connections import Why
+from app.config.store import SettingsStore
+from app.core.connections import ConnectionReason
 from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
-from app.core.hub import HubCard, HubFound, HubPick, HubQuery, HubResults, HubUse
+from app.core.hub import HubCard, HubPick, HubQuery, HubResults, HubSearchHit, HubUse
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
 from app.core.origins import Origin, origin_of
 from app.gateway.background import Background
-from app.gateway.hub.pulling import older
-from app.gateway.hub.repositories import Ground, ground_of
+from app.gateway.hub.pulling import older_answer
+from app.gateway.hub.repositories import FitContext, fit_context
 from app.gateway.services import SERVICES, Services
 from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
 from app.hub.repositories import updates
-from app.hub.repositories.answers import Answer
-from app.hub.repositories.catalogue import Content, Entry
-from app.hub.repositories.grouping import cards
+from app.hub.repositories.answers import HubAnswer
+from app.hub.repositories.catalogue import CatalogueContent, CatalogueEntry
+from app.hub.repositories.grouping import group_cards
 from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.repository import read_repository
-from app.hub.repositories.search import Listing, search
+from app.hub.repositories.search import SearchPage, search_hub
 
 log = logging.getLogger(__name__)
 
@@ -51,65 +51,65 @@ _Model = tuple[ModelInfo, Origin]
 
 async def find(services: Services, query: HubQuery) -> HubResults:
     """Return one page of what fits. Raises what the hub's refusals mean, Conflict (offline) where nothing is known."""
-    told, note = await asyncio.to_thread(_told, services.hub, query)
-    ground = await ground_of(services)
-    found = await asyncio.to_thread(_judged, services.paths, told.value, ground)
-    return HubResults(cards=found, as_of=told.at, next=told.value.next, note=note)
+    answer, note = await asyncio.to_thread(_listing_with_note, services.hub, query)
+    ground = await fit_context(services)
+    cards_found = await asyncio.to_thread(_judge_cards, services.paths, answer.value, ground)
+    return HubResults(cards=cards_found, as_of=answer.at, next=answer.value.next, note=note)
 
 
 async def best(services: Services, use: HubUse) -> list[HubPick]:
     """Return the catalogue's models for a use, those that run well here first. Needs no network."""
-    content = await asyncio.to_thread(services.hub.catalogue.content, key_of(services.settings))
-    ground = await ground_of(services)
+    content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
+    ground = await fit_context(services)
     return await asyncio.to_thread(_picks, [entry for entry in content.models if use in entry.uses], use, ground)
 
 
-async def refresh(settings: Settings, hub: HubMemory) -> Content:
-    """Fetch the catalogue anew. Raises what `Catalogue.refresh` does, Conflict (offline)."""
-    return await asyncio.to_thread(hub.catalogue.refresh, settings.text("catalogue.url"), key_of(settings))
+async def refresh(settings: SettingsStore, hub: HubMemory) -> CatalogueContent:
+    """Fetch the catalogue anew. Raises what `ModelCatalogue.fetch_newest` does, Conflict (offline)."""
+    return await asyncio.to_thread(hub.catalogue.fetch_newest, settings.get_text("catalogue.url"), key_of(settings))
 
 
-def key_of(settings: Settings) -> str:
+def key_of(settings: SettingsStore) -> str:
     """Return the key that a fetched catalogue must be signed with; empty for none."""
-    return settings.text("catalogue.key")
+    return settings.get_text("catalogue.key")
 
 
-def _told(hub: HubMemory, query: HubQuery) -> tuple[Answer[Listing], str]:
-    endpoint, kept_by = hub_endpoint(), hub.searches
+def _listing_with_note(hub: HubMemory, query: HubQuery) -> tuple[HubAnswer[SearchPage], str]:
+    endpoint, searches = hub_endpoint(), hub.searches
     question = f"{endpoint} {msgspec.json.encode(query).decode()}"
-    kept = kept_by.find(question)
-    if kept is not None and kept.is_fresh:
-        return kept, ""
+    cached = searches.find_answer(question)
+    if cached is not None and cached.is_fresh:
+        return cached, ""
     try:
-        return kept_by.keep(question, search(endpoint, query, token=hub.token.read())), ""
+        return searches.keep_answer(question, search_hub(endpoint, query, token=hub.token.read_token())), ""
     except (Unavailable, Offline) as error:
-        return older(kept, error)
+        return older_answer(cached, error)
 
 
-def _judged(paths: Paths, listing: Listing, ground: Ground) -> list[HubCard]:
-    from app.gateway.hub.card_fits import fitted  # noqa: PLC0415 -- the gateway starts without the advisor
+def _judge_cards(paths: Paths, listing: SearchPage, ground: FitContext) -> list[HubCard]:
+    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
 
     def with_what_is_here(card: HubCard) -> HubCard:
-        there = [_seen(one, paths) for one in card.repositories]
-        return msgspec.structs.replace(card, repositories=there)
+        repositories = [_mark_local(repository, paths) for repository in card.repositories]
+        return msgspec.structs.replace(card, repositories=repositories)
 
-    return [with_what_is_here(fitted(card, ground)) for card in cards(listing.listed)]
-
-
-def _seen(found: HubFound, paths: Paths) -> HubFound:
-    is_here = RepositoryCache(paths.hub_cache, found.repository).is_there
-    return msgspec.structs.replace(found, is_here=is_here) if is_here else found
+    return [with_what_is_here(with_fit(card, ground)) for card in group_cards(listing.listed)]
 
 
-def _picks(entries: Sequence[Entry], use: HubUse, ground: Ground) -> list[HubPick]:
-    from app.gateway.hub.card_fits import fitted  # noqa: PLC0415 -- as above
+def _mark_local(repository: HubSearchHit, paths: Paths) -> HubSearchHit:
+    is_here = RepositoryCache(paths.hub_cache, repository.repository).is_there
+    return msgspec.structs.replace(repository, is_here=is_here) if is_here else repository
+
+
+def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -> list[HubPick]:
+    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- as above
 
     ranked = sorted(entries, key=lambda entry: -entry.rank)
-    judged = [(entry, fitted(_card(entry), ground)) for entry in ranked]
-    good = [one for one in judged if _runs_well(one[1])]
-    usable = [one for one in judged if one[1].fits and one not in good]
-    rest = [one for one in judged if one not in good and one not in usable]
-    order = [*good, *sorted(usable, key=lambda one: -_speed(one[1])), *rest]
+    judged = [(entry, with_fit(_card(entry), ground)) for entry in ranked]
+    good = [pair for pair in judged if _runs_well(pair[1])]
+    usable = [pair for pair in judged if pair[1].fits and pair not in good]
+    rest = [pair for pair in judged if pair not in good and pair not in usable]
+    order = [*good, *sorted(usable, key=lambda pair: -_speed(pair[1])), *rest]
     return [
         HubPick(
             name=entry.title,
@@ -123,9 +123,9 @@ def _picks(entries: Sequence[Entry], use: HubUse, ground: Ground) -> list[HubPic
     ]
 
 
-def _card(entry: Entry) -> HubCard:
-    found = HubFound(repository=entry.repository, formats=["gguf"])
-    return HubCard(base=entry.repository, title=entry.title, repositories=[found])
+def _card(entry: CatalogueEntry) -> HubCard:
+    repository = HubSearchHit(repository=entry.repository, formats=["gguf"])
+    return HubCard(base=entry.repository, title=entry.title, repositories=[repository])
 
 
 def _runs_well(card: HubCard) -> bool:
@@ -145,19 +145,19 @@ def _reason(card: HubCard, use: HubUse) -> str:
 
 def add_catalogue(app: web.Application) -> None:
     """Have the application look for a newer catalogue once it answers."""
-    app.cleanup_ctx.append(_refreshing)
+    app.cleanup_ctx.append(_refresh_at_start)
 
 
-async def _refreshing(app: web.Application) -> AsyncIterator[None]:
+async def _refresh_at_start(app: web.Application) -> AsyncIterator[None]:
     background = Background()
     background.spawn(_refresh_quietly(app[SERVICES].settings, app[SERVICES].hub))
     yield
     await background.join(cancel=True)
 
 
-async def _refresh_quietly(settings: Settings, hub: HubMemory) -> None:
+async def _refresh_quietly(settings: SettingsStore, hub: HubMemory) -> None:
     """Fetch the catalogue if an address is set; what goes wrong is only logged: the one that is here stays."""
-    if not settings.text("catalogue.url"):
+    if not settings.get_text("catalogue.url"):
         return
     try:
         await refresh(settings, hub)
@@ -170,41 +170,45 @@ async def updates_of_models(library: Library, hub: HubMemory) -> list[ModelUpdat
 
     Raises Conflict (offline).
     """
-    models = await asyncio.to_thread(library.models)
+    models = await asyncio.to_thread(library.list_models)
     known = await asyncio.to_thread(_by_repository, models)
-    token = await asyncio.to_thread(hub.token.read)
+    token = await asyncio.to_thread(hub.token.read_token)
     room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
 
-    async def one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:
+    async def compare_one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:
         async with room:
-            return await asyncio.to_thread(_compared, place, here, token)
+            return await asyncio.to_thread(_compare_models, place, here, token)
 
-    found = await asyncio.gather(*(one(place, here) for place, here in known.items()))
-    return sorted((update for part in found for update in part), key=lambda update: update.model.casefold())
+    parts = await asyncio.gather(*(compare_one(place, here) for place, here in known.items()))
+    return sorted((update for part in parts for update in part), key=lambda update: update.model.casefold())
 
 
 def _by_repository(models: list[ModelInfo]) -> dict[tuple[str, str], list[_Model]]:
     """Return the models by the repository and the branch they are from."""
-    found: dict[tuple[str, str], list[_Model]] = defaultdict(list)
+    models_by_repository: dict[tuple[str, str], list[_Model]] = defaultdict(list)
     for model in models:
         origin = origin_of(Path(model.path))
         if origin is not None and model.preset is None and not model.store:
-            found[origin.repository, updates.asked(model, origin).revision].append((model, origin))
-    return found
+            models_by_repository[origin.repository, updates.initial_update(model, origin).revision].append(
+                (model, origin)
+            )
+    return models_by_repository
 
 
-def _compared(place: tuple[str, str], here: list[_Model], token: str) -> list[ModelUpdate]:
+def _compare_models(place: tuple[str, str], here: list[_Model], token: str) -> list[ModelUpdate]:
     repository, revision = place
     try:
-        there = read_repository(hub_endpoint(), repository, revision=revision, token=token, why=Why.MODEL_UPDATES)
-        return [updates.compared(model, origin, there) for model, origin in here]
+        there = read_repository(
+            hub_endpoint(), repository, revision=revision, token=token, why=ConnectionReason.MODEL_UPDATES
+        )
+        return [updates.compare_with_hub(model, origin, there) for model, origin in here]
     except Offline:
         raise
     except NotFound as error:
-        return [_unknown(one, str(error), Freshness.GONE) for one in here]
+        return [_unknown(pair, str(error), Freshness.GONE) for pair in here]
     except (RoundhouseError, OSError) as error:
-        return [_unknown(one, str(error), Freshness.UNKNOWN) for one in here]
+        return [_unknown(pair, str(error), Freshness.UNKNOWN) for pair in here]
 
 
-def _unknown(one: _Model, note: str, state: Freshness) -> ModelUpdate:
-    return replace(updates.asked(*one, note), state=state)
+def _unknown(pair: _Model, note: str, state: Freshness) -> ModelUpdate:
+    return replace(updates.initial_update(*pair, note), state=state)

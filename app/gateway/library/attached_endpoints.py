@@ -18,22 +18,22 @@ import msgspec
 
 from app.core.addresses import is_forbidden
 from app.core.attached import AttachEndpoint, CorrectAttached
-from app.core.capabilities import Capability, with_implied
+from app.core.capabilities import Capability, add_implied
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
 from app.core.events import EngineChanged, ModelsChanged
 from app.core.models import ModelInfo
 from app.gateway.events import EventHub
-from app.gateway.library.endpoint_cards import Card, cards_of, digest_of
+from app.gateway.library.endpoint_cards import EndpointCard, cards_of, digest_of
 from app.gateway.library.endpoint_routes import endpoint_of
 from app.gateway.loading.launch import ATTACHED
 from app.gateway.services import Services
-from app.hub.library.attached import Attachment, Knowledge
+from app.hub.library.attached import Attachment, EndpointKnowledge
 from app.hub.library.library import Library
-from app.supervisor.faults import Unstartable
+from app.supervisor.faults import StartFailed
 from app.supervisor.pool import Supervisor
-from app.supervisor.readiness import Endpoint
-from app.supervisor.remote import MODELS, RemoteModel, models_at
+from app.supervisor.readiness import EngineEndpoint
+from app.supervisor.remote import MODELS, RemoteModel, list_remote_models
 from engines.api import Failure, FailureKind
 
 log = logging.getLogger(__name__)
@@ -45,70 +45,72 @@ _MOST_MODELS = 500
 """An endpoint that lists more (a hub of other people's models) wants to be asked for the ones that are meant."""
 
 
-async def attach(services: Services, wanted: AttachEndpoint) -> list[ModelInfo]:
+async def attach(services: Services, request: AttachEndpoint) -> list[ModelInfo]:
     """List the endpoint's models here. Raises UserError, or Unavailable for an endpoint that does not answer."""
-    url, key = checked_url(wanted.url, own=services.identity.url), _checked_key(wanted.key)
-    wanted = msgspec.structs.replace(wanted, can=_complete(wanted.can))
-    base, found = await _found(url, key)
-    chosen = _chosen(found, wanted.models)
-    cards = await cards_of(Endpoint(base_url=base, key=key, served_name=""), chosen)
-    records = _records(base, wanted, [(model, cards[model.id]) for model in chosen])
-    listed = await asyncio.to_thread(services.library.attach, records, key)
+    url, key = check_url(request.url, own=services.identity.url), _check_key(request.key)
+    request = msgspec.structs.replace(request, can=_complete_capabilities(request.can))
+    base, remote_models = await _find_models(url, key)
+    chosen = _choose_models(remote_models, request.models)
+    cards = await cards_of(EngineEndpoint(base_url=base, key=key, served_name=""), chosen)
+    records = _records(base, request, [(model, cards[model.id]) for model in chosen])
+    listed = await asyncio.to_thread(services.library.attach_models, records, key)
     for model in listed:
-        await services.supervisor.expire(model.name)  # one that runs under this name has the old key
+        await services.supervisor.expire_model(model.name)  # one that runs under this name has the old key
     services.events.publish(ModelsChanged())
     return listed
 
 
 async def detach(supervisor: Supervisor, library: Library, events: EventHub, name: str) -> None:
     """Take an attached model off the list, and forget its key. Raises NotFound."""
-    model = await _attached_model(library, name)
-    await asyncio.to_thread(library.forget, model.name)
-    await supervisor.expire(model.name)
+    model = await _find_attached(library, name)
+    await asyncio.to_thread(library.forget_model, model.name)
+    await supervisor.expire_model(model.name)
     events.publish(ModelsChanged())
 
 
-async def correct(library: Library, events: EventHub, name: str, wanted: CorrectAttached) -> ModelInfo:
+async def correct(library: Library, events: EventHub, name: str, request: CorrectAttached) -> ModelInfo:
     """Keep what a person says of an attached model, and ask its endpoint anew for the rest.
 
     Raises NotFound; where nobody says anything, Unavailable for an endpoint that does not answer.
     """
-    model = await _attached_model(library, name)
+    model = await _find_attached(library, name)
     stated: dict[str, object] = {}
-    if wanted.can is not msgspec.UNSET:
-        stated["can"] = _complete(wanted.can)
-    if wanted.context is not msgspec.UNSET:
-        stated["stated_context"] = wanted.context
-    await asyncio.to_thread(library.correct, name, lambda one: msgspec.structs.replace(one, **stated))
+    if request.can is not msgspec.UNSET:
+        stated["can"] = _complete_capabilities(request.can)
+    if request.context is not msgspec.UNSET:
+        stated["stated_context"] = request.context
+    await asyncio.to_thread(
+        library.correct_attachment, name, lambda attachment: msgspec.structs.replace(attachment, **stated)
+    )
     try:
         await refresh_card(library, model)
-    except (Unstartable, RoundhouseError) as error:
+    except (StartFailed, RoundhouseError) as error:
         if not stated:
-            raise (_refusal(error.failure) if isinstance(error, Unstartable) else error) from error
+            raise (_refusal(error.failure) if isinstance(error, StartFailed) else error) from error
     events.publish(ModelsChanged())
-    return await asyncio.to_thread(library.find, name)
+    return await asyncio.to_thread(library.find_model, name)
 
 
-async def attached(library: Library) -> list[ModelInfo]:
+async def list_attached(library: Library) -> list[ModelInfo]:
     """Return the attached models."""
-    models = await asyncio.to_thread(library.models)
+    models = await asyncio.to_thread(library.list_models)
     return [model for model in models if model.attached and model.preset is None]
 
 
-async def _attached_model(library: Library, name: str) -> ModelInfo:
-    model = await asyncio.to_thread(library.find, name)
+async def _find_attached(library: Library, name: str) -> ModelInfo:
+    model = await asyncio.to_thread(library.find_model, name)
     if not model.attached or model.preset is not None:
         raise NotFound(f"{model.name} is not attached.", hint="`roundhouse attach list` lists those that are.")
     return model
 
 
-def checked_url(url: str, *, own: str) -> str:
+def check_url(url: str, *, own: str) -> str:
     """Return the URL without a slash at its end. Raises BadRequest for what is no endpoint, or must not be called."""
     where = _split(url.strip().rstrip("/"))
     if where.scheme not in {"http", "https"} or not where.hostname:
-        raise _odd(url, "It begins with http:// or https:// and names a host.")
+        raise _address_error(url, "It begins with http:// or https:// and names a host.")
     if where.username is not None or where.password is not None or where.query or where.fragment:
-        raise _odd(url, "It has no user, password, `?` or `#`; a key is given by itself.")
+        raise _address_error(url, "It has no user, password, `?` or `#`; a key is given by itself.")
     if is_forbidden(where.hostname):
         raise BadRequest(f"{where.hostname} is an address that is never contacted.", code="address_not_allowed")
     if where.netloc == urlsplit(own).netloc:
@@ -121,31 +123,31 @@ def _split(url: str) -> SplitResult:
         where = urlsplit(url)
         _ = where.port  # read here: a port that is none is told by reading it
     except ValueError as error:
-        raise _odd(url, f"{str(error).capitalize()}.") from None
+        raise _address_error(url, f"{str(error).capitalize()}.") from None
     if any(ord(character) <= ord(" ") for character in url):
-        raise _odd(url, "It contains a space.")
+        raise _address_error(url, "It contains a space.")
     return where
 
 
-def _odd(url: str, hint: str) -> BadRequest:
+def _address_error(url: str, hint: str) -> BadRequest:
     return BadRequest(f"{url[:200]!r} is not the address of an endpoint.", hint=hint, code="invalid_value")
 
 
-def _checked_key(key: str) -> str:
+def _check_key(key: str) -> str:
     plain = key.strip()
     if len(plain) > _MOST_KEY or not (plain.isascii() and plain.isprintable()):
         raise BadRequest("The key contains characters that keys cannot contain.", code="invalid_value")
     return plain
 
 
-async def _found(url: str, key: str) -> tuple[str, list[RemoteModel]]:
+async def _find_models(url: str, key: str) -> tuple[str, list[RemoteModel]]:
     """Return the base that lists models, and them: as given where it ends in a version, else below /v1 first."""
     bases = [url] if _VERSIONED.search(url) else [f"{url}/v1", url]
     failure: Failure | None = None
     for base in bases:
         try:
-            return base, await models_at(Endpoint(base_url=base, key=key, served_name=""), MODELS)
-        except Unstartable as error:
+            return base, await list_remote_models(EngineEndpoint(base_url=base, key=key, served_name=""), MODELS)
+        except StartFailed as error:
             failure = failure or error.failure
     raise _refusal(failure)
 
@@ -157,14 +159,14 @@ def _refusal(failure: Failure | None) -> RoundhouseError:
     return kind(failure.sentence, hint=failure.hint, code=failure.kind)
 
 
-def _chosen(found: list[RemoteModel], wanted: list[str]) -> list[RemoteModel]:
+def _choose_models(remote_models: list[RemoteModel], names: list[str]) -> list[RemoteModel]:
     """Return the models meant. Raises NotFound, or BadRequest for more than anybody would want in a list."""
-    by_id = {model.id: model for model in found}
-    for name in wanted:
+    by_id = {model.id: model for model in remote_models}
+    for name in names:
         if name not in by_id:
             some = ", ".join(list(by_id)[:10]) or "none"
             raise NotFound(f"The endpoint has no model {name!r}.", hint=f"It has {some}.", code="model_not_found")
-    chosen = [by_id[name] for name in wanted] if wanted else list(by_id.values())
+    chosen = [by_id[name] for name in names] if names else list(by_id.values())
     if not chosen:
         raise NotFound("The endpoint lists no models.", hint="Load one there first.", code="model_not_found")
     if len(chosen) > _MOST_MODELS:
@@ -176,26 +178,26 @@ def _chosen(found: list[RemoteModel], wanted: list[str]) -> list[RemoteModel]:
     return chosen
 
 
-def _records(base: str, wanted: AttachEndpoint, cards: Sequence[tuple[RemoteModel, Card]]) -> list[Attachment]:
+def _records(base: str, request: AttachEndpoint, cards: Sequence[tuple[RemoteModel, EndpointCard]]) -> list[Attachment]:
     return [
         Attachment(
-            name=_name(model, wanted.name, is_one=len(cards) == 1),
+            name=_name(model, request.name, is_one=len(cards) == 1),
             url=base,
             served_as=model.id,
-            can=wanted.can,
-            stated_context=wanted.context,
-            known=knowledge(model, card),
+            can=request.can,
+            stated_context=request.context,
+            known=make_knowledge(model, card),
             attached_at=time.time(),
         )
         for model, card in cards
     ]
 
 
-def _complete(can: list[Capability] | None) -> list[Capability] | None:
+def _complete_capabilities(can: list[Capability] | None) -> list[Capability] | None:
     """Return what a person says with what that brings along. Raises BadRequest for a model that can do nothing."""
     if can is not None and not can:
         raise BadRequest("A model needs at least one capability to be attached.", code="invalid_value")
-    return None if can is None else with_implied(can)
+    return None if can is None else add_implied(can)
 
 
 def _name(model: RemoteModel, name: str, *, is_one: bool) -> str:
@@ -204,9 +206,9 @@ def _name(model: RemoteModel, name: str, *, is_one: bool) -> str:
     return (name if is_one else f"{name}/{own}") if name else own
 
 
-def knowledge(model: RemoteModel, card: Card) -> Knowledge:
+def make_knowledge(model: RemoteModel, card: EndpointCard) -> EndpointKnowledge:
     """Return what is known of a model whose endpoint was asked just now."""
-    return Knowledge(cards=card.answers, context=card.context, digest=digest_of(model), read_at=time.time())
+    return EndpointKnowledge(cards=card.answers, context=card.context, digest=digest_of(model), read_at=time.time())
 
 
 async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
@@ -214,9 +216,16 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
 
     Raises Unstartable with what to say if it does not answer, NotFound if it lists the model no more.
     """
-    attachment = library.attachment(model)
+    attachment = library.find_attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
-    listed = next((one for one in await models_at(endpoint, MODELS) if one.id == attachment.served_as), None)
+    listed = next(
+        (
+            remote_model
+            for remote_model in await list_remote_models(endpoint, MODELS)
+            if remote_model.id == attachment.served_as
+        ),
+        None,
+    )
     if listed is None:
         raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r} now.", code="model_not_found")
     if only_if_changed and digest_of(listed) == attachment.known.digest:
@@ -224,18 +233,18 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
     card = (await cards_of(endpoint, [listed]))[listed.id]
 
     def with_news(attachment: Attachment) -> Attachment:
-        return msgspec.structs.replace(attachment, known=knowledge(listed, card))
+        return msgspec.structs.replace(attachment, known=make_knowledge(listed, card))
 
-    await asyncio.to_thread(library.correct, model.name, with_news)
+    await asyncio.to_thread(library.correct_attachment, model.name, with_news)
     return True
 
 
 async def watch_endpoints(library: Library, events: EventHub) -> None:
     """Compare an endpoint's list with what it was each time it is taken into use, until cancelled."""
     loaded: dict[str, float | None] = {}
-    with events.subscribe() as happening:
+    with events.subscribe() as subscription:
         async with asyncio.TaskGroup() as looking:
-            async for event in happening:
+            async for event in subscription:
                 if not isinstance(event, EngineChanged) or event.status.engine != ATTACHED:
                     continue
                 status = event.status
@@ -246,11 +255,11 @@ async def watch_endpoints(library: Library, events: EventHub) -> None:
 
 async def _look_again(library: Library, events: EventHub, status: EngineStatus) -> None:
     try:
-        model = await asyncio.to_thread(library.find, status.model)
+        model = await asyncio.to_thread(library.find_model, status.model)
         if model.attached and await refresh_card(library, model, only_if_changed=True):
             log.info("The endpoint says something else of %s than before", model.name)
             events.publish(ModelsChanged())
-    except (RoundhouseError, Unstartable) as error:  # the next request says what is the matter
+    except (RoundhouseError, StartFailed) as error:  # the next request says what is the matter
         log.info("What the endpoint says of %s was not read: %s", status.model, error)
     except Exception:  # one endpoint that cannot be looked at must not end the watching
         log.exception("What the endpoint says of %s could not be read", status.model)

@@ -13,9 +13,9 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.capabilities import SINGLE, Capability, capability_named
+from app.core.capabilities import SINGLE, Capability, parse_capability
 from app.core.errors import RoundhouseError
-from app.supervisor.readiness import OK, Endpoint
+from app.supervisor.readiness import OK, EngineEndpoint
 from app.supervisor.remote import RemoteModel
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ _PARAMETERS = {"tools": Capability.TOOLS, "reasoning": Capability.THINKING}
 Answers = dict[Capability, bool]
 
 
-class Card(msgspec.Struct, frozen=True):
+class EndpointCard(msgspec.Struct, frozen=True):
     """What an endpoint says of a model. What it does not say is not among the answers."""
 
     answers: Answers = {}
@@ -52,9 +52,9 @@ class Card(msgspec.Struct, frozen=True):
         """Whether it says what the model is for."""
         return not _KINDS.isdisjoint(self.answers)
 
-    def over(self, other: "Card") -> "Card":
+    def with_fallback(self, other: "EndpointCard") -> "EndpointCard":
         """Return this one, with the other's answers where it has none."""
-        return Card({**other.answers, **self.answers}, self.context or other.context)
+        return EndpointCard({**other.answers, **self.answers}, self.context or other.context)
 
 
 def root_of(base: str) -> str:
@@ -68,25 +68,25 @@ def digest_of(model: RemoteModel) -> str:
     return hashlib.sha256(msgspec.json.encode(fixed)).hexdigest()
 
 
-async def cards_of(endpoint: Endpoint, models: Sequence[RemoteModel]) -> dict[str, Card]:
+async def cards_of(endpoint: EngineEndpoint, models: Sequence[RemoteModel]) -> dict[str, EndpointCard]:
     """Return what the endpoint says of its models, by their ids there. One that says no more costs a few seconds."""
-    cards = {model.id: listed_card(model) for model in models}
+    cards = {model.id: card_from_entry(model) for model in models}
     silent = [name for name, card in cards.items() if not card.says_kind]
     if silent:
         details = await _details(msgspec.structs.replace(endpoint, base_url=root_of(endpoint.base_url)), silent)
-        cards |= {name: details[name].over(cards[name]) for name in silent if name in details}
+        cards |= {name: details[name].with_fallback(cards[name]) for name in silent if name in details}
     return cards
 
 
-def listed_card(model: RemoteModel) -> Card:
+def card_from_entry(model: RemoteModel) -> EndpointCard:
     """Return what an entry of `/v1/models` says."""
-    answers = _of_type(model.type)
-    answers |= _of_modalities(model.architecture)
+    answers = _answers_of_type(model.type)
+    answers |= _answers_of_modalities(model.architecture)
     parameters = _words(model.supported_parameters)
     if parameters:
         answers |= {capability: name in parameters for name, capability in _PARAMETERS.items()}
     answers |= answers_in(model.capabilities, is_whole=model.owned_by == _ROUNDHOUSE)
-    return Card(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
+    return EndpointCard(answers if model.owned_by == _ROUNDHOUSE else _without_gaps(answers), model.context)
 
 
 def _without_gaps(answers: Answers) -> Answers:
@@ -102,9 +102,9 @@ def answers_in(capabilities: object, *, is_whole: bool = False) -> Answers:
     A list that names a kind of model names them all; one that names an ability besides, or `is_whole`, all abilities.
     """
     if isinstance(capabilities, Mapping):
-        named = ((capability_named(str(name)), value) for name, value in capabilities.items())
+        named = ((parse_capability(str(name)), value) for name, value in capabilities.items())
         return {capability: bool(value) for capability, value in named if capability is not None}
-    present = {capability for word in _words(capabilities) if (capability := capability_named(word)) is not None}
+    present = {capability for word in _words(capabilities) if (capability := parse_capability(word)) is not None}
     if Capability.COMPLETION in present:  # nobody says so of one that cannot chat
         present.add(Capability.CHAT)
     answers = dict.fromkeys(present, True)
@@ -115,7 +115,7 @@ def answers_in(capabilities: object, *, is_whole: bool = False) -> Answers:
     return answers
 
 
-def _of_type(kind: str | None) -> Answers:
+def _answers_of_type(kind: str | None) -> Answers:
     capability = _TYPES.get((kind or "").casefold())
     if capability is None:
         return {}
@@ -127,7 +127,7 @@ def _kind(capability: Capability) -> Answers:
     return {capability: True} | ({Capability.COMPLETION: True} if capability is Capability.CHAT else {})
 
 
-def _of_modalities(architecture: object) -> Answers:
+def _answers_of_modalities(architecture: object) -> Answers:
     if not isinstance(architecture, Mapping):
         return {}
     inputs, outputs = (_words(architecture.get(f"{way}_modalities")) for way in ("input", "output"))
@@ -144,15 +144,15 @@ def _words(value: object) -> set[str]:
     return {word for word in value if isinstance(word, str)} if isinstance(value, list) else set()
 
 
-async def _details(root: Endpoint, names: Sequence[str]) -> dict[str, Card]:
+async def _details(root: EngineEndpoint, names: Sequence[str]) -> dict[str, EndpointCard]:
     """Return what the routes beside the list say; those that answer in time."""
-    cards: dict[str, Card] = {}
+    cards: dict[str, EndpointCard] = {}
     with suppress(TimeoutError):
         async with asyncio.timeout(DETAILS_S), asyncio.TaskGroup() as asking:
-            asking.create_task(_lm_studios(root, cards))
-            asking.create_task(_ollamas(root, names, cards))
+            asking.create_task(_add_lm_studio_cards(root, cards))
+            asking.create_task(_add_ollama_cards(root, names, cards))
             if len(names) == 1:  # which of several is meant it cannot be asked
-                asking.create_task(_llama_servers(root, names[0], cards))
+                asking.create_task(_add_llama_server_card(root, names[0], cards))
     return cards
 
 
@@ -169,20 +169,24 @@ class _LmModels(msgspec.Struct, frozen=True, kw_only=True):
     data: list[_LmModel] = []
 
 
-async def _lm_studios(root: Endpoint, cards: dict[str, Card]) -> None:
+async def _add_lm_studio_cards(root: EngineEndpoint, cards: dict[str, EndpointCard]) -> None:
     for path in ("/api/v1/models", "/api/v0/models"):
-        told = await _answer(root, "GET", path, _LmModels)
-        listed = [model for model in (*told.models, *told.data) if model.type in _TYPES] if told else []
+        listing = await _request_json(root, "GET", path, _LmModels)
+        listed = [model for model in (*listing.models, *listing.data) if model.type in _TYPES] if listing else []
         for model in listed:
             words = model.capabilities
-            says = answers_in(words) if isinstance(words, Mapping) else _lm_list(words)
+            says = answers_in(words) if isinstance(words, Mapping) else _answers_of_older_list(words)
             answers = {Capability.THINKING: False} if isinstance(words, Mapping) else {}
-            _add(cards, model.key or model.id, Card(answers | says | _of_type(model.type), model.max_context_length))
+            _add(
+                cards,
+                model.key or model.id,
+                EndpointCard(answers | says | _answers_of_type(model.type), model.max_context_length),
+            )
         if listed:
             return
 
 
-def _lm_list(words: object) -> Answers:
+def _answers_of_older_list(words: object) -> Answers:
     """Return what LM Studio's older list says, which names tools and nothing else, and leaves an empty one out."""
     return {Capability.TOOLS: "tool_use" in _words(words), Capability.VISION: False}
 
@@ -196,19 +200,19 @@ class _ShowAnswer(msgspec.Struct, frozen=True, kw_only=True):
     model_info: dict[str, object] = {}
 
 
-async def _ollamas(root: Endpoint, names: Sequence[str], cards: dict[str, Card]) -> None:
-    if await _answer(root, "GET", "/api/version", _Version) is None:
+async def _add_ollama_cards(root: EngineEndpoint, names: Sequence[str], cards: dict[str, EndpointCard]) -> None:
+    if await _request_json(root, "GET", "/api/version", _Version) is None:
         return
     places = asyncio.Semaphore(_SHOWN_AT_ONCE)
 
-    async def show(name: str) -> None:
+    async def add_shown_card(name: str) -> None:
         async with places:
-            shown = await _answer(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
+            shown = await _request_json(root, "POST", "/api/show", _ShowAnswer, body={"model": name})
         if shown is not None and shown.capabilities:
             answers = _without_gaps(answers_in(shown.capabilities, is_whole=True))
-            _add(cards, name, Card(answers, _context_of(shown.model_info)))
+            _add(cards, name, EndpointCard(answers, _context_of(shown.model_info)))
 
-    await asyncio.gather(*map(show, names))
+    await asyncio.gather(*map(add_shown_card, names))
 
 
 def _context_of(model_info: Mapping[str, object]) -> int | None:
@@ -226,31 +230,33 @@ class _Props(msgspec.Struct, frozen=True, kw_only=True):
     chat_template: str = ""
 
 
-async def _llama_servers(root: Endpoint, name: str, cards: dict[str, Card]) -> None:
-    props = await _answer(root, "GET", "/props", _Props)
+async def _add_llama_server_card(root: EngineEndpoint, name: str, cards: dict[str, EndpointCard]) -> None:
+    props = await _request_json(root, "GET", "/props", _Props)
     if props is None:
         return
     from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- the gateway starts without it
 
     answers = answers_in(props.modalities)
     if props.chat_template:
-        told = template_capabilities(props.chat_template)
-        answers |= {capability: capability in told for capability in (Capability.TOOLS, Capability.THINKING)}
+        template_answers = template_capabilities(props.chat_template)
+        answers |= {
+            capability: capability in template_answers for capability in (Capability.TOOLS, Capability.THINKING)
+        }
     if answers or props.default_generation_settings.n_ctx:
-        _add(cards, name, Card(answers, props.default_generation_settings.n_ctx))
+        _add(cards, name, EndpointCard(answers, props.default_generation_settings.n_ctx))
 
 
-def _add(cards: dict[str, Card], name: str, card: Card) -> None:
-    cards[name] = cards.get(name, Card()).over(card)
+def _add(cards: dict[str, EndpointCard], name: str, card: EndpointCard) -> None:
+    cards[name] = cards.get(name, EndpointCard()).with_fallback(card)
 
 
-async def _answer(
-    endpoint: Endpoint, method: str, path: str, kind: type[T], *, body: Mapping[str, object] | None = None
+async def _request_json(
+    endpoint: EngineEndpoint, method: str, path: str, kind: type[T], *, body: Mapping[str, object] | None = None
 ) -> T | None:
     """Return what an endpoint answers; None for a refusal, silence, and what is not as expected."""
-    sent = b"" if body is None else msgspec.json.encode(body)
+    request_body = b"" if body is None else msgspec.json.encode(body)
     try:
-        reply = await endpoint.request(method, path, body=sent, timeout_s=DETAILS_S)
+        reply = await endpoint.send_request(method, path, body=request_body, timeout_s=DETAILS_S)
         return msgspec.json.decode(reply.body, type=kind) if reply.status == OK else None
     except (OSError, ValueError, RecursionError, RoundhouseError):  # msgspec's errors are ValueErrors, offline is ours
         return None

@@ -21,12 +21,12 @@ from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import root_of
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
-from app.hub.library.attached import KEY_SUFFIX, Attachment, Probe
+from app.hub.library.attached import KEY_SUFFIX, Attachment, RouteProbe
 from app.hub.library.library import Library
-from app.supervisor.readiness import OK, Endpoint, Reply
-from engines.api import Adapter, Route
+from app.supervisor.readiness import OK, EngineEndpoint, EngineReply
+from engines.api import EngineAdapter, Route
 
 PROBE_S = 5.0
 """Time for one question: an endpoint may load the model first. One that takes longer is tried with the request."""
@@ -59,7 +59,7 @@ _USUAL = {
 """Where a route is at an endpoint that was not asked, or did not answer."""
 
 
-class _Question(NamedTuple):
+class _RouteProbe(NamedTuple):
     """A request that shows whether a route is there, and what its answer has if it is."""
 
     path: str
@@ -69,7 +69,7 @@ class _Question(NamedTuple):
     text_field: str = ""
 
 
-def _has(name: str) -> Callable[[object], bool]:
+def _has_field(name: str) -> Callable[[object], bool]:
     return lambda answer: isinstance(answer, dict) and bool(answer.get(name))
 
 
@@ -83,56 +83,62 @@ def _has_text(answer: object) -> bool:
 
 _TURNS = [{"role": "user", "content": _WORD}]
 _RANKED = {"query": _WORD, "documents": [_WORD]}
-_QUESTIONS: Mapping[Route, tuple[_Question, ...]] = {
-    Route.EMBEDDINGS: (_Question("/embeddings", {"input": _WORD}, _has("data")),),
+_ROUTE_PROBES: Mapping[Route, tuple[_RouteProbe, ...]] = {
+    Route.EMBEDDINGS: (_RouteProbe("/embeddings", {"input": _WORD}, _has_field("data")),),
     Route.RERANK: (
-        _Question("/rerank", _RANKED, _has_ranking),
-        _Question("/rerank", _RANKED, _has_ranking, is_below_base=False),
+        _RouteProbe("/rerank", _RANKED, _has_ranking),
+        _RouteProbe("/rerank", _RANKED, _has_ranking, is_below_base=False),
     ),
     Route.TOKENIZE: (  # llama-server's words first: it takes vLLM's for no text at all
-        _Question("/tokenize", {"content": _WORD}, _has("tokens"), is_below_base=False, text_field="content"),
-        _Question("/tokenize", {"prompt": _WORD}, _has("tokens"), is_below_base=False, text_field="prompt"),
+        _RouteProbe("/tokenize", {"content": _WORD}, _has_field("tokens"), is_below_base=False, text_field="content"),
+        _RouteProbe("/tokenize", {"prompt": _WORD}, _has_field("tokens"), is_below_base=False, text_field="prompt"),
     ),
-    Route.APPLY_TEMPLATE: (_Question("/apply-template", {"messages": _TURNS}, _has("prompt"), is_below_base=False),),
+    Route.APPLY_TEMPLATE: (
+        _RouteProbe("/apply-template", {"messages": _TURNS}, _has_field("prompt"), is_below_base=False),
+    ),
     Route.COUNT_TOKENS: (
-        _Question("/messages/count_tokens", {"messages": _TURNS, "max_tokens": 1}, _has("input_tokens")),
+        _RouteProbe("/messages/count_tokens", {"messages": _TURNS, "max_tokens": 1}, _has_field("input_tokens")),
     ),
     Route.INFILL: (
-        _Question(
+        _RouteProbe(
             "/infill", {"input_prefix": _WORD, "input_suffix": _WORD, "n_predict": 0}, _has_text, is_below_base=False
         ),
     ),
 }
 
 
-async def with_probes(services: Services, found: Found, *routes: Route) -> Found:
+async def with_probes(services: Services, target: ResolvedModel, *routes: Route) -> ResolvedModel:
     """Return the model with what its endpoint says of these routes, asked now where nobody knows."""
-    if not found.model.attached:
-        return found
-    asked = [route for route in routes if _is_open(services.library.attachment(found.model), route)]
-    for route in asked:  # many requests at once ask once
+    if not target.model.attached:
+        return target
+    open_routes = [route for route in routes if _is_open(services.library.find_attachment(target.model), route)]
+    for route in open_routes:  # many requests at once ask once
         await services.shared.done(
-            (found.model.path, route), partial(_learn, services.library, services.events, found.model, route)
+            (target.model.path, route), partial(_learn, services.library, services.events, target.model, route)
         )
-    if not asked:
-        return found
-    now = await asyncio.to_thread(services.library.find, found.model.name)
+    if not open_routes:
+        return target
+    now = await asyncio.to_thread(services.library.find_model, target.model.name)
     changed = {name: getattr(now, name) for name in ("capabilities", "chats", "embeds")}
-    return found._replace(model=msgspec.structs.replace(found.model, **changed))
+    return target._replace(model=msgspec.structs.replace(target.model, **changed))
 
 
 async def _learn(library: Library, events: EventHub, model: ModelInfo, route: Route) -> None:
     probe = await _probe(library, model, route)
     if probe is not None:
-        await asyncio.to_thread(library.correct, model.name, lambda one: _with(one, route, probe))
+        await asyncio.to_thread(
+            library.correct_attachment, model.name, lambda attachment: _with_probe(attachment, route, probe)
+        )
         events.publish(ModelsChanged())
 
 
-def routes_of(adapters: Mapping[str, Adapter], library: Library, engine: str, model: ModelInfo) -> Mapping[Route, str]:
+def routes_of(
+    adapters: Mapping[str, EngineAdapter], library: Library, engine: str, model: ModelInfo
+) -> Mapping[Route, str]:
     """Return the routes a model can be asked on, by what its engine has, or what is known of its endpoint."""
     if not model.attached:
         return adapters[engine].descriptor.routes
-    return endpoint_routes(library.attachment(model))
+    return endpoint_routes(library.find_attachment(model))
 
 
 def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
@@ -143,77 +149,79 @@ def endpoint_routes(attachment: Attachment) -> dict[Route, str]:
     if tokenizer is not None:
         routes[Route.DETOKENIZE] = tokenizer.replace("tokenize", "detokenize")
     if attachment.can is not None and Capability.INFILL in attachment.can:
-        routes.setdefault(Route.INFILL, _place(attachment, _QUESTIONS[Route.INFILL][0]))
-    return {route: path for route, path in routes.items() if _NEEDS.get(route) not in attachment.refused}
+        routes.setdefault(Route.INFILL, _place(attachment, _ROUTE_PROBES[Route.INFILL][0]))
+    return {
+        route: path for route, path in routes.items() if _NEEDS.get(route) not in attachment.impossible_capabilities
+    }
 
 
-def text_field(adapters: Mapping[str, Adapter], library: Library, engine: str, model: ModelInfo) -> str:
+def text_field(adapters: Mapping[str, EngineAdapter], library: Library, engine: str, model: ModelInfo) -> str:
     """Return what the tokenizer that serves a model calls a text."""
     if not model.attached:
         return adapters[engine].descriptor.tokenizes
-    probe = library.attachment(model).known.probes.get(Route.TOKENIZE)
+    probe = library.find_attachment(model).known.probes.get(Route.TOKENIZE)
     return probe.text_field if probe is not None else "content"
 
 
-def tried_capabilities(library: Library, model: ModelInfo) -> list[Capability]:
+def capabilities_to_try(library: Library, model: ModelInfo) -> list[Capability]:
     """Return what an attached model may be asked for: what it can do, and what nobody knows."""
-    refused = library.attachment(model).refused
+    refused = library.find_attachment(model).impossible_capabilities
     return [capability for capability in Capability if capability not in refused]
 
 
 def _is_open(attachment: Attachment, route: Route) -> bool:
     """Tell whether a route has to be asked for before it is known."""
     capability, probe = _NEEDS.get(route), attachment.known.probes.get(route)
-    if route not in _QUESTIONS or (probe is not None and (probe.path or time.time() - probe.at < AGAIN_S)):
+    if route not in _ROUTE_PROBES or (probe is not None and (probe.path or time.time() - probe.at < AGAIN_S)):
         return False
     if attachment.can is not None:  # a person's word is enough, but for a route that has two places
-        return capability is None or (capability in attachment.can and len(_QUESTIONS[route]) > 1)
+        return capability is None or (capability in attachment.can and len(_ROUTE_PROBES[route]) > 1)
     is_so = None if capability is None else attachment.known.cards.get(capability)
     return is_so is None or (is_so and route is not Route.EMBEDDINGS)
 
 
-def _with(attachment: Attachment, route: Route, probe: Probe) -> Attachment:
+def _with_probe(attachment: Attachment, route: Route, probe: RouteProbe) -> Attachment:
     known = msgspec.structs.replace(attachment.known, probes={**attachment.known.probes, route: probe})
     return msgspec.structs.replace(attachment, known=known)
 
 
-async def _probe(library: Library, model: ModelInfo, route: Route) -> Probe | None:
+async def _probe(library: Library, model: ModelInfo, route: Route) -> RouteProbe | None:
     """Return where the route is, or that it is not there; None if the endpoint does not say."""
-    attachment = library.attachment(model)
+    attachment = library.find_attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
     is_known = True
-    for question in _QUESTIONS[route]:
-        answer = await _asked(endpoint, question)
+    for question in _ROUTE_PROBES[route]:
+        answer = await _ask_route(endpoint, question)
         if answer is True:
-            return Probe(path=_place(attachment, question), at=time.time(), text_field=question.text_field)
+            return RouteProbe(path=_place(attachment, question), at=time.time(), text_field=question.text_field)
         is_known = is_known and answer is not None
-    return Probe(path="", at=time.time()) if is_known else None
+    return RouteProbe(path="", at=time.time()) if is_known else None
 
 
-async def _asked(endpoint: Endpoint, question: _Question) -> bool | None:
+async def _ask_route(endpoint: EngineEndpoint, question: _RouteProbe) -> bool | None:
     base = endpoint.base_url if question.is_below_base else root_of(endpoint.base_url)
     body = msgspec.json.encode({"model": endpoint.served_name, **question.body})
     try:
         where = msgspec.structs.replace(endpoint, base_url=base)
-        return _shown(await where.request("POST", question.path, body=body, timeout_s=PROBE_S), question)
+        return _read_presence(await where.send_request("POST", question.path, body=body, timeout_s=PROBE_S), question)
     except (OSError, ValueError, RecursionError, RoundhouseError):  # silence, nonsense, or being offline
         return None
 
 
-def _shown(reply: Reply, question: _Question) -> bool | None:
+def _read_presence(reply: EngineReply, question: _RouteProbe) -> bool | None:
     if reply.status == OK:
         return question.shown_by(msgspec.json.decode(reply.body))
     is_absent = reply.status in _ABSENT or b"not support" in reply.body
     return False if is_absent else None
 
 
-def _place(attachment: Attachment, question: _Question) -> str:
+def _place(attachment: Attachment, question: _RouteProbe) -> str:
     """Return where a question's route is below the base: what has no version is beside it."""
     is_beside = not question.is_below_base and root_of(attachment.url) != attachment.url
     return f"/..{question.path}" if is_beside else question.path
 
 
-def endpoint_of(attachment: Attachment, model: ModelInfo) -> Endpoint:
+def endpoint_of(attachment: Attachment, model: ModelInfo) -> EngineEndpoint:
     """Return where to ask for a model, and with which key. Reads the key's file."""
     key = Path(model.path).with_suffix(KEY_SUFFIX).read_text()
-    return Endpoint(base_url=attachment.url, key=key, served_name=attachment.served_as)
+    return EngineEndpoint(base_url=attachment.url, key=key, served_name=attachment.served_as)

@@ -25,105 +25,109 @@ from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.loading.launch import model_folders
 from app.gateway.services import SERVICES, Services
 from app.hub.disk import duplicates, removal, sharing, trashed, verifying
-from app.hub.disk.duplicates import Copy
-from app.hub.disk.reading import Said
+from app.hub.disk.duplicates import FileCopy
+from app.hub.disk.reading import ReadProgress
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import Entry, found_on
-from app.hub.disk.usage import Looked, disk_use
-from app.hub.download.wire import Stopped
-from app.hub.library.stores import stores
+from app.hub.disk.trashed import TrashEntry, find_in_trash
+from app.hub.disk.usage import SearchFolder, disk_use
+from app.hub.download.wire import DownloadStopped
+from app.hub.library.stores import find_stores
 
 _KEPT = 64
 _IDLE = frozenset({EngineState.STOPPED, EngineState.FAILED})
-Work = Callable[[Said, Callable[..., None]], None]
+Work = Callable[[ReadProgress, Callable[..., None]], None]
 """Reads, saying how far it is; and says what it found."""
 
 
-class _Copies(NamedTuple):
+class _DuplicateGroup(NamedTuple):
     told: Duplicate
-    kept: Copy
-    free: list[Copy]
+    kept: FileCopy
+    free: list[FileCopy]
 
 
-class Reclaiming:
+class DuplicateReclaimer:
     """What the last search found, and what was shared since and can be taken apart again."""
 
     def __init__(self) -> None:
-        self._found: list[_Copies] = []
-        self._shared: list[sharing.Shared] = []
+        self._groups: list[_DuplicateGroup] = []
+        self._shared: list[sharing.SharedFile] = []
 
-    def search(self, groups: Sequence[Sequence[Copy]], *, reclaim: bool) -> Work:
+    def plan_search(self, groups: Sequence[Sequence[FileCopy]], *, reclaim: bool) -> Work:
         """Return what finds equal files among those of equal size, and with `reclaim` lets them share at once."""
 
-        def work(said: Said, found: Callable[..., None]) -> None:
-            self._found, freed = [], 0
+        def work(report: ReadProgress, publish: Callable[..., None]) -> None:
+            self._groups, freed = [], 0
             for group in groups:
-                for digest, copies in duplicates.equal(group, said):
-                    one = _Copies(*duplicates.described(digest, copies))
-                    self._found.append(one)
-                    freed += self._share(one) if reclaim else 0
-                    found(duplicates=[known.told for known in self._found], reclaimed_bytes=freed, can_undo=self._can)
+                for digest, copies in duplicates.find_equal(group, report):
+                    duplicate_group = _DuplicateGroup(*duplicates.describe_duplicate(digest, copies))
+                    self._groups.append(duplicate_group)
+                    freed += self._share_copies(duplicate_group) if reclaim else 0
+                    publish(
+                        duplicates=[group_found.told for group_found in self._groups],
+                        reclaimed_bytes=freed,
+                        can_undo=self._can_undo,
+                    )
             if reclaim:
-                self._found = []
+                self._groups = []
 
         return work
 
-    def reclaim(self, hashes: Iterable[str]) -> tuple[int, Work]:
+    def plan_reclaim(self, hashes: Iterable[str]) -> tuple[int, Work]:
         """Return how much can be freed, and what does it: for all that was found, or for contents of these hashes.
 
         Raises NotFound (not_found_before) for a hash that the last search did not come to.
         """
-        wanted = frozenset(hashes)
-        chosen = [one for one in self._found if not wanted or one.told.sha256 in wanted]
-        if not chosen or wanted - {one.told.sha256 for one in chosen}:
+        wanted_hashes = frozenset(hashes)
+        chosen = [group for group in self._groups if not wanted_hashes or group.told.sha256 in wanted_hashes]
+        if not chosen or wanted_hashes - {group.told.sha256 for group in chosen}:
             raise NotFound(
                 "No such duplicate files were found.", hint="Search for duplicates first.", code="not_found_before"
             )
 
-        def work(said: Said, found: Callable[..., None]) -> None:
+        def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             freed = 0
-            for one in chosen:
-                said(one.kept.path, one.told.reclaims_bytes)
-                freed += self._share(one)
-                self._found.remove(one)
-                left = [known.told for known in self._found]
-                found(reclaimed_bytes=freed, duplicates=left, can_undo=self._can)
+            for group in chosen:
+                report(group.kept.path, group.told.reclaims_bytes)
+                freed += self._share_copies(group)
+                self._groups.remove(group)
+                left = [other_group.told for other_group in self._groups]
+                publish(reclaimed_bytes=freed, duplicates=left, can_undo=self._can_undo)
 
-        return sum(one.told.reclaims_bytes for one in chosen), work
+        return sum(group.told.reclaims_bytes for group in chosen), work
 
-    def separate(self) -> tuple[int, Work]:
+    def plan_separation(self) -> tuple[int, Work]:
         """Return how much is to be copied, and what does it: each file that was shared has space of its own again.
 
         Raises NotFound (nothing_reclaimed), StorageFault (disk_full).
         """
-        self._shared = [one for one in self._shared if one.is_as_it_was()]
+        self._shared = [shared for shared in self._shared if shared.is_as_it_was()]
         if not self._shared:
             raise NotFound(
                 "No files have been made to share disk space since Roundhouse started.", code="nothing_reclaimed"
             )
         sharing.check_room(self._shared)
 
-        def work(said: Said, found: Callable[..., None]) -> None:
+        def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             taken = 0
             while self._shared:
-                if sharing.separate(self._shared[-1], said):
+                if sharing.separate_copy(self._shared[-1], report):
                     taken += self._shared[-1].size
                 self._shared.pop()
-                found(reclaimed_bytes=-taken, can_undo=self._can)
+                publish(reclaimed_bytes=-taken, can_undo=self._can_undo)
 
-        return sum(one.size for one in self._shared), work
+        return sum(shared.size for shared in self._shared), work
 
     @property
-    def _can(self) -> bool:
+    def _can_undo(self) -> bool:
         return bool(self._shared)
 
-    def _share(self, one: _Copies) -> int:
-        done = [shared for copy in one.free if (shared := sharing.share(one.kept, copy)) is not None]
+    def _share_copies(self, group: _DuplicateGroup) -> int:
+        done = [shared for copy in group.free if (shared := sharing.share_space(group.kept, copy)) is not None]
         self._shared += [shared for shared in done if not shared.is_clone]
         return sum(shared.size for shared in done)
 
 
-class LibraryWork:
+class FileJobs:
     """Belongs to the event loop; the reading is done in a thread."""
 
     def __init__(self, services: Services) -> None:
@@ -136,46 +140,46 @@ class LibraryWork:
                 cancelled="It was called off.",
             )
         )
-        self._removed: dict[str, tuple[Removal, removal.Undo, Path | None]] = {}
-        self._reclaiming = Reclaiming()
+        self._removed: dict[str, tuple[Removal, removal.RemovalUndo, Path | None]] = {}
+        self._reclaiming = DuplicateReclaimer()
         self.trash = Trash(_home_trash(services.home))
 
     async def verify(self, name: str) -> LibraryJob:
         """Begin to check a model's files. Raises NotFound, BadRequest, or Conflict while another job runs."""
-        model = await asyncio.to_thread(self._services.library.find, name)
+        model = await asyncio.to_thread(self._services.library.find_model, name)
         files = await asyncio.to_thread(verifying.files_of, model)
 
-        def work(said: Said, found: Callable[..., None]) -> None:
+        def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             checks = []
-            for one in verifying.check(files, said):
-                checks.append(one)
-                found(checks=list(checks))
+            for file_check in verifying.check_files(files, report):
+                checks.append(file_check)
+                publish(checks=list(checks))
 
         total = await asyncio.to_thread(lambda: sum(file.stat().st_size for file in files if file.exists()))
         return self._start(LibraryJob(id=job_id(), kind=JobKind.VERIFY, model=model.name, total_bytes=total), work)
 
     async def find_duplicates(self, *, reclaim: bool) -> LibraryJob:
         """Begin to look for contents that are here more than once. Raises Conflict while another job runs."""
-        models = await asyncio.to_thread(self._services.library.models)
-        groups = await asyncio.to_thread(duplicates.suspects, models)
+        models = await asyncio.to_thread(self._services.library.list_models)
+        groups = await asyncio.to_thread(duplicates.find_suspects, models)
 
-        work = self._reclaiming.search(groups, reclaim=reclaim)
+        work = self._reclaiming.plan_search(groups, reclaim=reclaim)
         total = sum(copy.size for group in groups for copy in group)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.DUPLICATES, total_bytes=total), work)
 
     async def reclaim(self, hashes: list[str]) -> LibraryJob:
         """Begin to let files share their space that the last search found. Raises NotFound, Conflict."""
         self.job.check_idle()
-        total, work = self._reclaiming.reclaim(hashes)
+        total, work = self._reclaiming.plan_reclaim(hashes)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.RECLAIM, total_bytes=total), work)
 
     async def separate(self) -> LibraryJob:
         """Begin to copy apart what was made to share its space. Raises NotFound, StorageFault (disk_full), Conflict."""
         self.job.check_idle()
-        total, work = await asyncio.to_thread(self._reclaiming.separate)
+        total, work = await asyncio.to_thread(self._reclaiming.plan_separation)
         return self._start(LibraryJob(id=job_id(), kind=JobKind.SEPARATE, total_bytes=total, can_undo=True), work)
 
-    async def disk(self) -> DiskUse:
+    async def read_disk_use(self) -> DiskUse:
         """Return what models take of the disks."""
         return await asyncio.to_thread(_disk_use, self._services, self.trash)
 
@@ -184,18 +188,18 @@ class LibraryWork:
         self.job.check_idle()
         entries, total = await asyncio.to_thread(_in_trash, self._services, self.trash, digests)
 
-        def work(said: Said, found: Callable[..., None]) -> None:
-            trashed.delete(self.trash, entries, said, found)
+        def work(report: ReadProgress, publish: Callable[..., None]) -> None:
+            trashed.delete_entries(self.trash, entries, report, publish)
 
         return self._start(LibraryJob(id=job_id(), kind=JobKind.EMPTY, total_bytes=total), work)
 
-    async def plan(self, name: str) -> Removal:
+    async def plan_removal(self, name: str) -> Removal:
         """Return what removing a model takes away. Raises NotFound, or Conflict where it is not ours to remove."""
-        return (await asyncio.to_thread(self._planned, name))[1]
+        return (await asyncio.to_thread(self._plan_removal, name))[1]
 
     async def remove(self, name: str, *, for_good: bool) -> Removal:
         """Remove a model's files. Raises as `plan`, Conflict while it is loaded, StorageFault (no_trash)."""
-        model, plan = await asyncio.to_thread(self._planned, name)
+        model, plan = await asyncio.to_thread(self._plan_removal, name)
         self._check_unused(model, plan)
         trash = None if for_good else self.trash
         registered, undo = await asyncio.to_thread(self._remove, model, trash)
@@ -218,42 +222,44 @@ class LibraryWork:
                 "There has been no such removal since Roundhouse started.", hint="Check the trash.", code="not_removed"
             )
         done, undo, registered = self._removed[removed]
-        await asyncio.to_thread(removal.restore, undo, self.trash)
+        await asyncio.to_thread(removal.restore_files, undo, self.trash)
         del self._removed[removed]
         library = self._services.library
         if registered is not None:
-            await asyncio.to_thread(library.register, registered)
+            await asyncio.to_thread(library.register_path, registered)
         self._services.events.publish(ModelsChanged())
-        return await asyncio.to_thread(library.find, done.model)
+        return await asyncio.to_thread(library.find_model, done.model)
 
     async def close(self) -> None:
         """End what goes on."""
         await self.job.cancel()
         await self.job.wait()
 
-    def _planned(self, name: str) -> tuple[ModelInfo, Removal]:
+    def _plan_removal(self, name: str) -> tuple[ModelInfo, Removal]:
         library = self._services.library
-        model = library.find(name)
-        aliases = self._services.settings.items("models.aliases")
-        return model, removal.planned(model, library.models(), aliases=aliases, chosen=self._chosen())
+        model = library.find_model(name)
+        aliases = self._services.settings.get_list("models.aliases")
+        return model, removal.plan_removal(
+            model, library.list_models(), aliases=aliases, chosen=self._projectors_in_use()
+        )
 
-    def _chosen(self) -> dict[str, str]:
+    def _projectors_in_use(self) -> dict[str, str]:
         """Return the projectors that were set for models, by the names those run under."""
-        every = self._services.tuning.all().items()
+        every = self._services.tuning.all_settings().items()
         return {name: own.projector for name, own in every if own.projector not in {None, NO_PROJECTOR}}
 
     def _check_unused(self, model: ModelInfo, plan: Removal) -> None:
         names = {model.name, *plan.made_models}
-        loaded = [one.model for one in self._services.supervisor.statuses() if one.state not in _IDLE]
+        loaded = [status.model for status in self._services.supervisor.list_statuses() if status.state not in _IDLE]
         if names & set(loaded):
             raise Conflict(f"{model.name} is loaded.", hint=f"Unload it first: roundhouse unload {model.name}")
 
-    def _remove(self, model: ModelInfo, trash: Trash | None) -> tuple[Path | None, removal.Undo]:
-        others = removal.Others.of(model, self._services.library.models(), self._chosen())
-        undo = removal.remove(removal.belongings(model, others), trash)
+    def _remove(self, model: ModelInfo, trash: Trash | None) -> tuple[Path | None, removal.RemovalUndo]:
+        others = removal.OtherModels.from_models(model, self._services.library.list_models(), self._projectors_in_use())
+        undo = removal.remove_files(removal.collect_files(model, others), trash)
         registered = None
         with contextlib.suppress(UserError):  # it was found in a folder, and is no longer
-            self._services.library.forget(model.name)
+            self._services.library.forget_model(model.name)
             registered = Path(model.path)
         return registered, undo
 
@@ -263,17 +269,17 @@ class LibraryWork:
     async def _run(self, work: Work) -> None:
         job = self.job
 
-        def said(file: Path, more: int) -> None:
+        def report(file: Path, more: int) -> None:
             if job.off.is_set():
-                raise Stopped
-            job.hand_over(lambda: self._progress(str(file), more))
+                raise DownloadStopped
+            job.hand_over(lambda: self._report_progress(str(file), more))
 
-        def found(**changes: object) -> None:
+        def publish(**changes: object) -> None:
             job.hand_over(lambda: job.tell(**changes))
 
-        await asyncio.to_thread(work, said, found)
+        await asyncio.to_thread(work, report, publish)
 
-    def _progress(self, file: str, more: int) -> None:
+    def _report_progress(self, file: str, more: int) -> None:
         now = self.job.now
         say = self.job.move if file == now.file else self.job.tell
         say(file=file, done_bytes=min(now.done_bytes + more, now.total_bytes))
@@ -284,12 +290,12 @@ class LibraryWork:
             self._services.events.publish(ModelsChanged())
 
 
-LIBRARY = web.AppKey("library", LibraryWork)
+LIBRARY = web.AppKey("library", FileJobs)
 
 
 def add_library(app: web.Application) -> None:
     """Give the application what works on models' files."""
-    app[LIBRARY] = LibraryWork(app[SERVICES])
+    app[LIBRARY] = FileJobs(app[SERVICES])
     app.on_shutdown.append(lambda app: app[LIBRARY].close())
 
 
@@ -300,23 +306,27 @@ def _conflict(job: LibraryJob) -> Conflict:
 
 
 def _home_trash(home: Home) -> Path:
-    return (home.named.get("XDG_DATA_HOME") or home.folder / ".local/share") / "Trash"
+    return (home.variable_folders.get("XDG_DATA_HOME") or home.folder / ".local/share") / "Trash"
 
 
 def _disk_use(services: Services, trash: Trash) -> DiskUse:
     """Return what lies where. Blocks; call it from a thread."""
-    return disk_use(services.library.models(), list(_looked(services)), trash)
+    return disk_use(services.library.list_models(), list(_list_folders(services)), trash)
 
 
-def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple[list[Entry], int]:
+def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple[list[TrashEntry], int]:
     """Return the models in the trash that digests stand for, and what is free without them. Blocks.
 
     Raises Conflict where the trash is not ours to empty, or is no longer what the digests stood for (trash_changed).
     """
     trash.check_ours()
-    folders = [one.path for one in _looked(services)]
-    found = [found_on(trash, Path(drive.path), folders) for drive in _disk_use(services, trash).drives]
-    known = {one.told.digest: (one.entries, one.told.size_bytes) for one in found if one.told is not None}
+    folders = [item.path for item in _list_folders(services)]
+    trash_contents = [find_in_trash(trash, Path(drive.path), folders) for drive in _disk_use(services, trash).drives]
+    known = {
+        item.contents.digest: (item.entries, item.contents.size_bytes)
+        for item in trash_contents
+        if item.contents is not None
+    }
     if not digests or not known.keys() >= set(digests):
         raise Conflict(
             "The models in the trash have changed.",
@@ -327,7 +337,7 @@ def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple
     return [entry for entries, _ in chosen for entry in entries], sum(size for _, size in chosen)
 
 
-def _looked(services: Services) -> Iterator[Looked]:
+def _list_folders(services: Services) -> Iterator[SearchFolder]:
     paths = services.paths
     known = {
         paths.models: (FolderKind.OWN, "Roundhouse's folder"),
@@ -336,11 +346,11 @@ def _looked(services: Services) -> Iterator[Looked]:
     folders = list(dict.fromkeys(model_folders(paths, services.settings)))
     names = Counter(folder.name for folder in folders)
     for folder in folders:
-        yield Looked(
+        yield SearchFolder(
             folder, *known.get(folder, (FolderKind.NAMED, _folder_title(folder, is_only=names[folder.name] == 1)))
         )
-    if services.settings.flag("models.other_programs"):
-        yield from (Looked(store.folder, FolderKind.OTHER, store.title) for store in stores(services.home))
+    if services.settings.get_flag("models.other_programs"):
+        yield from (SearchFolder(store.folder, FolderKind.OTHER, store.title) for store in find_stores(services.home))
 
 
 def _folder_title(folder: Path, *, is_only: bool) -> str:

@@ -10,22 +10,28 @@ from pathlib import Path
 
 import msgspec
 
-from app.config.paths import expanded
+from app.config.paths import expand_path
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
 from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading.launch import engine_for, load_request_for
-from app.gateway.loading.model_tuning import draft_path, effective, in_force, noted, recommendation
+from app.gateway.loading.model_tuning import (
+    draft_path,
+    effective_sampling,
+    find_recommendation,
+    in_force,
+    settings_to_keep,
+)
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.library import Library
-from app.hub.library.projectors import places, projector_beside
+from app.hub.library.projectors import projector_beside, projector_folders
 from app.hub.repositories.generation import NOTHING
-from engines.api import ModelFormat, Net
+from engines.api import ListenOptions, ModelFormat
 
 _QUESTION = "Is this the question?"
-_NOWHERE = Net(host="127.0.0.1", port=1, key="")
+_NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
 _GGUF = ModelFormat.GGUF.value
 _SMALLER = 2
 """A draft pays where it has at most one part in so many of the model's parameters."""
@@ -38,18 +44,21 @@ _TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
 """What not every engine has an option for, with a value to try it with."""
 
 
-def choices(services: Services, model: ModelInfo) -> ModelChoices:
+def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
-    own, told = in_force(model, services.tuning.of(model.runs_as)), recommendation(services.hub, model)
-    running = next((one for one in services.supervisor.statuses() if one.model == model.runs_as), None)
+    own, recommended = (
+        in_force(model, services.tuning.settings_of(model.runs_as)),
+        find_recommendation(services.hub, model),
+    )
+    running = next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
     is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
     facts = services.facts.read_model(model)
     return ModelChoices(
         model=model.runs_as,
         settings=own,
-        sampling=told.sampling,
-        sampling_source=told.source if told != NOTHING else "",
-        effective=effective(services.hub, model, own),
+        sampling=recommended.sampling,
+        sampling_source=recommended.source if recommended != NOTHING else "",
+        effective=effective_sampling(services.hub, model, own),
         engine=_engine(services, model, own),
         engines=_engines(services.catalogue, model),
         companions=[
@@ -57,53 +66,53 @@ def choices(services: Services, model: ModelInfo) -> ModelChoices:
             *_drafts(services.library, model, own),
             *_loras(services.library, model, own),
         ],
-        aliases=names_for(services.settings.items("models.aliases"), model.name),
+        aliases=names_for(services.settings.get_list("models.aliases"), model.name),
         chat_template=facts.chat_template if facts is not None else "",
         brings_code=facts is not None and facts.needs_remote_code,
-        takes=[name for name, value in _TRIED.items() if _takes(services, model, own, {name: value})],
+        takes=[name for name, value in _TRIED.items() if _engine_takes(services, model, own, {name: value})],
         tool_parser=_tool_parser(services, model, own),
         is_loaded=is_loaded,
-        needs_reload=is_loaded and _differs(services, model),
+        needs_reload=is_loaded and _differs_from_loaded(services, model),
     )
 
 
-def checked(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+def check_settings(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
     """Return if these settings can be had. Raises BadRequest or NotFound with what is wrong."""
-    _check_parts(services.library, services.catalogue, model, wanted)
+    _check_parts(services.library, services.catalogue, model, settings)
     if not model.attached:
-        _check_plan(services, model, wanted)
+        _check_plan(services, model, settings)
 
 
-def _check_parts(library: Library, catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings) -> None:
-    if model.attached and wanted != _anywhere(wanted):
-        raise _refused(f"{model.name} runs elsewhere: its endpoint decides how it is loaded.")
-    _check_engine(catalogue, model, wanted)
-    if wanted.chat_template is not None:
-        check_template(wanted.chat_template)
-    if wanted.projector not in {None, NO_PROJECTOR}:
-        _check_file(model, "A projector", companions.why_no_projector(_there(str(wanted.projector))))
-    if wanted.draft is not None:
-        path = draft_path(library, model, wanted.draft)
+def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo, settings: ModelSettings) -> None:
+    if model.attached and settings != _engine_independent(settings):
+        raise _invalid_value(f"{model.name} runs elsewhere: its endpoint decides how it is loaded.")
+    _check_engine(catalogue, model, settings)
+    if settings.chat_template is not None:
+        check_template(settings.chat_template)
+    if settings.projector not in {None, NO_PROJECTOR}:
+        _check_file(model, "A projector", companions.why_no_projector(_require_path(str(settings.projector))))
+    if settings.draft is not None:
+        path = draft_path(library, model, settings.draft)
         _raise_if(companions.why_no_draft(Path(model.path), path) if model.format == _GGUF else "")
-    for lora in wanted.loras:
-        path = _there(lora)
+    for lora in settings.loras:
+        path = _require_path(lora)
         _raise_if(companions.why_no_lora(Path(model.path), path) if model.format == _GGUF else "")
 
 
-def _check_plan(services: Services, model: ModelInfo, wanted: ModelSettings) -> None:
+def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
     """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for."""
     try:
-        request = load_request_for(services, model, own=noted(model, wanted))
-        found = services.catalogue.installation(request.engine)
+        request = load_request_for(services, model, own=settings_to_keep(model, settings))
+        installation = services.catalogue.find_installation(request.engine)
     except EngineFailed:  # nothing is here that could refuse
         return
     try:
-        services.adapters[request.engine].plan(request.source, request.options, _NOWHERE, found)
+        services.adapters[request.engine].plan(request.source, request.options, _NOWHERE, installation)
     except ValueError as error:
-        raise _refused(str(error)) from None
+        raise _invalid_value(str(error)) from None
 
 
-def _takes(services: Services, model: ModelInfo, own: ModelSettings, tried: dict[str, object]) -> bool:
+def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, tried: dict[str, object]) -> bool:
     """Tell whether the engine of a model has an option for these settings."""
     if model.attached:
         return False
@@ -123,14 +132,14 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> st
 
 def check_template(text: str) -> None:
     """Return if a chat template can be read and says what somebody asked. Raises BadRequest (bad_template)."""
-    from engines.serving.asked import Conversation  # noqa: PLC0415 -- start-up must not pay for the workers' code
-    from engines.serving.refusals import Refused  # noqa: PLC0415 -- as above
-    from engines.serving.templates import Template  # noqa: PLC0415 -- as above
+    from engines.serving.asked import TemplateInput  # noqa: PLC0415 -- start-up must not pay for the workers' code
+    from engines.serving.refusals import RequestRefused  # noqa: PLC0415 -- as above
+    from engines.serving.templates import ChatTemplate  # noqa: PLC0415 -- as above
 
-    conversation = Conversation(messages=[{"role": "user", "content": _QUESTION}])
+    conversation = TemplateInput(messages=[{"role": "user", "content": _QUESTION}])
     try:
-        written = Template(text, {}).render(conversation)
-    except (RuntimeError, Refused) as error:
+        written = ChatTemplate(text, {}).render(conversation)
+    except (RuntimeError, RequestRefused) as error:
         raise BadRequest(f"This is not a chat template: {error}", code="bad_template") from None
     if _QUESTION not in written:
         raise BadRequest(
@@ -146,36 +155,40 @@ def names_for(aliases: Iterable[str], model: str) -> list[str]:
     return [name.strip() for name, _, stands in pairs if fnmatchcase(model.casefold(), stands.strip().casefold())]
 
 
-def _anywhere(wanted: ModelSettings) -> ModelSettings:
+def _engine_independent(settings: ModelSettings) -> ModelSettings:
     """Return what of it counts for any model, wherever it runs."""
     return ModelSettings(
-        pinned=wanted.pinned,
-        idle_minutes=wanted.idle_minutes,
-        sampling=wanted.sampling,
-        uses_model_sampling=wanted.uses_model_sampling,
+        pinned=settings.pinned,
+        idle_minutes=settings.idle_minutes,
+        sampling=settings.sampling,
+        uses_model_sampling=settings.uses_model_sampling,
     )
 
 
-def _check_engine(catalogue: Catalogue, model: ModelInfo, wanted: ModelSettings) -> None:
-    if wanted.engine is None:
+def _check_engine(catalogue: EngineCatalogue, model: ModelInfo, settings: ModelSettings) -> None:
+    if settings.engine is None:
         return
-    known = {engine.id: engine for engine in catalogue.list()}
-    if wanted.engine not in known:
-        said = ", ".join(one.id for one in _engines(catalogue, model))
-        raise BadRequest(f"There is no engine {wanted.engine!r}.", hint=f"There are {said}.", code="invalid_value")
-    if model.format not in known[wanted.engine].formats:
-        said = f"{known[wanted.engine].name} does not read {model.format}."
-        raise BadRequest(said, hint="Choose another engine, or leave the choice to Roundhouse.", code="invalid_value")
+    known = {engine.id: engine for engine in catalogue.list_engines()}
+    if settings.engine not in known:
+        sentence = ", ".join(engine_option.id for engine_option in _engines(catalogue, model))
+        raise BadRequest(
+            f"There is no engine {settings.engine!r}.", hint=f"There are {sentence}.", code="invalid_value"
+        )
+    if model.format not in known[settings.engine].formats:
+        sentence = f"{known[settings.engine].name} does not read {model.format}."
+        raise BadRequest(
+            sentence, hint="Choose another engine, or leave the choice to Roundhouse.", code="invalid_value"
+        )
 
 
 def _check_file(model: ModelInfo, what: str, problem: str) -> None:
     if model.format != _GGUF:
-        raise _refused(f"{what} of its own is only possible with GGUF models; others contain theirs.")
+        raise _invalid_value(f"{what} of its own is only possible with GGUF models; others contain theirs.")
     _raise_if(problem)
 
 
-def _there(named: str) -> Path:
-    path = expanded(named)
+def _require_path(named: str) -> Path:
+    path = expand_path(named)
     if not path.is_absolute() or "\0" in named or not path.exists():
         raise NotFound(f"There is no file {named}.", hint="Give its full path.", code="companion_not_found")
     return path
@@ -183,10 +196,10 @@ def _there(named: str) -> Path:
 
 def _raise_if(problem: str) -> None:
     if problem:
-        raise _refused(problem)
+        raise _invalid_value(problem)
 
 
-def _refused(sentence: str) -> BadRequest:
+def _invalid_value(sentence: str) -> BadRequest:
     return BadRequest(sentence, code="invalid_value")
 
 
@@ -197,35 +210,36 @@ def _engine(services: Services, model: ModelInfo, own: ModelSettings) -> str:
         return ""
 
 
-def _engines(catalogue: Catalogue, model: ModelInfo) -> list[EngineOption]:
+def _engines(catalogue: EngineCatalogue, model: ModelInfo) -> list[EngineOption]:
     return [
-        EngineOption(id=one.id, name=one.name, is_installed=one.installed) for one in catalogue.readers_of(model.format)
+        EngineOption(id=engine.id, name=engine.name, is_installed=engine.installed)
+        for engine in catalogue.readers_of(model.format)
     ]
 
 
-def _differs(services: Services, model: ModelInfo) -> bool:
+def _differs_from_loaded(services: Services, model: ModelInfo) -> bool:
     """Whether the model runs otherwise than it would if it were loaded now. Sizes count where they were set."""
     running = services.supervisor.request_of(model.runs_as)
     if running is None:
         return False
     try:
-        wanted = load_request_for(services, model)
+        load_now = load_request_for(services, model)
     except RoundhouseError:
         return True
-    own = services.tuning.of(model.runs_as)
+    own = services.tuning.settings_of(model.runs_as)
     sizes = [name for name in ("context", "slots") if getattr(own, name) is not None]
-    return running.engine != wanted.engine or any(
-        getattr(running.options, name) != getattr(wanted.options, name) for name in (*_STARTED_WITH, *sizes)
+    return running.engine != load_now.engine or any(
+        getattr(running.options, name) != getattr(load_now.options, name) for name in (*_STARTED_WITH, *sizes)
     )
 
 
 def _projectors(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF:
         return
-    folders, beside = set(places(Path(model.path))), projector_beside(Path(model.path))
-    found = {path: facts.file_bytes for path, facts in library.companions() if path.parent in folders}
+    folders, beside = set(projector_folders(Path(model.path))), projector_beside(Path(model.path))
+    sizes_by_path = {path: facts.file_bytes for path, facts in library.list_companions() if path.parent in folders}
     used = str(beside or "") if own.projector is None else own.projector
-    for path, size in found.items():
+    for path, size in sizes_by_path.items():
         if companions.why_no_projector(path):
             continue
         yield Companion(
@@ -236,13 +250,13 @@ def _projectors(library: Library, model: ModelInfo, own: ModelSettings) -> Itera
 def _loras(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF:
         return
-    found = {path: facts for path, facts in library.companions() if facts.kind == companions.ADAPTER}
-    others = [Path(one) for one in own.loras if Path(one) not in found]
-    for path in [*found, *others]:
+    facts_by_path = {path: facts for path, facts in library.list_companions() if facts.kind == companions.ADAPTER}
+    others = [Path(lora_path) for lora_path in own.loras if Path(lora_path) not in facts_by_path]
+    for path in [*facts_by_path, *others]:
         why = companions.why_no_lora(Path(model.path), path)
         if why and str(path) not in own.loras:
             continue
-        size = found[path].file_bytes if path in found else 0
+        size = facts_by_path[path].file_bytes if path in facts_by_path else 0
         yield Companion(
             kind=CompanionKind.LORA,
             name=str(path),
@@ -256,10 +270,10 @@ def _loras(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[C
 def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[Companion]:
     if model.format != _GGUF or not model.chats:
         return
-    for one in _smaller(library, model)[:_MOST_DRAFTS]:
-        if not companions.why_no_draft(Path(model.path), Path(one.path)) or one.name == own.draft:
-            yield _as_draft(one.name, one.title, one.size_bytes, own)
-    known = {one.name for one in library.models()}
+    for candidate in _smaller(library, model)[:_MOST_DRAFTS]:
+        if not companions.why_no_draft(Path(model.path), Path(candidate.path)) or candidate.name == own.draft:
+            yield _as_draft(candidate.name, candidate.title, candidate.size_bytes, own)
+    known = {candidate.name for candidate in library.list_models()}
     if own.draft and own.draft not in known:
         yield _as_draft(own.draft, Path(own.draft).stem, 0, own)
 
@@ -267,12 +281,19 @@ def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[
 def _smaller(library: Library, model: ModelInfo) -> list[ModelInfo]:
     """Return models small enough to draft for this one, the smallest first."""
     most = (model.parameters or 0) // _SMALLER
-    found = [
-        one
-        for one in library.models()
-        if one.format == model.format and one.chats and not one.problem and one.preset is None and not one.is_builtin
+    candidates = [
+        candidate
+        for candidate in library.list_models()
+        if candidate.format == model.format
+        and candidate.chats
+        and not candidate.problem
+        and candidate.preset is None
+        and not candidate.is_builtin
     ]
-    return sorted((one for one in found if 0 < (one.parameters or 0) <= most), key=lambda one: one.size_bytes)
+    return sorted(
+        (candidate for candidate in candidates if 0 < (candidate.parameters or 0) <= most),
+        key=lambda candidate: candidate.size_bytes,
+    )
 
 
 def _as_draft(name: str, title: str, size: int, own: ModelSettings) -> Companion:

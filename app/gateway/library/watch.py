@@ -22,7 +22,7 @@ SHARE = 0.02
 
 async def watch_library(library: Library, events: EventHub, *, every_s: float = EVERY_S) -> None:
     """Publish `ModelsChanged` whenever the list is another one; ends when it is cancelled."""
-    known = await asyncio.to_thread(library.models)
+    known = await asyncio.to_thread(library.list_models)
     pause_s = every_s
     while True:
         await asyncio.sleep(pause_s)
@@ -30,7 +30,7 @@ async def watch_library(library: Library, events: EventHub, *, every_s: float = 
             continue
         began = time.monotonic()
         try:
-            models = await asyncio.to_thread(library.models)
+            models = await asyncio.to_thread(library.list_models)
         except (RoundhouseError, OSError) as error:  # such as a drive that fails; it may be back the next time
             log.info("The model folders could not be looked through: %s", error)
             continue

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.config.model_settings import ModelSettingsFile
-from app.core.capabilities import Capability, in_order, with_implied
+from app.core.capabilities import Capability, add_implied, in_order
 from app.core.errors import EngineFailed
 from app.core.models import ModelInfo
 from app.gateway.loading.launch import engine_for
@@ -21,7 +21,7 @@ from engines.api import Descriptor, Feature, ModelFormat, Route
 
 async def with_capabilities(services: Services, models: Sequence[ModelInfo]) -> list[ModelInfo]:
     """Return the models, each with what it can do here."""
-    return await asyncio.to_thread(_listed, services, models)
+    return await asyncio.to_thread(_add_capabilities, services, models)
 
 
 async def capabilities_of(services: Services, model: ModelInfo) -> list[Capability]:
@@ -29,17 +29,17 @@ async def capabilities_of(services: Services, model: ModelInfo) -> list[Capabili
     return (await with_capabilities(services, [model]))[0].capabilities
 
 
-def _listed(services: Services, models: Sequence[ModelInfo]) -> list[ModelInfo]:
-    readers = _Readers(services)
+def _add_capabilities(services: Services, models: Sequence[ModelInfo]) -> list[ModelInfo]:
+    readers = _FormatReaders(services)
     return [
         model
         if model.attached or model.problem
-        else msgspec.structs.replace(model, capabilities=_here(services.tuning, model, readers))
+        else msgspec.structs.replace(model, capabilities=_capabilities_here(services.tuning, model, readers))
         for model in models
     ]
 
 
-def _here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_Readers") -> list[Capability]:
+def _capabilities_here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_FormatReaders") -> list[Capability]:
     present = {*model.capabilities} - {Capability.CHAT}
     if model.chats:  # also without a template of its own: engines have one for such a model
         present.add(Capability.CHAT)
@@ -47,34 +47,34 @@ def _here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_Readers") -> l
         present.add(Capability.EMBEDDING)
     if has_projector(tuning, model):
         present.add(Capability.VISION)
-    return in_order({*with_implied(present)} - readers.lacking(model))
+    return in_order({*add_implied(present)} - readers.absent_capabilities(model))
 
 
-class _Readers:
+class _FormatReaders:
     """The engines that run models, asked for once for a whole list."""
 
     def __init__(self, services: Services) -> None:
-        self._services, self._engines = services, services.catalogue.list()
-        self._lacking: dict[tuple[str, str | None], frozenset[Capability]] = {}
+        self._services, self._engines = services, services.catalogue.list_engines()
+        self._absent_by_key: dict[tuple[str, str | None], frozenset[Capability]] = {}
 
-    def lacking(self, model: ModelInfo) -> frozenset[Capability]:
+    def absent_capabilities(self, model: ModelInfo) -> frozenset[Capability]:
         """Return what the engine that runs a model cannot do; without one, what none that reads it could."""
-        key = (model.format, self._services.tuning.of(model.runs_as).engine)
-        if key not in self._lacking:
-            lacks = [_lacks(descriptor) for descriptor in self._of(model)]
-            self._lacking[key] = frozenset.intersection(*lacks) if lacks else frozenset()
-        return self._lacking[key]
+        key = (model.format, self._services.tuning.settings_of(model.runs_as).engine)
+        if key not in self._absent_by_key:
+            lacks = [_absent_in(descriptor) for descriptor in self._descriptors_of(model)]
+            self._absent_by_key[key] = frozenset.intersection(*lacks) if lacks else frozenset()
+        return self._absent_by_key[key]
 
-    def _of(self, model: ModelInfo) -> list[Descriptor]:
-        own, adapters = self._services.tuning.of(model.runs_as), self._services.adapters
+    def _descriptors_of(self, model: ModelInfo) -> list[Descriptor]:
+        own, adapters = self._services.tuning.settings_of(model.runs_as), self._services.adapters
         try:
             return [adapters[engine_for(self._services, model, own, engines=self._engines).id].descriptor]
         except EngineFailed:
             kind = ModelFormat(model.format)
-            return [one.descriptor for one in adapters.values() if kind in one.descriptor.formats]
+            return [adapter.descriptor for adapter in adapters.values() if kind in adapter.descriptor.formats]
 
 
-def _lacks(descriptor: Descriptor) -> frozenset[Capability]:
+def _absent_in(descriptor: Descriptor) -> frozenset[Capability]:
     has = {
         Capability.VISION: Feature.VISION in descriptor.features,
         Capability.AUDIO: "audio" in descriptor.modalities,

@@ -20,19 +20,19 @@ import psutil
 from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
 from app.advisor.memory import placement
-from app.advisor.memory.setting import Components, Setting
+from app.advisor.memory.setting import MemoryComponents, RunSetting
 from app.config.table import BY_NAME
 from app.core.engines import EngineState
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.machine import MachineReader, with_capacity
 from app.gateway.advising.model_facts import FactsReader
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
-from app.supervisor.policy import LoadRequest, Needs
+from app.supervisor.policy import LoadRequest, MemoryNeeds
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import SYSTEM
 from engines.api import LaunchOptions
@@ -49,50 +49,50 @@ _MOST_CONTEXT = int(BY_NAME["models.context"].maximum or 1 << 22)
 """What a person may set is the most a client may ask for."""
 
 
-class _Known(NamedTuple):
+class _ComputedLoad(NamedTuple):
     """A load that can be computed."""
 
     request: LoadRequest
     facts: ModelFacts
-    setting: Setting
-    found: Components
+    setting: RunSetting
+    found: MemoryComponents
 
-    def with_setting(self, setting: Setting) -> "_Known":
+    def with_setting(self, setting: RunSetting) -> "_ComputedLoad":
         """Return it with another setting, and what that takes."""
-        return self._replace(setting=setting, found=memory.components(self.facts, setting))
+        return self._replace(setting=setting, found=memory.sum_components(self.facts, setting))
 
 
-async def fitted(services: Services, request: LoadRequest) -> LoadRequest:
+async def fit_load(services: Services, request: LoadRequest) -> LoadRequest:
     """Return the request with slots and context that can be had on this machine now, and with what that takes."""
-    known = await _known(services, request)
+    known = await _compute_load(services, request)
     if known is None:
         return await _by_size(services.catalogue, request)
     if _is_ample(known):
         return _with_needs(known, None)
     return await asyncio.to_thread(
-        _within, known, await _with_all_there_is(services.supervisor, services.machine, request.source.name)
+        _fit_within, known, await _with_capacity_for(services.supervisor, services.machine, request.source.name)
     )
 
 
-async def measured(services: Services, request: LoadRequest) -> LoadRequest:
+async def measure_load(services: Services, request: LoadRequest) -> LoadRequest:
     """Return the request as it is, with what it takes."""
-    known = await _known(services, request)
+    known = await _compute_load(services, request)
     if known is None:
         return await _by_size(services.catalogue, request)
     machine = None if known.setting.backend == "cpu" else await services.machine.read()
     return await asyncio.to_thread(_with_needs, known, machine)
 
 
-async def _with_all_there_is(supervisor: Supervisor, machine: MachineReader, model: str) -> Machine:
+async def _with_capacity_for(supervisor: Supervisor, machine: MachineReader, model: str) -> Machine:
     """Return the machine with what a model could have of each pool; probed anew only for what nobody else reads."""
     now = await machine.read()
-    capacity = await supervisor.capacity(model)
+    capacity = await supervisor.model_capacity(model)
     if any(pool.id not in capacity for pool in now.pools):
         now = await machine.read_free()
     return with_capacity(now, capacity)
 
 
-async def _known(services: Services, request: LoadRequest) -> _Known | None:
+async def _compute_load(services: Services, request: LoadRequest) -> _ComputedLoad | None:
     engine = engine_table().get(request.engine)
     if engine is None:  # one of the user's own
         return None
@@ -103,15 +103,17 @@ async def _known(services: Services, request: LoadRequest) -> _Known | None:
     setting = _setting(request, engine, await asyncio.to_thread(_backend, services.catalogue, request.engine))
     setting = await _with_companions(services.facts, setting, request.options)
     if services.machine.last is not None:  # its processor decides what is copied into another layout
-        setting = placement.adapted(setting, services.machine.last)
-    return _Known(request, facts, setting, await asyncio.to_thread(memory.components, facts, setting))
+        setting = placement.adapt_setting(setting, services.machine.last)
+    return _ComputedLoad(request, facts, setting, await asyncio.to_thread(memory.sum_components, facts, setting))
 
 
-async def _with_companions(facts: FactsReader, setting: Setting, options: LaunchOptions) -> Setting:
+async def _with_companions(facts: FactsReader, setting: RunSetting, options: LaunchOptions) -> RunSetting:
     """Return the setting with what goes with the model in memory; what cannot be read is the engine's to refuse."""
     draft = options.draft.path if options.draft is not None else None
-    found = {name: await _facts_of(facts, path) for name, path in (("draft", draft), ("projector", options.projector))}
-    return msgspec.structs.replace(setting, **found)
+    companion_facts = {
+        name: await _facts_of(facts, path) for name, path in (("draft", draft), ("projector", options.projector))
+    }
+    return msgspec.structs.replace(setting, **companion_facts)
 
 
 async def _facts_of(facts: FactsReader, path: Path | None) -> ModelFacts | None:
@@ -123,45 +125,45 @@ async def _facts_of(facts: FactsReader, path: Path | None) -> ModelFacts | None:
         return None
 
 
-def _is_ample(known: _Known) -> bool:
+def _is_ample(known: _ComputedLoad) -> bool:
     is_cpu = known.setting.backend == "cpu"
     return is_cpu and known.found.total.bytes * _AMPLE < psutil.virtual_memory().available
 
 
-def _within(known: _Known, machine: Machine) -> LoadRequest:
-    wanted, facts = known.setting, known.facts
-    for slots in dict.fromkeys((wanted.slots, 1)):
-        tried = memory.estimate(facts, machine, msgspec.structs.replace(wanted, slots=slots))
-        if tried.fits:
-            return _with(known, machine, context=wanted.context, slots=slots)
-    most = max(tried.largest_context, LEAST_CONTEXT)
-    return _with(known, machine, context=min(wanted.context, most), slots=1)
+def _fit_within(known: _ComputedLoad, machine: Machine) -> LoadRequest:
+    setting, facts = known.setting, known.facts
+    for slots in dict.fromkeys((setting.slots, 1)):
+        estimate = memory.estimate_memory(facts, machine, msgspec.structs.replace(setting, slots=slots))
+        if estimate.fits:
+            return _with_size(known, machine, context=setting.context, slots=slots)
+    most = max(estimate.largest_context, LEAST_CONTEXT)
+    return _with_size(known, machine, context=min(setting.context, most), slots=1)
 
 
-def _with(known: _Known, machine: Machine, *, context: int, slots: int) -> LoadRequest:
+def _with_size(known: _ComputedLoad, machine: Machine, *, context: int, slots: int) -> LoadRequest:
     setting = msgspec.structs.replace(known.setting, context=context, slots=slots)
-    found = known if setting == known.setting else known.with_setting(setting)
+    resized = known if setting == known.setting else known.with_setting(setting)
     options = msgspec.structs.replace(known.request.options, context=context, slots=slots)
-    return msgspec.structs.replace(_with_needs(found, machine), options=options)
+    return msgspec.structs.replace(_with_needs(resized, machine), options=options)
 
 
-def _with_needs(known: _Known, machine: Machine | None) -> LoadRequest:
+def _with_needs(known: _ComputedLoad, machine: Machine | None) -> LoadRequest:
     if known.setting.backend == "cpu" or machine is None:
         pools = {SYSTEM: sum(part.bytes - part.reclaimable for part in known.found.parts)}
     else:
-        pools = memory.taken(known.facts, machine, known.setting)
+        pools = memory.memory_by_pool(known.facts, machine, known.setting)
     # Without the processor's extensions the copies are not known which the engine will report besides the file.
-    buffers = memory.reported(known.found) if known.setting.isa else 0
-    needs = Needs(pools=pools, buffers=buffers)
+    buffers = memory.engine_reported_bytes(known.found) if known.setting.isa else 0
+    needs = MemoryNeeds(pools=pools, buffers=buffers)
     return msgspec.structs.replace(known.request, needs=needs)
 
 
-async def _by_size(catalogue: Catalogue, request: LoadRequest) -> LoadRequest:
+async def _by_size(catalogue: EngineCatalogue, request: LoadRequest) -> LoadRequest:
     """Return the request with what its files suggest, where it runs on the processor; else nobody can say."""
     size = await asyncio.to_thread(_size, request.source.path)
     if not size or await asyncio.to_thread(_backend, catalogue, request.engine) != "cpu":
         return request
-    return msgspec.structs.replace(request, needs=Needs(pools={SYSTEM: int(size * _BESIDE_FILE)}))
+    return msgspec.structs.replace(request, needs=MemoryNeeds(pools={SYSTEM: int(size * _BESIDE_FILE)}))
 
 
 def _size(path: Path) -> int:
@@ -172,13 +174,13 @@ def _size(path: Path) -> int:
         return 0
 
 
-def _backend(catalogue: Catalogue, engine: str) -> str:
+def _backend(catalogue: EngineCatalogue, engine: str) -> str:
     return catalogue.backend_of(engine) or "cpu"
 
 
-def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> Setting:
+def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSetting:
     options = request.options
-    return Setting(
+    return RunSetting(
         engine=engine,
         backend=backend,
         context=options.context or LEAST_CONTEXT,
@@ -189,37 +191,39 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> Settin
     )
 
 
-async def with_context(services: Services, found: Found, wanted: int) -> LoadRequest:
-    """Return what loads the model with `wanted` tokens of context, or as many as it can have. Says so if fewer."""
-    load = found.load
+async def with_context(services: Services, target_model: ResolvedModel, requested_context: int) -> LoadRequest:
+    """Return what loads the model with `requested_context` tokens of context, or as many as it can have. Says so if fewer."""
+    load = target_model.load
     usual = load.options.context
-    most = min(found.model.trained_context or wanted, _MOST_CONTEXT)
-    target = min(rounded_up(wanted), most)
+    most = min(target_model.model.trained_context or requested_context, _MOST_CONTEXT)
+    target = min(round_up(requested_context), most)
     if usual is None or target <= usual:
         return load
-    fits = await _fitted_context(services, load, target)
+    fits = await _fit_context(services, load, target)
     fitting = fits.options.context or target
-    context = max(usual, target if fitting >= target else rounded_down(fitting))
-    if context < min(wanted, most):
-        log.warning("%s keeps %d tokens of context, not the %d asked for", found.model.name, context, wanted)
+    context = max(usual, target if fitting >= target else round_down(fitting))
+    if context < min(requested_context, most):
+        log.warning(
+            "%s keeps %d tokens of context, not the %d asked for", target_model.model.name, context, requested_context
+        )
     return _with_tokens(fits, context) if context > usual else load
 
 
-def rounded_up(tokens: int) -> int:
+def round_up(tokens: int) -> int:
     """Return the next power of two."""
     return 1 << max(0, tokens - 1).bit_length()
 
 
-def rounded_down(tokens: int) -> int:
+def round_down(tokens: int) -> int:
     """Return the last power of two: memory that is free a little more or less each time must not mean a new load."""
     return 1 << max(0, tokens.bit_length() - 1)
 
 
-async def _fitted_context(services: Services, load: LoadRequest, context: int) -> LoadRequest:
-    running = next((one for one in services.supervisor.statuses() if one.model == load.source.name), None)
+async def _fit_context(services: Services, load: LoadRequest, context: int) -> LoadRequest:
+    running = next((status for status in services.supervisor.list_statuses() if status.model == load.source.name), None)
     if running is not None and running.state is EngineState.READY and (running.context or 0) >= context:
         return _with_tokens(load, context)
-    return await fitted(services, _with_tokens(load, context))
+    return await fit_load(services, _with_tokens(load, context))
 
 
 def _with_tokens(load: LoadRequest, context: int) -> LoadRequest:

@@ -11,27 +11,27 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.config.model_settings import ModelSettingsFile
-from app.config.paths import Paths, expanded
-from app.config.store import Settings
-from app.core.connections import Purpose, Why
+from app.config.paths import Paths, expand_path
+from app.config.store import SettingsStore
+from app.core.connections import ConnectionReason, Purpose
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
 from app.gateway.loading.model_tuning import with_sampling, with_tuning
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.library import Library
-from app.hub.library.naming import folded
-from app.network.door import door
+from app.hub.library.naming import fold_name
+from app.network.door import egress_gate
 from app.supervisor.mending import APPLICABLE
-from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
+from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import PLACES
-from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, Remote, Route
+from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, RemoteEndpoint, Route
 
 UNCHOSEN = LoadOptions()
 ATTACHED = "attached"
@@ -46,7 +46,7 @@ HEAD_ROOM = 1024 * _MIB
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
     """Return what `supervisor.lease` wants. Raises NotFound, BadRequest or EngineFailed (nothing reads the format)."""
-    _, request = await resolve(services, model_name, options)
+    _, request = await resolve_model(services, model_name, options)
     return request
 
 
@@ -55,45 +55,45 @@ async def find_model(services: Services, model_name: str) -> ModelInfo:
 
     Raises NotFound (code model_not_found), or BadRequest if its file is unusable.
     """
-    statuses = services.supervisor.statuses()
+    statuses = services.supervisor.list_statuses()
     return await asyncio.to_thread(_usable, services.settings, services.library, model_name, statuses)
 
 
-async def resolve(
+async def resolve_model(
     services: Services, model_name: str | None, options: LoadOptions = UNCHOSEN, *, route: Route = Route.CHAT
-) -> Found:
+) -> ResolvedModel:
     """Return the model and what loads it; without a name the one in use for what `route` is for.
 
     Raises as `load_request` does.
     """
     model_name = model_name or requested_model.AUTO
     key = (model_name, options, services.events.revision)
-    found = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
-    if found is None:
+    resolved_model = services.recent.get(key, lambda known: is_ready(services.supervisor, known.load.source.name))
+    if resolved_model is None:
         search = partial(
-            _usable, services.settings, services.library, model_name, services.supervisor.statuses(), route
+            _usable, services.settings, services.library, model_name, services.supervisor.list_statuses(), route
         )
-        found = await asyncio.to_thread(_resolved, services, search, options)
-        found = found._replace(load=await _sized(services, found, options))
+        resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
+        resolved_model = resolved_model._replace(load=await _size_load(services, resolved_model, options))
         # Whom a name stands for can change with every request; a model's own name cannot.
-        if folded(model_name) == folded(found.model.name):
-            services.recent.put(key, found)
-    return found
+        if fold_name(model_name) == fold_name(resolved_model.model.name):
+            services.recent.put(key, resolved_model)
+    return resolved_model
 
 
-async def _sized(services: Services, found: Found, options: LoadOptions) -> LoadRequest:
+async def _size_load(services: Services, resolved_model: ResolvedModel, options: LoadOptions) -> LoadRequest:
     """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
-    if found.model.attached:
-        return found.load
-    from app.gateway.loading.fitting import fitted, measured  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    if resolved_model.model.attached:
+        return resolved_model.load
+    from app.gateway.loading.fitting import fit_load, measure_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     is_free = options.context is None and options.slots is None
-    return await (fitted if is_free else measured)(services, found.load)
+    return await (fit_load if is_free else measure_load)(services, resolved_model.load)
 
 
 def is_ready(supervisor: Supervisor, model: str) -> bool:
     """Tell whether a model is loaded and answers."""
-    return any(one.model == model and one.state is EngineState.READY for one in supervisor.statuses())
+    return any(status.model == model and status.state is EngineState.READY for status in supervisor.list_statuses())
 
 
 def load_request_for(
@@ -104,8 +104,8 @@ def load_request_for(
     Raises EngineFailed if no installed engine reads its format, NotFound or BadRequest for files that go with it.
     """
     if model.attached:
-        return _attached(model)
-    own = services.tuning.of(model.runs_as) if own is None else own
+        return _request_for_attached(model)
+    own = services.tuning.settings_of(model.runs_as) if own is None else own
     engine = engine_for(services, model, own).id
     return LoadRequest(
         engine=engine,
@@ -114,65 +114,69 @@ def load_request_for(
     )
 
 
-def _attached(model: ModelInfo) -> LoadRequest:
+def _request_for_attached(model: ModelInfo) -> LoadRequest:
     """Return what has an endpoint watched: it takes no memory here, and has as many slots as it pleases.
 
     Raises Offline for an endpoint on another computer that must not be called.
     """
     where = urlsplit(model.attached)
-    door.admit(where.hostname or "", where.port or 0, Purpose(why=Why.ATTACHED, about=model.name))
+    egress_gate.require_open(
+        where.hostname or "", where.port or 0, Purpose(why=ConnectionReason.ATTACHED, about=model.name)
+    )
     record = Path(model.path)
-    remote = Remote(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
+    remote = RemoteEndpoint(url=model.attached, served_as=model.served_as, key_file=record.with_suffix(KEY_SUFFIX))
     # A made model shares the endpoint whatever its settings: nothing is loaded for it.
     name = model.preset.base if model.preset is not None else model.name
     return LoadRequest(
         engine=ATTACHED,
         source=ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=remote),
         options=LaunchOptions(context=model.trained_context, slots=_ENDPOINTS_SLOTS),
-        needs=Needs(pools={PLACES: 0}),
+        needs=MemoryNeeds(pools={PLACES: 0}),
     )
 
 
-def _resolved(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> Found:
+def _resolve_now(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> ResolvedModel:
     model = search()
     load = load_request_for(services, model, options)
-    return Found(with_sampling(services, model, load.engine), load)
+    return ResolvedModel(with_sampling(services, model, load.engine), load)
 
 
 def _usable(
-    settings: Settings, library: Library, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT
+    settings: SettingsStore, library: Library, model_name: str, statuses: list[EngineStatus], route: Route = Route.CHAT
 ) -> ModelInfo:
-    model = _found(settings, library, model_name, statuses, route)
+    model = _find_or_stand_in(settings, library, model_name, statuses, route)
     if model.problem:
         raise BadRequest(f"{model.title} cannot be used: {model.problem}", code="model_unusable")
     return model
 
 
-def _found(
-    settings: Settings, library: Library, model_name: str, statuses: list[EngineStatus], route: Route
+def _find_or_stand_in(
+    settings: SettingsStore, library: Library, model_name: str, statuses: list[EngineStatus], route: Route
 ) -> ModelInfo:
     try:
-        return library.find(model_name)
+        return library.find_model(model_name)
     except NotFound as missing:
         is_auto = requested_model.is_auto(model_name)
         stands_for = (
-            requested_model.AUTO if is_auto else requested_model.stand_in(model_name, settings.items("models.aliases"))
+            requested_model.AUTO
+            if is_auto
+            else requested_model.find_stand_in(model_name, settings.get_list("models.aliases"))
         )
         if stands_for == requested_model.AUTO:
             return _in_use(settings, library, statuses, route)
         if stands_for:
-            return library.find(stands_for)
-        fallback = settings.text("models.fallback")
-        if fallback and folded(fallback) != folded(model_name):
-            return _found(settings, library, fallback, statuses, route)
-        raise requested_model.unknown(model_name, missing) from None
+            return library.find_model(stands_for)
+        fallback = settings.get_text("models.fallback")
+        if fallback and fold_name(fallback) != fold_name(model_name):
+            return _find_or_stand_in(settings, library, fallback, statuses, route)
+        raise requested_model.unknown_model_error(model_name, missing) from None
 
 
-def _in_use(settings: Settings, library: Library, statuses: list[EngineStatus], route: Route) -> ModelInfo:
-    chosen = settings.text("models.default") if settings.is_chosen("models.default") else ""
-    model = requested_model.in_use(library.models(), statuses, chosen, route)
+def _in_use(settings: SettingsStore, library: Library, statuses: list[EngineStatus], route: Route) -> ModelInfo:
+    chosen = settings.get_text("models.default") if settings.is_chosen("models.default") else ""
+    model = requested_model.model_in_use(library.list_models(), statuses, chosen, route)
     if model is None:
-        raise requested_model.none_able(route)
+        raise requested_model.none_able_error(route)
     return model
 
 
@@ -191,7 +195,7 @@ def engine_for(
         readers = [engine for engine in readers if engine.id == own.engine]
     installed = [engine for engine in readers if engine.installed]
     if installed:
-        return best_reader(installed, services.settings.items("engines.preferred"), services.machine.last)
+        return best_reader(installed, services.settings.get_list("engines.preferred"), services.machine.last)
     broken = next((engine for engine in readers if engine.is_broken), None)
     if broken is not None:
         raise EngineFailed(
@@ -208,59 +212,63 @@ def engine_for(
 
 
 def launch_options(
-    services: Services, model: ModelInfo, asked: LoadOptions, own: ModelSettings, *, engine: str
+    services: Services, model: ModelInfo, requested: LoadOptions, own: ModelSettings, *, engine: str
 ) -> LaunchOptions:
     """Return what an engine is told to load `model`: what was asked for, else what is set for it, else for all.
 
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
-    chosen = _chosen_options(services.settings, model, asked, own)
+    chosen = _choose_options(services.settings, model, requested, own)
     return with_tuning(services, model, own, engine=engine, options=chosen)
 
 
-def _chosen_options(settings: Settings, model: ModelInfo, asked: LoadOptions, own: ModelSettings) -> LaunchOptions:
+def _choose_options(
+    settings: SettingsStore, model: ModelInfo, requested: LoadOptions, own: ModelSettings
+) -> LaunchOptions:
     from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
 
     preset = model.preset or _NO_PRESET
-    wanted = asked.context or own.context or preset.context or settings.integer("models.context")
+    context = requested.context or own.context or preset.context or settings.get_int("models.context")
     return LaunchOptions(
-        context=min(wanted, model.trained_context or wanted),
-        slots=asked.slots or own.slots or settings.integer("models.slots"),
-        threads=asked.threads or engine_threads(),
-        gpu_layers=asked.gpu_layers,
-        kv_type=asked.kv_type or own.kv_type,
-        gpu_memory_fraction=asked.gpu_memory_fraction,
+        context=min(context, model.trained_context or context),
+        slots=requested.slots or own.slots or settings.get_int("models.slots"),
+        threads=requested.threads or engine_threads(),
+        gpu_layers=requested.gpu_layers,
+        kv_type=requested.kv_type or own.kv_type,
+        gpu_memory_fraction=requested.gpu_memory_fraction,
         chat_template=preset.chat_template or None,
-        task="rerank" if model.ranks else "chat" if model.chats else "embed",
+        task="rerank" if model.is_reranker else "chat" if model.chats else "embed",
     )
 
 
-def devices_of(catalogue: Catalogue) -> tuple[str, ...]:
+def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:
     """Return what llama.cpp says it can compute on, one line each; empty when it is not here. Takes a second."""
     from engines.llama_cpp.launch import ask_devices  # noqa: PLC0415 -- start-up must not pay for it
 
     try:
-        return ask_devices(catalogue.installation("llama.cpp"))
+        return ask_devices(catalogue.find_installation("llama.cpp"))
     except EngineFailed:
         return ()
 
 
-def policy_from(settings: Settings, tuning: ModelSettingsFile | None = None) -> Policy:
+def policy_from(settings: SettingsStore, tuning: ModelSettingsFile | None = None) -> SupervisorPolicy:
     """Return what the supervisor keeps to; assign it to `supervisor.policy` again when a setting changes."""
     # Engines differ in how long they are rightly silent; the adapter's own time counts unless a person set one.
     is_chosen = settings.is_chosen("engine.stall_seconds")
-    keep_free = settings.integer("models.yield_below_mib") * _MIB
-    return Policy(
-        stall_s=settings.integer("engine.stall_seconds") if is_chosen else None,
-        drain_s=settings.integer("engine.drain_seconds"),
-        max_loaded=settings.integer("models.max_loaded"),
-        refuses_too_large=settings.flag("models.refuse_too_large"),
+    keep_free = settings.get_int("models.yield_below_mib") * _MIB
+    return SupervisorPolicy(
+        stall_s=settings.get_int("engine.stall_seconds") if is_chosen else None,
+        drain_s=settings.get_int("engine.drain_seconds"),
+        max_loaded=settings.get_int("models.max_loaded"),
+        refuses_too_large=settings.get_flag("models.refuse_too_large"),
         head_room=max(HEAD_ROOM, keep_free),
         keep_free=keep_free,
-        mends=frozenset(kind for kind in APPLICABLE if settings.flag(f"engine.mend_{kind}")),
-        queue_limit=settings.integer("gateway.queue_limit"),
-        models={} if tuning is None else {name: _policy_of(one) for name, one in tuning.all().items()},
-        idle_s=settings.integer("models.idle_minutes") * 60.0,
+        mends=frozenset(kind for kind in APPLICABLE if settings.get_flag(f"engine.mend_{kind}")),
+        queue_limit=settings.get_int("gateway.queue_limit"),
+        models={}
+        if tuning is None
+        else {name: _policy_of(settings_of_model) for name, settings_of_model in tuning.all_settings().items()},
+        idle_s=settings.get_int("models.idle_minutes") * 60.0,
     )
 
 
@@ -268,9 +276,9 @@ def _policy_of(own: ModelSettings) -> ModelPolicy:
     return ModelPolicy(is_pinned=own.pinned, idle_s=None if own.idle_minutes is None else own.idle_minutes * _MINUTE_S)
 
 
-def model_folders(paths: Paths, settings: Settings) -> list[Path]:
+def model_folders(paths: Paths, settings: SettingsStore) -> list[Path]:
     """Return the folders that are looked through for models: our own, the hub's cache, and the user's."""
-    return [paths.models, paths.hub_cache, *(expanded(folder) for folder in settings.items("models.folders"))]
+    return [paths.models, paths.hub_cache, *(expand_path(folder) for folder in settings.get_list("models.folders"))]
 
 
 def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine: Machine | None) -> EngineInfo:
@@ -280,17 +288,21 @@ def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine
     """
     if len(readers) == 1:
         return readers[0]
-    order = [*preferred, *_advised(machine)]
+    order = [*preferred, *_advice_order(machine)]
     places = {engine: place for place, engine in reversed(list(enumerate(order)))}
     return min(readers, key=lambda engine: (bool(engine.problem), places.get(engine.id, len(order))))
 
 
-def _advised(machine: Machine | None) -> list[str]:
+def _advice_order(machine: Machine | None) -> list[str]:
     if machine is None:
         return []
-    from app.advisor.choosing.intents import workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
-    from app.advisor.choosing.rules import ranking  # noqa: PLC0415 -- as above
+    from app.advisor.choosing.intents import build_workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.advisor.choosing.rules import rank_engines  # noqa: PLC0415 -- as above
     from app.core.advice import Intent  # noqa: PLC0415 -- as above
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
-    return [one.traits.id for one in ranking(engine_table(), machine, workload(Intent.CHAT)) if not one.refused]
+    return [
+        ranked.traits.id
+        for ranked in rank_engines(engine_table(), machine, build_workload(Intent.CHAT))
+        if not ranked.refused
+    ]

@@ -18,30 +18,30 @@ from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.hub.library.library import Library
 from app.hub.library.projectors import projector_beside
-from app.hub.repositories.generation import NOTHING, Recommended, recommended
+from app.hub.repositories.generation import NOTHING, SamplingRecommendation, read_recommendation
 from app.hub.repositories.memory import HubMemory
-from engines.api import Adapter, Draft, Feature, LaunchOptions
+from engines.api import Draft, EngineAdapter, Feature, LaunchOptions
 from engines.parsers import parser_for
-from engines.sampling import Sampling
+from engines.sampling import SamplingDefaults
 
 
-def recommendation(hub: HubMemory, model: ModelInfo) -> Recommended:
+def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendation:
     """Return what a model recommends: its files, or what the hub has of the model they were made from."""
     if model.attached or not model.chats:
         return NOTHING
     path = Path(model.path)
-    found, origin = recommended(path), origin_of(path)
-    if found != NOTHING or origin is None:
-        return found
-    told = hub.generation.find(origin.repository)
-    return NOTHING if told is None else told.value
+    own_recommendation, origin = read_recommendation(path), origin_of(path)
+    if own_recommendation != NOTHING or origin is None:
+        return own_recommendation
+    cached = hub.generation.find_answer(origin.repository)
+    return NOTHING if cached is None else cached.value
 
 
-def effective(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:
+def effective_sampling(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:
     """Return the sampling of a request that does not say."""
     if not own.uses_model_sampling:
         return own.sampling
-    return own.sampling.over(recommendation(hub, model).sampling)
+    return own.sampling.fill_gaps_from(find_recommendation(hub, model).sampling)
 
 
 def with_tuning(
@@ -60,31 +60,33 @@ def with_tuning(
         trust_remote_code=in_force(model, own).allows_code,
         extra_args=tuple(own.extra_args),
         draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
-        lora=tuple(_present(Path(path)) for path in own.loras),
+        lora=tuple(_require_file(Path(path)) for path in own.loras),
         projector=_projector(model, own, takes_one=_sees(services.adapters, engine) and options.task == "chat"),
-        sampling=_told(services.hub, model, own) if _is_told(services.adapters, engine) else Sampling(),
+        sampling=_sampling_at_start(services.hub, model, own)
+        if _takes_sampling(services.adapters, engine)
+        else SamplingDefaults(),
     )
 
 
-def noted(model: ModelInfo, wanted: ModelSettings) -> ModelSettings:
+def settings_to_keep(model: ModelInfo, settings: ModelSettings) -> ModelSettings:
     """Return settings to keep: with whose code was allowed, if it was."""
-    return msgspec.structs.replace(wanted, code_from=_whose(model) if wanted.allows_code else "")
+    return msgspec.structs.replace(settings, code_from=_code_owner(model) if settings.allows_code else "")
 
 
 def in_force(model: ModelInfo, own: ModelSettings) -> ModelSettings:
     """Return what of a model's settings counts: leave for code was given to the model it was given for."""
-    is_another = own.allows_code and own.code_from != _whose(model)
+    is_another = own.allows_code and own.code_from != _code_owner(model)
     return msgspec.structs.replace(own, allows_code=False, code_from="") if is_another else own
 
 
-def _whose(model: ModelInfo) -> str:
+def _code_owner(model: ModelInfo) -> str:
     """Return what tells a model from another of its name: the repository it is from, else where it lies."""
     origin = origin_of(Path(model.path))
     return origin.repository if origin is not None else model.path
 
 
 def _tool_parser(
-    adapters: Mapping[str, Adapter], facts: FactsReader, model: ModelInfo, own: ModelSettings, engine: str
+    adapters: Mapping[str, EngineAdapter], facts: FactsReader, model: ModelInfo, own: ModelSettings, engine: str
 ) -> str | None:
     """Return the parser that was set, else the engine's for models with such a chat template."""
     if own.tool_parser is not None:
@@ -98,15 +100,15 @@ def _tool_parser(
 
 def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
     """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
-    if _is_told(services.adapters, engine) or not model.chats:
+    if _takes_sampling(services.adapters, engine) or not model.chats:
         return model
-    said = _told(services.hub, model, services.tuning.of(model.runs_as)).said
-    if not said:
+    values = _sampling_at_start(services.hub, model, services.tuning.settings_of(model.runs_as)).explicit_values
+    if not values:
         return model
-    named = {_OTHERS_NAMES.get(name, name): value for name, value in said.items()}
+    values_by_name = {_OTHERS_NAMES.get(name, name): value for name, value in values.items()}
     preset = model.preset or Preset()
     return msgspec.structs.replace(
-        model, preset=msgspec.structs.replace(preset, parameters={**named, **preset.parameters})
+        model, preset=msgspec.structs.replace(preset, parameters={**values_by_name, **preset.parameters})
     )
 
 
@@ -117,7 +119,7 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 def has_projector(tuning: ModelSettingsFile, model: ModelInfo) -> bool:
     """Tell whether a projector, which lets it see, is loaded with a model."""
     try:
-        return model.chats and _projector(model, tuning.of(model.runs_as), takes_one=True) is not None
+        return model.chats and _projector(model, tuning.settings_of(model.runs_as), takes_one=True) is not None
     except NotFound:
         return False
 
@@ -126,33 +128,33 @@ def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
     """Return the files of a draft that was named. Raises NotFound, or BadRequest for a model that cannot draft."""
     path = Path(named)
     if path.is_absolute():
-        return _present(path)
-    found = library.find(named)
-    if found.attached:
-        raise BadRequest(f"{found.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
-    if found.format != model.format:
-        said = (
-            f"{found.name} is {found.format}, and {model.name} {model.format}: a draft model needs the same format as "
+        return _require_file(path)
+    draft_model = library.find_model(named)
+    if draft_model.attached:
+        raise BadRequest(f"{draft_model.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
+    if draft_model.format != model.format:
+        sentence = (
+            f"{draft_model.name} is {draft_model.format}, and {model.name} {model.format}: a draft model needs the same format as "
             "its model."
         )
-        raise BadRequest(said, code="invalid_value")
-    if found.path == model.path and found.name == model.name:
+        raise BadRequest(sentence, code="invalid_value")
+    if draft_model.path == model.path and draft_model.name == model.name:
         raise BadRequest(f"{model.name} cannot be its own draft model: that saves nothing.", code="invalid_value")
-    return Path(found.path)
+    return Path(draft_model.path)
 
 
-def _told(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> Sampling:
+def _sampling_at_start(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> SamplingDefaults:
     if not model.chats:
-        return Sampling()
-    said = msgspec.structs.asdict(effective(hub, model, own))
-    return Sampling(**said, is_all=not own.uses_model_sampling)
+        return SamplingDefaults()
+    values = msgspec.structs.asdict(effective_sampling(hub, model, own))
+    return SamplingDefaults(**values, is_all=not own.uses_model_sampling)
 
 
-def _is_told(adapters: Mapping[str, Adapter], engine: str) -> bool:
+def _takes_sampling(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:
     return Feature.SAMPLING_DEFAULTS in adapters[engine].descriptor.features
 
 
-def _sees(adapters: Mapping[str, Adapter], engine: str) -> bool:
+def _sees(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:
     return Feature.VISION in adapters[engine].descriptor.features
 
 
@@ -161,11 +163,11 @@ def _projector(model: ModelInfo, own: ModelSettings, *, takes_one: bool) -> Path
     if own.projector == NO_PROJECTOR or model.format != "gguf":
         return None
     if own.projector is not None:
-        return _present(Path(own.projector))
+        return _require_file(Path(own.projector))
     return projector_beside(Path(model.path)) if takes_one else None
 
 
-def _present(path: Path) -> Path:
+def _require_file(path: Path) -> Path:
     if path.exists():
         return path
     raise NotFound(

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import NotFound
 from app.core.models import ModelInfo
-from app.hub.library.naming import folded
+from app.hub.library.naming import fold_name
 from app.supervisor.policy import LoadRequest
 from engines.api import Route
 
@@ -34,12 +34,12 @@ _MOST = 64
 
 def is_auto(name: str) -> bool:
     """Tell whether a name asks for the model in use."""
-    return folded(name) == AUTO
+    return fold_name(name) == AUTO
 
 
-def stand_in(name: str, aliases: Iterable[str]) -> str:
+def find_stand_in(name: str, aliases: Iterable[str]) -> str:
     """Return what `name` stands for: a model's name, `AUTO`, or nothing. The first pattern that fits counts."""
-    spellings = {name.lower(), folded(name)}
+    spellings = {name.lower(), fold_name(name)}
     for alias in aliases:
         pattern, _, model = alias.rpartition("=")
         shape = pattern.strip().lower()
@@ -54,27 +54,27 @@ def is_able(model: ModelInfo, route: Route) -> bool:
         return True
     if route is Route.EMBEDDINGS:
         return model.embeds
-    return model.ranks if route is Route.RERANK else model.chats
+    return model.is_reranker if route is Route.RERANK else model.chats
 
 
-def in_use(
+def model_in_use(
     models: Sequence[ModelInfo], statuses: Sequence[EngineStatus], chosen: str, route: Route = Route.CHAT
 ) -> ModelInfo | None:
     """Return the model that `AUTO` means now on a route, None if none is here that can do what it is for.
 
     `chosen` is empty where nobody chose one.
     """
-    able = _able(models, route)
+    able = _able_models(models, route)
     by_engine = {model.runs_as: model for model in reversed(able)}  # of those that share an engine the first listed
     by_engine |= {model.name: model for model in able if model.runs_as == model.name}
     used = [status for status in statuses if status.model in by_engine and status.state is not EngineState.FAILED]
     if used:
         return by_engine[max(used, key=lambda status: status.last_used_at or status.loaded_at or 0.0).model]
-    named = next((model for model in able if chosen and folded(model.name) == folded(chosen)), None)
+    named = next((model for model in able if chosen and fold_name(model.name) == fold_name(chosen)), None)
     return named or max((model for model in able if by_engine[model.runs_as] == model), key=_preference, default=None)
 
 
-def _able(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
+def _able_models(models: Sequence[ModelInfo], route: Route) -> list[ModelInfo]:
     """Return the models for a route; of those for embeddings the ones that also write only if there are no others."""
     able = [model for model in models if is_able(model, route) and not model.problem]
     dedicated = [model for model in able if route is Route.EMBEDDINGS and not model.chats]
@@ -90,10 +90,10 @@ def name_in_answer(requested: str | None, model: ModelInfo) -> str:
     """Return what an answer calls its model: as the request does, if that is the model's own name."""
     if not requested or requested == model.name:
         return model.name
-    return requested if folded(requested) == folded(model.name) else model.name
+    return requested if fold_name(requested) == fold_name(model.name) else model.name
 
 
-def none_able(route: Route) -> NotFound:
+def none_able_error(route: Route) -> NotFound:
     """Return the error for `AUTO` where no model here can do what a route is for."""
     return NotFound(
         f"No installed model {_DOES.get(route, 'writes text')}.",
@@ -102,21 +102,21 @@ def none_able(route: Route) -> NotFound:
     )
 
 
-def unknown(name: str, missing: NotFound) -> NotFound:
+def unknown_model_error(name: str, missing: NotFound) -> NotFound:
     """Return the error for a name that neither is a model's nor stands for one, with what to do about it."""
     plain = shlex.quote(name.removesuffix(":latest"))
     hint = f"{missing.hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
     return NotFound(missing.body.sentence, hint=hint, code=missing.code)
 
 
-class Found(NamedTuple):
+class ResolvedModel(NamedTuple):
     """A model, and what loads it."""
 
     model: ModelInfo
     load: LoadRequest
 
 
-class Recent:
+class ResolvedModelCache:
     """Remembers for `KEPT_S` seconds; a model that runs needs no look at the disk at all.
 
     The key says when an answer no longer counts. Belongs to the event loop's thread.
@@ -124,20 +124,22 @@ class Recent:
 
     def __init__(self, kept_s: float = KEPT_S) -> None:
         self._kept_s = kept_s
-        self._found: dict[Hashable, tuple[float, Found]] = {}
+        self._entries: dict[Hashable, tuple[float, ResolvedModel]] = {}
 
-    def get(self, key: Hashable, still_holds: Callable[[Found], bool] = lambda _found: False) -> Found | None:
+    def get(
+        self, key: Hashable, still_holds: Callable[[ResolvedModel], bool] = lambda _found: False
+    ) -> ResolvedModel | None:
         """Return what was found under this key a moment ago, or longer ago if it `still_holds`."""
-        at, found = self._found.get(key, (0.0, None))
-        if found is None or time.monotonic() - at < self._kept_s:
-            return found
-        if not still_holds(found):
+        at, entry = self._entries.get(key, (0.0, None))
+        if entry is None or time.monotonic() - at < self._kept_s:
+            return entry
+        if not still_holds(entry):
             return None
-        self.put(key, found)
-        return found
+        self.put(key, entry)
+        return entry
 
-    def put(self, key: Hashable, found: Found) -> None:
+    def put(self, key: Hashable, entry: ResolvedModel) -> None:
         """Remember it."""
-        if len(self._found) >= _MOST:
-            self._found.clear()
-        self._found[key] = (time.monotonic(), found)
+        if len(self._entries) >= _MOST:
+            self._entries.clear()
+        self._entries[key] = (time.monotonic(), entry)

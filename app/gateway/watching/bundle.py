@@ -20,22 +20,22 @@ from typing import Any
 import msgspec
 
 from app import __version__
-from app.config.paths import PROGRAM, Paths, expanded
-from app.config.store import Settings
+from app.config.paths import PROGRAM, Paths, expand_path
+from app.config.store import SettingsStore
 from app.core.errors import ErrorBody, RoundhouseError
-from app.core.report import Bundle, BundleFile, DoctorReport, EngineVersion
+from app.core.report import BundleFile, DiagnosticBundle, DoctorReport, EngineBuild
 from app.core.settings import SettingInfo
-from app.engine_store.catalogue import Catalogue
+from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.advising.machine import LLAMA_CPP
 from app.gateway.loading.launch import devices_of
 from app.gateway.services import Services
-from app.gateway.watching.inspector import Inspector
-from app.gateway.watching.metrics import Metrics
-from app.hardware.doctor import examine
-from app.hardware.redaction import Private, private_here
-from app.hardware.redaction import Redactor as Names
+from app.gateway.watching.inspector import RequestInspector
+from app.gateway.watching.metrics import GatewayMetrics
+from app.hardware.doctor import examine_and_report
+from app.hardware.redaction import PrivateNames, names_here
+from app.hardware.redaction import RecordRedactor as Names
 from app.store.database import ChatStore
-from app.supervisor.logs import Redactor as Known
+from app.supervisor.logs import LogRedactor as Known
 from app.supervisor.pool import Supervisor
 
 GATEWAY_LINES = 1000
@@ -83,31 +83,31 @@ _SAID = re.compile(
 class Scrubber:
     """Cleans any number of texts and values. `folders` are replaced by a name for what they are, longest first."""
 
-    def __init__(self, *, secrets: Iterable[str], folders: Mapping[str, str], private: Private) -> None:
+    def __init__(self, *, secrets: Iterable[str], folders: Mapping[str, str], private: PrivateNames) -> None:
         self._known = Known([secret for secret in secrets if secret])
         longest = sorted((folder for folder in folders if len(folder) > 1), key=len, reverse=True)
         self._folders = [(re.compile(re.escape(folder) + r"(?![\w-])"), folders[folder]) for folder in longest]
         self._names = Names(private)
 
-    def text(self, text: str) -> str:
+    def scrub_text(self, text: str) -> str:
         """Return what a program of ours wrote, without what is private."""
-        cleaned: str = self._names.value(self._cleaned(text))
+        cleaned: str = self._names.redact_value(self._scrub_match(text))
         return cleaned
 
     def engine_line(self, line: str) -> str:
         """Return what an engine wrote: some put what they were asked into their logs."""
-        return self.text(_SAID.sub(lambda found: found[1] + LEFT_OUT, line))
+        return self.scrub_text(_SAID.sub(lambda found: found[1] + LEFT_OUT, line))
 
-    def value(self, found: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
+    def scrub_value(self, found: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
         """Return plain JSON with every text in it cleaned; names of fields stay."""
         if isinstance(found, Mapping):
-            return {key: self.value(value) for key, value in found.items()}
+            return {key: self.scrub_value(value) for key, value in found.items()}
         if isinstance(found, list):
-            return [self.value(value) for value in found]
-        return self.text(found) if isinstance(found, str) else found
+            return [self.scrub_value(value) for value in found]
+        return self.scrub_text(found) if isinstance(found, str) else found
 
-    def _cleaned(self, text: str) -> str:
-        text = self._known.clean(text)
+    def _scrub_match(self, text: str) -> str:
+        text = self._known.redact_text(text)
         text = _KEYS.sub(HIDDEN, text)
         text = _SCHEMES.sub(rf"\g<1> {HIDDEN}", text)
         text = _NAMED.sub(rf"\g<1>{HIDDEN}", text)
@@ -128,35 +128,41 @@ def _address(found: re.Match[str]) -> str:
     return found[0] if address.is_loopback or address.is_unspecified else "[address]"
 
 
-async def machine_report(catalogue: Catalogue) -> DoctorReport:
+async def machine_report(catalogue: EngineCatalogue) -> DoctorReport:
     """Probe this computer now and report. Raises EnvironmentFault when nothing could be read."""
     engines, devices = await asyncio.gather(
-        asyncio.to_thread(installed, catalogue), asyncio.to_thread(devices_of, catalogue)
+        asyncio.to_thread(installed_packages, catalogue), asyncio.to_thread(devices_of, catalogue)
     )
-    return await examine(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
+    return await examine_and_report(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
 
 
-def installed(catalogue: Catalogue) -> list[EngineVersion]:
+def installed_packages(catalogue: EngineCatalogue) -> list[EngineBuild]:
     """Return the engines that are here."""
     return [
-        EngineVersion(id=engine.id, version=engine.version, backend=engine.backend)
-        for engine in catalogue.list()
+        EngineBuild(id=engine.id, version=engine.version, backend=engine.backend)
+        for engine in catalogue.list_engines()
         if engine.installed
     ]
 
 
-async def collect(services: Services, inspector: Inspector, private: Private | None = None) -> Bundle:
+async def collect_bundle(
+    services: Services, inspector: RequestInspector, private: PrivateNames | None = None
+) -> DiagnosticBundle:
     """Return all of it. `private` is what this computer and its user are called, found out unless given."""
-    report = await _reported(services.catalogue)
-    scrubber = await asyncio.to_thread(_scrubber, services, private)
+    report = await _report_section(services.catalogue)
+    scrubber = await asyncio.to_thread(_make_scrubber, services, private)
     files = [
-        _document("versions.json", "What is installed", await asyncio.to_thread(_versions, services.catalogue)),
-        _document("machine.json", "What the probes found on this computer, and the conclusions from it", report),
-        _document("settings.json", "The settings, without folders, names and addresses", _settings(services.settings)),
-        _document("running.json", "The models loaded now", _running(services.supervisor)),
-        _document("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
-        _document("loads.json", "Measured and predicted memory of loaded models", await services.chats.loads()),
-        _document(
+        _document_bytes("versions.json", "What is installed", await asyncio.to_thread(_versions, services.catalogue)),
+        _document_bytes("machine.json", "What the probes found on this computer, and the conclusions from it", report),
+        _document_bytes(
+            "settings.json", "The settings, without folders, names and addresses", _settings(services.settings)
+        ),
+        _document_bytes("running.json", "The models loaded now", _running_engines(services.supervisor)),
+        _document_bytes("requests.json", "The last requests: times and counts, no words", _requests(inspector)),
+        _document_bytes(
+            "loads.json", "Measured and predicted memory of loaded models", await services.chats.list_loads()
+        ),
+        _document_bytes(
             "store.json",
             "The size of the database, without its contents",
             await _store(services.paths, services.chats),
@@ -168,11 +174,11 @@ async def collect(services: Services, inspector: Inspector, private: Private | N
         ),
         *await asyncio.to_thread(_logs, services.paths.logs, scrubber),
     ]
-    cleaned = [_cleaned(file, scrubber) for file in files]
-    return Bundle(made_at=time.time(), application=_APPLICATION, files=[_manifest(cleaned), *cleaned])
+    cleaned = [_clean_log(file, scrubber) for file in files]
+    return DiagnosticBundle(made_at=time.time(), application=_APPLICATION, files=[_manifest_text(cleaned), *cleaned])
 
 
-async def _reported(catalogue: Catalogue) -> DoctorReport | ErrorBody:
+async def _report_section(catalogue: EngineCatalogue) -> DoctorReport | ErrorBody:
     """Return the report, or why there is none: then the rest is needed all the more."""
     try:
         return await machine_report(catalogue)
@@ -180,15 +186,15 @@ async def _reported(catalogue: Catalogue) -> DoctorReport | ErrorBody:
         return error.body
 
 
-def _scrubber(services: Services, private: Private | None) -> Scrubber:
-    paths, folders = services.paths, services.settings.items("models.folders")
-    named = {str(expanded(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
+def _make_scrubber(services: Services, private: PrivateNames | None) -> Scrubber:
+    paths, folders = services.paths, services.settings.get_list("models.folders")
+    named = {str(expand_path(folder)): f"<models {n}>" for n, folder in enumerate(folders, 1)}
     named |= {folder: f"<models {n}>" for n, folder in enumerate(folders, 1)}
     named |= {str(paths.config): "<config>", str(paths.data): "<data>"}
     named |= {str(paths.state): "<state>", str(paths.logs): "<logs>"}
     named |= {str(services.home.folder): "~", str(Path.home()): "~"}
     named |= dict.fromkeys(_program_folders(), "<program>")
-    return Scrubber(secrets=[services.identity.token], folders=named, private=private or private_here())
+    return Scrubber(secrets=[services.identity.token], folders=named, private=private or names_here())
 
 
 def _program_folders() -> list[str]:
@@ -197,41 +203,41 @@ def _program_folders() -> list[str]:
     return [str(folder) for folder in folders if len(folder.parts) > _SYSTEMS_OWN]
 
 
-def _document(name: str, why: str, value: object) -> BundleFile:
-    return BundleFile(name=name, why=why, text=_json(msgspec.to_builtins(value)))
+def _document_bytes(name: str, why: str, value: object) -> BundleFile:
+    return BundleFile(name=name, why=why, text=_json_bytes(msgspec.to_builtins(value)))
 
 
-def _json(value: object) -> str:
+def _json_bytes(value: object) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
-def _cleaned(file: BundleFile, scrubber: Scrubber) -> BundleFile:
+def _clean_log(file: BundleFile, scrubber: Scrubber) -> BundleFile:
     """Return a file with nothing private in it, its name included; logs were cleaned line by line."""
     text = file.text
     if file.name.endswith(".json"):
-        text = _json(scrubber.value(msgspec.json.decode(text)))
+        text = _json_bytes(scrubber.scrub_value(msgspec.json.decode(text)))
     elif not file.name.startswith("logs/"):
-        text = "\n".join(map(scrubber.text, text.split("\n")))
-    return BundleFile(name=scrubber.text(file.name), why=file.why, text=text)
+        text = "\n".join(map(scrubber.scrub_text, text.split("\n")))
+    return BundleFile(name=scrubber.scrub_text(file.name), why=file.why, text=text)
 
 
-def _manifest(files: Sequence[BundleFile]) -> BundleFile:
+def _manifest_text(files: Sequence[BundleFile]) -> BundleFile:
     listed = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
     said = (
         "Made by `roundhouse doctor --bundle`. Conversations, prompts, keys, host and user names, addresses of other "
         "computers, serial numbers and folders are left out or replaced. Please check it anyway."
     )
-    text = _json({"about": said, "files": listed})
+    text = _json_bytes({"about": said, "files": listed})
     return BundleFile(name="manifest.json", why="The contents of this bundle, and why they are included", text=text)
 
 
-def _versions(catalogue: Catalogue) -> dict[str, object]:
+def _versions(catalogue: EngineCatalogue) -> dict[str, object]:
     return {
         "roundhouse": __version__,
         "python": platform.python_version(),
         "system": platform.platform(),
         "packages": dict(_packages()),
-        "engines": msgspec.to_builtins(installed(catalogue)),
+        "engines": msgspec.to_builtins(installed_packages(catalogue)),
     }
 
 
@@ -243,38 +249,40 @@ def _packages() -> Iterator[tuple[str, str]]:
             yield name, "not installed"
 
 
-def _settings(settings: Settings) -> list[dict[str, object]]:
-    return [{"name": info.name, "value": _shown(info), "source": info.source} for info in settings.describe()]
+def _settings(settings: SettingsStore) -> list[dict[str, object]]:
+    return [
+        {"name": info.name, "value": _shown_setting(info), "source": info.source} for info in settings.describe_all()
+    ]
 
 
-def _shown(info: SettingInfo) -> object:
+def _shown_setting(info: SettingInfo) -> object:
     return f"({len(info.value)})" if info.name in _PLACES and isinstance(info.value, list) else info.value
 
 
-def _running(supervisor: Supervisor) -> list[object]:
+def _running_engines(supervisor: Supervisor) -> list[object]:
     """Return each engine's status. Its last lines, and what it said of its failure, are in its log."""
-    found = [msgspec.to_builtins(status) for status in supervisor.statuses()]
+    found = [msgspec.to_builtins(status) for status in supervisor.list_statuses()]
     for status in found:
         if status.get("failure"):
             status["failure"] = {"code": status["failure"].get("code")}
     return list(found)
 
 
-def _requests(inspector: Inspector) -> list[object]:
-    found = [msgspec.to_builtins(info) for info in inspector.infos(limit=REQUESTS)]
+def _requests(inspector: RequestInspector) -> list[object]:
+    found = [msgspec.to_builtins(info) for info in inspector.list_requests(limit=REQUESTS)]
     return [{name: value for name, value in info.items() if name not in _WITHOUT} for info in found]
 
 
-def _metrics(supervisor: Supervisor, metrics: Metrics) -> str:
-    return metrics.exposition(supervisor.statuses())
+def _metrics(supervisor: Supervisor, metrics: GatewayMetrics) -> str:
+    return metrics.format_exposition(supervisor.list_statuses())
 
 
 async def _store(paths: Paths, chats: ChatStore) -> dict[str, object]:
-    size = await asyncio.to_thread(_size, paths.database)
-    return {"bytes": size, "rows": await chats.counts()}
+    size = await asyncio.to_thread(_file_size, paths.database)
+    return {"bytes": size, "rows": await chats.count_rows()}
 
 
-def _size(path: Path) -> int | None:
+def _file_size(path: Path) -> int | None:
     try:
         return path.stat().st_size
     except OSError:
@@ -283,7 +291,7 @@ def _size(path: Path) -> int | None:
 
 def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
     """Return the ends of the service's log and of the engines', cleaned."""
-    engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_changed_at(file)))[:ENGINE_LOGS]
+    engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_modified_at(file)))[:ENGINE_LOGS]
     own = [("gateway.jsonl", "The service's log, its end"), ("gateway-start.log", "What the service said at its start")]
     found = [
         BundleFile(name=f"logs/{name}", why=why, text="\n".join(_own_lines(folder / name, scrubber)))
@@ -295,7 +303,7 @@ def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
     return [file for file in found if file.text]
 
 
-def _changed_at(file: Path) -> float:
+def _modified_at(file: Path) -> float:
     try:
         return file.stat().st_mtime
     except OSError:
@@ -309,7 +317,7 @@ def _own_lines(file: Path, scrubber: Scrubber) -> Iterable[str]:
         except msgspec.DecodeError:
             yield scrubber.engine_line(line)
         else:
-            yield msgspec.json.encode(scrubber.value(record)).decode()
+            yield msgspec.json.encode(scrubber.scrub_value(record)).decode()
 
 
 def last_lines(file: Path, count: int) -> list[str]:

@@ -14,13 +14,13 @@ from uuid import uuid4
 from aiohttp import web
 from msgspec.structs import replace
 
-from app.config.store import Settings
-from app.core.connections import Connection, ConnectionList, joined
+from app.config.store import SettingsStore
+from app.core.connections import Connection, ConnectionList, merge_connections
 from app.core.errors import StorageFault
 from app.core.events import ConnectionChanged, ConnectionsForgotten
 from app.gateway.events import EventHub
 from app.gateway.services import SERVICES
-from app.network.door import door
+from app.network.door import egress_gate
 from app.store.database import ChatStore
 
 log = logging.getLogger(__name__)
@@ -34,7 +34,7 @@ APART_S = 15 * 60.0
 class ConnectionLog:
     """What was noted and is kept. Belongs to the event loop's thread."""
 
-    def __init__(self, settings: Settings, chats: ChatStore, events: EventHub) -> None:
+    def __init__(self, settings: SettingsStore, chats: ChatStore, events: EventHub) -> None:
         self._settings, self._chats, self._events = settings, chats, events
         self._news = asyncio.Event()
         self._recent: dict[object, tuple[float, Connection]] = {}
@@ -43,11 +43,11 @@ class ConnectionLog:
         self._saving = asyncio.Lock()
 
     @contextlib.asynccontextmanager
-    async def keeping(self) -> AsyncIterator[None]:
+    async def keeps_log(self) -> AsyncIterator[None]:
         """Keep this process's door meanwhile."""
         loop = asyncio.get_running_loop()
-        with door.kept(is_closed=self.is_closed, news=lambda: self._hear(loop)):
-            following = asyncio.create_task(self._follow())
+        with egress_gate.apply_policy(is_closed=self.is_closed, news=lambda: self._on_connection(loop)):
+            following = asyncio.create_task(self._follow_settings())
             try:
                 yield
             finally:
@@ -58,14 +58,14 @@ class ConnectionLog:
 
     def is_closed(self) -> bool:
         """Tell whether nothing may go out."""
-        return self._settings.flag("network.offline")
+        return self._settings.get_flag("network.offline")
 
-    def _hear(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _on_connection(self, loop: asyncio.AbstractEventLoop) -> None:
         """Learn, in any thread, that there is something to take."""
         with contextlib.suppress(RuntimeError):  # the loop has ended: what came after the last look is lost
             loop.call_soon_threadsafe(self._news.set)
 
-    async def _follow(self) -> None:
+    async def _follow_settings(self) -> None:
         while await self._news.wait():
             self._news.clear()
             await asyncio.sleep(GATHERED_S)
@@ -76,8 +76,8 @@ class ConnectionLog:
 
     async def save(self) -> None:
         """Write down what was noted until now. Raises StorageFault."""
-        for noted in door.take():
-            self._add(noted)
+        for noted in egress_gate.take_connections():
+            self._add_entry(noted)
         async with self._saving:
             unsaved, self._unsaved = self._unsaved, {}
             try:
@@ -87,10 +87,10 @@ class ConnectionLog:
                 self._unsaved = {**unsaved, **self._unsaved}
                 raise
 
-    async def list(self, limit: int) -> ConnectionList:
+    async def list_connections(self, limit: int) -> ConnectionList:
         """Return the last connections, newest first, and whether new ones are made. Raises StorageFault."""
         await self.save()
-        return ConnectionList(offline=self.is_closed(), connections=await self._chats.connections(limit=limit))
+        return ConnectionList(offline=self.is_closed(), connections=await self._chats.list_connections(limit=limit))
 
     async def forget(self) -> None:
         """Forget every connection there was. Raises StorageFault."""
@@ -99,11 +99,11 @@ class ConnectionLog:
         self._recent.clear()
         self._events.publish(ConnectionsForgotten())
 
-    def _add(self, noted: Connection) -> None:
+    def _add_entry(self, noted: Connection) -> None:
         now = time.monotonic()
         self._recent = {key: kept for key, kept in self._recent.items() if now - kept[0] < APART_S}
         _, known = self._recent.get(noted.key, (now, None))
-        row = joined(known, noted) if known else replace(noted, id=f"cn_{uuid4().hex[:12]}")
+        row = merge_connections(known, noted) if known else replace(noted, id=f"cn_{uuid4().hex[:12]}")
         self._recent[row.key] = (now, row)
         self._unsaved[row.id] = row
         self._events.publish(ConnectionChanged(connection=row))
@@ -116,9 +116,9 @@ def add_connections(app: web.Application) -> None:
     """Have the application keep this process's door, from before its other parts begin until after they have ended."""
     services = app[SERVICES]
     app[CONNECTIONS] = ConnectionLog(services.settings, services.chats, services.events)
-    app.cleanup_ctx.append(_keeping)
+    app.cleanup_ctx.append(_keeps_log)
 
 
-async def _keeping(app: web.Application) -> AsyncIterator[None]:
-    async with app[CONNECTIONS].keeping():
+async def _keeps_log(app: web.Application) -> AsyncIterator[None]:
+    async with app[CONNECTIONS].keeps_log():
         yield

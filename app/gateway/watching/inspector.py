@@ -15,7 +15,7 @@ from itertools import islice
 import msgspec
 from aiohttp import web
 
-from app.config.store import Settings
+from app.config.store import SettingsStore
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import NotFound, RoundhouseError
 from app.core.events import RequestChanged, RequestsForgotten
@@ -23,9 +23,9 @@ from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage
 from app.gateway.background import Background
 from app.gateway.events import EventHub
 from app.gateway.exchange.figures import figures_of, figures_so_far
-from app.gateway.exchange.observer import BODY_BYTES, Figures, Observation, Outcome, Sink
+from app.gateway.exchange.observer import BODY_BYTES, ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation
 from app.store.database import ChatStore
-from app.store.usage import Used
+from app.store.usage import UsageEntry
 from app.supervisor.pool import Supervisor
 
 log = logging.getLogger(__name__)
@@ -35,9 +35,9 @@ EVERY_S = 1.0
 _LONGEST_ERROR = 500
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _STATES = {
-    Outcome.OK: RequestState.DONE,
-    Outcome.CLIENT_GONE: RequestState.CANCELLED,
-    Outcome.STOPPED: RequestState.CANCELLED,
+    ExchangeOutcome.OK: RequestState.DONE,
+    ExchangeOutcome.CLIENT_GONE: RequestState.CANCELLED,
+    ExchangeOutcome.STOPPED: RequestState.CANCELLED,
 }
 STORED_EVERY_S = 1.0
 _DAY_S = 24 * 3600
@@ -54,20 +54,20 @@ class InspectedRequest:
         self._loading_since: float | None = None
         self._final: RequestInfo | None = None
 
-    def info(self, engines: Iterable[EngineStatus]) -> RequestInfo:
+    def describe(self, engines: Iterable[EngineStatus]) -> RequestInfo:
         """Return it as it is now; `engines` tell whether it waits for a model that loads."""
         if self._final is not None:
             return self._final
         exchange = self.exchange
         if exchange.is_over:
             state = _STATES.get(exchange.outcome, RequestState.FAILED)
-            self._final = _info(exchange, state, figures_of(exchange))
+            self._final = _request_info(exchange, state, figures_of(exchange))
             return self._final
-        state = self._state(engines)
+        state = self._current_state(engines)
         figures = figures_so_far(exchange, time.perf_counter(), loading_since=self._loading_since)
-        return _info(exchange, state, figures)
+        return _request_info(exchange, state, figures)
 
-    def _state(self, engines: Iterable[EngineStatus]) -> RequestState:
+    def _current_state(self, engines: Iterable[EngineStatus]) -> RequestState:
         exchange = self.exchange
         if exchange.first_at is not None:
             return RequestState.DECODING
@@ -81,7 +81,7 @@ class InspectedRequest:
         return RequestState.LOADING
 
 
-def _info(exchange: Observation, state: RequestState, figures: Figures) -> RequestInfo:
+def _request_info(exchange: Observation, state: RequestState, figures: ExchangeFigures) -> RequestInfo:
     caller, is_over = exchange.caller, exchange.is_over
     return RequestInfo(
         id=caller.id,
@@ -101,10 +101,10 @@ def _info(exchange: Observation, state: RequestState, figures: Figures) -> Reque
     )
 
 
-class Inspector(Sink):
+class RequestInspector(ExchangeSink):
     """Keeps requests by id, in the order they came."""
 
-    def __init__(self, settings: Settings, supervisor: Supervisor, events: EventHub) -> None:
+    def __init__(self, settings: SettingsStore, supervisor: Supervisor, events: EventHub) -> None:
         self._settings, self._supervisor, self._events = settings, supervisor, events
         self._kept: dict[str, InspectedRequest] = {}
         self._news: dict[str, InspectedRequest] = {}
@@ -114,63 +114,63 @@ class Inspector(Sink):
     @property
     def keeps_bodies(self) -> bool:
         """Whether somebody wants to read what is said."""
-        return self._settings.flag("inspector.bodies")
+        return self._settings.get_flag("inspector.bodies")
 
-    def understood(self, exchange: Observation) -> None:
+    def on_request(self, exchange: Observation) -> None:
         """Keep a request."""
-        self._tell(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
+        self._announce(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
 
-    def changed(self, exchange: Observation) -> None:
+    def on_change(self, exchange: Observation) -> None:
         """Tell of it."""
         if (request := self._kept.get(exchange.caller.id)) is not None:
-            self._tell(request)
+            self._announce(request)
 
-    def ended(self, exchange: Observation) -> None:
+    def on_end(self, exchange: Observation) -> None:
         """Keep what it came to; a request that concerns no model only if it was refused."""
         if exchange.concerns_model:
             request = self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange))
-            request.info(())
-            self._tell(request)
-            self._trim()
+            request.describe(())
+            self._announce(request)
+            self._trim_kept()
 
-    def infos(self, *, limit: int, model: str = "", outcome: str = "") -> list[RequestInfo]:
+    def list_requests(self, *, limit: int, model: str = "", outcome: str = "") -> list[RequestInfo]:
         """Return requests, newest first; with `outcome` only those that ended so."""
-        engines = self._supervisor.statuses()
-        infos = (request.info(engines) for request in reversed(self._kept.values()))
+        engines = self._supervisor.list_statuses()
+        infos = (request.describe(engines) for request in reversed(self._kept.values()))
         matching = (info for info in infos if model in ("", info.model) and outcome in ("", info.outcome))
         return list(islice(matching, limit))
 
-    def live(self) -> Iterator[RequestInfo]:
+    def list_running(self) -> Iterator[RequestInfo]:
         """Yield the requests that go on."""
-        engines = self._supervisor.statuses()
-        return (request.info(engines) for request in self._kept.values() if not request.exchange.is_over)
+        engines = self._supervisor.list_statuses()
+        return (request.describe(engines) for request in self._kept.values() if not request.exchange.is_over)
 
-    def detail(self, request_id: str) -> RequestDetail:
+    def show_request(self, request_id: str) -> RequestDetail:
         """Return one request with its words, as far as they were kept. Raises NotFound."""
-        request = self._find(request_id)
+        request = self._find_request(request_id)
         exchange, has_bodies = request.exchange, request.exchange.caller.keeps_bodies
         return RequestDetail(
-            request=request.info(self._supervisor.statuses()),
+            request=request.describe(self._supervisor.list_statuses()),
             has_bodies=has_bodies,
             asked=exchange.kept_request.decode(errors="replace"),
             answered=exchange.kept_answer.decode(errors="replace"),
             cut_at_bytes=BODY_BYTES if has_bodies else 0,
         )
 
-    def stop(self, request_id: str) -> RequestInfo:
+    def stop_request(self, request_id: str) -> RequestInfo:
         """Have a request end now; one that is over stays as it is. Raises NotFound."""
-        request = self._find(request_id)
+        request = self._find_request(request_id)
         request.exchange.stop()
-        return request.info(self._supervisor.statuses())
+        return request.describe(self._supervisor.list_statuses())
 
-    def forget(self) -> None:
+    def forget_requests(self) -> None:
         """Let go of every request that is over."""
         self._kept = {key: request for key, request in self._kept.items() if not request.exchange.is_over}
         self._events.publish(RequestsForgotten())
 
     def settings_changed(self) -> None:
         """Keep no more than is wanted now."""
-        self._trim()
+        self._trim_kept()
         if not self.keeps_bodies:
             for request in self._kept.values():
                 request.exchange.forget_bodies()
@@ -180,19 +180,19 @@ class Inspector(Sink):
         if self._timer is not None:
             self._timer.cancel()
 
-    def _find(self, request_id: str) -> InspectedRequest:
+    def _find_request(self, request_id: str) -> InspectedRequest:
         if request_id not in self._kept:
             raise NotFound("There is no such request.", hint="It may have been forgotten.", code="request_not_found")
         return self._kept[request_id]
 
-    def _tell(self, request: InspectedRequest) -> None:
+    def _announce(self, request: InspectedRequest) -> None:
         self._news[request.exchange.caller.id] = request
         if not self._tells_soon:
             self._tells_soon = True
             self._tick_in(SOON_S)
 
-    def _trim(self) -> None:
-        excess = len(self._kept) - self._settings.integer("inspector.requests")
+    def _trim_kept(self) -> None:
+        excess = len(self._kept) - self._settings.get_int("inspector.requests")
         if excess > 0:
             over = (key for key, request in self._kept.items() if request.exchange.is_over)
             for key in list(islice(over, excess)):
@@ -204,39 +204,39 @@ class Inspector(Sink):
             if self._timer.when() <= loop.time() + seconds:
                 return
             self._timer.cancel()
-        self._timer = loop.call_later(seconds, self._tick)
+        self._timer = loop.call_later(seconds, self._publish_news)
 
-    def _tick(self) -> None:
+    def _publish_news(self) -> None:
         self._timer, self._tells_soon = None, False
         going_on = {key: request for key, request in self._kept.items() if not request.exchange.is_over}
         if self._events.has_listeners:
-            engines = self._supervisor.statuses()
+            engines = self._supervisor.list_statuses()
             for request in (self._news | going_on).values():
-                self._events.publish(RequestChanged(request=request.info(engines)))
+                self._events.publish(RequestChanged(request=request.describe(engines)))
         self._news.clear()
         if going_on:
             self._tick_in(EVERY_S)
 
 
-INSPECTOR = web.AppKey("inspector", Inspector)
+INSPECTOR = web.AppKey("inspector", RequestInspector)
 
 
-class UsageRecorder(Sink):
+class UsageRecorder(ExchangeSink):
     """Belongs to the event loop's thread."""
 
     def __init__(self, store: ChatStore) -> None:
         self._store = store
-        self._used: list[Used] = []
+        self._used: list[UsageEntry] = []
         self._timer: asyncio.TimerHandle | None = None
         self._background = Background()
 
-    def ended(self, exchange: Observation) -> None:
+    def on_end(self, exchange: Observation) -> None:
         """Take down what a request used."""
         if not exchange.concerns_model:
             return
         figures = figures_of(exchange)
         self._used.append(
-            Used(
+            UsageEntry(
                 at=exchange.at,
                 client=exchange.caller.client,
                 route=exchange.route,
@@ -250,15 +250,15 @@ class UsageRecorder(Sink):
             )
         )
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(STORED_EVERY_S, self._tick)
+            self._timer = asyncio.get_running_loop().call_later(STORED_EVERY_S, self._save_soon)
 
-    async def usage(self) -> Usage:
+    async def sum_usage(self) -> Usage:
         """Return what clients used today and this week, with what has just ended."""
-        await self._save()
-        midnight = _midnight(time.time())
+        await self._save_usage()
+        midnight = _midnight_before(time.time())
         return Usage(
             today=await self._store.usage_since(midnight),
-            week=await self._store.usage_since(_midnight(midnight - (_DAYS - 1) * _DAY_S + _DAY_S / 2)),
+            week=await self._store.usage_since(_midnight_before(midnight - (_DAYS - 1) * _DAY_S + _DAY_S / 2)),
         )
 
     async def close(self) -> None:
@@ -266,13 +266,13 @@ class UsageRecorder(Sink):
         if self._timer is not None:
             self._timer.cancel()
         await self._background.join()
-        await self._save()
+        await self._save_usage()
 
-    def _tick(self) -> None:
+    def _save_soon(self) -> None:
         self._timer = None
-        self._background.spawn(self._save())
+        self._background.spawn(self._save_usage())
 
-    async def _save(self) -> None:
+    async def _save_usage(self) -> None:
         used, self._used = self._used, []
         if not used:
             return
@@ -282,7 +282,7 @@ class UsageRecorder(Sink):
             log.warning("What clients used was not kept: %s", error)
 
 
-def _midnight(at: float) -> float:
+def _midnight_before(at: float) -> float:
     """Return when the day of `at` began on this computer's clock."""
     day = time.localtime(at)
     return time.mktime((day.tm_year, day.tm_mon, day.tm_mday, 0, 0, 0, 0, 0, -1))

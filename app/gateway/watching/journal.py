@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 from aiohttp.http_exceptions import HttpProcessingError
 
-from app.gateway.exchange.observer import Observation, Sink, Stopped
+from app.gateway.exchange.observer import ExchangeSink, Observation, RequestStopped
 from app.supervisor.logs import LossyFile
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class JsonLines(logging.Formatter):
         fields.update((key, value) for key, value in vars(record).items() if key not in _STANDARD)
         if record.exc_info and record.exc_info[0]:
             fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        return msgspec.json.encode(redacted(fields), enc_hook=str).decode()
+        return msgspec.json.encode(redact_secrets(fields), enc_hook=str).decode()
 
 
 class PlainText(logging.Formatter):
@@ -69,12 +69,12 @@ def message_of(record: logging.LogRecord) -> str:
     return WITHOUT_WORDS if getattr(record, "code", "") in QUOTING else record.getMessage()[:LONGEST_TEXT]
 
 
-def redacted(value: object) -> object:
+def redact_secrets(value: object) -> object:
     """Return `value` with everything blanked that a mapping keeps under the name of a secret, and long texts cut."""
     if isinstance(value, Mapping):
-        return {str(key): HIDDEN if _SECRET.search(str(key)) else redacted(item) for key, item in value.items()}
+        return {str(key): HIDDEN if _SECRET.search(str(key)) else redact_secrets(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
-        return [redacted(item) for item in value]
+        return [redact_secrets(item) for item in value]
     return value[:_LONGEST_TRACEBACK] if isinstance(value, str) else value
 
 
@@ -96,10 +96,10 @@ def open_journal(file: Path) -> logging.Handler:
     return written
 
 
-class JournalSink(Sink):
+class JournalSink(ExchangeSink):
     """Writes down what clients were told in streams that had begun; what is refused before, `entry` writes down."""
 
-    def ended(self, exchange: Observation) -> None:
+    def on_end(self, exchange: Observation) -> None:
         """Write down what went wrong."""
-        if exchange.code_in_stream not in {"", Stopped.default_code}:
+        if exchange.code_in_stream not in {"", RequestStopped.default_code}:
             log.error(exchange.error, extra={"code": exchange.code_in_stream, "model": exchange.model})

@@ -13,7 +13,7 @@ import msgspec
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import RequestInfo, RequestState
 from app.gateway.exchange.figures import figures_of
-from app.gateway.exchange.observer import Figures, Observation, Outcome, Sink
+from app.gateway.exchange.observer import ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation
 from engines.api import Gauge
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,7 +28,7 @@ TPOT_BUCKETS_S = (0.001, 0.0025, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1, 0.2,
 Labels = tuple[str, ...]
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class EngineGauges(msgspec.Struct, frozen=True, kw_only=True):
     """What one engine tells of itself."""
 
     model: str
@@ -36,34 +36,34 @@ class Said(msgspec.Struct, frozen=True, kw_only=True):
     gauges: Mapping[Gauge, float]
 
 
-class Counter:
+class MetricCounter:
     """A sum per label set. As a gauge it may fall."""
 
     def __init__(self, name: str, help_text: str, labels: Labels, *, kind: str = "counter") -> None:
         self._name = name
         self._labels = labels
-        self._head = _head(name, help_text, kind)
+        self._head = _help_lines(name, help_text, kind)
         self._values: dict[Labels, float] = defaultdict(float)
 
     def add(self, *labels: str, amount: float = 1.0) -> None:
         """Add to the value with these label values."""
         self._values[labels] += amount
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Return its lines of the exposition."""
         yield from self._head
         for labels, value in self._values.items():
-            yield f"{self._name}{_labelled(self._labels, labels)} {value:g}"
+            yield f"{self._name}{_format_labels(self._labels, labels)} {value:g}"
 
 
-class Histogram:
+class MetricHistogram:
     """How often a value fell under each bound."""
 
     def __init__(self, name: str, help_text: str, labels: Labels, bounds: Sequence[float]) -> None:
         self._name = name
         self._labels = labels
         self._bounds = bounds
-        self._head = _head(name, help_text, "histogram")
+        self._head = _help_lines(name, help_text, "histogram")
         self._counts: dict[Labels, list[int]] = defaultdict(lambda: [0] * (len(bounds) + 1))
         self._sums: dict[Labels, float] = defaultdict(float)
 
@@ -72,46 +72,48 @@ class Histogram:
         self._counts[labels][bisect_left(self._bounds, value)] += 1
         self._sums[labels] += value
 
-    def lines(self) -> Iterator[str]:
+    def format_lines(self) -> Iterator[str]:
         """Return its lines of the exposition."""
         yield from self._head
         for labels, counts in self._counts.items():
             total = 0
             for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
                 total += count
-                yield f"{self._name}_bucket{_labelled((*self._labels, 'le'), (*labels, bound))} {total}"
-            plain = _labelled(self._labels, labels)
+                yield f"{self._name}_bucket{_format_labels((*self._labels, 'le'), (*labels, bound))} {total}"
+            plain = _format_labels(self._labels, labels)
             yield f"{self._name}_sum{plain} {self._sums[labels]:g}"
             yield f"{self._name}_count{plain} {total}"
 
 
-Families = tuple[Counter | Histogram, ...]
+Families = tuple[MetricCounter | MetricHistogram, ...]
 
 
-class Metrics(Sink):
+class GatewayMetrics(ExchangeSink):
     """Everything the gateway counts."""
 
     def __init__(self) -> None:
         of_model = ("route", "model")
-        self.requests = Counter(
+        self.requests = MetricCounter(
             "roundhouse_requests_total", "Requests answered, by how they ended.", (*of_model, "outcome")
         )
-        self.in_flight = Counter("roundhouse_requests_in_flight", "Requests being answered.", of_model, kind="gauge")
-        self.tokens = Counter("roundhouse_tokens_total", "Tokens, as engines report them.", ("model", "kind"))
-        self.ttft = Histogram(
+        self.in_flight = MetricCounter(
+            "roundhouse_requests_in_flight", "Requests being answered.", of_model, kind="gauge"
+        )
+        self.tokens = MetricCounter("roundhouse_tokens_total", "Tokens, as engines report them.", ("model", "kind"))
+        self.ttft = MetricHistogram(
             "roundhouse_ttft_seconds", "From request to first byte of the answer.", of_model, TTFT_BUCKETS_S
         )
-        self.tpot = Histogram(
+        self.tpot = MetricHistogram(
             "roundhouse_tpot_seconds", "Mean time per token after the first.", of_model, TPOT_BUCKETS_S
         )
 
-        self._spans = {field: Histogram(name, said, of_model, bounds) for field, name, said, bounds in _SPANS}
+        self._spans = {field: MetricHistogram(name, said, of_model, bounds) for field, name, said, bounds in _SPANS}
 
-    def understood(self, exchange: Observation) -> None:
+    def on_request(self, exchange: Observation) -> None:
         """Count a request that is being answered."""
         self.in_flight.add(exchange.route, exchange.model)
 
-    def ended(self, exchange: Observation) -> None:
+    def on_end(self, exchange: Observation) -> None:
         """Count a request and its tokens; what it took, if it was answered to its end: failures say little of that."""
         route, model = exchange.route, exchange.model
         if not route:
@@ -127,25 +129,25 @@ class Metrics(Sink):
             self.ttft.observe(exchange.first_at - exchange.started_at, route, model)
         if (tpot_s := exchange.tpot_s) is not None:
             self.tpot.observe(tpot_s, route, model)
-        if exchange.outcome is Outcome.OK:
-            self._observe(figures_of(exchange), route, model)
+        if exchange.outcome is ExchangeOutcome.OK:
+            self._observe_figures(figures_of(exchange), route, model)
 
-    def _observe(self, figures: Figures, route: str, model: str) -> None:
+    def _observe_figures(self, figures: ExchangeFigures, route: str, model: str) -> None:
         for field, histogram in self._spans.items():
             value = prefill_rate(figures) if field == "prefill_rate" else getattr(figures, field)
             if value is not None:
                 histogram.observe(value, route, model)
 
-    def exposition(
-        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), said: Iterable[Said] = ()
+    def format_exposition(
+        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), said: Iterable[EngineGauges] = ()
     ) -> str:
         """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now.
 
         `said` is what engines tell of themselves.
         """
         counted: Families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *self._spans.values())
-        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_said_gauges(said))
-        return "".join(f"{line}\n" for family in families for line in family.lines())
+        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_reported_gauges(said))
+        return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
 _SPANS: tuple[tuple[str, str, str, Sequence[float]], ...] = (
@@ -159,10 +161,10 @@ _SPANS: tuple[tuple[str, str, str, Sequence[float]], ...] = (
     ("prompt_tokens", "roundhouse_prompt_tokens", "Prompt tokens of a request, cached ones too.", TOKEN_BUCKETS),
     ("completion_tokens", "roundhouse_completion_tokens", "Tokens written for a request.", TOKEN_BUCKETS),
 )
-"""Field of `Figures`, name, what it is, and its bounds."""
+"""Field of `ExchangeFigures`, name, what it is, and its bounds."""
 
 
-def prefill_rate(request: Figures) -> float | None:
+def prefill_rate(request: ExchangeFigures) -> float | None:
     """Return how many tokens of the prompt were read per second, those left out that the engine had cached."""
     if not request.prefill_s or request.prompt_tokens is None:
         return None
@@ -172,22 +174,24 @@ def prefill_rate(request: Figures) -> float | None:
 _WAITING = frozenset({RequestState.QUEUED, RequestState.LOADING})
 
 
-def _request_gauges(live: Iterable[RequestInfo]) -> tuple[Counter, Counter]:
-    running = Counter("roundhouse_requests_running", "Requests an engine works on.", ("model",), kind="gauge")
-    waiting = Counter("roundhouse_requests_waiting", "Requests that wait for an engine.", ("model",), kind="gauge")
+def _request_gauges(live: Iterable[RequestInfo]) -> tuple[MetricCounter, MetricCounter]:
+    running = MetricCounter("roundhouse_requests_running", "Requests an engine works on.", ("model",), kind="gauge")
+    waiting = MetricCounter(
+        "roundhouse_requests_waiting", "Requests that wait for an engine.", ("model",), kind="gauge"
+    )
     for (model, is_waiting), count in Tally((one.model, one.state in _WAITING) for one in live).items():
         (waiting if is_waiting else running).add(model, amount=count)
         (running if is_waiting else waiting).add(model, amount=0)
     return running, waiting
 
 
-def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[Counter, ...]:
+def _engine_gauges(engines: Iterable[EngineStatus]) -> tuple[MetricCounter, ...]:
     of_engine = ("model", "engine")
-    up = Counter("roundhouse_engine_up", "1 while the engine can answer.", of_engine, kind="gauge")
-    restarts = Counter("roundhouse_engine_restarts_total", "Restarts after an engine died.", of_engine)
-    memory = Counter("roundhouse_engine_memory_bytes", "Memory an engine holds.", of_engine, kind="gauge")
-    cache = Counter("roundhouse_engine_kv_cache_bytes", "Size of its KV cache.", of_engine, kind="gauge")
-    slots = Counter("roundhouse_engine_slots", "Requests it answers at once.", of_engine, kind="gauge")
+    up = MetricCounter("roundhouse_engine_up", "1 while the engine can answer.", of_engine, kind="gauge")
+    restarts = MetricCounter("roundhouse_engine_restarts_total", "Restarts after an engine died.", of_engine)
+    memory = MetricCounter("roundhouse_engine_memory_bytes", "Memory an engine holds.", of_engine, kind="gauge")
+    cache = MetricCounter("roundhouse_engine_kv_cache_bytes", "Size of its KV cache.", of_engine, kind="gauge")
+    slots = MetricCounter("roundhouse_engine_slots", "Requests it answers at once.", of_engine, kind="gauge")
     for status in engines:
         names = (status.model, status.engine)
         up.add(*names, amount=float(status.state is EngineState.READY))
@@ -209,24 +213,24 @@ _SAID: tuple[tuple[Gauge, str, str, str], ...] = (
 """What, under which name, of which kind, in words."""
 
 
-def _said_gauges(said: Iterable[Said]) -> Iterator[Counter]:
+def _reported_gauges(said: Iterable[EngineGauges]) -> Iterator[MetricCounter]:
     engines = list(said)
     for gauge, name, kind, words in _SAID:
-        family = Counter(f"roundhouse_engine_{name}", words, ("model", "engine"), kind=kind)
+        family = MetricCounter(f"roundhouse_engine_{name}", words, ("model", "engine"), kind=kind)
         for one in engines:
             if gauge in one.gauges:
                 family.add(one.model, one.engine, amount=one.gauges[gauge])
         yield family
 
 
-def _head(name: str, help_text: str, kind: str) -> tuple[str, str]:
+def _help_lines(name: str, help_text: str, kind: str) -> tuple[str, str]:
     return f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"
 
 
-def _labelled(names: Sequence[str], values: Sequence[str]) -> str:
-    pairs = ",".join(f'{name}="{_escaped(value)}"' for name, value in zip(names, values, strict=True))
+def _format_labels(names: Sequence[str], values: Sequence[str]) -> str:
+    pairs = ",".join(f'{name}="{_escape_label(value)}"' for name, value in zip(names, values, strict=True))
     return f"{{{pairs}}}" if pairs else ""
 
 
-def _escaped(value: str) -> str:
+def _escape_label(value: str) -> str:
     return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -17,8 +17,8 @@ from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.services import SERVICES
 from app.gateway.watching.inspector import INSPECTOR
-from app.gateway.watching.metrics import CONTENT_TYPE, Said
-from app.supervisor.lease import Reachable
+from app.gateway.watching.metrics import CONTENT_TYPE, EngineGauges
+from app.supervisor.lease import ReadyEndpoint
 from engines.api import Descriptor, Gauge
 
 _WITHIN_S = 1.0
@@ -49,39 +49,41 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    said = await said_by_engines(request.app[ENGINE_ACCESS])
-    text = services.metrics.exposition(services.supervisor.statuses(), request.app[INSPECTOR].live(), said)
+    said = await engine_gauges(request.app[ENGINE_ACCESS])
+    text = services.metrics.format_exposition(
+        services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), said
+    )
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
 
-async def said_by_engines(engines: EngineAccess) -> list[Said]:
+async def engine_gauges(engines: EngineAccess) -> list[EngineGauges]:
     """Return the figures of every ready engine that has some."""
-    there = engines.supervisor.reachable()
+    there = engines.supervisor.list_ready()
     told = await asyncio.gather(*(_gauges_of(engines, engine) for engine in there))
     return [
-        Said(model=engine.model, engine=engine.engine, gauges=gauges)
+        EngineGauges(model=engine.model, engine=engine.engine, gauges=gauges)
         for engine, gauges in zip(there, told, strict=True)
         if gauges
     ]
 
 
-async def _gauges_of(engines: EngineAccess, engine: Reachable) -> Mapping[Gauge, float]:
+async def _gauges_of(engines: EngineAccess, engine: ReadyEndpoint) -> Mapping[Gauge, float]:
     about = engines.adapters[engine.engine].descriptor
     series, slots = await asyncio.gather(
-        _read(engines, engine, about.metrics_path), _read(engines, engine, about.slots_path)
+        _read_gauges(engines, engine, about.metrics_path), _read_gauges(engines, engine, about.slots_path)
     )
     gauges = in_series(series.decode(errors="replace"), about)
     held = in_slots(slots)
     return gauges if held is None else {**gauges, Gauge.KV_USAGE: held}
 
 
-async def _read(engines: EngineAccess, engine: Reachable, path: str) -> bytes:
+async def _read_gauges(engines: EngineAccess, engine: ReadyEndpoint, path: str) -> bytes:
     """Return what is there, nothing if the engine does not say."""
     if not path:
         return b""
     try:
         async with asyncio.timeout(_WITHIN_S):
-            status, document = await engines.ask(engine, path)
+            status, document = await engines.ask_engine(engine, path)
     except (OSError, EngineFailed):
         return b""
     return document if status == _OK else b""

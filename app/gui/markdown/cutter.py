@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from app.gui.markdown import lines
-from app.gui.markdown.inline import mended
-from app.gui.markdown.pieces import Kind, Piece
+from app.gui.markdown.inline import close_open_marks
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 
 LONG_TEXT = 1600
 """Characters after which a paragraph goes on in a new piece: about twenty lines, laid out in under a millisecond."""
@@ -26,72 +26,72 @@ _UNSEEN = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], "�") | {13: 
 _ENDS = (". ", "? ", "! ", "。", "; ", ", ", " ")
 
 
-class Cutter:
-    """One message being read. `feed` returns the pieces it finished; `tail` those that can still change."""
+class MarkdownSplitter:
+    """One message being read. `feed` returns the pieces it finished; `preview_tail` those that can still change."""
 
     def __init__(self, *, is_literal: bool = False, quote: int = 0) -> None:
         self._is_literal = is_literal
         self._quote = quote
-        self._out: list[Piece] = []
+        self._out: list[MarkdownPiece] = []
         self._partial = ""
-        self._held: list[str] = []
-        self._held_size = 0
-        self._block = _Block(Kind.TEXT)
+        self._open_lines: list[str] = []
+        self._open_size = 0
+        self._block = _OpenBlock(PieceKind.TEXT)
         self._levels: list[tuple[int, int]] = []
         self._depth = 0
         self._marker = ""
         self._group = 0
-        self._inner: Cutter | None = None
+        self._inner: MarkdownSplitter | None = None
 
-    def feed(self, text: str) -> list[Piece]:
+    def feed(self, text: str) -> list[MarkdownPiece]:
         """Take the next characters; return the pieces they completed."""
         *complete, self._partial = (self._partial + text.translate(_UNSEEN)).split("\n")
         for line in complete:
             self._take_whole(line)
         while len(self._partial) > LONG_TEXT * 2:
-            self._partial = self._cut(self._partial)
-        return self._drain()
+            self._partial = self._cut_line(self._partial)
+        return self._drain_pieces()
 
-    def finish(self) -> list[Piece]:
+    def finish(self) -> list[MarkdownPiece]:
         """Take the end of the message; return the pieces that were still open."""
         if self._partial:
             self._take_whole(self._partial)
             self._partial = ""
-        self._close()
-        return self._drain()
+        self._close_block()
+        return self._drain_pieces()
 
-    def tail(self) -> list[Piece]:
+    def preview_tail(self) -> list[MarkdownPiece]:
         """Return the open pieces as they would be if the message ended here. Changes nothing."""
-        copy = self._copy()
+        copy = self._copy_state()
         if set(copy._partial.strip()) <= {"`"} and copy._block.fence == "":  # noqa: SLF001 -- another of this class
             copy._partial = ""  # noqa: SLF001 -- half a fence is not text
         pieces = copy.finish()
-        if pieces and pieces[-1].kind in {Kind.TEXT, Kind.HEADING} and not self._is_literal:
-            pieces[-1] = msgspec.structs.replace(pieces[-1], source=mended(pieces[-1].source))
+        if pieces and pieces[-1].kind in {PieceKind.TEXT, PieceKind.HEADING} and not self._is_literal:
+            pieces[-1] = msgspec.structs.replace(pieces[-1], source=close_open_marks(pieces[-1].source))
         return pieces
 
-    def _copy(self) -> "Cutter":
-        copy = Cutter(is_literal=self._is_literal, quote=self._quote)
+    def _copy_state(self) -> "MarkdownSplitter":
+        copy = MarkdownSplitter(is_literal=self._is_literal, quote=self._quote)
         copy.__dict__.update(self.__dict__)
-        copy._out, copy._held, copy._levels = [], self._held[:], self._levels[:]
+        copy._out, copy._open_lines, copy._levels = [], self._open_lines[:], self._levels[:]
         copy._block = replace(self._block)
-        copy._inner = self._inner._copy() if self._inner else None  # noqa: SLF001 -- another of this class
+        copy._inner = self._inner._copy_state() if self._inner else None  # noqa: SLF001 -- another of this class
         return copy
 
-    def _drain(self) -> list[Piece]:
+    def _drain_pieces(self) -> list[MarkdownPiece]:
         done, self._out = self._out, []
         return done
 
     def _take_whole(self, line: str) -> None:
         while len(line) > LONG_TEXT * 2:
-            line = self._cut(line)
-        self._take(line)
+            line = self._cut_line(line)
+        self._take_line(line)
 
-    def _take(self, line: str) -> None:
-        if self._block.kind is Kind.CODE:
+    def _take_line(self, line: str) -> None:
+        if self._block.kind is PieceKind.CODE:
             self._take_code(line)
         elif not line.strip():
-            self._close()
+            self._close_block()
         elif self._is_literal:
             self._take_literal(line)
         else:
@@ -102,25 +102,25 @@ class Cutter:
             self._take_quote(line)
             return
         self._close_quote()
-        item = self._item(line)
+        item = self._match_item(line)
         if item is not None:
             self._open_item(item)
         elif not self._start_block(line):
             self._leave_lists(line)
-            self._hold(line.lstrip(" "))
+            self._hold_line(line.lstrip(" "))
 
     def _take_literal(self, line: str) -> None:
         fence = lines.fence_of(line.strip())
         if fence is not None:
             self._open_code(line, *fence)
         else:
-            self._hold(line)
+            self._hold_line(line)
 
     def _take_quote(self, line: str) -> None:
         if self._inner is None:
-            self._close()
+            self._close_block()
             self._leave_lists(line)
-            self._inner = Cutter(quote=self._quote + 1)
+            self._inner = MarkdownSplitter(quote=self._quote + 1)
             self._inner._depth = self._depth + len(self._levels)  # noqa: SLF001 -- another of this class
             self._inner._group = self._group  # noqa: SLF001 -- another of this class
         rest = line.lstrip(" ")[1:].removeprefix(" ")
@@ -132,21 +132,21 @@ class Cutter:
             self._out += inner.finish()
             self._group = inner._group  # noqa: SLF001 -- another of this class
 
-    def _item(self, line: str) -> lines.Item | None:
+    def _match_item(self, line: str) -> lines.ListItem | None:
         item = lines.item_of(line)
         if item is None or (not self._levels and item.column >= _CODE_INDENT):
             return None
-        interrupts = bool(self._held) and not self._levels
+        interrupts = bool(self._open_lines) and not self._levels
         if interrupts and (item.is_empty or (item.sign[0].isdigit() and item.sign[:-1] != "1")):
             return None
         return item
 
-    def _open_item(self, item: lines.Item) -> None:
-        self._close()
+    def _open_item(self, item: lines.ListItem) -> None:
+        self._close_block()
         while self._levels and item.column <= self._levels[-1][0] + 1:
             self._levels.pop()
         if self._marker:
-            self._emit("")
+            self._emit_piece("")
         self._levels.append((item.column, item.content))
         self._marker, rest = lines.marker_of(item, len(self._levels))
         if not item.is_empty:
@@ -156,31 +156,31 @@ class Cutter:
         """Handle a line that ends a paragraph or turns it into something else; return False for plain text."""
         text = line.strip()
         return (
-            self._underline(line, text)
+            self._take_underline(line, text)
             or self._start_table(text)
             or self._start_fence(line, text)
             or self._start_heading(line, text)
         )
 
-    def _underline(self, line: str, text: str) -> bool:
+    def _take_underline(self, line: str, text: str) -> bool:
         level = lines.underline_level(text)
         is_inside = lines.indent_of(line) >= self._content_column()
-        if not (level and is_inside and self._held and self._block.kind is Kind.TEXT):
+        if not (level and is_inside and self._open_lines and self._block.kind is PieceKind.TEXT):
             return False
-        self._block = _Block(Kind.HEADING, level=level)
-        self._close()
+        self._block = _OpenBlock(PieceKind.HEADING, level=level)
+        self._close_block()
         return True
 
     def _start_table(self, text: str) -> bool:
-        if self._block.kind is Kind.TEXT and self._held and lines.is_delimiter(text, self._held[-1]):
-            header = self._held.pop()
-            if self._held:
-                self._close()
-            self._block = _Block(Kind.TABLE, head=[header, text])
-            self._held, self._held_size = [header, text], 0
+        if self._block.kind is PieceKind.TEXT and self._open_lines and lines.is_delimiter(text, self._open_lines[-1]):
+            header = self._open_lines.pop()
+            if self._open_lines:
+                self._close_block()
+            self._block = _OpenBlock(PieceKind.TABLE, head=[header, text])
+            self._open_lines, self._open_size = [header, text], 0
             return True
-        if self._block.kind is Kind.TABLE and "|" not in text:
-            self._close()
+        if self._block.kind is PieceKind.TABLE and "|" not in text:
+            self._close_block()
         return False
 
     def _start_fence(self, line: str, text: str) -> bool:
@@ -189,7 +189,7 @@ class Cutter:
             self._open_code(line, *fence)
             return True
         deep = _CODE_INDENT + self._content_column()
-        if lines.indent_of(line) < deep or self._held or self._marker or not self._block.is_first:
+        if lines.indent_of(line) < deep or self._open_lines or self._marker or not self._block.is_first:
             return False
         self._open_code(" " * deep, "", "")
         self._take_code(line)
@@ -199,82 +199,86 @@ class Cutter:
         heading = lines.heading_of(text)
         if heading is None and not lines.is_rule(text):
             return False
-        self._close()
+        self._close_block()
         self._leave_lists(line)
-        kind = Kind.HEADING if heading else Kind.RULE
-        self._block = _Block(kind, level=heading[0] if heading else 0)
-        self._emit(heading[1] if heading else "")
+        kind = PieceKind.HEADING if heading else PieceKind.RULE
+        self._block = _OpenBlock(kind, level=heading[0] if heading else 0)
+        self._emit_piece(heading[1] if heading else "")
         return True
 
     def _open_code(self, line: str, fence: str, language: str) -> None:
-        self._close()
+        self._close_block()
         self._leave_lists(line)
-        self._block = _Block(Kind.CODE, fence=fence, language=language, indent=lines.indent_of(line + "x"))
+        self._block = _OpenBlock(PieceKind.CODE, fence=fence, language=language, indent=lines.indent_of(line + "x"))
 
     def _take_code(self, line: str) -> None:
         block = self._block
         text = line[min(block.indent, lines.indent_of(line)) :]
         if not block.fence and text.strip() and lines.indent_of(line) < block.indent:
-            self._close()
-            self._take(line)
-        elif block.fence and lines.closes(text.strip(), block.fence):
-            self._close()
+            self._close_block()
+            self._take_line(line)
+        elif block.fence and lines.closes_fence(text.strip(), block.fence):
+            self._close_block()
         else:
-            self._hold(text)
+            self._hold_line(text)
 
-    def _hold(self, text: str) -> None:
+    def _hold_line(self, text: str) -> None:
         """Add a line to the open piece, and close the piece if it is long enough."""
-        self._held.append(text)
-        self._held_size += len(text)
-        if self._block.kind is Kind.CODE:
-            if len(self._held) >= LONG_CODE * 3 // 2 or (len(self._held) >= LONG_CODE and not text.strip()):
-                self._break()
-        elif self._block.kind is Kind.TABLE:
-            if len(self._held) >= LONG_TABLE:
-                self._break()
-        elif self._held_size > LONG_TEXT:
-            self._break()
+        self._open_lines.append(text)
+        self._open_size += len(text)
+        if self._block.kind is PieceKind.CODE:
+            if len(self._open_lines) >= LONG_CODE * 3 // 2 or (len(self._open_lines) >= LONG_CODE and not text.strip()):
+                self._break_piece()
+        elif self._block.kind is PieceKind.TABLE:
+            if len(self._open_lines) >= LONG_TABLE:
+                self._break_piece()
+        elif self._open_size > LONG_TEXT:
+            self._break_piece()
 
-    def _cut(self, line: str) -> str:
+    def _cut_line(self, line: str) -> str:
         """Close the piece in the middle of a long line; return the rest of the line."""
         at = _cut_at(line)
         head, rest = line[:at], line[at:]
-        if self._block.kind is not Kind.CODE:
+        if self._block.kind is not PieceKind.CODE:
             lead = head[: len(head) - len(head.lstrip(" >"))]
             rest = (lead if ">" in lead else " " * self._content_column()) + rest
-        self._take(head)
-        if self._held:
-            self._break()
+        self._take_line(head)
+        if self._open_lines:
+            self._break_piece()
         self._block.is_glued = self._inner is None
         return rest
 
-    def _break(self) -> None:
+    def _break_piece(self) -> None:
         """Close the piece, not its block."""
-        self._emit(self._held_source(), is_last=False)
+        self._emit_piece(self._piece_source(), is_last=False)
         self._block.is_first = False
-        self._held, self._held_size = list(self._block.head), 0
+        self._open_lines, self._open_size = list(self._block.head), 0
 
-    def _close(self) -> None:
+    def _close_block(self) -> None:
         """End the block."""
         self._close_quote()
         block = self._block
-        if len(self._held) > len(block.head) or (self._held and block.is_first) or block.kind is Kind.CODE:
-            self._emit(self._held_source())
+        if (
+            len(self._open_lines) > len(block.head)
+            or (self._open_lines and block.is_first)
+            or block.kind is PieceKind.CODE
+        ):
+            self._emit_piece(self._piece_source())
         elif self._marker:
-            self._emit("")
-        self._held, self._held_size, self._block = [], 0, _Block(Kind.TEXT)
+            self._emit_piece("")
+        self._open_lines, self._open_size, self._block = [], 0, _OpenBlock(PieceKind.TEXT)
 
-    def _held_source(self) -> str:
-        if self._block.kind is Kind.CODE and not self._block.fence:
-            while self._held and not self._held[-1].strip():
-                self._held.pop()
-        return "\n".join(self._held)
+    def _piece_source(self) -> str:
+        if self._block.kind is PieceKind.CODE and not self._block.fence:
+            while self._open_lines and not self._open_lines[-1].strip():
+                self._open_lines.pop()
+        return "\n".join(self._open_lines)
 
-    def _emit(self, source: str, *, is_last: bool = True) -> None:
+    def _emit_piece(self, source: str, *, is_last: bool = True) -> None:
         block = self._block
         self._group += block.is_first
         self._out.append(
-            Piece(
+            MarkdownPiece(
                 kind=block.kind,
                 source=source,
                 group=self._group,
@@ -291,12 +295,12 @@ class Cutter:
         )
         self._marker = ""
         block.is_glued = False
-        if block.kind in {Kind.HEADING, Kind.RULE}:
-            self._block = _Block(Kind.TEXT)
+        if block.kind in {PieceKind.HEADING, PieceKind.RULE}:
+            self._block = _OpenBlock(PieceKind.TEXT)
 
     def _leave_lists(self, line: str) -> None:
         """Drop the list levels a line is not in, unless it goes on with a paragraph."""
-        if self._held or self._marker:
+        if self._open_lines or self._marker:
             return
         indent = lines.indent_of(line)
         while self._levels and indent <= self._levels[-1][0]:
@@ -307,10 +311,10 @@ class Cutter:
 
 
 @dataclass(slots=True)
-class _Block:
+class _OpenBlock:
     """The block that is open: what its pieces will be."""
 
-    kind: Kind
+    kind: PieceKind
     level: int = 0
     fence: str = ""
     language: str = ""

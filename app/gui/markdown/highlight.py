@@ -41,7 +41,7 @@ class Ink(StrEnum):
     REMOVED = "removed"
 
 
-class Coloured(msgspec.Struct, frozen=True, gc=False):
+class InkRun(msgspec.Struct, frozen=True, gc=False):
     """A run of characters of one ink; positions count UTF-16 units."""
 
     start: int
@@ -69,23 +69,23 @@ _INKS = {
 }
 
 
-def highlight(language: str, text: str, carry: str = "") -> tuple[tuple[Coloured, ...], str]:
+def highlight_code(language: str, text: str, carry: str = "") -> tuple[tuple[InkRun, ...], str]:
     """Return where `text` is coloured, and what the run of lines after it has to carry."""
-    lexer = _lexer(language)
+    lexer = _find_lexer(language)
     if lexer is None:
         return (), ""
-    tokens = [(start, kind, value) for start, kind, value in _tokens(lexer, carry + text) if value]
-    runs = _coloured(tokens, text, len(carry))
-    return runs, _carry(tokens, carry + text)
+    tokens = [(start, kind, value) for start, kind, value in _lex_text(lexer, carry + text) if value]
+    runs = _make_runs(tokens, text, len(carry))
+    return runs, _open_tail(tokens, carry + text)
 
 
-def _tokens(lexer: Lexer, text: str) -> "Iterator[_Lexed]":
-    found: Iterator[_Lexed] = lexer.get_tokens_unprocessed(text)
-    return found
+def _lex_text(lexer: Lexer, text: str) -> "Iterator[_Lexed]":
+    tokens: Iterator[_Lexed] = lexer.get_tokens_unprocessed(text)
+    return tokens
 
 
 @lru_cache(maxsize=64)
-def _lexer(language: str) -> Lexer | None:
+def _find_lexer(language: str) -> Lexer | None:
     if language.lower() in _PLAIN:
         return None
     try:
@@ -95,7 +95,7 @@ def _lexer(language: str) -> Lexer | None:
 
 
 @lru_cache(maxsize=512)
-def _ink(kind: "_Kind") -> Ink | None:
+def _ink_of(kind: "_Kind") -> Ink | None:
     ancestor: _Kind | None = kind
     while ancestor is not None:
         if ancestor in _INKS:
@@ -104,11 +104,11 @@ def _ink(kind: "_Kind") -> Ink | None:
     return None
 
 
-def _coloured(tokens: "list[_Lexed]", text: str, skip: int) -> tuple[Coloured, ...]:
+def _make_runs(tokens: "list[_Lexed]", text: str, skip: int) -> tuple[InkRun, ...]:
     wide = None if text.isascii() else _wide_offsets(text)
-    runs: list[Coloured] = []
+    runs: list[InkRun] = []
     for at, kind, value in tokens:
-        ink = _ink(kind)
+        ink = _ink_of(kind)
         start, end = max(0, at - skip), at - skip + len(value)
         if ink is None or end <= start or value.isspace():
             continue
@@ -116,7 +116,7 @@ def _coloured(tokens: "list[_Lexed]", text: str, skip: int) -> tuple[Coloured, .
             start, end = wide[start], wide[min(end, len(text))]
         if runs and runs[-1].ink is ink and runs[-1].start + runs[-1].length == start:
             start = runs.pop().start
-        runs.append(Coloured(start, end - start, ink))
+        runs.append(InkRun(start, end - start, ink))
     return tuple(runs)
 
 
@@ -129,7 +129,7 @@ def _wide_offsets(text: str) -> list[int]:
     return [*offsets, at]
 
 
-def _carry(tokens: "list[_Lexed]", text: str) -> str:
+def _open_tail(tokens: "list[_Lexed]", text: str) -> str:
     """Return the string or comment of several lines the text ends in, or nothing."""
     start = len(text)
     for at, kind, value in reversed(tokens):
@@ -137,5 +137,5 @@ def _carry(tokens: "list[_Lexed]", text: str) -> str:
         if not is_quoted and not value.isspace():
             break
         start = at
-    found = text[start:]
-    return found if "\n" in found.strip("\n") and len(found) < _CARRY_LIMIT else ""
+    tail = text[start:]
+    return tail if "\n" in tail.strip("\n") and len(tail) < _CARRY_LIMIT else ""

@@ -9,40 +9,40 @@ from functools import cache
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.gui.markdown.pieces import Piece, Rich, Span, Style, Table
+from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, StyleSpan, TextStyle
 
 LINE_BREAK = "\u2028"
-_STYLES = {"strong": Style.BOLD, "em": Style.ITALIC, "s": Style.STRIKE}
+_STYLES = {"strong": TextStyle.BOLD, "em": TextStyle.ITALIC, "s": TextStyle.STRIKE}
 _BREAK_TAG = re.compile(r"<br ?/?>", re.IGNORECASE)
 _MARKS = ("**", "~~", "`")
 
 
-def rich_of(piece: Piece) -> Rich:
+def rich_of(piece: MarkdownPiece) -> RichText:
     """Return the styled text of a paragraph, heading or list item."""
     if piece.is_literal:
-        return Rich(piece.source.rstrip().replace("\n", LINE_BREAK))
+        return RichText(piece.source.rstrip().replace("\n", LINE_BREAK))
     source = piece.source.strip() if piece.is_last else piece.source
     if not any(sign in source for sign in "*_`[<&\\~!\n:"):
-        return Rich(source)
-    (token,) = _reader().parseInline(source)
-    return _rich(token.children or [])
+        return RichText(source)
+    (token,) = _markdown_parser().parseInline(source)
+    return _render_tokens(token.children or [])
 
 
-def table_of(piece: Piece) -> Table:
+def table_of(piece: MarkdownPiece) -> RichTable:
     """Return the cells of a table piece, its header first."""
-    rows: list[list[Rich]] = []
+    rows: list[list[RichText]] = []
     aligns: list[str] = []
-    for token in _reader().parse(piece.source):
+    for token in _markdown_parser().parse(piece.source):
         if token.type == "tr_open":
             rows.append([])
         elif token.type == "th_open":
             aligns.append(str(token.attrGet("style") or "").removeprefix("text-align:"))
         elif token.type == "inline" and rows:
-            rows[-1].append(_rich(token.children or []))
-    return Table(tuple(tuple(row) for row in rows), tuple(aligns))
+            rows[-1].append(_render_tokens(token.children or []))
+    return RichTable(tuple(tuple(row) for row in rows), tuple(aligns))
 
 
-def mended(source: str) -> str:
+def close_open_marks(source: str) -> str:
     """Close the emphasis and code that the end of a text still arriving leaves open, so that it does not flicker."""
     for mark in _MARKS:
         if source.count(mark) % 2:
@@ -52,40 +52,40 @@ def mended(source: str) -> str:
 
 
 @cache
-def _reader() -> MarkdownIt:
+def _markdown_parser() -> MarkdownIt:
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
-def _rich(tokens: list[Token]) -> Rich:
-    writer = _Writer()
+def _render_tokens(tokens: list[Token]) -> RichText:
+    writer = _RichTextWriter()
     for token in tokens:
-        writer.take(token)
-    return Rich("".join(writer.text), tuple(writer.spans))
+        writer.add_token(token)
+    return RichText("".join(writer.text), tuple(writer.spans))
 
 
-class _Writer:
+class _RichTextWriter:
     """Turns the flat tokens of a line into text and spans."""
 
     def __init__(self) -> None:
         self.text: list[str] = []
-        self.spans: list[Span] = []
+        self.spans: list[StyleSpan] = []
         self._at = 0
-        self._styles: list[Style] = []
+        self._styles: list[TextStyle] = []
         self._link = ""
 
-    def take(self, token: Token) -> None:
+    def add_token(self, token: Token) -> None:
         """Add what one token shows."""
         name, _, side = token.type.rpartition("_")
         if token.type == "text":
-            self._write(_BREAK_TAG.sub(LINE_BREAK, token.content), Style.PLAIN)
+            self._write_text(_BREAK_TAG.sub(LINE_BREAK, token.content), TextStyle.PLAIN)
         elif token.type == "code_inline":
-            self._write(token.content, Style.CODE)
+            self._write_text(token.content, TextStyle.CODE)
         elif token.type == "softbreak":
-            self._write(" ", Style.PLAIN)
+            self._write_text(" ", TextStyle.PLAIN)
         elif token.type == "hardbreak":
-            self._write(LINE_BREAK, Style.PLAIN)
+            self._write_text(LINE_BREAK, TextStyle.PLAIN)
         elif token.type == "image":
-            self._image(token)
+            self._write_image(token)
         elif name == "link":
             self._link = str(token.attrGet("href") or "") if side == "open" else ""
         elif name in _STYLES and side == "open":
@@ -93,21 +93,21 @@ class _Writer:
         elif name in _STYLES:
             self._styles.pop()
 
-    def _image(self, token: Token) -> None:
+    def _write_image(self, token: Token) -> None:
         outer, self._link = self._link, str(token.attrGet("src") or "")
-        self._write(token.content or self._link, Style.PLAIN)
+        self._write_text(token.content or self._link, TextStyle.PLAIN)
         self._link = outer
 
-    def _write(self, text: str, style: Style) -> None:
-        length = _units(text)
+    def _write_text(self, text: str, style: TextStyle) -> None:
+        length = _utf16_length(text)
         for outer in self._styles:
             style |= outer
         if length and (style or self._link):
-            self.spans.append(Span(self._at, length, style, self._link))
+            self.spans.append(StyleSpan(self._at, length, style, self._link))
         self.text.append(text)
         self._at += length
 
 
-def _units(text: str) -> int:
+def _utf16_length(text: str) -> int:
     """Return how many UTF-16 units Qt counts in `text`."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

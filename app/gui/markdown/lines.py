@@ -14,7 +14,7 @@ _BULLETS = ("•", "◦", "▪")
 _CODE_INDENT = 4
 
 
-class Item(msgspec.Struct, frozen=True, gc=False):
+class ListItem(msgspec.Struct, frozen=True, gc=False):
     """The start of a list item: where its marker stands, and where its content does."""
 
     column: int
@@ -28,18 +28,18 @@ class Item(msgspec.Struct, frozen=True, gc=False):
         return not self.rest.strip()
 
 
-def item_of(line: str) -> Item | None:
+def item_of(line: str) -> ListItem | None:
     """Return the list item `line` starts, if it starts one."""
-    found = _ITEM.match(line)
-    if found is None or _RULE.fullmatch(line.strip()):
+    match = _ITEM.match(line)
+    if match is None or _RULE.fullmatch(line.strip()):
         return None
-    column, sign, gap = len(found[1]), found[2], found[3]
+    column, sign, gap = len(match[1]), match[2], match[3]
     width = len(gap) if 0 < len(gap) <= _CODE_INDENT else 1
     content = column + len(sign) + width
-    return Item(column, content, sign, line[content:])
+    return ListItem(column, content, sign, line[content:])
 
 
-def marker_of(item: Item, depth: int) -> tuple[str, str]:
+def marker_of(item: ListItem, depth: int) -> tuple[str, str]:
     """Return what to show before an item in `depth` lists, and its text without a task's box."""
     task = _TASK.match(item.rest)
     if task is not None:
@@ -51,22 +51,22 @@ def marker_of(item: Item, depth: int) -> tuple[str, str]:
 
 def fence_of(text: str) -> tuple[str, str] | None:
     """Return the fence and its language if `text` opens a code block."""
-    found = _FENCE.match(text)
-    if found is None:
+    match = _FENCE.match(text)
+    if match is None:
         return None
-    words = found[2].split()
-    return found[1], words[0].strip("{}.") if words else ""
+    words = match[2].split()
+    return match[1], words[0].strip("{}.") if words else ""
 
 
-def closes(text: str, fence: str) -> bool:
+def closes_fence(text: str, fence: str) -> bool:
     """Whether `text` ends the code block that `fence` opened."""
     return len(text) >= len(fence) and set(text) == {fence[0]}
 
 
 def heading_of(text: str) -> tuple[int, str] | None:
     """Return level and text of a heading that starts with hashes."""
-    found = _HEADING.match(text)
-    return None if found is None else (len(found[1]), found[2] or "")
+    match = _HEADING.match(text)
+    return None if match is None else (len(match[1]), match[2] or "")
 
 
 def is_rule(text: str) -> bool:

@@ -9,7 +9,7 @@ from enum import IntFlag, StrEnum
 import msgspec
 
 
-class Kind(StrEnum):
+class PieceKind(StrEnum):
     """How a piece is drawn."""
 
     TEXT = "text"
@@ -19,13 +19,13 @@ class Kind(StrEnum):
     RULE = "rule"
 
 
-class Piece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class MarkdownPiece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One paragraph, heading, list item, run of code lines, run of table rows, or rule. `source` is still Markdown.
 
     A code piece's `source` is its lines; a table piece's starts with its header and delimiter rows.
     """
 
-    kind: Kind
+    kind: PieceKind
     source: str = ""
     group: int = 0
     """Number of the block within the message; pieces of one long block share it."""
@@ -49,7 +49,7 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The cut before this piece was made within a line."""
 
 
-class Style(IntFlag):
+class TextStyle(IntFlag):
     """How a run of text differs from its surroundings."""
 
     PLAIN = 0
@@ -59,24 +59,24 @@ class Style(IntFlag):
     STRIKE = 8
 
 
-class Span(msgspec.Struct, frozen=True, gc=False):
+class StyleSpan(msgspec.Struct, frozen=True, gc=False):
     """A run of styled text; positions count UTF-16 units, as Qt does."""
 
     start: int
     length: int
-    style: Style = Style.PLAIN
+    style: TextStyle = TextStyle.PLAIN
     link: str = ""
 
 
-class Rich(msgspec.Struct, frozen=True):
+class RichText(msgspec.Struct, frozen=True):
     """Text to show, and where it is styled. Line breaks within it are U+2028."""
 
     text: str
-    spans: tuple[Span, ...] = ()
+    spans: tuple[StyleSpan, ...] = ()
 
 
-class Table(msgspec.Struct, frozen=True):
+class RichTable(msgspec.Struct, frozen=True):
     """The rows of a table piece, the header first, and the alignment of each column: "", "left", "center", "right"."""
 
-    rows: tuple[tuple[Rich, ...], ...]
+    rows: tuple[tuple[RichText, ...], ...]
     aligns: tuple[str, ...]

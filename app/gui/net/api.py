@@ -23,7 +23,7 @@ from app.core.errors import ErrorBody
 from app.gui.net.sse import SseParser
 
 T = TypeVar("T")
-Failed = Callable[[ErrorBody], object]
+ErrorHandler = Callable[[ErrorBody], object]
 Decoded = Any
 """A value of the type a caller named: `msgspec` decodes unions and generics, which no type variable can name."""
 
@@ -38,14 +38,14 @@ GONE = ErrorBody(
 )
 
 
-class Call:
+class GatewayCall:
     """A request under way. Letting go of it changes nothing; `cancel()` stops it and silences its callbacks."""
 
     def __init__(self) -> None:
         self.is_cancelled = False
         self._reply: QNetworkReply | None = None
 
-    def attach(self, reply: QNetworkReply) -> None:
+    def attach_reply(self, reply: QNetworkReply) -> None:
         """Remember what to abort."""
         self._reply = reply
 
@@ -56,13 +56,13 @@ class Call:
         if reply is not None:
             reply.abort()
 
-    def finish(self) -> None:
+    def drop_reply(self) -> None:
         """Forget the reply: it is over."""
         self._reply = None
 
 
 class GatewayApi(QObject):
-    """The gateway, as the window sees it. Tests and screenshots replace `send`, `stream` and `defer`."""
+    """The gateway, as the window sees it. Tests and screenshots replace `send_request`, `open_stream` and `defer`."""
 
     idle = Signal()
     """The last call under way was answered; streams do not count."""
@@ -71,20 +71,20 @@ class GatewayApi(QObject):
         super().__init__(parent)
         self.gateway: PortFile | None = None
         self._is_closed = False
-        self._sent: set[Call] = set()
-        self._followed: set[Call] = set()
+        self._open_calls: set[GatewayCall] = set()
+        self._open_streams: set[GatewayCall] = set()
         self._network = QNetworkAccessManager(self)
         self._network.setProxy(QNetworkProxy(QNetworkProxy.ProxyType.NoProxy))
 
     @property
     def under_way(self) -> int:
         """How many calls were not answered yet; streams do not count."""
-        return len(self._sent)
+        return len(self._open_calls)
 
     def close(self) -> None:
         """Silence everything under way, and ask nothing more: whoever asks is about to go."""
         self._is_closed = True
-        for call in (*self._sent, *self._followed):
+        for call in (*self._open_calls, *self._open_streams):
             call.cancel()
 
     @property
@@ -92,27 +92,29 @@ class GatewayApi(QObject):
         """Base URL other programs use; empty before the gateway was found."""
         return self.gateway.url if self.gateway else ""
 
-    def get(self, path: str, kind: type[T], then: Callable[[T], object], failed: Failed | None = None) -> Call:
+    def get(
+        self, path: str, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+    ) -> GatewayCall:
         """Read what `path` (below the API prefix) names."""
-        return self.send("GET", path, None, kind=kind, then=then, failed=failed)
+        return self.send_request("GET", path, None, kind=kind, then=then, failed=failed)
 
     def post(
-        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: Failed | None = None
-    ) -> Call:
+        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+    ) -> GatewayCall:
         """Send `body` as JSON. A route that answers with nothing has the kind `NoneType`."""
-        return self.send("POST", path, body, kind=kind, then=then, failed=failed)
+        return self.send_request("POST", path, body, kind=kind, then=then, failed=failed)
 
     def patch(
-        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: Failed | None = None
-    ) -> Call:
+        self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
+    ) -> GatewayCall:
         """Send a partial change as JSON."""
-        return self.send("PATCH", path, body, kind=kind, then=then, failed=failed)
+        return self.send_request("PATCH", path, body, kind=kind, then=then, failed=failed)
 
-    def delete(self, path: str, then: Callable[[], object], failed: Failed | None = None) -> Call:
+    def delete(self, path: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> GatewayCall:
         """Delete what `path` names."""
-        return self.send("DELETE", path, None, kind=type(None), then=lambda _: then(), failed=failed)
+        return self.send_request("DELETE", path, None, kind=type(None), then=lambda _: then(), failed=failed)
 
-    def send(  # noqa: PLR0913 -- the one place all five kinds of call meet
+    def send_request(  # noqa: PLR0913 -- the one place all five kinds of call meet
         self,
         method: str,
         path: str,
@@ -120,72 +122,72 @@ class GatewayApi(QObject):
         *,
         kind: type[T],
         then: Callable[[T], object],
-        failed: Failed | None,
-    ) -> Call:
+        failed: ErrorHandler | None,
+    ) -> GatewayCall:
         """Make one request and answer with `then` or `failed`, never before this returns."""
-        call = Call()
+        call = GatewayCall()
         if self._is_closed:
             return call
-        reply = self._request(method, path, body)
-        call.attach(reply)
-        self._sent.add(call)
+        reply = self._start_request(method, path, body)
+        call.attach_reply(reply)
+        self._open_calls.add(call)
 
-        def finished() -> None:
-            call.finish()
+        def finish_call() -> None:
+            call.drop_reply()
             reply.deleteLater()
             if not call.is_cancelled:
-                _answer(reply, kind, then, failed or _ignore)
-            self._sent.discard(call)
-            if not self._sent:
+                _answer_call(reply, kind, then, failed or _log_failure)
+            self._open_calls.discard(call)
+            if not self._open_calls:
                 self.idle.emit()
 
-        reply.finished.connect(finished)
+        reply.finished.connect(finish_call)
         return call
 
-    def stream(
+    def open_stream(
         self, path: str, types: Decoded, on_event: Callable[[Decoded], object], on_end: Callable[..., object]
-    ) -> Call:
+    ) -> GatewayCall:
         """Follow a server-sent-events route, each event decoded as one of `types` (a tagged union).
 
         `on_end(None)` when the gateway closes it, `on_end(ErrorBody)` when it breaks. Events of a kind this window
         does not know are passed over.
         """
-        call = Call()
+        call = GatewayCall()
         if self._is_closed:
             return call
         parser = SseParser()
         decoder = msgspec.json.Decoder(types)
-        reply = self._request("GET", path, None)
-        call.attach(reply)
-        self._followed.add(call)
+        reply = self._start_request("GET", path, None)
+        call.attach_reply(reply)
+        self._open_streams.add(call)
 
-        def read() -> None:
-            if _status(reply) >= _ERROR_STATUS:
+        def read_events() -> None:
+            if _status_of(reply) >= _ERROR_STATUS:
                 return
-            for data in parser.feed(_bytes(reply)):
+            for data in parser.feed(_read_bytes(reply)):
                 if call.is_cancelled:
                     return
-                _deliver(decoder, data, on_event)
+                _deliver_event(decoder, data, on_event)
 
-        def finished() -> None:
+        def finish_stream() -> None:
             reply.deleteLater()
-            self._followed.discard(call)
+            self._open_streams.discard(call)
             if call.is_cancelled:
                 return
-            read()
-            call.finish()
+            read_events()
+            call.drop_reply()
             if not call.is_cancelled:
-                on_end(_error(reply))
+                on_end(_error_of(reply))
 
-        reply.readyRead.connect(read)
-        reply.finished.connect(finished)
+        reply.readyRead.connect(read_events)
+        reply.finished.connect(finish_stream)
         return call
 
     def defer(self, owner: QObject, ask: Callable[[], object]) -> None:
         """Call `ask` once all that has arrived was handed on, as several events may ask; not if `owner` is gone."""
         QTimer.singleShot(0, owner, ask)
 
-    def _request(self, method: str, path: str, body: object) -> QNetworkReply:
+    def _start_request(self, method: str, path: str, body: object) -> QNetworkReply:
         base, token = (self.gateway.url, self.gateway.token) if self.gateway else ("http://127.0.0.1:9", "")
         request = QNetworkRequest(QUrl(base + PREFIX + path))
         request.setRawHeader(b"Authorization", f"Bearer {token}".encode())
@@ -197,7 +199,9 @@ class GatewayApi(QObject):
         return self._network.sendCustomRequest(request, method.encode(), data)
 
 
-def _deliver(decoder: "msgspec.json.Decoder[Decoded]", data: bytes, on_event: Callable[[Decoded], object]) -> None:
+def _deliver_event(
+    decoder: "msgspec.json.Decoder[Decoded]", data: bytes, on_event: Callable[[Decoded], object]
+) -> None:
     try:
         event = decoder.decode(data)
     except msgspec.MsgspecError as error:
@@ -206,34 +210,34 @@ def _deliver(decoder: "msgspec.json.Decoder[Decoded]", data: bytes, on_event: Ca
     on_event(event)
 
 
-def _answer(reply: QNetworkReply, kind: type[T], then: Callable[[T], object], failed: Failed) -> None:
-    error = _error(reply)
+def _answer_call(reply: QNetworkReply, kind: type[T], then: Callable[[T], object], failed: ErrorHandler) -> None:
+    error = _error_of(reply)
     if error is not None:
         failed(error)
         return
     try:
-        value = msgspec.json.decode(_bytes(reply) or b"null", type=kind)
+        value = msgspec.json.decode(_read_bytes(reply) or b"null", type=kind)
     except msgspec.MsgspecError as wrong:
         failed(ErrorBody(code="internal", sentence="The service's answer could not be read.", detail=str(wrong)))
         return
     then(value)
 
 
-def _error(reply: QNetworkReply) -> ErrorBody | None:
-    if _status(reply) >= _ERROR_STATUS:
-        return error_from(_status(reply), _bytes(reply)).body
+def _error_of(reply: QNetworkReply) -> ErrorBody | None:
+    if _status_of(reply) >= _ERROR_STATUS:
+        return error_from(_status_of(reply), _read_bytes(reply)).body
     if reply.error() is QNetworkReply.NetworkError.NoError:
         return None
     return msgspec.structs.replace(GONE, detail=reply.errorString())
 
 
-def _bytes(reply: QNetworkReply) -> bytes:
+def _read_bytes(reply: QNetworkReply) -> bytes:
     return bytes(reply.readAll().data())
 
 
-def _status(reply: QNetworkReply) -> int:
+def _status_of(reply: QNetworkReply) -> int:
     return int(reply.attribute(QNetworkRequest.Attribute.HttpStatusCodeAttribute) or 0)
 
 
-def _ignore(error: ErrorBody) -> None:
+def _log_failure(error: ErrorBody) -> None:
     _log.warning("A call failed: %s", error.sentence)

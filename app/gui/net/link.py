@@ -2,7 +2,7 @@
 
     searching ── answers ──> linked ── stream ends ──> searching
         │                                                  │
-        └── nobody there ──> starting ── gives up ──> lost ┘ (a timer looks again; `start()` starts one)
+        └── nobody there ──> starting ── gives up ──> lost ┘ (a timer looks again; `start_gateway()` starts one)
 
 A gateway that leaves and takes its port file with it was stopped on purpose: it is not started again unasked.
 """
@@ -17,12 +17,12 @@ from typing import Protocol
 import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client.discovery import last_words, read_port_file, spawn_gateway
+from app.client.discovery import read_port_file, read_start_log_tail, spawn_gateway
 from app.config.paths import Paths
 from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import ErrorBody
 from app.core.events import Event
-from app.gui.net.api import Call, GatewayApi
+from app.gui.net.api import GatewayApi, GatewayCall
 
 _POLL_MS = 60
 _LOOK_AGAIN_MS = 1000
@@ -39,7 +39,7 @@ SLOW = ErrorBody(
 )
 
 
-class Child(Protocol):
+class GatewayProcess(Protocol):
     """As much of `subprocess.Popen` as is needed here."""
 
     def poll(self) -> int | None:
@@ -50,20 +50,20 @@ class Child(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Finder:
+class GatewayFinder:
     """How to find and start a gateway; replaced in tests."""
 
     read: Callable[[], PortFile | None]
-    spawn: Callable[[], Child]
+    spawn: Callable[[], GatewayProcess]
     last_words: Callable[[], str]
 
 
-def finder(paths: Paths) -> Finder:
+def make_finder(paths: Paths) -> GatewayFinder:
     """Return the real one."""
-    return Finder(
+    return GatewayFinder(
         read=lambda: read_port_file(paths.port_file),
         spawn=lambda: spawn_gateway(paths),
-        last_words=lambda: last_words(paths),
+        last_words=lambda: read_start_log_tail(paths),
     )
 
 
@@ -81,52 +81,52 @@ class GatewayLink(QObject):
 
     connected = Signal(object)
     """`Status` of the gateway that answers now."""
-    lost = Signal(object)
+    disconnected = Signal(object)
     """`ErrorBody`: why there is none."""
-    happened = Signal(object)
+    event_received = Signal(object)
     """`core.events.Event`."""
 
-    def __init__(self, api: GatewayApi, find: Finder, parent: QObject | None = None) -> None:
+    def __init__(self, api: GatewayApi, find: GatewayFinder, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.state = LinkState.SEARCHING
         self._api = api
         self._find = find
-        self._child: Child | None = None
-        self._asking: Call | None = None
-        self._events: Call | None = None
-        self._asked_at = 0.0
+        self._child: GatewayProcess | None = None
+        self._status_call: GatewayCall | None = None
+        self._events: GatewayCall | None = None
+        self._call_started_at = 0.0
         self._leaving: int | None = None
         self._ours: int | None = None
         """The process that answered after a start from here."""
         self._starts: list[float] = []
         self._timer = QTimer(self)
-        self._timer.timeout.connect(self._look)
+        self._timer.timeout.connect(self._look_for_gateway)
 
     @property
-    def started_here(self) -> bool:
+    def is_own_gateway(self) -> bool:
         """Whether the gateway that answers now is the one this window started."""
-        found = self._api.gateway
-        return self.state is LinkState.LINKED and found is not None and found.pid == self._ours
+        gateway = self._api.gateway
+        return self.state is LinkState.LINKED and gateway is not None and gateway.pid == self._ours
 
     @property
     def own_service(self) -> int | None:
         """The process of the gateway that this window started, if it answers now."""
-        return self._ours if self.started_here else None
+        return self._ours if self.is_own_gateway else None
 
-    def adopt(self, service: int | None) -> None:
+    def adopt_service(self, service: int | None) -> None:
         """Take a gateway for one that was started here: the window before this one started it."""
         self._ours = service
 
     def open(self) -> None:
         """Begin; returns at once."""
-        self._search()
+        self._start_search()
 
-    def start(self) -> None:
+    def start_gateway(self) -> None:
         """Start a gateway if none answers: what the button does."""
         self._starts.clear()
-        self._search()
+        self._start_search()
 
-    def restart(self) -> None:
+    def restart_gateway(self) -> None:
         """Ask the running gateway to end and start another when it has."""
         if self.state is LinkState.LINKED:
             self._drop_events()
@@ -141,53 +141,53 @@ class GatewayLink(QObject):
         """Stop looking and listening; the gateway is left alone."""
         self._timer.stop()
         self._drop_events()
-        if self._asking is not None:
-            self._asking.cancel()
-            self._asking = None
+        if self._status_call is not None:
+            self._status_call.cancel()
+            self._status_call = None
 
-    def abandon(self) -> None:
+    def abandon_start(self) -> None:
         """End a gateway that was started from here and has not answered yet: nobody else knows of it."""
         if self.state is LinkState.STARTING and self._child is not None and self._child.poll() is None:
             self._child.terminate()
 
-    def _search(self) -> None:
+    def _start_search(self) -> None:
         self.state = LinkState.SEARCHING
         self._timer.start(_POLL_MS)
-        self._look()
+        self._look_for_gateway()
 
-    def _look(self) -> None:
-        if self._asking is not None:
-            if time.monotonic() - self._asked_at < _ANSWER_LIMIT_S:
+    def _look_for_gateway(self) -> None:
+        if self._status_call is not None:
+            if time.monotonic() - self._call_started_at < _ANSWER_LIMIT_S:
                 return
-            self._asking.cancel()
-        found = self._find.read()
-        if found is not None and found.pid == self._leaving:
+            self._status_call.cancel()
+        port_file = self._find.read()
+        if port_file is not None and port_file.pid == self._leaving:
             return
         self._leaving = None
-        if found is None:
-            self._refused(SLOW)
+        if port_file is None:
+            self._fail_attempt(SLOW)
             return
-        self._api.gateway = found
-        self._asked_at = time.monotonic()
-        self._asking = self._api.get("/status", Status, self._answered, self._refused)
+        self._api.gateway = port_file
+        self._call_started_at = time.monotonic()
+        self._status_call = self._api.get("/status", Status, self._accept_status, self._fail_attempt)
 
-    def _answered(self, status: Status) -> None:
+    def _accept_status(self, status: Status) -> None:
         if self._api.gateway is None or status.pid != self._api.gateway.pid:
-            self._refused(SLOW)
+            self._fail_attempt(SLOW)
             return
-        self._asking = None
+        self._status_call = None
         self._timer.stop()
         if self.state is LinkState.STARTING and self._child is not None and self._child.poll() is None:
             self._ours = status.pid
         self.state = LinkState.LINKED
-        self._events = self._api.stream("/events", Event, self.happened.emit, self._ended)
+        self._events = self._api.open_stream("/events", Event, self.event_received.emit, self._handle_stream_end)
         self.connected.emit(status)
 
-    def _refused(self, _error: ErrorBody) -> None:
-        self._asking = None
-        self._nobody()
+    def _fail_attempt(self, _error: ErrorBody) -> None:
+        self._status_call = None
+        self._start_or_wait()
 
-    def _nobody(self) -> None:
+    def _start_or_wait(self) -> None:
         if self.state is LinkState.SEARCHING:
             self._begin_start()
         elif self.state is LinkState.STARTING:
@@ -197,7 +197,7 @@ class GatewayLink(QObject):
         now = time.monotonic()
         self._starts = [at for at in self._starts if now - at < _RESTART_WINDOW_S]
         if len(self._starts) >= _RESTARTS:
-            self._give_up(self._died())
+            self._give_up(self._startup_error())
             return
         self._starts.append(now)
         self.state = LinkState.STARTING
@@ -213,11 +213,11 @@ class GatewayLink(QObject):
         if self._child is None:
             self._begin_start()
         elif self._child.poll() not in {None, EXIT_ALREADY_RUNNING}:  # one that lost the race leaves a winner
-            self._give_up(self._died())
+            self._give_up(self._startup_error())
         elif time.monotonic() - self._starts[-1] > _START_LIMIT_S:
             self._give_up(msgspec.structs.replace(SLOW, detail=self._find.last_words()))
 
-    def _died(self) -> ErrorBody:
+    def _startup_error(self) -> ErrorBody:
         return ErrorBody(
             code="gateway_start",
             sentence="Roundhouse's service ended while it was starting.",
@@ -225,17 +225,17 @@ class GatewayLink(QObject):
             detail=self._find.last_words(),
         )
 
-    def _ended(self, _error: ErrorBody | None) -> None:
+    def _handle_stream_end(self, _error: ErrorBody | None) -> None:
         self._events = None
         self._child = None
         if self._find.read() is None:
             self._give_up(STOPPED)
         else:
-            self._search()
+            self._start_search()
 
     def _give_up(self, error: ErrorBody) -> None:
         self.state = LinkState.LOST
-        self.lost.emit(error)
+        self.disconnected.emit(error)
         self._timer.start(_LOOK_AGAIN_MS)
 
     def _drop_events(self) -> None:

@@ -3,17 +3,19 @@
 from functools import partial
 
 from app.core.engines import EngineStatus
-from app.gui.net.api import Failed
+from app.gui.net.api import ErrorHandler
 from app.gui.net.stores import PreferenceStore, RunningStore
 
-SETTING = "engine.mend_"
+SETTING_PREFIX = "engine.mend_"
 """What begins the name of the setting for each kind of remedy."""
 
 
-def take_back(status: EngineStatus, settings: PreferenceStore, running: RunningStore, failed: Failed) -> None:
+def undo_remedy(status: EngineStatus, settings: PreferenceStore, running: RunningStore, failed: ErrorHandler) -> None:
     """Have it done no longer, and load the model as it was asked for."""
 
-    def unload() -> None:
+    def reload_model() -> None:
         running.unload(status.model, partial(running.load, status.model, failed), failed)
 
-    settings.change_all({SETTING + applied.kind: False for applied in status.mended}, then=unload, failed=failed)
+    settings.change_all(
+        {SETTING_PREFIX + applied.kind: False for applied in status.mended}, then=reload_model, failed=failed
+    )

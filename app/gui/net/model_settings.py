@@ -2,29 +2,34 @@
 
 from collections.abc import Callable
 
-from app.client.http import segment
+from app.client.http import quote_segment
 from app.core import words
 from app.core.models import ModelChoices, ModelSettings, SetModel
-from app.gui.net.api import Failed, GatewayApi
+from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.shell.contract import Command, Shell
 
-Change = Callable[[ModelSettings], ModelSettings]
+SettingsChange = Callable[[ModelSettings], ModelSettings]
 _TRUST = (
     "Allow it only if you trust its publisher as you would trust the publisher of a program. You can revoke this in "
     "the model's settings."
 )
 
 
-def alter(
-    api: GatewayApi, model: str, change: Change, *, then: Callable[[ModelSettings], object], failed: Failed
+def change_model_settings(
+    api: GatewayApi,
+    model: str,
+    change: SettingsChange,
+    *,
+    then: Callable[[ModelSettings], object],
+    failed: ErrorHandler,
 ) -> None:
     """Set what `change` makes of a model's settings; `then` gets what they were before."""
 
-    def take(shown: ModelChoices) -> None:
-        body = SetModel(model=model, settings=change(shown.settings))
-        api.post("/model-settings", body, kind=ModelSettings, then=lambda _: then(shown.settings), failed=failed)
+    def send_change(choices: ModelChoices) -> None:
+        body = SetModel(model=model, settings=change(choices.settings))
+        api.post("/model-settings", body, kind=ModelSettings, then=lambda _: then(choices.settings), failed=failed)
 
-    api.get(f"/model-settings/{segment(model)}", ModelChoices, take, failed)
+    api.get(f"/model-settings/{quote_segment(model)}", ModelChoices, send_change, failed)
 
 
 def ask_to_allow(shell: Shell, title: str, allow: Callable[[], object]) -> None:

@@ -16,7 +16,7 @@ class PauseStore(RemoteStore[Pause]):
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(api, shell, "/pause", Pause)
         self._shell = shell
-        shell.lost.connect(lambda _error: self.replace(_RUNS))
+        shell.disconnected.connect(lambda _error: self.replace(_RUNS))
 
     @property
     def state(self) -> Pause:
@@ -49,4 +49,4 @@ class PauseStore(RemoteStore[Pause]):
             self.replace(event.pause)
 
     def _refused(self, error: ErrorBody) -> None:
-        self._shell.toast(error.sentence)
+        self._shell.show_toast(error.sentence)

@@ -10,7 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.errors import ErrorBody
 from app.core.events import Event
-from app.gui.net.api import Call, GatewayApi
+from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.shell.contract import Shell
 
 T = TypeVar("T")
@@ -30,13 +30,13 @@ class RemoteStore(QObject, Generic[T]):
         self.value: T | None = None
         self.error: ErrorBody | None = None
         self._path, self._kind = path, kind
-        self._call: Call | None = None
+        self._call: GatewayCall | None = None
         self._is_due = False
         """Whether it has to be read (again)."""
         self._overtaking: list[Event] = []
         """Events that came while an answer was under way, which may not know of them."""
         shell.connected.connect(self.read_anew)
-        shell.happened.connect(self.take)
+        shell.event_received.connect(self.take)
         if shell.is_connected:
             self.read_anew()
 
@@ -94,7 +94,7 @@ class RemoteStore(QObject, Generic[T]):
         self._overtaking.clear()
         self._call = self._ask()
 
-    def _ask(self) -> Call:
+    def _ask(self) -> GatewayCall:
         return self.api.get(self._path, self._kind, self._answered, self._failed)
 
     def _answered(self, value: T) -> None:

@@ -13,10 +13,10 @@ class SseParser:
     def feed(self, packet: bytes) -> list[bytes]:
         """Take the next bytes; return the data of the events they complete, in order."""
         *lines, self._rest = (self._rest + packet).split(b"\n")
-        found: list[bytes] = []
+        events: list[bytes] = []
         for line in lines:
             self._lines.append(line)
             if not line.rstrip(b"\r"):
-                found += event_data(iter(self._lines))
+                events += event_data(iter(self._lines))
                 self._lines = []
-        return found
+        return events

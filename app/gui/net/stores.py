@@ -15,7 +15,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
 from app.core.settings import SettingInfo, SettingValue
-from app.gui.net.api import Failed, GatewayApi
+from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.pause import PauseStore
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.updates import UpdateStore
@@ -49,12 +49,12 @@ class RunningStore(RemoteList[EngineStatus]):
         """Return every process that is there or should be."""
         return [item for item in self.items if item.state not in IDLE_STATES]
 
-    def load(self, model: str, failed: Failed | None = None, options: LoadOptions = _UNCHOSEN) -> None:
+    def load(self, model: str, failed: ErrorHandler | None = None, options: LoadOptions = _UNCHOSEN) -> None:
         """Ask for a model; how it goes comes as events."""
         asked = LoadModel(model=model, options=options, wait=False)
         self.api.post("/load", asked, kind=EngineStatus, then=self._merge, failed=failed)
 
-    def unload(self, model: str, then: Callable[[], object], failed: Failed | None = None) -> None:
+    def unload(self, model: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> None:
         """Ask for a model to be unloaded once its answers are done."""
 
         def unloaded(status: EngineStatus) -> None:
@@ -120,7 +120,7 @@ class PreferenceStore(RemoteList[SettingInfo]):
         """Return a setting's value, or `default` while nothing is known."""
         return next((item.value for item in self.items if item.name == name), default)
 
-    def change(self, name: str, value: SettingValue | None, failed: Failed | None = None) -> None:
+    def change(self, name: str, value: SettingValue | None, failed: ErrorHandler | None = None) -> None:
         """Set, or with None reset, one setting."""
         self.change_all({name: value}, failed=failed)
 
@@ -129,7 +129,7 @@ class PreferenceStore(RemoteList[SettingInfo]):
         values: Mapping[str, SettingValue | None],
         *,
         then: Callable[[], object] | None = None,
-        failed: Failed | None = None,
+        failed: ErrorHandler | None = None,
     ) -> None:
         """Set several at once: all of them or none."""
 

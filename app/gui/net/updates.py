@@ -80,7 +80,7 @@ class UpdateStore(RemoteStore[UpdateState]):
         if self.release is not None:
             version = self.release.version
             self._skip(version)
-            self._shell.toast(f"Version {version} will be skipped.", partial(self._skip, ""))
+            self._shell.show_toast(f"Version {version} will be skipped.", partial(self._skip, ""))
 
     def dismiss(self) -> None:
         """Say no more about what went wrong."""
@@ -106,7 +106,7 @@ class UpdateStore(RemoteStore[UpdateState]):
             self.refusal, self._asked = value.failure, ""
         super().replace(value)
         if self._asked and self.has_gone_ahead:
-            self._shell.reopen_asked.emit()
+            self._shell.reopen_requested.emit()
 
     def is_outdated_by(self, event: Event) -> bool:
         """Tell whether the gateway knows something else by now."""

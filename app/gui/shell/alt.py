@@ -11,21 +11,21 @@ _KEYS = frozenset({QEvent.Type.KeyPress, QEvent.Type.ShortcutOverride})
 _OTHERS = frozenset({QEvent.Type.MouseButtonPress, QEvent.Type.Wheel, QEvent.Type.WindowDeactivate})
 
 
-class AltAlone(QObject):
+class AltKeyWatcher(QObject):
     """Tells whether Alt stayed alone. The window says when it goes down and up."""
 
     def __init__(self, parent: QObject) -> None:
         super().__init__(parent)
         self._is_alone = False
 
-    def press(self) -> None:
+    def start_watching(self) -> None:
         """Begin to watch: Alt is down."""
         application = QApplication.instance()
         if application is not None and not self._is_alone:
             self._is_alone = True
             application.installEventFilter(self)
 
-    def release(self) -> bool:
+    def stop_watching(self) -> bool:
         """End watching; return whether nothing else happened."""
         was_alone, self._is_alone = self._is_alone, False
         application = QApplication.instance()
@@ -41,5 +41,5 @@ class AltAlone(QObject):
             and event.key() not in {Qt.Key.Key_Alt, Qt.Key.Key_Meta}
         )
         if is_other_key or event.type() in _OTHERS:
-            self.release()
+            self.stop_watching()
         return super().eventFilter(watched, event)

@@ -5,13 +5,13 @@ from collections.abc import Callable
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.press import Button
-from app.gui.widgets.rows import Picture
+from app.gui.widgets.rows import IconLabel
 from app.gui.widgets.text import Paragraph
 
 
-class Bar(QWidget):
+class Banner(QWidget):
     """A picture, a sentence and a button, in the `tone` of a colour token: "accent" or "warn"."""
 
     def __init__(self, theme: Theme, tone: str, picture: str) -> None:
@@ -19,13 +19,13 @@ class Bar(QWidget):
         self._theme = theme
         sheet = Surface(theme, fill=f"{tone}-soft", outline="")
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        Column(theme, self, margins=(16, 16, 16, 0)).addWidget(sheet)
-        self._line = Line(theme, sheet, margins=(16, 12, 12, 12), gap=12)
-        self._line.addWidget(Picture(theme, picture, color=tone))
-        self.said = Paragraph(theme)
-        self._line.addWidget(self.said, 1)
+        VBox(theme, self, margins=(16, 16, 16, 0)).addWidget(sheet)
+        self._line = HBox(theme, sheet, margins=(16, 12, 12, 12), gap=12)
+        self._line.addWidget(IconLabel(theme, picture, color=tone))
+        self.sentence = Paragraph(theme)
+        self._line.addWidget(self.sentence, 1)
 
-    def offer(self, words: str, icon: str, action: Callable[[], object]) -> Button:
+    def add_button(self, words: str, icon: str, action: Callable[[], object]) -> Button:
         """Add the button that changes it."""
         button = Button(self._theme, words, icon=icon, action=action)
         self._line.addWidget(button)

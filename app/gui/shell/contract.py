@@ -9,7 +9,7 @@ from PySide6.QtCore import QObject, Signal
 from app.core.events import Event
 
 
-class Page(StrEnum):
+class PageId(StrEnum):
     """The screens there are."""
 
     CHAT = "chat"
@@ -22,7 +22,7 @@ class Page(StrEnum):
     CONNECTIONS = "connections"
 
 
-RAIL = tuple(page for page in Page if page is not Page.CONNECTIONS)
+RAIL = tuple(page for page in PageId if page is not PageId.CONNECTIONS)
 """Those on the rail, in its order; Ctrl 1 to 7. The others are reached from one of them."""
 
 
@@ -53,21 +53,21 @@ class Task(StrEnum):
 class Shell(QObject):
     """Signals the window sends and the services it offers. The window subclasses it; tests use it as it is."""
 
-    happened = Signal(object)
+    event_received = Signal(object)
     """A `core.events.Event` from the gateway."""
     connected = Signal()
     """The gateway answers, for the first time or again: read everything anew."""
-    lost = Signal(object)
+    disconnected = Signal(object)
     """The gateway is gone; carries an `ErrorBody` to show."""
-    chat_asked = Signal(str)
+    chat_requested = Signal(str)
     """Start a new chat with the model of this name; empty means the usual model."""
     files_dropped = Signal(list)
     """Model files (`Path`) that were dropped on the window; the models page lists them."""
-    repository_asked = Signal(str)
+    repository_requested = Signal(str)
     """Show this repository of the hub, "owner/name", on the models page."""
-    task_asked = Signal(str)
+    task_requested = Signal(str)
     """A `Task`, or the name of a setting to show: for the page that is shown now."""
-    reopen_asked = Signal()
+    reopen_requested = Signal()
     """Close the window and open it again, as the version that is in its place now."""
     page_shown = Signal(str)
     """The page that is shown now."""
@@ -76,35 +76,35 @@ class Shell(QObject):
         super().__init__(parent)
         self.is_connected = False
         self.sources: list[Callable[[], list[Command]]] = []
-        self.feet: dict[Page, Callable[[], int]] = {}
+        self.feet: dict[PageId, Callable[[], int]] = {}
         """How high that is, of each page, which nothing may cover at its foot."""
 
-    def toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+    def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something in passing at the foot of the window, with an Undo button if there is a way back."""
 
-    def confirm(self, title: str, sentence: str, deed: Command) -> None:
-        """Ask before what cannot be undone; `deed` is done if its button is pressed."""
+    def confirm(self, title: str, sentence: str, command: Command) -> None:
+        """Ask before what cannot be undone; `command` is done if its button is pressed."""
 
-    def show_page(self, page: Page) -> None:
+    def show_page(self, page: PageId) -> None:
         """Bring a page to the front."""
 
-    def ask(self, page: Page, task: str) -> None:
+    def request_task(self, page: PageId, task: str) -> None:
         """Show a page and have it do something."""
         self.show_page(page)
-        self.task_asked.emit(task)
+        self.task_requested.emit(task)
 
     def new_chat(self, model: str = "") -> None:
         """Show the chat page and start a new chat on it."""
-        self.show_page(Page.CHAT)
-        self.chat_asked.emit(model)
+        self.show_page(PageId.CHAT)
+        self.chat_requested.emit(model)
 
-    def copy(self, text: str, said: str = "Copied") -> None:
+    def copy_text(self, text: str, message: str = "Copied") -> None:
         """Put text on the clipboard and say so."""
 
     def add_commands(self, source: Callable[[], list[Command]]) -> None:
         """Add lines to the command palette; `source` is asked each time it opens."""
         self.sources.append(source)
 
-    def receive(self, event: Event) -> None:
+    def broadcast_event(self, event: Event) -> None:
         """Hand an event of the gateway to every screen."""
-        self.happened.emit(event)
+        self.event_received.emit(event)

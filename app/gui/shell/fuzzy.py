@@ -13,35 +13,39 @@ _WHOLE = 12
 """What is typed stands in the title as it is."""
 
 
-def score(query: str, title: str) -> int | None:
+def score_match(query: str, title: str) -> int | None:
     """Return how well `query` fits `title`; None if it does not. Case and spaces in the query are ignored."""
     letters = [letter for letter in query.casefold() if not letter.isspace()]
     text = title.casefold()
-    fits = [fit for fit in (_walk(letters, text, jump=True), _walk(letters, text, jump=False)) if fit is not None]
+    fits = [
+        fit
+        for fit in (_score_walk(letters, text, jump=True), _score_walk(letters, text, jump=False))
+        if fit is not None
+    ]
     whole = _WHOLE if " ".join(query.casefold().split()) in text else 0
     return max(fits) + whole - min(len(text) // 16, 3) if fits else None
 
 
-def ranked(query: str, commands: Iterable[Command]) -> list[Command]:
+def rank_commands(query: str, commands: Iterable[Command]) -> list[Command]:
     """Return the commands that fit, best first; all of them in their order when nothing was typed."""
     if not query.strip():
         return list(commands)
-    scored = [(score(query, command.title), command) for command in commands]
+    scored = [(score_match(query, command.title), command) for command in commands]
     fitting = [(points, command) for points, command in scored if points is not None]
     return [command for _, command in sorted(fitting, key=lambda pair: -pair[0])]
 
 
-def _walk(letters: list[str], text: str, *, jump: bool) -> int | None:
+def _score_walk(letters: list[str], text: str, *, jump: bool) -> int | None:
     """Place the letters one after the other; with `jump`, at the next start of a word where there is one."""
     total, last = 0, -2
     for letter in letters:
-        found = text.find(letter, max(last + 1, 0))
-        if found < 0:
+        place = text.find(letter, max(last + 1, 0))
+        if place < 0:
             return None
-        if jump and found != last + 1:
-            found = _word_start(text, letter, found)
-        total += _points(text, found, last)
-        last = found
+        if jump and place != last + 1:
+            place = _word_start(text, letter, place)
+        total += _letter_points(text, place, last)
+        last = place
     return total
 
 
@@ -50,12 +54,12 @@ def _word_start(text: str, letter: str, place: int) -> int:
     return next(starts, place)
 
 
-def _points(text: str, found: int, last: int) -> int:
+def _letter_points(text: str, place: int, last: int) -> int:
     points = _LETTER
-    if found == last + 1:
+    if place == last + 1:
         points += _RUN
-    elif found == 0 or not text[found - 1].isalnum():
+    elif place == 0 or not text[place - 1].isalnum():
         points += _WORD_START
     elif last >= 0:
-        points -= min(found - last - 1, _LONGEST_GAP) * _GAP_COST
+        points -= min(place - last - 1, _LONGEST_GAP) * _GAP_COST
     return points

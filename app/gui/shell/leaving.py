@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Service(StrEnum):
+class ServiceOwner(StrEnum):
     """Whose the service is."""
 
     NONE = "none"
@@ -20,7 +20,7 @@ class Service(StrEnum):
     OTHERS = "others"
 
 
-class Step(StrEnum):
+class QuitStep(StrEnum):
     """What to do next."""
 
     HIDE = "hide"
@@ -34,10 +34,10 @@ class Step(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Situation:
+class QuitSituation:
     """How things stand when a person wants to leave."""
 
-    service: Service
+    service: ServiceOwner
     has_tray: bool = False
     asks: bool = True
     """The setting: whether closing asks what is to become of the service."""
@@ -47,23 +47,23 @@ class Situation:
     """Answers in progress, of whichever program."""
 
 
-def on_close(now: Situation) -> Step:
+def decide_on_close(now: QuitSituation) -> QuitStep:
     """Return what closing the window does."""
-    if now.service is Service.NONE:
-        return Step.END
-    if now.service is Service.OTHERS:
-        return keeping(now)
+    if now.service is ServiceOwner.NONE:
+        return QuitStep.END
+    if now.service is ServiceOwner.OTHERS:
+        return step_keeping_service(now)
     if now.asks:
-        return Step.ASK_SERVICE
-    return keeping(now) if now.keeps_serving else on_quit(now)
+        return QuitStep.ASK_SERVICE
+    return step_keeping_service(now) if now.keeps_serving else decide_on_quit(now)
 
 
-def on_quit(now: Situation) -> Step:
+def decide_on_quit(now: QuitSituation) -> QuitStep:
     """Return what quitting does."""
-    is_cut = now.service is Service.OURS and now.answering > 0
-    return Step.ASK_ANSWERS if is_cut else Step.END
+    is_cut = now.service is ServiceOwner.OURS and now.answering > 0
+    return QuitStep.ASK_ANSWERS if is_cut else QuitStep.END
 
 
-def keeping(now: Situation) -> Step:
+def step_keeping_service(now: QuitSituation) -> QuitStep:
     """Return how the window goes while the service stays."""
-    return Step.HIDE if now.has_tray else Step.LEAVE
+    return QuitStep.HIDE if now.has_tray else QuitStep.LEAVE

@@ -23,7 +23,7 @@ class WindowMemory(msgspec.Struct, kw_only=True):
     """Whether it was said that a closed window is still there, in the tray."""
 
 
-def recall(file: Path) -> WindowMemory:
+def load_memory(file: Path) -> WindowMemory:
     """Return what was remembered; what cannot be read is forgotten."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=WindowMemory)
@@ -34,7 +34,7 @@ def recall(file: Path) -> WindowMemory:
         return WindowMemory()
 
 
-def remember(file: Path, memory: WindowMemory) -> None:
+def save_memory(file: Path, memory: WindowMemory) -> None:
     """Write it down. Failing costs only the memory, so it is logged and no more."""
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from app.gui.phrases import download_ended
 from app.gui.shell.tray import Tray
 
 
-class Notices(QObject):
+class DownloadNotifier(QObject):
     """Speaks when a download ends. Pressing what the system shows does `show`."""
 
     def __init__(
@@ -19,9 +19,9 @@ class Notices(QObject):
     ) -> None:
         super().__init__(downloads)
         self._toast, self._tray, self._show = toast, tray, show
-        downloads.ended.connect(self._tell)
+        downloads.ended.connect(self._notify_end)
 
-    def _tell(self, download: Download) -> None:
+    def _notify_end(self, download: Download) -> None:
         title, text = download_ended(download)
-        if QApplication.activeWindow() is not None or not self._tray.tell(title, text, self._show):
+        if QApplication.activeWindow() is not None or not self._tray.show_message(title, text, self._show):
             self._toast(f"{title}.")

@@ -26,63 +26,63 @@ class OpenFile:
 
 
 @dataclass(frozen=True, slots=True)
-class FindModel:
+class OpenRepository:
     """Show a repository of the hub."""
 
     repository: str
 
 
 @dataclass(frozen=True, slots=True)
-class ChatWith:
+class OpenChat:
     """Start a chat; an empty name is the usual model."""
 
     model: str
 
 
 @dataclass(frozen=True, slots=True)
-class NotOpened:
+class OpenRefusal:
     """What was asked cannot be done; the sentence says why."""
 
     sentence: str
 
 
-Opening = OpenFile | FindModel | ChatWith | NotOpened
+OpenRequest = OpenFile | OpenRepository | OpenChat | OpenRefusal
 
 
-def openings(arguments: list[str], folder: Path) -> list[Opening]:
+def parse_arguments(arguments: list[str], folder: Path) -> list[OpenRequest]:
     """Return what a program's arguments ask for. Relative files are meant from `folder`; options are not ours."""
-    asked = [argument for argument in arguments if argument and not argument.startswith("-")]
-    return [_opening(argument, folder) for argument in asked[:MOST_ARGUMENTS]]
+    targets = [argument for argument in arguments if argument and not argument.startswith("-")]
+    return [_parse_argument(argument, folder) for argument in targets[:MOST_ARGUMENTS]]
 
 
-def _opening(argument: str, folder: Path) -> Opening:
+def _parse_argument(argument: str, folder: Path) -> OpenRequest:
     if len(argument) > LONGEST or not argument.isprintable():
-        return NotOpened("This link or file name is too long, or holds characters that cannot be shown.")
+        return OpenRefusal("This link or file name is too long, or holds characters that cannot be shown.")
     try:
         parts = urlsplit(argument)
     except ValueError:
-        return NotOpened(f"{argument!r} is not a link.")
+        return OpenRefusal(f"{argument!r} is not a link.")
     if parts.scheme == SCHEME:
-        return _link(parts)
-    return _file(Path(unquote(parts.path)) if parts.scheme == "file" else folder / argument)
+        return _parse_link(parts)
+    return _parse_file(Path(unquote(parts.path)) if parts.scheme == "file" else folder / argument)
 
 
-def _link(parts: SplitResult) -> Opening:
+def _parse_link(parts: SplitResult) -> OpenRequest:
     if parts.netloc == "pull":
         steps = unquote(parts.path).strip("/").split("/")
         if len(steps) == 2 and all(_PART.fullmatch(step) and ".." not in step for step in steps):  # noqa: PLR2004 -- owner and name
-            return FindModel("/".join(steps))
-        return NotOpened("This link names no model: it should end in owner/name.")
+            return OpenRepository("/".join(steps))
+        return OpenRefusal("This link names no model: it should end in owner/name.")
     if parts.netloc == "chat":
         model = parse_qs(parts.query).get("model", [""])[0].strip()
         if len(model) <= _LONGEST_NAME and model.isprintable():
-            return ChatWith(model)
-    return NotOpened("This version of Roundhouse cannot do what the link asks for.")
+            return OpenChat(model)
+    return OpenRefusal("This version of Roundhouse cannot do what the link asks for.")
 
 
-def _file(path: Path) -> Opening:
+def _parse_file(path: Path) -> OpenRequest:
     if path.suffix.lower() != ".gguf":
-        return NotOpened(f"{path.name} is not a model file: those end in .gguf.")
+        return OpenRefusal(f"{path.name} is not a model file: those end in .gguf.")
     if not path.is_file():
-        return NotOpened(f"There is no file {path}.")
+        return OpenRefusal(f"There is no file {path}.")
     return OpenFile(path)

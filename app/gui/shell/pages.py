@@ -6,12 +6,12 @@ from PySide6.QtCore import QEasingCurve, QVariantAnimation
 from PySide6.QtGui import QPainter, QPaintEvent, QPixmap
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
-from app.gui.shell.contract import Page
+from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Motion
 
 
-class _Veil(QWidget):
+class _FadeOverlay(QWidget):
     """A picture of the page before, fading away above the new one."""
 
     def __init__(self, parent: QWidget, picture: QPixmap, duration: int) -> None:
@@ -23,7 +23,7 @@ class _Veil(QWidget):
         fade.setStartValue(1.0)
         fade.setEndValue(0.0)
         fade.setEasingCurve(QEasingCurve.Type.OutCubic)
-        fade.valueChanged.connect(self._step)
+        fade.valueChanged.connect(self._set_opacity)
         fade.finished.connect(self.deleteLater)
         fade.start()
 
@@ -34,38 +34,38 @@ class _Veil(QWidget):
         painter.setOpacity(self._opacity)
         painter.drawPixmap(0, 0, self._picture)
 
-    def _step(self, value: object) -> None:
+    def _set_opacity(self, value: object) -> None:
         self._opacity = float(value) if isinstance(value, (int, float)) else 0.0
         self.update()
 
 
-class Pages(QStackedWidget):
+class PageStack(QStackedWidget):
     """The pages by name. `builders` make each one the first time."""
 
-    def __init__(self, theme: Theme, builders: Mapping[Page, Callable[[], QWidget]]) -> None:
+    def __init__(self, theme: Theme, builders: Mapping[PageId, Callable[[], QWidget]]) -> None:
         super().__init__()
         self._theme, self._builders = theme, builders
-        self._built: dict[Page, QWidget] = {}
-        self.page: Page | None = None
+        self._pages: dict[PageId, QWidget] = {}
+        self.page: PageId | None = None
 
-    def show_page(self, page: Page) -> QWidget:
+    def show_page(self, page: PageId) -> QWidget:
         """Bring a page to the front and return it."""
         if page is self.page:
-            return self._built[page]
+            return self._pages[page]
         before = self.currentWidget() if self.page is not None and self.isVisible() else None
         duration = self._theme.duration(Motion.PAGE)
         picture = before.grab() if before is not None and duration else None
-        if page not in self._built:
-            self._built[page] = self._builders[page]()
-            self.addWidget(self._built[page])
-        self.setCurrentWidget(self._built[page])
+        if page not in self._pages:
+            self._pages[page] = self._builders[page]()
+            self.addWidget(self._pages[page])
+        self.setCurrentWidget(self._pages[page])
         self.page = page
         if picture is not None:
-            veil = _Veil(self, picture, duration)
+            veil = _FadeOverlay(self, picture, duration)
             veil.show()
             veil.raise_()
-        return self._built[page]
+        return self._pages[page]
 
-    def built(self, page: Page) -> QWidget | None:
+    def find_page(self, page: PageId) -> QWidget | None:
         """Return a page if it has been shown before."""
-        return self._built.get(page)
+        return self._pages.get(page)

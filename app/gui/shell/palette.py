@@ -7,11 +7,11 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QStandardItem, QStan
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.gui.shell.contract import Command
-from app.gui.shell.fuzzy import ranked
+from app.gui.shell.fuzzy import rank_commands
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.fields import Field
-from app.gui.widgets.layout import Column, Hairline, Surface
+from app.gui.widgets.layout import Hairline, Surface, VBox
 from app.gui.widgets.text import Label
 
 _WIDTH = 560
@@ -21,7 +21,7 @@ _TOP = 96
 _COMMAND = Qt.ItemDataRole.UserRole + 1
 
 
-class _Entry(QStyledItemDelegate):
+class _CommandDelegate(QStyledItemDelegate):
     """Paints one command: icon, title, quiet hint."""
 
     def __init__(self, theme: Theme, parent: QObject) -> None:
@@ -54,10 +54,10 @@ class _Entry(QStyledItemDelegate):
         left = inner.right() - side if is_rtl else inner.left()
         picture = theme.pixmap(command.icon, "ink-2", ratio=painter.device().devicePixelRatioF())
         painter.drawPixmap(QRect(left, area.top() + (area.height() - side) // 2, side, side), picture)
-        self._words(painter, inner, command, is_rtl=is_rtl)
+        self._paint_words(painter, inner, command, is_rtl=is_rtl)
         painter.restore()
 
-    def _words(self, painter: QPainter, inner: QRect, command: Command, *, is_rtl: bool) -> None:
+    def _paint_words(self, painter: QPainter, inner: QRect, command: Command, *, is_rtl: bool) -> None:
         theme, gap = self._theme, self._theme.px(ICON_SIZE + 12)
         start, end = Qt.AlignmentFlag.AlignLeft, Qt.AlignmentFlag.AlignRight
         if is_rtl:
@@ -73,19 +73,19 @@ class _Entry(QStyledItemDelegate):
         painter.drawText(room, start | Qt.AlignmentFlag.AlignVCenter, title)
 
 
-class Palette(QWidget):
+class CommandPalette(QWidget):
     """Lies over the window while open; Escape or a click beside it closes it and gives the focus back."""
 
     def __init__(self, theme: Theme, window: QWidget, commands: Callable[[], list[Command]]) -> None:
         super().__init__(window)
         self._theme, self._window, self._commands = theme, window, commands
-        self._offered: list[Command] = []
+        self._all_offers: list[Command] = []
         self._before: QWidget | None = None
         self.setAccessibleName("Command palette")
         self._sheet = Surface(theme, outline="edge", radius=Radius.COMPOSER)
         self._sheet.setParent(self)
-        box = Column(theme, self._sheet, margins=(0, 8, 0, 8), gap=8)
-        head = Column(theme, margins=(16, 0, 16, 0), gap=0)
+        box = VBox(theme, self._sheet, margins=(0, 8, 0, 8), gap=8)
+        head = VBox(theme, margins=(16, 0, 16, 0), gap=0)
         self.field = Field(theme, "Command", placeholder="Type a command, a page or a model")
         self.field.setProperty("quiet", True)  # noqa: FBT003 -- Qt's signature
         self.field.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's signature
@@ -99,22 +99,22 @@ class Palette(QWidget):
         self._nothing = Label(theme, "No matches. Try fewer letters.", color="ink-2")
         self._nothing.setContentsMargins(theme.px(20), 0, theme.px(20), 0)
         box.addWidget(self._nothing)
-        self.field.textChanged.connect(self._filter)
+        self.field.textChanged.connect(self._filter_commands)
         self.field.installEventFilter(self)
         self.hide()
 
     def open(self) -> None:
         """Show it, empty, with everything there is."""
         self._before = self._window.focusWidget()
-        self._offered = self._commands()
+        self._all_offers = self._commands()
         self.field.clear()
-        self._filter("")
+        self._filter_commands("")
         self.setGeometry(self._window.rect())
         self.show()
         self.raise_()
         self.field.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def close_and(self, then: Callable[[], object] | None = None) -> None:
+    def close_then(self, then: Callable[[], object] | None = None) -> None:
         """Close, give the focus back, and only then do what was chosen."""
         self.hide()
         if self._before is not None and self._before.isVisible():
@@ -122,27 +122,31 @@ class Palette(QWidget):
         if then is not None:
             then()
 
-    def shown(self) -> list[Command]:
+    def visible_commands(self) -> list[Command]:
         """Return the commands that are listed now."""
         return [self._model.item(row).data(_COMMAND) for row in range(self._model.rowCount())]
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 -- Qt's name
         """Let the field's keys steer the list."""
-        if event.type() is QEvent.Type.KeyPress and isinstance(event, QKeyEvent) and self._steer(Qt.Key(event.key())):
+        if (
+            event.type() is QEvent.Type.KeyPress
+            and isinstance(event, QKeyEvent)
+            and self._handle_key(Qt.Key(event.key()))
+        ):
             return True
         return super().eventFilter(watched, event)
 
     def mousePressEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
         """Close when something beside the sheet is pressed."""
         event.accept()
-        self.close_and()
+        self.close_then()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
         """Dim what is below."""
         del event
         QPainter(self).fillRect(self.rect(), self._theme.color("shadow"))
 
-    def place(self) -> None:
+    def fit_window(self) -> None:
         """Fit the window after it changed its size."""
         self.setGeometry(self._window.rect())
         width = min(self._theme.px(_WIDTH), self.width() - self._theme.px(48))
@@ -165,29 +169,29 @@ class Palette(QWidget):
         view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         view.setAccessibleName("Commands")
         view.setUniformItemSizes(True)
-        view.setItemDelegate(_Entry(self._theme, view))
+        view.setItemDelegate(_CommandDelegate(self._theme, view))
         view.setMouseTracking(True)
         view.entered.connect(view.setCurrentIndex)
-        view.clicked.connect(lambda _index: self._run())
+        view.clicked.connect(lambda _index: self._run_command())
         self._model = QStandardItemModel(view)
         view.setModel(self._model)
         return view
 
-    def _filter(self, typed: str) -> None:
+    def _filter_commands(self, text: str) -> None:
         self._model.clear()
-        for command in ranked(typed, self._offered):
+        for command in rank_commands(text, self._all_offers):
             item = QStandardItem(command.title)
             item.setData(command, _COMMAND)
             item.setAccessibleText(f"{command.title} {command.hint}".strip())
             self._model.appendRow(item)
         self.list.setCurrentIndex(self._model.index(0, 0))
-        self.place()
+        self.fit_window()
 
-    def _steer(self, key: Qt.Key) -> bool:
+    def _handle_key(self, key: Qt.Key) -> bool:
         if key == Qt.Key.Key_Escape:
-            self.close_and()
+            self.close_then()
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter}:
-            self._run()
+            self._run_command()
         elif key in {Qt.Key.Key_Up, Qt.Key.Key_Down}:
             rows = max(1, self._model.rowCount())
             step = 1 if key == Qt.Key.Key_Down else -1
@@ -196,7 +200,7 @@ class Palette(QWidget):
             return key in {Qt.Key.Key_Tab, Qt.Key.Key_Backtab}
         return True
 
-    def _run(self) -> None:
+    def _run_command(self) -> None:
         command = self.list.currentIndex().data(_COMMAND)
         if command is not None:
-            self.close_and(command.run)
+            self.close_then(command.run)

@@ -6,22 +6,22 @@ from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
 from app.gui.net.stores import BUSY_STATES
-from app.gui.shell.contract import RAIL, Page
+from app.gui.shell.contract import RAIL, PageId
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import RAIL_WIDTH
-from app.gui.widgets.layout import Column, hairline
+from app.gui.widgets.layout import VBox, hairline_pen
 from app.gui.widgets.press import Pressable
 
 TITLES = {
-    Page.CHAT: ("Chat", "message-square"),
-    Page.MODELS: ("Models", "boxes"),
-    Page.SERVER: ("Server", "server"),
-    Page.CONNECT: ("Connect", "plug"),
-    Page.MACHINE: ("Machine", "cpu"),
-    Page.ENGINES: ("Engines", "train-front"),
-    Page.SETTINGS: ("Settings", "settings"),
+    PageId.CHAT: ("Chat", "message-square"),
+    PageId.MODELS: ("Models", "boxes"),
+    PageId.SERVER: ("Server", "server"),
+    PageId.CONNECT: ("Connect", "plug"),
+    PageId.MACHINE: ("Machine", "cpu"),
+    PageId.ENGINES: ("Engines", "train-front"),
+    PageId.SETTINGS: ("Settings", "settings"),
 }
-_REACHED_FROM = {Page.CONNECTIONS: Page.SETTINGS}
+_REACHED_FROM = {PageId.CONNECTIONS: PageId.SETTINGS}
 _BUTTON = 40
 _PILL = 10
 _DOT = 8
@@ -42,7 +42,7 @@ def engines_sign(statuses: list[EngineStatus]) -> tuple[str, str]:
 class RailButton(Pressable):
     """One page of the rail."""
 
-    def __init__(self, theme: Theme, page: Page, shortcut: str) -> None:
+    def __init__(self, theme: Theme, page: PageId, shortcut: str) -> None:
         title, self._icon = TITLES[page]
         super().__init__(theme, title, tip=f"{title}  {shortcut}")
         self._title, self._tip = title, f"{title}  {shortcut}"
@@ -70,8 +70,8 @@ class RailButton(Pressable):
             painter.setBrush(self.theme.color("accent-soft"))
             painter.drawRoundedRect(area, radius, radius)
         else:
-            self.wash(painter, area, radius)
-        self.picture(painter, self._icon, "accent-ink" if is_on else "ink-2", area)
+            self.paint_wash(painter, area, radius)
+        self.paint_icon(painter, self._icon, "accent-ink" if is_on else "ink-2", area)
         if self._dot:
             side = self.theme.px(_DOT)
             spot = QRectF(area.center().x() + side * 0.75, area.center().y() - side * 1.6, side, side)
@@ -91,21 +91,21 @@ class Rail(QWidget):
         super().__init__()
         self._theme = theme
         self.setAccessibleName("Pages")
-        box = Column(theme, self, margins=(8, 12, 8, 12), gap=4)
+        box = VBox(theme, self, margins=(8, 12, 8, 12), gap=4)
         self._group = QButtonGroup(self)
-        self.buttons: dict[Page, RailButton] = {}
+        self.buttons: dict[PageId, RailButton] = {}
         for number, page in enumerate(RAIL, 1):
-            if page is Page.SETTINGS:
+            if page is PageId.SETTINGS:
                 box.addStretch(1)
             button = RailButton(theme, page, f"Ctrl+{number}")
-            button.act(lambda page=page: self.chosen.emit(page.value))  # type: ignore[misc]  # mypy infers no default
+            button.set_action(lambda page=page: self.chosen.emit(page.value))  # type: ignore[misc]  # mypy infers no default
             self._group.addButton(button)
             self.buttons[page] = button
             box.addWidget(button, 0, Qt.AlignmentFlag.AlignHCenter)
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def show_page(self, page: Page) -> None:
+    def show_page(self, page: PageId) -> None:
         """Mark a page as the one that is shown, or the one it is reached from."""
         self.buttons[_REACHED_FROM.get(page, page)].setChecked(True)
 
@@ -124,7 +124,7 @@ class Rail(QWidget):
         del event
         painter = QPainter(self)
         painter.fillRect(self.rect(), self._theme.color("sunken"))
-        painter.setPen(hairline(self._theme, "line"))
+        painter.setPen(hairline_pen(self._theme, "line"))
         edge = 0 if self.layoutDirection() == Qt.LayoutDirection.RightToLeft else self.width() - 1
         painter.drawLine(edge, 0, edge, self.height())
 

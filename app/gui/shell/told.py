@@ -7,35 +7,37 @@ from PySide6.QtCore import QObject
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import Event, Notice
-from app.gui.net.mending import take_back
+from app.gui.net.mending import undo_remedy
 from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
 
 
-class Told(QObject):
+class NoticeToaster(QObject):
     """Says each in passing, once; what was so before the window came is not news."""
 
     def __init__(self, shell: Shell, stores: Stores) -> None:
         super().__init__(shell)
         self._shell, self._running, self._preferences = shell, stores.running, stores.preferences
-        self._known: set[tuple[str, float | None]] | None = None
-        shell.happened.connect(self._take)
-        self._running.changed.connect(self._tell)
+        self._shown_loads: set[tuple[str, float | None]] | None = None
+        shell.event_received.connect(self._show_notice)
+        self._running.changed.connect(self._show_remedies)
 
-    def _take(self, event: Event) -> None:
+    def _show_notice(self, event: Event) -> None:
         if isinstance(event, Notice):
-            self._shell.toast(f"{event.sentence} {event.hint}".strip())
+            self._shell.show_toast(f"{event.sentence} {event.hint}".strip())
 
-    def _tell(self) -> None:
-        mended = [one for one in self._running.items if one.mended and one.state is EngineState.READY]
-        if self._known is not None:
+    def _show_remedies(self) -> None:
+        mended = [engine for engine in self._running.items if engine.mended and engine.state is EngineState.READY]
+        if self._shown_loads is not None:
             for status in mended:
-                if (status.model, status.loaded_at) not in self._known:
-                    self._shell.toast(f"{status.model}: {status.mended[-1].sentence}", partial(self._undo, status))
-        self._known = (self._known or set()) | {(one.model, one.loaded_at) for one in mended}
+                if (status.model, status.loaded_at) not in self._shown_loads:
+                    self._shell.show_toast(
+                        f"{status.model}: {status.mended[-1].sentence}", partial(self._undo_remedy, status)
+                    )
+        self._shown_loads = (self._shown_loads or set()) | {(engine.model, engine.loaded_at) for engine in mended}
 
-    def _undo(self, status: EngineStatus) -> None:
-        take_back(status, self._preferences, self._running, self._fail)
+    def _undo_remedy(self, status: EngineStatus) -> None:
+        undo_remedy(status, self._preferences, self._running, self._show_error)
 
-    def _fail(self, error: ErrorBody) -> None:
-        self._shell.toast(f"{error.sentence} {error.hint}".strip())
+    def _show_error(self, error: ErrorBody) -> None:
+        self._shell.show_toast(f"{error.sentence} {error.hint}".strip())

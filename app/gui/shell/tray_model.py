@@ -15,7 +15,7 @@ MOST_LINES = 8
 """A menu longer than this is no glance any more."""
 
 
-class Sign(StrEnum):
+class TraySign(StrEnum):
     """What the icon shows at a glance."""
 
     OFF = "off"
@@ -31,7 +31,7 @@ class Sign(StrEnum):
 class TrayLook:
     """Everything the icon and its menu show."""
 
-    sign: Sign
+    sign: TraySign
     line: str
     models: tuple[str, ...] = ()
 
@@ -44,38 +44,38 @@ class TrayLook:
 def tray_look(*, is_connected: bool, running: Sequence[EngineStatus], pause: Pause) -> TrayLook:
     """Return what to show for the engines there are."""
     if not is_connected:
-        return TrayLook(sign=Sign.OFF, line="The service is not running")
-    models = tuple(_line(one) for one in running)
+        return TrayLook(sign=TraySign.OFF, line="The service is not running")
+    models = tuple(_model_line(engine) for engine in running)
     if len(models) > MOST_LINES:
         models = (*models[: MOST_LINES - 1], f"and {len(models) - MOST_LINES + 1} more")
-    return TrayLook(sign=_sign(running, pause), line=_summary(running, pause), models=models)
+    return TrayLook(sign=_choose_sign(running, pause), line=_summary_line(running, pause), models=models)
 
 
-def _sign(running: Sequence[EngineStatus], pause: Pause) -> Sign:
-    states = {one.state for one in running}
+def _choose_sign(running: Sequence[EngineStatus], pause: Pause) -> TraySign:
+    states = {engine.state for engine in running}
     if pause.is_paused:
-        return Sign.PAUSED
+        return TraySign.PAUSED
     if states & BUSY_STATES:
-        return Sign.COMING
+        return TraySign.COMING
     if EngineState.READY in states:
-        return Sign.READY
-    return Sign.FAILED if EngineState.FAILED in states else Sign.IDLE
+        return TraySign.READY
+    return TraySign.FAILED if EngineState.FAILED in states else TraySign.IDLE
 
 
-def _summary(running: Sequence[EngineStatus], pause: Pause) -> str:
-    here = [one for one in running if one.state is not EngineState.FAILED]
-    held = sum(one.memory_bytes or 0 for one in here)
+def _summary_line(running: Sequence[EngineStatus], pause: Pause) -> str:
+    here = [engine for engine in running if engine.state is not EngineState.FAILED]
+    held_bytes = sum(engine.memory_bytes or 0 for engine in here)
     if not here:
         return "Paused" if pause.is_paused else "No model is loaded"
     count = f"{len(here)} models" if len(here) > 1 else "1 model"
-    said = f"{count}, {words.size(held)}" if held else count
-    return f"Paused, finishing with {said}" if pause.is_paused else said
+    summary = f"{count}, {words.format_bytes(held_bytes)}" if held_bytes else count
+    return f"Paused, finishing with {summary}" if pause.is_paused else summary
 
 
-def _line(status: EngineStatus) -> str:
+def _model_line(status: EngineStatus) -> str:
     name = "Guide" if status.model == GUIDE else status.model
     if status.state is not EngineState.READY:
-        return f"{name}: {phrases.state(status)[1]}"
-    facts = [words.size(status.memory_bytes)] if status.memory_bytes is not None else []
+        return f"{name}: {phrases.engine_state(status)[1]}"
+    facts = [words.format_bytes(status.memory_bytes)] if status.memory_bytes is not None else []
     facts += ["answering"] if status.in_flight else []
     return f"{name}: {', '.join(facts)}" if facts else name

@@ -9,7 +9,7 @@ from app.config.paths import RESOURCES
 FOLDER = RESOURCES / "icons"
 
 
-def tinted(name: str, color: QColor, size: int, ratio: float) -> QPixmap:
+def render_icon(name: str, color: QColor, size: int, ratio: float) -> QPixmap:
     """Render icon `name` at `size` logical pixels. Raises FileNotFoundError for one the set lacks."""
     source = (FOLDER / f"{name}.svg").read_bytes().replace(b"currentColor", color.name().encode())
     pixels = round(size * ratio)

@@ -19,8 +19,8 @@ from app.gui.theme.tokens import (
     SCALE_RANGE,
     TYPE,
     UI_FACES,
+    FontRole,
     Palette,
-    Role,
 )
 
 Mode = Literal["system", "light", "dark"]
@@ -38,7 +38,7 @@ class Theme(QObject):
         self._mode: Mode = "system"
         self._percent = 100
         self._reduce_motion = False
-        self._palette = self._resolved()
+        self._palette = self._resolve_palette()
         self._icons: dict[tuple[str, str, int, float], QPixmap] = {}
         self._families = {"ui": _ui_family(), "mono": _mono_family()}
         hints = QGuiApplication.styleHints()
@@ -73,12 +73,12 @@ class Theme(QObject):
 
     def font(self, role: str, weight: int | None = None) -> QFont:
         """Return the font of a role; figures in it keep their width."""
-        size, usual = TYPE[Role(role)]
-        font = QFont(self._families["mono" if role == Role.MONO else "ui"])
+        size, usual = TYPE[FontRole(role)]
+        font = QFont(self._families["mono" if role == FontRole.MONO else "ui"])
         font.setPixelSize(self.px(size))
         font.setWeight(QFont.Weight(weight or usual))
         font.setFeature(_FEATURE_TABULAR, 1)
-        if role in {Role.TITLE, Role.HERO}:
+        if role in {FontRole.TITLE, FontRole.HERO}:
             font.setLetterSpacing(QFont.SpacingType.PercentageSpacing, 98.5)
         return font
 
@@ -86,7 +86,7 @@ class Theme(QObject):
         """Return an icon of the set in a token's colour, `size` unscaled pixels wide, sharp at device `ratio`."""
         key = (name, self.color(color).name(QColor.NameFormat.HexArgb), self.px(size), ratio)
         if key not in self._icons:
-            self._icons[key] = icons.tinted(name, self.color(color), self.px(size), ratio)
+            self._icons[key] = icons.render_icon(name, self.color(color), self.px(size), ratio)
         return self._icons[key]
 
     def icon(self, name: str, color: str = "ink-2", *, size: int = ICON_SIZE) -> QIcon:
@@ -98,13 +98,13 @@ class Theme(QObject):
     def set_mode(self, mode: Mode) -> None:
         """Follow the system, or keep to light or dark."""
         self._mode = mode
-        self._refresh()
+        self._refresh_palette()
 
     def set_percent(self, percent: int) -> None:
         """Set the size of everything, kept within 80 and 200 %."""
         low, high = SCALE_RANGE
         self._percent = min(high, max(low, percent))
-        self._refresh()
+        self._refresh_palette()
 
     def set_reduce_motion(self, reduce: bool) -> None:  # noqa: FBT001 -- a setter of one flag
         """Show changes at once instead of moving."""
@@ -121,14 +121,14 @@ class Theme(QObject):
 
     def _follow_system(self) -> None:
         if self._mode == "system":
-            self._refresh()
+            self._refresh_palette()
 
-    def _refresh(self) -> None:
-        self._palette = self._resolved()
+    def _refresh_palette(self) -> None:
+        self._palette = self._resolve_palette()
         self._icons.clear()
         self.changed.emit()
 
-    def _resolved(self) -> Palette:
+    def _resolve_palette(self) -> Palette:
         if self._mode == "system":
             return DARK if QGuiApplication.styleHints().colorScheme() == Qt.ColorScheme.Dark else LIGHT
         return DARK if self._mode == "dark" else LIGHT

@@ -101,7 +101,7 @@ class Motion:
     PAGE = 160
 
 
-class Role(StrEnum):
+class FontRole(StrEnum):
     """What a piece of text is for."""
 
     META = "meta"
@@ -113,14 +113,14 @@ class Role(StrEnum):
     MONO = "mono"
 
 
-TYPE: dict[Role, tuple[int, int]] = {
-    Role.META: (12, 400),
-    Role.BODY: (13, 400),
-    Role.CHAT: (15, 400),
-    Role.SECTION: (17, 600),
-    Role.TITLE: (22, 600),
-    Role.HERO: (34, 600),
-    Role.MONO: (13, 400),
+TYPE: dict[FontRole, tuple[int, int]] = {
+    FontRole.META: (12, 400),
+    FontRole.BODY: (13, 400),
+    FontRole.CHAT: (15, 400),
+    FontRole.SECTION: (17, 600),
+    FontRole.TITLE: (22, 600),
+    FontRole.HERO: (34, 600),
+    FontRole.MONO: (13, 400),
 }
 """Size in unscaled pixels, and the usual weight."""
 

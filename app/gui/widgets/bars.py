@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.flow import Flow
-from app.gui.widgets.layout import Line, clear, hairline
+from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.layout import HBox, clear_layout, hairline_pen
 from app.gui.widgets.text import Label
 
 _BAR = 28
@@ -20,7 +20,7 @@ _SWATCH = 9
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class BarPart:
     """One piece of a bar: what it is, how much, and its colour in the table."""
 
     name: str
@@ -38,7 +38,7 @@ class PartsBar(QWidget):
     def __init__(self, theme: Theme, name: str) -> None:
         super().__init__()
         self._theme, self._name = theme, name
-        self._parts: Sequence[Part] = ()
+        self._parts: Sequence[BarPart] = ()
         self._total = 1.0
         self._reach: float | None = None
         self._limit: float | None = None
@@ -46,7 +46,7 @@ class PartsBar(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
 
-    def set_parts(self, parts: Sequence[Part], total: float, words: str) -> None:
+    def set_parts(self, parts: Sequence[BarPart], total: float, words: str) -> None:
         """Show `parts` of `total`; `words` is the same for a screen reader."""
         self._parts, self._total = parts, max(total, 1.0)
         self.setAccessibleName(f"{self._name}: {words}")
@@ -81,7 +81,7 @@ class PartsBar(QWidget):
         self._paint_parts(painter, area)
         self._paint_excess(painter, area)
         painter.restore()
-        painter.setPen(hairline(self._theme, "edge"))
+        painter.setPen(hairline_pen(self._theme, "edge"))
         painter.drawPath(track)
         self._paint_marks(painter, area)
 
@@ -98,7 +98,7 @@ class PartsBar(QWidget):
         taken = sum(part.amount for part in self._parts)
         if self._limit is None or taken <= self._limit:
             return
-        left, right = (self._at(area, amount) for amount in (self._limit, min(taken, self._total)))
+        left, right = (self._x_at(area, amount) for amount in (self._limit, min(taken, self._total)))
         beyond = QRectF(left, area.top(), right - left, area.height())
         painter.fillRect(beyond, self._theme.color("bad-soft"))
         painter.fillRect(beyond, QBrush(self._theme.color("bad"), Qt.BrushStyle.BDiagPattern))
@@ -106,17 +106,17 @@ class PartsBar(QWidget):
     def _paint_marks(self, painter: QPainter, area: QRectF) -> None:
         if self._limit is not None and self._limit < self._total:
             painter.setPen(QPen(self._theme.color("ink"), self._theme.px(2)))
-            at = self._at(area, self._limit)
+            at = self._x_at(area, self._limit)
             painter.drawLine(QPointF(at, area.top()), QPointF(at, area.bottom()))
         if self._reach is None:
             return
         painter.setPen(QPen(self._theme.color("ink-3"), self._theme.px(1.5)))
         top, foot = area.bottom() + self._theme.px(_OVERHANG), self.height() - self._theme.px(1)
-        end = self._at(area, min(self._reach, self._total))
+        end = self._x_at(area, min(self._reach, self._total))
         start = area.left() + self._theme.px(1)
         painter.drawPolyline([QPointF(start, top), QPointF(start, foot), QPointF(end, foot), QPointF(end, top)])
 
-    def _at(self, area: QRectF, amount: float) -> float:
+    def _x_at(self, area: QRectF, amount: float) -> float:
         return area.left() + area.width() * amount / self._total
 
 
@@ -131,22 +131,22 @@ class Legend(QWidget):
         super().__init__()
         self._theme = theme
         self._labels: dict[str, Label] = {}
-        self._flow = Flow(theme, self, gap=16, line_gap=6)
+        self._flow = FlowLayout(theme, self, gap=16, line_gap=6)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def set_entries(self, entries: Sequence[tuple[str, str]]) -> None:
         """Show (colour, words) pairs; entries of the same colours in the same order are updated in place."""
         keys = [f"{place} {color}" for place, (color, _) in enumerate(entries)]
         if keys != list(self._labels):
-            clear(self._flow)
-            self._labels = {key: self._entry(color) for key, (color, _) in zip(keys, entries, strict=True)}
+            clear_layout(self._flow)
+            self._labels = {key: self._make_entry(color) for key, (color, _) in zip(keys, entries, strict=True)}
             self.updateGeometry()
-        for label, (_, said) in zip(self._labels.values(), entries, strict=True):
-            label.setText(said)
+        for label, (_, text) in zip(self._labels.values(), entries, strict=True):
+            label.setText(text)
 
-    def _entry(self, color: str) -> Label:
+    def _make_entry(self, color: str) -> Label:
         entry = QWidget()
-        line = Line(self._theme, entry, gap=6)
+        line = HBox(self._theme, entry, gap=6)
         label = Label(self._theme, role="meta", color="ink-2")
         line.addWidget(_Swatch(self._theme, color))
         line.addWidget(label)
@@ -183,6 +183,6 @@ class _Swatch(QWidget):
             painter.drawLine(QPointF(area.center().x(), area.top()), QPointF(area.center().x(), area.bottom()))
         else:
             is_rest = self._color == REST
-            painter.setPen(hairline(self._theme, "edge") if is_rest else Qt.PenStyle.NoPen)
+            painter.setPen(hairline_pen(self._theme, "edge") if is_rest else Qt.PenStyle.NoPen)
             painter.setBrush(color("sunken" if is_rest else self._color))
             painter.drawRoundedRect(area.adjusted(0.5, 0.5, -0.5, -0.5), self._theme.px(2), self._theme.px(2))

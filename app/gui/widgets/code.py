@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.layout import Line, Surface
+from app.gui.widgets.layout import HBox, Surface
 from app.gui.widgets.press import IconButton
 
 _LAST_LINES = 5000
@@ -42,8 +42,8 @@ class Snippet(Surface):
 
     def __init__(self, theme: Theme, name: str, copy: Callable[[str], object]) -> None:
         super().__init__(theme, fill="sunken", outline="", radius=Radius.CARD)
-        self._text = _Fitted(theme, name)
-        line = Line(theme, self, margins=(16, 12, 12, 4))
+        self._text = _SnippetText(theme, name)
+        line = HBox(theme, self, margins=(16, 12, 12, 4))
         line.addWidget(self._text, 1)
         button = IconButton(theme, "copy", f"Copy: {name}", action=lambda: copy(self._text.toPlainText()), size=24)
         line.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
@@ -56,7 +56,7 @@ class Snippet(Surface):
             self._text.updateGeometry()
 
 
-class _Fitted(Verbatim):
+class _SnippetText(Verbatim):
     """As tall as its lines, with room for the horizontal scroll bar that long ones bring."""
 
     def __init__(self, theme: Theme, name: str) -> None:
@@ -78,7 +78,7 @@ class LogView(Verbatim):
         super().__init__(theme, name)
         self.setMaximumBlockCount(_LAST_LINES)
 
-    def add(self, lines: list[tuple[str, str]]) -> None:
+    def add_lines(self, lines: list[tuple[str, str]]) -> None:
         """Append lines, each with its colour in the table."""
         bar = self.verticalScrollBar()
         is_at_end = bar.value() >= bar.maximum() - 1
@@ -88,13 +88,13 @@ class LogView(Verbatim):
         for text, color in lines:
             if not self.document().isEmpty():
                 cursor.insertBlock()
-            cursor.insertText(text, _format(self._theme.color(color)))
+            cursor.insertText(text, _color_format(self._theme.color(color)))
         cursor.endEditBlock()
         if is_at_end:
             bar.setValue(bar.maximum())
 
 
-def _format(color: QColor) -> QTextCharFormat:
+def _color_format(color: QColor) -> QTextCharFormat:
     format_ = QTextCharFormat()
     format_.setForeground(color)
     return format_

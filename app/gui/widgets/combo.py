@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
-from app.gui.widgets.layout import Line
+from app.gui.widgets.layout import HBox
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.press import IconButton
 
@@ -30,15 +30,15 @@ class Combo(QWidget):
         self._theme, self._name = theme, name
         self._options: Sequence[tuple[str, str]] = ()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self)
+        line = HBox(theme, self)
         self.field = Field(theme, name, placeholder=placeholder, end_room=_BUTTON)
         self.field.textEdited.connect(self.typed)
         self.field.returnPressed.connect(lambda: self.chosen.emit(self.field.text().strip()))
-        self.field.stepped.connect(lambda by: self.open() if by < 0 else None)
+        self.field.stepped.connect(lambda by: self.open_list() if by < 0 else None)
         line.addWidget(self.field, 1)
-        inside = Line(theme, self.field, margins=(0, 0, 2, 0))
+        inside = HBox(theme, self.field, margins=(0, 0, 2, 0))
         inside.addStretch(1)
-        self._button = IconButton(theme, "chevron-down", f"Choose: {name}", action=self.open, size=_BUTTON)
+        self._button = IconButton(theme, "chevron-down", f"Choose: {name}", action=self.open_list, size=_BUTTON)
         inside.addWidget(self._button)
         self.setFocusProxy(self.field)
 
@@ -49,23 +49,23 @@ class Combo(QWidget):
     def set_text(self, text: str) -> None:
         """Show a text, unless one is being typed."""
         if self.field.text() != text and not (self.field.hasFocus() and self.field.isModified()):
-            self._set(text)
+            self._show_text(text)
 
-    def open(self) -> None:
+    def open_list(self) -> None:
         """Show the list."""
         menu = Menu(self._theme, self, self._name)
         present = self.field.text()
         for value, words in self._options:
-            menu.offer(words, partial(self._choose, value), icon="check" if value == present else "")
+            menu.add_entry(words, partial(self._choose_value, value), icon="check" if value == present else "")
         menu.setMinimumWidth(self.width())
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.mapToGlobal(QPoint(0, self.height() + self._theme.px(4))))
 
-    def _choose(self, value: str) -> None:
-        self._set(value)
+    def _choose_value(self, value: str) -> None:
+        self._show_text(value)
         self.chosen.emit(value)
 
-    def _set(self, text: str) -> None:
+    def _show_text(self, text: str) -> None:
         """Show a text from its beginning; its tip has all of it."""
         self.field.setText(text)
         self.field.setCursorPosition(0)
@@ -82,14 +82,14 @@ class Stepper(QWidget):
         self._theme, self._low, self._high = theme, low, high
         self._value = low
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self, gap=4)
+        line = HBox(theme, self, gap=4)
         self.field = Field(theme, name)
         self.field.setAlignment(Qt.AlignmentFlag.AlignHCenter)
         self.field.setValidator(QIntValidator(low, high, self.field))
-        self.field.editingFinished.connect(self._typed)
-        self.field.stepped.connect(lambda by: self._go(self._value + by))
-        self._less = IconButton(theme, "minus", f"Less: {name}", action=lambda: self._go(self._value - 1))
-        self._more = IconButton(theme, "plus", f"More: {name}", action=lambda: self._go(self._value + 1))
+        self.field.editingFinished.connect(self._read_field)
+        self.field.stepped.connect(lambda by: self._change_to(self._value + by))
+        self._less = IconButton(theme, "minus", f"Less: {name}", action=lambda: self._change_to(self._value - 1))
+        self._more = IconButton(theme, "plus", f"More: {name}", action=lambda: self._change_to(self._value + 1))
         for widget in (self._less, self.field, self._more):
             line.addWidget(widget)
         self.setFocusProxy(self.field)
@@ -115,13 +115,13 @@ class Stepper(QWidget):
         if not step:
             super().keyPressEvent(event)
             return
-        self._go(self._value + step)
+        self._change_to(self._value + step)
 
-    def _typed(self) -> None:
+    def _read_field(self) -> None:
         text = self.field.text()
-        self._go(int(text) if text.isdigit() else self._value)
+        self._change_to(int(text) if text.isdigit() else self._value)
 
-    def _go(self, value: int) -> None:
+    def _change_to(self, value: int) -> None:
         value = min(self._high, max(self._low, value))
         is_new = value != self._value
         self.set_value(value)

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
-from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.press import Button, IconButton, Pressable
 from app.gui.widgets.text import ElidedLabel
 
@@ -89,7 +89,7 @@ class CopyField(Pressable):
         self._name, self._role = name, role
         self._value = ""
         self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.act(lambda: copy(self._value))
+        self.set_action(lambda: copy(self._value))
 
     def set_value(self, value: str) -> None:
         """Show another value."""
@@ -115,14 +115,14 @@ class CopyField(Pressable):
         """Draw the value and, to its right, what pressing does."""
         px = self.theme.px
         area = self.rect().toRectF()
-        self.wash(painter, area, px(Radius.CONTROL))
+        self.paint_wash(painter, area, px(Radius.CONTROL))
         icon = px(ICON_SIZE)
         room = area.adjusted(px(8), 0, -(icon + px(16)), 0)
         painter.setFont(self.theme.font(self._role))
         painter.setPen(self.theme.color("ink"))
         text = self.fontMetrics().elidedText(self._value, Qt.TextElideMode.ElideMiddle, int(room.width()) + 1)
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
-        self.picture(painter, "copy", "ink-2", area.adjusted(area.width() - icon - px(10), 0, -px(10), 0))
+        self.paint_icon(painter, "copy", "ink-2", area.adjusted(area.width() - icon - px(10), 0, -px(10), 0))
 
 
 class ListField(QWidget):
@@ -134,15 +134,15 @@ class ListField(QWidget):
         super().__init__()
         self._theme, self._name = theme, name
         self._items: list[str] = []
-        box = Column(theme, self, gap=4)
-        self._rows = Column(theme, gap=4)
+        box = VBox(theme, self, gap=4)
+        self._rows = VBox(theme, gap=4)
         box.addLayout(self._rows)
         if ask is None:
-            self._typed = Field(theme, f"Add to {name}", placeholder="Type one and press Return")
-            self._typed.returnPressed.connect(self._add_typed)
-            box.addWidget(self._typed)
+            self._entry_field = Field(theme, f"Add to {name}", placeholder="Type one and press Return")
+            self._entry_field.returnPressed.connect(self._add_typed)
+            box.addWidget(self._entry_field)
         else:
-            button = Button(theme, "Add", name=f"Add to {name}", icon="plus", action=lambda: self._add(ask()))
+            button = Button(theme, "Add", name=f"Add to {name}", icon="plus", action=lambda: self._add_item(ask()))
             box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.setAccessibleName(name)
 
@@ -151,24 +151,24 @@ class ListField(QWidget):
         if items == self._items:
             return
         self._items = list(items)
-        clear(self._rows)
+        clear_layout(self._rows)
         for item in self._items:
-            self._rows.addWidget(self._row(item))
+            self._rows.addWidget(self._make_row(item))
 
-    def _row(self, item: str) -> QWidget:
+    def _make_row(self, item: str) -> QWidget:
         sheet = Surface(self._theme, fill="sunken", outline="", radius=Radius.CONTROL)
-        line = Line(self._theme, sheet, margins=(12, 0, 4, 0))
+        line = HBox(self._theme, sheet, margins=(12, 0, 4, 0))
         line.addWidget(ElidedLabel(self._theme, item, mode=Qt.TextElideMode.ElideMiddle))
-        line.addWidget(IconButton(self._theme, "x", f"Remove {item}", action=lambda: self._remove(item), size=28))
+        line.addWidget(IconButton(self._theme, "x", f"Remove {item}", action=lambda: self._remove_item(item), size=28))
         return sheet
 
-    def _remove(self, item: str) -> None:
+    def _remove_item(self, item: str) -> None:
         self.changed.emit([other for other in self._items if other != item])
 
     def _add_typed(self) -> None:
-        self._add(self._typed.text().strip())
-        self._typed.clear()
+        self._add_item(self._entry_field.text().strip())
+        self._entry_field.clear()
 
-    def _add(self, item: str) -> None:
+    def _add_item(self, item: str) -> None:
         if item and item not in self._items:
             self.changed.emit([*self._items, item])

@@ -4,11 +4,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
-from app.gui.widgets.layout import Column
+from app.gui.widgets.layout import VBox
 from app.gui.widgets.text import Label
 
 
-class Figure(QWidget):
+class FigureView(QWidget):
     """A value, its name, and a quiet line more where there is something to add. Its tip says where it comes from.
 
     It is at least `width` unscaled pixels wide, so that figures below each other stand in columns.
@@ -18,7 +18,7 @@ class Figure(QWidget):
         super().__init__()
         self._theme, self._name, self._width = theme, name, width
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        box = Column(theme, self, gap=1)
+        box = VBox(theme, self, gap=1)
         self._value = Label(theme, role=role, weight=600)
         self._label = Label(theme, name, role="meta", color="ink-2")
         self._more = Label(theme, role="meta", color="ink-2")
@@ -28,7 +28,7 @@ class Figure(QWidget):
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def say(self, value: str, *, tip: str = "", more: str = "", color: str = "ink") -> None:
+    def show_value(self, value: str, *, tip: str = "", more: str = "", color: str = "ink") -> None:
         """Show a value."""
         self._value.setText(value)
         self._value.set_color(color)

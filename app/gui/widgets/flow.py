@@ -7,7 +7,7 @@ from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED
 
 
-class _Wrapping(QLayout):
+class _ItemLayout(QLayout):
     """What Qt asks of every layout whose height depends on its width: the items, in the order they came."""
 
     def __init__(self) -> None:
@@ -35,12 +35,12 @@ class _Wrapping(QLayout):
         """Tell that the height depends on the width."""
         return True
 
-    def shown(self) -> list[QLayoutItem]:
+    def visible_items(self) -> list[QLayoutItem]:
         """Return the items that take up room: a hidden widget takes none."""
         return [item for item in self._items if not item.isEmpty()]
 
 
-class Flow(_Wrapping):
+class FlowLayout(_ItemLayout):
     """Items at their own size, `gap` unscaled pixels apart, wrapped at the width there is; lines `line_gap` apart."""
 
     def __init__(
@@ -54,41 +54,41 @@ class Flow(_Wrapping):
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
         """Return the height of the lines at `width`."""
-        return self._place(QRect(0, 0, width, 0), is_trial=True)
+        return self._place_items(QRect(0, 0, width, 0), is_trial=True)
 
     def setGeometry(self, area: QRect) -> None:  # noqa: N802 -- Qt's name
         """Put every item in its place."""
         super().setGeometry(area)
-        self._place(area, is_trial=False)
+        self._place_items(area, is_trial=False)
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of one line."""
-        sizes = [item.sizeHint() for item in self.shown()]
+        sizes = [item.sizeHint() for item in self.visible_items()]
         gaps = self._theme.px(self._gap) * max(0, len(sizes) - 1)
         return QSize(sum(size.width() for size in sizes) + gaps, max((size.height() for size in sizes), default=0))
 
     def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of the widest item."""
         smallest = QSize()
-        for item in self.shown():
+        for item in self.visible_items():
             smallest = smallest.expandedTo(item.minimumSize())
         return smallest
 
-    def _place(self, area: QRect, *, is_trial: bool) -> int:
+    def _place_items(self, area: QRect, *, is_trial: bool) -> int:
         gap = self._theme.px(self._gap)
         left = top = line = 0
-        for item in self.shown():
+        for item in self.visible_items():
             size = item.sizeHint().boundedTo(QSize(max(area.width(), 1), UNBOUNDED))
             if left and left + size.width() > area.width():
                 left, top, line = 0, top + line + self._theme.px(self._line_gap), 0
             if not is_trial:
-                item.setGeometry(_mirrored(self, QRect(area.topLeft() + QPoint(left, top), size), area))
+                item.setGeometry(_mirror_place(self, QRect(area.topLeft() + QPoint(left, top), size), area))
             left += size.width() + gap
             line = max(line, size.height())
         return top + line
 
 
-class Beside(_Wrapping):
+class PairLayout(_ItemLayout):
     """Two things on one line while `room` unscaled pixels are left for the first, else below each other.
 
     The first takes the width the second leaves; the second keeps its own, and shrinks only when it is below.
@@ -105,52 +105,52 @@ class Beside(_Wrapping):
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
         """Return the height at `width`."""
-        places = self._places(width)
+        places = self._item_places(width)
         return max((place.bottom() + 1 for place in places), default=0)
 
     def setGeometry(self, area: QRect) -> None:  # noqa: N802 -- Qt's name
         """Put both in their places, in the middle of the height when they share a line."""
         super().setGeometry(area)
-        places = self._places(area.width())
+        places = self._item_places(area.width())
         shares_line = len(places) > 1 and places[1].left() > 0
-        for item, place in zip(self.shown(), places, strict=True):
+        for item, place in zip(self.visible_items(), places, strict=True):
             if shares_line or len(places) == 1:
                 place.moveTop(max(0, (area.height() - place.height()) // 2))
-            item.setGeometry(_mirrored(self, place.translated(area.topLeft()), area))
+            item.setGeometry(_mirror_place(self, place.translated(area.topLeft()), area))
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of both on one line."""
-        sizes = [item.sizeHint() for item in self.shown()]
+        sizes = [item.sizeHint() for item in self.visible_items()]
         gap = self._theme.px(self._gap) * max(0, len(sizes) - 1)
         return QSize(sum(size.width() for size in sizes) + gap, max((size.height() for size in sizes), default=0))
 
     def minimumSize(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the width of the wider of the two."""
-        sizes = [item.minimumSize() for item in self.shown()]
+        sizes = [item.minimumSize() for item in self.visible_items()]
         width = max((size.width() for size in sizes), default=0)
         return QSize(width, max((size.height() for size in sizes), default=0))
 
-    def _places(self, width: int) -> list[QRect]:
-        shown = self.shown()
-        if len(shown) < 2:  # noqa: PLR2004 -- a pair
-            return [QRect(0, 0, width, _height(item, width)) for item in shown]
-        first, second = shown
+    def _item_places(self, width: int) -> list[QRect]:
+        items = self.visible_items()
+        if len(items) < 2:  # noqa: PLR2004 -- a pair
+            return [QRect(0, 0, width, _item_height(item, width)) for item in items]
+        first, second = items
         gap = self._theme.px(self._gap)
         taken = second.sizeHint().width()
         left = width - taken - gap
         if left >= self._theme.px(self._room):
-            top = QRect(0, 0, left, _height(first, left))
-            return [top, QRect(left + gap, 0, taken, _height(second, taken))]
-        above = _height(first, width)
+            top = QRect(0, 0, left, _item_height(first, left))
+            return [top, QRect(left + gap, 0, taken, _item_height(second, taken))]
+        above = _item_height(first, width)
         taken = min(taken, width)
-        return [QRect(0, 0, width, above), QRect(0, above + gap // 2, taken, _height(second, taken))]
+        return [QRect(0, 0, width, above), QRect(0, above + gap // 2, taken, _item_height(second, taken))]
 
 
-def _height(item: QLayoutItem, width: int) -> int:
+def _item_height(item: QLayoutItem, width: int) -> int:
     return item.heightForWidth(width) if item.hasHeightForWidth() else item.sizeHint().height()
 
 
-def _mirrored(layout: QLayout, place: QRect, area: QRect) -> QRect:
+def _mirror_place(layout: QLayout, place: QRect, area: QRect) -> QRect:
     parent = layout.parentWidget()
     if parent is None or parent.layoutDirection() != Qt.LayoutDirection.RightToLeft:
         return place

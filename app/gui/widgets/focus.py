@@ -25,11 +25,11 @@ class FocusRing(QObject):
     def __init__(self, theme: Theme, owner: QWidget) -> None:
         super().__init__(owner)
         self._theme = theme
-        self._ring = _Ring(theme, owner)
+        self._ring = _RingOverlay(theme, owner)
         self._watched: list[QWidget] = []
         application = QApplication.instance()
         if isinstance(application, QApplication):
-            application.focusChanged.connect(self._moved)
+            application.focusChanged.connect(self._follow_focus)
 
     @property
     def ring(self) -> QWidget:
@@ -39,27 +39,27 @@ class FocusRing(QObject):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 -- Qt's name
         """Follow the control and what lies between it and the ring's parent."""
         if event.type() in _FOLLOWED and isValid(self._ring):
-            self._ring.place()
+            self._ring.fit_target()
         return super().eventFilter(watched, event)
 
-    def _moved(self, _old: QWidget | None, now: QWidget | None) -> None:
+    def _follow_focus(self, _old: QWidget | None, now: QWidget | None) -> None:
         for widget in self._watched:
             if isValid(widget):
                 widget.removeEventFilter(self)
         self._watched = []
         if now is not None and _wants_ring(now):
-            self._attach(now)
-            self._ring.place()
+            self._attach_ring(now)
+            self._ring.fit_target()
         elif isValid(self._ring):
             self._ring.target = None
             self._ring.hide()
 
-    def _attach(self, target: QWidget) -> None:
+    def _attach_ring(self, target: QWidget) -> None:
         parent = _room_around(target)
         if isValid(self._ring):
             self._ring.setParent(parent)
         else:
-            self._ring = _Ring(self._theme, parent)
+            self._ring = _RingOverlay(self._theme, parent)
         self._ring.target = target
         step: QWidget | None = target
         while step is not None and step is not parent:
@@ -68,7 +68,7 @@ class FocusRing(QObject):
             step = step.parentWidget()
 
 
-class _Ring(QWidget):
+class _RingOverlay(QWidget):
     def __init__(self, theme: Theme, parent: QWidget) -> None:
         super().__init__(parent)
         self._theme = theme
@@ -76,13 +76,13 @@ class _Ring(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
 
-    def place(self) -> None:
+    def fit_target(self) -> None:
         """Lie round the target, or hide if it is not to be seen."""
         parent = self.parentWidget()
         if self.target is None or not isValid(self.target) or parent is None or not self.target.isVisible():
             self.hide()
             return
-        self.setGeometry(_outer(self.target, parent).intersected(parent.rect()))
+        self.setGeometry(_outer_area(self.target, parent).intersected(parent.rect()))
         self.show()
         self.raise_()
 
@@ -108,7 +108,7 @@ def _wants_ring(widget: QWidget) -> bool:
     return isinstance(widget, QLineEdit) or not by_pointer
 
 
-def _outer(widget: QWidget, parent: QWidget) -> QRect:
+def _outer_area(widget: QWidget, parent: QWidget) -> QRect:
     grow = FOCUS_RING + _GAP
     return QRect(widget.mapTo(parent, widget.rect().topLeft()), widget.size()).adjusted(-grow, -grow, grow, grow)
 
@@ -117,7 +117,7 @@ def _room_around(widget: QWidget) -> QWidget:
     parent = widget.parentWidget()
     while parent is not None and not parent.isWindow():
         is_viewport = parent.objectName() == "qt_scrollarea_viewport"
-        if is_viewport or parent.rect().contains(_outer(widget, parent)):
+        if is_viewport or parent.rect().contains(_outer_area(widget, parent)):
             return parent
         parent = parent.parentWidget()
     return parent or widget.window()

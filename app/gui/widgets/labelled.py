@@ -6,33 +6,33 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.flow import PairLayout
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.press import Toggle
 from app.gui.widgets.text import Label, Paragraph
 
 
-class Labelled(QWidget):
+class ControlRow(QWidget):
     """`tools` takes what stands beside the words, `outer` what stands below them."""
 
     def __init__(self, theme: Theme, title: str, help_: str) -> None:
         super().__init__()
         self.theme = theme
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        self.outer = Column(theme, self, margins=(16, 12, 16, 12), gap=8)
-        pair = Beside(theme, gap=24)
+        self.outer = VBox(theme, self, margins=(16, 12, 16, 12), gap=8)
+        pair = PairLayout(theme, gap=24)
         self.outer.addLayout(pair)
-        words = Column(theme, gap=2)
+        words = VBox(theme, gap=2)
         words.addWidget(Label(theme, title, weight=500))
         self.help = Paragraph(theme, help_, role="meta", color="ink-2")
         words.addWidget(self.help)
         pair.addLayout(words)
-        self.tools = Line(theme, gap=8)
+        self.tools = HBox(theme, gap=8)
         pair.addLayout(self.tools)
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self._wrong.hide()
 
-    def finish(self) -> None:
+    def add_problem_line(self) -> None:
         """Put what is wrong at the end, below all else."""
         self.outer.addWidget(self._wrong)
 
@@ -50,17 +50,17 @@ class SwitchCard(Surface):
     def __init__(self, theme: Theme, title: str, *, action: Callable[[bool], object]) -> None:
         super().__init__(theme)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        row = Labelled(theme, title, "")
-        Column(theme, self).addWidget(row)
+        row = ControlRow(theme, title, "")
+        VBox(theme, self).addWidget(row)
         self.consequence, self.tools = row.help, row.tools
         self.why_fixed = Paragraph(theme, role="meta", color="warn")
         row.outer.addWidget(self.why_fixed)
-        row.finish()
+        row.add_problem_line()
         self.switch = Toggle(theme, title)
         self.switch.clicked.connect(lambda: action(self.switch.isChecked()))
         self.tools.addWidget(self.switch)
 
-    def say(self, *, is_on: bool, consequence: str, why_fixed: str) -> None:
+    def show_switch(self, *, is_on: bool, consequence: str, why_fixed: str) -> None:
         """Show how it stands."""
         self.switch.setChecked(is_on)
         self.switch.setEnabled(not why_fixed)

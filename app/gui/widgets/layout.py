@@ -20,7 +20,7 @@ Margins = tuple[int, int, int, int]
 _HANDLE_PX = 5
 
 
-class _Box(QBoxLayout):
+class _ThemeBox(QBoxLayout):
     def __init__(
         self, direction: QBoxLayout.Direction, theme: Theme, parent: QWidget | None, margins: Margins, gap: int
     ) -> None:
@@ -28,16 +28,16 @@ class _Box(QBoxLayout):
         if parent is not None:
             parent.setLayout(self)
         self._theme, self._margins, self._gap = theme, margins, gap
-        theme.changed.connect(self._apply)
-        self._apply()
+        theme.changed.connect(self._restyle)
+        self._restyle()
 
-    def _apply(self) -> None:
+    def _restyle(self) -> None:
         left, top, right, bottom = (self._theme.px(margin) for margin in self._margins)
         self.setContentsMargins(left, top, right, bottom)
         self.setSpacing(self._theme.px(self._gap))
 
 
-class Column(_Box):
+class VBox(_ThemeBox):
     """Things below each other. Margins (left, top, right, bottom) and gap are unscaled pixels."""
 
     def __init__(
@@ -46,7 +46,7 @@ class Column(_Box):
         super().__init__(QBoxLayout.Direction.TopToBottom, theme, parent, margins, gap)
 
 
-class Line(_Box):
+class HBox(_ThemeBox):
     """Things beside each other, mirrored where people read from the right. Margins and gap are unscaled pixels."""
 
     def __init__(
@@ -55,7 +55,7 @@ class Line(_Box):
         super().__init__(QBoxLayout.Direction.LeftToRight, theme, parent, margins, gap)
 
 
-def clear(layout: QLayout) -> None:
+def clear_layout(layout: QLayout) -> None:
     """Take everything out of a layout and delete it."""
     while (item := layout.takeAt(0)) is not None:
         widget = item.widget()
@@ -81,9 +81,9 @@ class Surface(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setBrush(self.theme.color(self.fill) if self.fill else Qt.BrushStyle.NoBrush)
-        painter.setPen(hairline(self.theme, self.outline) if self.outline else Qt.PenStyle.NoPen)
+        painter.setPen(hairline_pen(self.theme, self.outline) if self.outline else Qt.PenStyle.NoPen)
         radius = self.theme.px(self.radius)
-        painter.drawRoundedRect(inside(self), radius, radius)
+        painter.drawRoundedRect(outline_area(self), radius, radius)
 
 
 class Hairline(QWidget):
@@ -103,7 +103,7 @@ class Hairline(QWidget):
         """Paint the line."""
         del event
         painter = QPainter(self)
-        painter.setPen(hairline(self._theme, "line"))
+        painter.setPen(hairline_pen(self._theme, "line"))
         if self._is_vertical:
             painter.drawLine(0, 0, 0, self.height())
         else:
@@ -126,21 +126,21 @@ class Scroller(QScrollArea):
         content.setAutoFillBackground(False)
 
 
-class Centred(QWidget):
+class WidthLimiter(QWidget):
     """Keeps one widget in the middle of the width, no wider than `limit` unscaled pixels."""
 
     def __init__(self, theme: Theme, content: QWidget, limit: int) -> None:
         super().__init__()
         self._theme, self._content, self._limit = theme, content, limit
-        row = Line(theme, self, gap=0)
+        row = HBox(theme, self, gap=0)
         row.addStretch(1)
         row.addWidget(content, 1000)
         row.addStretch(1)
         content.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        theme.changed.connect(self._apply)
-        self._apply()
+        theme.changed.connect(self._restyle)
+        self._restyle()
 
-    def _apply(self) -> None:
+    def _restyle(self) -> None:
         self._content.setMaximumWidth(self._theme.px(self._limit))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -151,7 +151,7 @@ class Centred(QWidget):
         return QSize(hint.width(), 0) if wraps else hint
 
 
-class _Handle(QSplitterHandle):
+class _SplitHandle(QSplitterHandle):
     def __init__(self, theme: Theme, parent: QSplitter) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self._theme = theme
@@ -160,7 +160,7 @@ class _Handle(QSplitterHandle):
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
         del event
         painter = QPainter(self)
-        painter.setPen(hairline(self._theme, "line"))
+        painter.setPen(hairline_pen(self._theme, "line"))
         middle = self.width() // 2
         painter.drawLine(middle, 0, middle, self.height())
 
@@ -180,15 +180,15 @@ class SplitView(QSplitter):
 
     def createHandle(self) -> QSplitterHandle:  # noqa: N802 -- Qt's name
         """Return our own divider."""
-        return _Handle(self._theme, self)
+        return _SplitHandle(self._theme, self)
 
 
-def hairline(theme: Theme, color: str) -> QPen:
+def hairline_pen(theme: Theme, color: str) -> QPen:
     """Return a pen of one device pixel: width 0 is cosmetic."""
     return QPen(theme.color(color), 0)
 
 
-def inside(widget: QWidget) -> QRectF:
+def outline_area(widget: QWidget) -> QRectF:
     """Return a widget's area, drawn in by half a device pixel so that an outline stays sharp."""
     half = 0.5 / widget.devicePixelRatioF()
     return QRectF(widget.rect()).adjusted(half, half, -half, -half)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
-from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.layout import hairline_pen, outline_area
 from app.gui.widgets.press import Pressable
 
 
@@ -26,7 +26,7 @@ class Menu(QMenu):
         )
         self.setAttribute(Qt.WidgetAttribute.WA_TranslucentBackground)
 
-    def offer(self, text: str, action: Callable[[], object], *, icon: str = "", is_enabled: bool = True) -> None:
+    def add_entry(self, text: str, action: Callable[[], object], *, icon: str = "", is_enabled: bool = True) -> None:
         """Add one line."""
         entry = self.addAction(text)
         if icon:
@@ -35,7 +35,7 @@ class Menu(QMenu):
         entry.triggered.connect(lambda _checked=False: action())
 
 
-class Choice(Pressable):
+class DropDown(Pressable):
     """One of several words, chosen from a menu; Up and Down change it in place.
 
     `widest` unscaled pixels, if given, are the most it takes: longer words are shortened.
@@ -49,8 +49,8 @@ class Choice(Pressable):
         self._options = list(options)
         self._value = self._options[0][0] if self._options else ""
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.act(self._open)
-        self._tell()
+        self.set_action(self._open_menu)
+        self._update_name()
 
     @property
     def value(self) -> str:
@@ -61,14 +61,14 @@ class Choice(Pressable):
         """Offer other values; the chosen one stays, even if it is no longer among them."""
         if list(options) != self._options:
             self._options = list(options)
-            self._tell()
+            self._update_name()
             self.updateGeometry()
             self.update()
 
     def set_value(self, value: str) -> None:
         """Show a value without saying that it was chosen."""
         self._value = value
-        self._tell()
+        self._update_name()
         self.update()
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -87,43 +87,45 @@ class Choice(Pressable):
             return
         place = next((at for at, (value, _) in enumerate(self._options) if value == self._value), 0) + step
         if 0 <= place < len(self._options):
-            self._choose(self._options[place][0])
+            self._choose_value(self._options[place][0])
 
     def paint(self, painter: QPainter) -> None:
         """Draw the field, the words and the arrow."""
-        area, radius, px = inside(self), self.theme.px(Radius.CONTROL), self.theme.px
+        area, radius, px = outline_area(self), self.theme.px(Radius.CONTROL), self.theme.px
         painter.setBrush(self.theme.color("surface"))
-        painter.setPen(hairline(self.theme, "edge"))
+        painter.setPen(hairline_pen(self.theme, "edge"))
         painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
+        self.paint_wash(painter, area, radius)
         right_to_left = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
         arrow, text = px(ICON_SIZE), px(12)
         left = px(8) if right_to_left else self.width() - arrow - px(8)
-        self.picture(painter, "chevron-down", "ink-2", QRectF(left, 0, arrow, self.height()))
+        self.paint_icon(painter, "chevron-down", "ink-2", QRectF(left, 0, arrow, self.height()))
         painter.setPen(self.theme.color("ink"))
         painter.setFont(self.theme.font("body"))
         room = arrow + px(12)
         words = QRectF(self.rect()).adjusted(room if right_to_left else text, 0, -(text if right_to_left else room), 0)
-        shown = painter.fontMetrics().elidedText(self._words(), Qt.TextElideMode.ElideMiddle, int(words.width()) + 1)
+        elided = painter.fontMetrics().elidedText(
+            self._value_words(), Qt.TextElideMode.ElideMiddle, int(words.width()) + 1
+        )
         align = Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter  # Qt mirrors it with the layout
-        painter.drawText(words, align, shown)
+        painter.drawText(words, align, elided)
 
-    def _open(self) -> None:
+    def _open_menu(self) -> None:
         menu = Menu(self.theme, self, self._name)
         for value, words in self._options:
             icon = "check" if value == self._value else ""
-            menu.offer(words, partial(self._choose, value), icon=icon)
+            menu.add_entry(words, partial(self._choose_value, value), icon=icon)
         menu.setMinimumWidth(self.width())
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.mapToGlobal(QPoint(0, self.height() + self.theme.px(4))))
 
-    def _choose(self, value: str) -> None:
+    def _choose_value(self, value: str) -> None:
         if value != self._value:
             self.set_value(value)
             self.chosen.emit(value)
 
-    def _words(self) -> str:
+    def _value_words(self) -> str:
         return next((words for value, words in self._options if value == self._value), self._value)
 
-    def _tell(self) -> None:
-        self.setAccessibleName(f"{self._name}: {self._words()}")
+    def _update_name(self) -> None:
+        self.setAccessibleName(f"{self._name}: {self._value_words()}")

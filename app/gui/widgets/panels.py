@@ -8,10 +8,10 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Centred, Column, Line, Scroller, Surface
-from app.gui.widgets.press import Button, Look
-from app.gui.widgets.rows import Picture
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
+from app.gui.widgets.press import Button, ButtonLook
+from app.gui.widgets.rows import IconLabel
 from app.gui.widgets.text import Label, Paragraph
 
 
@@ -21,8 +21,8 @@ class Fold(QWidget):
     def __init__(self, theme: Theme, title: str, content: QWidget) -> None:
         super().__init__()
         self._theme, self._title, self._content = theme, title, content
-        box = Column(theme, self, gap=4)
-        self._button = Button(theme, title, look=Look.BARE, icon="chevron-right", action=self.toggle)
+        box = VBox(theme, self, gap=4)
+        self._button = Button(theme, title, look=ButtonLook.BARE, icon="chevron-right", action=self.toggle)
         box.addWidget(self._button, 0, Qt.AlignmentFlag.AlignLeft)
         box.addWidget(content)
         content.hide()
@@ -61,11 +61,11 @@ class ErrorPanel(Surface):
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, fill="bad-soft", outline="")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        outer = Line(theme, self, margins=(16, 16, 16, 16), gap=12)
-        outer.addWidget(Picture(theme, "triangle-alert", color="bad"), 0, Qt.AlignmentFlag.AlignTop)
-        pair = Beside(theme)
+        outer = HBox(theme, self, margins=(16, 16, 16, 16), gap=12)
+        outer.addWidget(IconLabel(theme, "triangle-alert", color="bad"), 0, Qt.AlignmentFlag.AlignTop)
+        pair = PairLayout(theme)
         outer.addLayout(pair, 1)
-        self.words = box = Column(theme, gap=4)
+        self.words = box = VBox(theme, gap=4)
         self._sentence = Paragraph(theme, weight=500)
         self._hint = Paragraph(theme, color="ink-2")
         self._cause = Paragraph(theme, role="mono", color="ink-2")
@@ -73,13 +73,13 @@ class ErrorPanel(Surface):
         for widget in (self._sentence, self._hint, self._fold):
             box.addWidget(widget)
         pair.addLayout(box)
-        self.buttons = Flow(theme, gap=8)
+        self.buttons = FlowLayout(theme, gap=8)
         pair.addLayout(self.buttons)
-        self._button = Button(theme, "Try again", look=Look.PLAIN)
+        self._button = Button(theme, "Try again", look=ButtonLook.PLAIN)
         self.buttons.addWidget(self._button)
         self.hide()
 
-    def say(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
+    def show_error(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
         """Show `error`; with `words` and `action`, the button that fixes it."""
         self._sentence.setText(error.sentence)
         self._hint.setText(error.hint)
@@ -88,27 +88,27 @@ class ErrorPanel(Surface):
         self._fold.setVisible(bool(error.detail))
         self._button.setVisible(action is not None)
         self._button.set_text(words or "Try again")
-        self._button.act(action)
+        self._button.set_action(action)
         self.setAccessibleName(f"Problem: {error.sentence}")
         self.show()
 
 
-class Empty(QWidget):
+class EmptyState(QWidget):
     """Nothing here yet: what this place is for, and the one button that begins."""
 
     def __init__(self, theme: Theme, icon: str, title: str, sentence: str) -> None:
         super().__init__()
-        box = Column(theme, self, margins=(24, 48, 24, 48), gap=8)
+        box = VBox(theme, self, margins=(24, 48, 24, 48), gap=8)
         box.addStretch(1)
         middle = Qt.AlignmentFlag.AlignHCenter
-        box.addWidget(Picture(theme, icon, color="ink-3", size=32), 0, middle)
+        box.addWidget(IconLabel(theme, icon, color="ink-3", size=32), 0, middle)
         self._title = Paragraph(theme, title, role="section")
         self._title.setAlignment(Qt.AlignmentFlag.AlignCenter)
         box.addWidget(self._title)
         self._sentence = Paragraph(theme, sentence, color="ink-2")
         self._sentence.setAlignment(Qt.AlignmentFlag.AlignCenter)
         box.addWidget(self._sentence)
-        self.buttons = Line(theme, margins=(0, 8, 0, 0), gap=8)
+        self.buttons = HBox(theme, margins=(0, 8, 0, 0), gap=8)
         self.buttons.addStretch(1)
         self.buttons.addStretch(1)
         box.addLayout(self.buttons)
@@ -119,29 +119,29 @@ class Empty(QWidget):
         self.buttons.insertWidget(self.buttons.count() - 1, button)
 
 
-class Page(QWidget):
+class PageFrame(QWidget):
     """A screen's frame: the title in its place, what can be done at its end, and the content below, scrolled as one."""
 
     def __init__(self, theme: Theme, title: str) -> None:
         super().__init__()
         self.theme = theme
         content = QWidget()
-        box = Column(theme, content, margins=(32, 24, 32, 32), gap=16)
-        name = Line(theme, gap=8)
+        box = VBox(theme, content, margins=(32, 24, 32, 32), gap=16)
+        name = HBox(theme, gap=8)
         name.addWidget(Label(theme, title, role="title"))
         self.about = Label(theme, color="ink-2")
         self.about.setContentsMargins(0, theme.px(6), 0, 0)
         name.addSpacing(theme.px(4))
         name.addWidget(self.about, 1)
-        self.head = Line(theme, gap=8)
-        top = Beside(theme)
+        self.head = HBox(theme, gap=8)
+        top = PairLayout(theme)
         top.addLayout(name)
         top.addLayout(self.head)
         box.addLayout(top)
-        self.body = Column(theme, gap=16)
+        self.body = VBox(theme, gap=16)
         box.addLayout(self.body, 1)
-        self.scroller = Scroller(Centred(theme, content, PAGE_WIDTH), title)
-        Column(theme, self, gap=0).addWidget(self.scroller)
+        self.scroller = Scroller(WidthLimiter(theme, content, PAGE_WIDTH), title)
+        VBox(theme, self, gap=0).addWidget(self.scroller)
         self.setAccessibleName(title)
         theme.changed.connect(lambda: QTimer.singleShot(0, self, self._follow_focus))
 
@@ -157,8 +157,8 @@ class Section(QWidget):
 
     def __init__(self, theme: Theme, title: str) -> None:
         super().__init__()
-        self.body = Column(theme, self, margins=(0, 8, 0, 0), gap=8)
-        self.head = Line(theme, gap=8)
+        self.body = VBox(theme, self, margins=(0, 8, 0, 0), gap=8)
+        self.head = HBox(theme, gap=8)
         self.head.addWidget(Label(theme, title, role="section"), 1)
         self.body.addLayout(self.head)
         self.setAccessibleName(title)

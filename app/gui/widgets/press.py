@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QAbstractButton, QSizePolicy
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Motion, Radius
-from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.layout import hairline_pen, outline_area
 
 _ICON_GAP = 6
 
@@ -27,16 +27,16 @@ class Pressable(QAbstractButton):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._fade = QVariantAnimation(self)
         self._fade.setEasingCurve(QEasingCurve.Type.OutCubic)
-        self._fade.valueChanged.connect(self._step)
+        self._fade.valueChanged.connect(self._set_hover)
         theme.changed.connect(self._restyle)
         self._action: Callable[[], object] | None = None
-        self.clicked.connect(self._pressed)
+        self.clicked.connect(self._run_action)
 
-    def act(self, action: Callable[[], object] | None) -> None:
+    def set_action(self, action: Callable[[], object] | None) -> None:
         """Set what a press does, instead of what it did."""
         self._action = action
 
-    def _pressed(self) -> None:
+    def _run_action(self) -> None:
         if self._action is not None:
             self._action()
 
@@ -54,12 +54,12 @@ class Pressable(QAbstractButton):
 
     def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 -- Qt's name
         """Fade the hover in."""
-        self._run(1.0)
+        self._fade_to(1.0)
         super().enterEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
         """Fade the hover out."""
-        self._run(0.0)
+        self._fade_to(0.0)
         super().leaveEvent(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
@@ -69,7 +69,7 @@ class Pressable(QAbstractButton):
             return
         super().keyPressEvent(event)
 
-    def wash(self, painter: QPainter, area: QRectF, radius: float) -> None:
+    def paint_wash(self, painter: QPainter, area: QRectF, radius: float) -> None:
         """Lay the hover or press tint over `area`."""
         tint = self.theme.color("press" if self.isDown() else "hover")
         tint.setAlphaF(tint.alphaF() * (1.0 if self.isDown() else self.hover))
@@ -77,24 +77,24 @@ class Pressable(QAbstractButton):
         painter.setBrush(tint)
         painter.drawRoundedRect(area, radius, radius)
 
-    def picture(self, painter: QPainter, name: str, color: str, area: QRectF) -> None:
+    def paint_icon(self, painter: QPainter, name: str, color: str, area: QRectF) -> None:
         """Draw an icon in the middle of `area`."""
         pixmap = self.theme.pixmap(name, color, ratio=self.devicePixelRatioF())
         side = self.theme.px(ICON_SIZE)
         middle = area.center()
         painter.drawPixmap(QRectF(middle.x() - side / 2, middle.y() - side / 2, side, side).toRect(), pixmap)
 
-    def _run(self, to: float) -> None:
+    def _fade_to(self, to: float) -> None:
         self._fade.stop()
         if not self.theme.duration(Motion.QUICK):
-            self._step(to)
+            self._set_hover(to)
             return
         self._fade.setDuration(self.theme.duration(Motion.QUICK))
         self._fade.setStartValue(self.hover)
         self._fade.setEndValue(to)
         self._fade.start()
 
-    def _step(self, value: object) -> None:
+    def _set_hover(self, value: object) -> None:
         self.hover = float(value) if isinstance(value, (int, float)) else 0.0
         self.update()
 
@@ -103,7 +103,7 @@ class Pressable(QAbstractButton):
         self.update()
 
 
-class Look(StrEnum):
+class ButtonLook(StrEnum):
     """How much a button asks to be pressed."""
 
     PRIMARY = "primary"
@@ -114,8 +114,14 @@ class Look(StrEnum):
     """Words in a line of text: no room around them."""
 
 
-_FILL = {Look.PRIMARY: "accent-fill", Look.PLAIN: "surface"}
-_INK = {Look.PRIMARY: "on-accent", Look.PLAIN: "ink", Look.QUIET: "ink-2", Look.DANGER: "bad", Look.BARE: "ink-2"}
+_FILL = {ButtonLook.PRIMARY: "accent-fill", ButtonLook.PLAIN: "surface"}
+_INK = {
+    ButtonLook.PRIMARY: "on-accent",
+    ButtonLook.PLAIN: "ink",
+    ButtonLook.QUIET: "ink-2",
+    ButtonLook.DANGER: "bad",
+    ButtonLook.BARE: "ink-2",
+}
 
 
 class Button(Pressable):
@@ -126,7 +132,7 @@ class Button(Pressable):
         theme: Theme,
         text: str,
         *,
-        look: Look = Look.PLAIN,
+        look: ButtonLook = ButtonLook.PLAIN,
         icon: str = "",
         name: str = "",
         widest: str = "",
@@ -136,7 +142,7 @@ class Button(Pressable):
         self._look, self._icon, self._widest = look, icon, widest
         self.setText(text)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.act(action)
+        self.set_action(action)
 
     def set_text(self, text: str) -> None:
         """Show other words; a screen reader says them too."""
@@ -156,21 +162,21 @@ class Button(Pressable):
         px = self.theme.px
         icon = px(ICON_SIZE + _ICON_GAP) if self._icon else 0
         words = max(self.fontMetrics().horizontalAdvance(text) for text in (self.text(), self._widest))
-        if self._look is Look.BARE:
+        if self._look is ButtonLook.BARE:
             return QSize(words + icon + px(4), px(ICON_SIZE + 4))
         return QSize(words + icon + px(24), px(CONTROL_HEIGHT))
 
     def paint(self, painter: QPainter) -> None:
         """Draw fill, outline, icon and words."""
-        area, radius = inside(self), self.theme.px(Radius.CONTROL)
+        area, radius = outline_area(self), self.theme.px(Radius.CONTROL)
         fill = _FILL.get(self._look, "")
         if fill:
             painter.setBrush(self.theme.color(fill))
-            painter.setPen(hairline(self.theme, fill if self._look is Look.PRIMARY else "line"))
+            painter.setPen(hairline_pen(self.theme, fill if self._look is ButtonLook.PRIMARY else "line"))
             painter.drawRoundedRect(area, radius, radius)
-        if self._look is not Look.BARE:
-            self.wash(painter, area, radius)
-        ink = "ink" if self._look is Look.BARE and self.hover else _INK[self._look]
+        if self._look is not ButtonLook.BARE:
+            self.paint_wash(painter, area, radius)
+        ink = "ink" if self._look is ButtonLook.BARE and self.hover else _INK[self._look]
         px = self.theme.px
         words = self.fontMetrics().horizontalAdvance(self.text())
         icon = px(ICON_SIZE) if self._icon else 0
@@ -179,7 +185,7 @@ class Button(Pressable):
         is_rtl = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
         if self._icon:
             left = start + words + gap if is_rtl else start
-            self.picture(painter, self._icon, ink, QRectF(left, 0, icon, self.height()))
+            self.paint_icon(painter, self._icon, ink, QRectF(left, 0, icon, self.height()))
         painter.setPen(self.theme.color(ink))
         painter.setFont(self.theme.font("body", 500))
         left = start if is_rtl else start + icon + gap
@@ -201,7 +207,7 @@ class IconButton(Pressable):
         super().__init__(theme, name, tip=name)
         self._icon, self._size, self._color = icon, size, "ink-2"
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.act(action)
+        self.set_action(action)
 
     def set_icon(self, icon: str, name: str, color: str = "ink-2") -> None:
         """Show another icon under another name."""
@@ -216,13 +222,13 @@ class IconButton(Pressable):
 
     def paint(self, painter: QPainter) -> None:
         """Draw the icon, and a soft pill below it when it is on."""
-        area, radius = inside(self), self.theme.px(Radius.CONTROL)
+        area, radius = outline_area(self), self.theme.px(Radius.CONTROL)
         if self.isChecked():
             painter.setPen(Qt.PenStyle.NoPen)
             painter.setBrush(self.theme.color("accent-soft"))
             painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
-        self.picture(painter, self._icon, "accent-ink" if self.isChecked() else self._color, QRectF(self.rect()))
+        self.paint_wash(painter, area, radius)
+        self.paint_icon(painter, self._icon, "accent-ink" if self.isChecked() else self._color, QRectF(self.rect()))
 
 
 class Chip(Pressable):
@@ -244,18 +250,18 @@ class Chip(Pressable):
 
     def paint(self, painter: QPainter) -> None:
         """Draw the pill and the words."""
-        area = inside(self)
+        area = outline_area(self)
         radius = area.height() / 2
         is_on = self.isChecked()
         painter.setBrush(self.theme.color("accent-soft") if is_on else QColor(Qt.GlobalColor.transparent))
-        painter.setPen(hairline(self.theme, "accent" if is_on else "edge"))
+        painter.setPen(hairline_pen(self.theme, "accent" if is_on else "edge"))
         painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
+        self.paint_wash(painter, area, radius)
         ink = "accent-ink" if is_on else "ink-2"
         words = QRectF(self.rect())
         if self._icon:
             side = self.theme.px(ICON_SIZE)
-            self.picture(painter, self._icon, ink, QRectF(self.theme.px(8), 0, side, self.height()))
+            self.paint_icon(painter, self._icon, ink, QRectF(self.theme.px(8), 0, side, self.height()))
             words.adjust(side, 0, 0, 0)
         painter.setPen(self.theme.color(ink))
         painter.setFont(self.theme.font("meta", 500))
@@ -271,9 +277,9 @@ class Toggle(Pressable):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         self._slide = QVariantAnimation(self)
         self._slide.setEasingCurve(QEasingCurve.Type.OutCubic)
-        self._slide.valueChanged.connect(self._moved)
+        self._slide.valueChanged.connect(self._set_position)
         self._place = 0.0
-        self.toggled.connect(self._go)
+        self.toggled.connect(self._slide_to)
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the size of the track."""
@@ -281,12 +287,12 @@ class Toggle(Pressable):
 
     def paint(self, painter: QPainter) -> None:
         """Draw track and knob."""
-        area = inside(self)
+        area = outline_area(self)
         radius = area.height() / 2
-        painter.setPen(hairline(self.theme, "accent-fill" if self.isChecked() else "edge"))
+        painter.setPen(hairline_pen(self.theme, "accent-fill" if self.isChecked() else "edge"))
         painter.setBrush(self.theme.color("accent-fill" if self.isChecked() else "sunken"))
         painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
+        self.paint_wash(painter, area, radius)
         gap = self.theme.px(3)
         side = area.height() - 2 * gap
         travel = area.width() - side - 2 * gap
@@ -295,11 +301,11 @@ class Toggle(Pressable):
         painter.setBrush(self.theme.color("on-accent" if self.isChecked() else "edge"))
         painter.drawEllipse(QRectF(area.left() + gap + travel * place, area.top() + gap, side, side))
 
-    def _go(self, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
+    def _slide_to(self, is_on: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
         goal = 1.0 if is_on else 0.0
         duration = self.theme.duration(Motion.QUICK) if self.isVisible() else 0
         if not duration:
-            self._moved(goal)
+            self._set_position(goal)
             return
         self._slide.stop()
         self._slide.setDuration(duration)
@@ -307,6 +313,6 @@ class Toggle(Pressable):
         self._slide.setEndValue(goal)
         self._slide.start()
 
-    def _moved(self, value: object) -> None:
+    def _set_position(self, value: object) -> None:
         self._place = float(value) if isinstance(value, (int, float)) else 0.0
         self.update()

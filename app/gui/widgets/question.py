@@ -13,24 +13,24 @@ from PySide6.QtWidgets import QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.flow import Flow
-from app.gui.widgets.layout import Column, Line, Surface, clear
-from app.gui.widgets.press import Button, Look, Toggle
+from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
+from app.gui.widgets.press import Button, ButtonLook, Toggle
 from app.gui.widgets.text import Paragraph
 
 _WIDTH = 440
 
 
 @dataclass(frozen=True, slots=True)
-class Reply:
+class QuestionReply:
     """One answer: what its button says, and what it does. The first of a question has the keyboard."""
 
     words: str
     run: Callable[[], object]
-    look: Look = Look.PLAIN
+    look: ButtonLook = ButtonLook.PLAIN
 
 
-class Question(QWidget):
+class QuestionDialog(QWidget):
     """Lies over `window` while open. One at a time; another takes the place of the one before."""
 
     def __init__(self, theme: Theme, window: QWidget) -> None:
@@ -40,24 +40,24 @@ class Question(QWidget):
         self.buttons: list[Button] = []
         self._sheet = Surface(theme, outline="edge", radius=Radius.COMPOSER)
         self._sheet.setParent(self)
-        self._box = box = Column(theme, self._sheet, margins=(24, 24, 24, 24), gap=8)
+        self._box = box = VBox(theme, self._sheet, margins=(24, 24, 24, 24), gap=8)
         self.title = Paragraph(theme, role="section")
         self.sentence = Paragraph(theme, color="ink-2")
         self.remembers = Toggle(theme, "Do not ask again")
         self._remembering = QWidget()
-        line = Line(theme, self._remembering, margins=(0, 12, 0, 0), gap=12)
+        line = HBox(theme, self._remembering, margins=(0, 12, 0, 0), gap=12)
         line.addWidget(self.remembers)
         line.addWidget(Paragraph(theme, "Do not ask again. You can change this in Settings.", color="ink-2"), 1)
         for widget in (self.title, self.sentence, self._remembering):
             box.addWidget(widget)
-        self._answers = Flow(theme, gap=8)
+        self._answers = FlowLayout(theme, gap=8)
         place = QWidget()
-        Column(theme, place, margins=(0, 16, 0, 0), gap=0).addLayout(self._answers)
+        VBox(theme, place, margins=(0, 16, 0, 0), gap=0).addLayout(self._answers)
         box.addWidget(place)
-        theme.changed.connect(self.place)
+        theme.changed.connect(self.fit_window)
         self.hide()
 
-    def ask(self, title: str, sentence: str, replies: Sequence[Reply], *, offers_memory: bool = False) -> None:
+    def ask(self, title: str, sentence: str, replies: Sequence[QuestionReply], *, offers_memory: bool = False) -> None:
         """Show a question; with `offers_memory` a switch tells afterwards (`remembers`) whether to ask again."""
         if self.isHidden():
             self._before = self._window.focusWidget()
@@ -65,11 +65,11 @@ class Question(QWidget):
         self.sentence.setText(sentence)
         self.remembers.setChecked(False)
         self._remembering.setVisible(offers_memory)
-        clear(self._answers)
-        self.buttons = [self._button(reply) for reply in replies]
+        clear_layout(self._answers)
+        self.buttons = [self._make_button(reply) for reply in replies]
         self.setAccessibleName(title)
         self.setAccessibleDescription(sentence)
-        self.place()
+        self.fit_window()
         self.show()
         self.raise_()
         self.buttons[0].setFocus(Qt.FocusReason.PopupFocusReason)
@@ -81,7 +81,7 @@ class Question(QWidget):
         if self._before is not None and self._before.isVisible():
             self._before.setFocus(Qt.FocusReason.PopupFocusReason)
 
-    def place(self) -> None:
+    def fit_window(self) -> None:
         """Fit the window after it changed its size."""
         self.setGeometry(self._window.rect())
         width = min(self._theme.px(_WIDTH), self.width() - self._theme.px(48))
@@ -118,11 +118,11 @@ class Question(QWidget):
         del event
         QPainter(self).fillRect(self.rect(), self._theme.color("shadow"))
 
-    def _button(self, reply: Reply) -> Button:
-        def answered() -> None:
+    def _make_button(self, reply: QuestionReply) -> Button:
+        def give_answer() -> None:
             self.dismiss()
             reply.run()
 
-        button = Button(self._theme, reply.words, look=reply.look, action=answered)
+        button = Button(self._theme, reply.words, look=reply.look, action=give_answer)
         self._answers.addWidget(button)
         return button

@@ -9,15 +9,15 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, ROW_HEIGHT, Radius
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Hairline, Line, Surface
+from app.gui.widgets.flow import PairLayout
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
 from app.gui.widgets.text import ElidedLabel, Label
 
 T = TypeVar("T")
 R = TypeVar("R", bound=QWidget)
 
 
-class Picture(QLabel):
+class IconLabel(QLabel):
     """An icon that is only looked at."""
 
     def __init__(self, theme: Theme, icon: str, *, color: str = "ink-2", size: int = ICON_SIZE) -> None:
@@ -33,7 +33,7 @@ class Picture(QLabel):
         )
 
 
-class Row(QWidget):
+class ListRow(QWidget):
     """One entry of a list. `lead` and `tail` take what stands before and behind the two lines."""
 
     def __init__(self, theme: Theme, strong: str = "", quiet: str = "", *, inset: int = 16) -> None:
@@ -41,17 +41,17 @@ class Row(QWidget):
         self.theme = theme
         self._is_hovered = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Minimum)
-        frame = Column(theme, self, margins=(inset, 8, max(0, inset - 4), 8), gap=0)
-        pair = Beside(theme)
+        frame = VBox(theme, self, margins=(inset, 8, max(0, inset - 4), 8), gap=0)
+        pair = PairLayout(theme)
         frame.addLayout(pair)
-        line = Line(theme, gap=12)
-        self.lead = Line(theme, gap=8)
+        line = HBox(theme, gap=12)
+        self.lead = HBox(theme, gap=8)
         line.addLayout(self.lead)
-        words = Column(theme, gap=2)
+        words = VBox(theme, gap=2)
         self._strong = ElidedLabel(theme, strong, weight=500)
         self._quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
         self._strong.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self.title = Line(theme, gap=8)
+        self.title = HBox(theme, gap=8)
         self.title.addWidget(self._strong)
         self.title.addStretch(1)
         words.addStretch(1)
@@ -61,7 +61,7 @@ class Row(QWidget):
         self.words = words
         line.addLayout(words, 1)
         pair.addLayout(line)
-        self.tail = Line(theme, gap=8)
+        self.tail = HBox(theme, gap=8)
         pair.addLayout(self.tail)
         self._quiet.setVisible(bool(quiet))
         self.setAccessibleName(strong)
@@ -72,7 +72,7 @@ class Row(QWidget):
         """Put a tag behind the strong line."""
         self.title.insertWidget(self.title.count() - 1, tag)
 
-    def say(self, strong: str, quiet: str) -> None:
+    def show_text(self, strong: str, quiet: str) -> None:
         """Show other words in place."""
         self._strong.setText(strong)
         self._quiet.setText(quiet)
@@ -82,12 +82,12 @@ class Row(QWidget):
 
     def enterEvent(self, event: QEnterEvent) -> None:  # noqa: N802 -- Qt's name
         """Tint while the pointer is over it."""
-        self._hover(is_hovered=True)
+        self._set_hovered(is_hovered=True)
         super().enterEvent(event)
 
     def leaveEvent(self, event: QEvent) -> None:  # noqa: N802 -- Qt's name
         """Take the tint away."""
-        self._hover(is_hovered=False)
+        self._set_hovered(is_hovered=False)
         super().leaveEvent(event)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
@@ -102,7 +102,7 @@ class Row(QWidget):
         gap, radius = self.theme.px(4), self.theme.px(Radius.CONTROL)
         painter.drawRoundedRect(self.rect().adjusted(gap, 1, -gap, -1), radius, radius)
 
-    def _hover(self, *, is_hovered: bool) -> None:
+    def _set_hovered(self, *, is_hovered: bool) -> None:
         self._is_hovered = is_hovered
         self.update()
 
@@ -118,20 +118,20 @@ class RowList(Surface):
         self._inset = inset
         self.setAccessibleName(name)
         self.rows: dict[str, QWidget] = {}
-        self._box = Column(theme, self, margins=(0, 4, 0, 4), gap=0)
+        self._box = VBox(theme, self, margins=(0, 4, 0, 4), gap=0)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def sync(self, items: Mapping[str, T], make: Callable[[T], R], update: Callable[[R, T], object]) -> None:
         """Show `items` by key and in order. A row that stays is updated in place and keeps the focus."""
         if list(items) != list(self.rows):
-            kept: dict[str, QWidget] = {}
+            new_rows: dict[str, QWidget] = {}
             for key, item in items.items():
-                kept[key] = self.rows.pop(key) if key in self.rows else make(item)
-            self._arrange(kept)
+                new_rows[key] = self.rows.pop(key) if key in self.rows else make(item)
+            self._arrange_rows(new_rows)
         for key, item in items.items():
             update(cast("R", self.rows[key]), item)
 
-    def _arrange(self, rows: dict[str, QWidget]) -> None:
+    def _arrange_rows(self, rows: dict[str, QWidget]) -> None:
         while (placed := self._box.takeAt(0)) is not None:
             widget = placed.widget()
             if widget is not None and widget not in rows.values():
@@ -139,15 +139,15 @@ class RowList(Surface):
                 widget.deleteLater()
         for place, row in enumerate(rows.values()):
             if place:
-                self._box.addWidget(_Inset(self.theme, self._inset))
+                self._box.addWidget(_InsetLine(self.theme, self._inset))
             self._box.addWidget(row)
         self.rows = rows
 
 
-class _Inset(QWidget):
+class _InsetLine(QWidget):
     def __init__(self, theme: Theme, inset: int) -> None:
         super().__init__()
-        Column(theme, self, margins=(inset, 0, inset, 0), gap=0).addWidget(Hairline(theme))
+        VBox(theme, self, margins=(inset, 0, inset, 0), gap=0).addWidget(Hairline(theme))
 
 
 class Tag(QWidget):
@@ -157,7 +157,7 @@ class Tag(QWidget):
         super().__init__()
         self._theme, self._fill = theme, fill
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self, margins=(6, 2, 6, 2), gap=0)
+        line = HBox(theme, self, margins=(6, 2, 6, 2), gap=0)
         line.addWidget(Label(theme, text, role="meta", color=color, weight=500), 0, Qt.AlignmentFlag.AlignCenter)
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name

@@ -6,14 +6,14 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ROW_HEIGHT, Radius
-from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.layout import hairline_pen, outline_area
 
 _BAR = 6
 _SKELETON_WIDTHS = (0.42, 0.56, 0.36, 0.5, 0.44)
 
 
 class Dot(QWidget):
-    """A status dot. Colour never stands alone: `say` sets the words too."""
+    """A status dot. Colour never stands alone: `show_state` sets the words too."""
 
     def __init__(self, theme: Theme, size: int = 8) -> None:
         super().__init__()
@@ -21,7 +21,7 @@ class Dot(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
 
-    def say(self, color: str, words: str) -> None:
+    def show_state(self, color: str, words: str) -> None:
         """Take a colour of the table, and the words it stands for."""
         self._color = color
         self.setAccessibleName(words)
@@ -42,7 +42,7 @@ class Dot(QWidget):
         painter.drawEllipse(self.rect())
 
 
-class Progress(QWidget):
+class ProgressBar(QWidget):
     """A bar that fills. Without a fraction it is a quiet full track: nothing spins."""
 
     def __init__(self, theme: Theme, name: str) -> None:
@@ -102,9 +102,9 @@ class Skeleton(QWidget):
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         px = self._theme.px
         if self._is_card:
-            painter.setPen(hairline(self._theme, "line"))
+            painter.setPen(hairline_pen(self._theme, "line"))
             painter.setBrush(self._theme.color("surface"))
-            painter.drawRoundedRect(inside(self), px(Radius.CARD), px(Radius.CARD))
+            painter.drawRoundedRect(outline_area(self), px(Radius.CARD), px(Radius.CARD))
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(self._theme.color("line"))
         for row in range(self._rows):

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Motion, Radius
-from app.gui.widgets.layout import Line, Surface
+from app.gui.widgets.layout import HBox, Surface
 from app.gui.widgets.press import Button, IconButton
 from app.gui.widgets.text import Label
 
@@ -25,10 +25,10 @@ class Toast(Surface):
         self._around, self._foot = parent, foot
         self._way_back: Callable[[], object] | None = None
         self.setParent(parent)
-        line = Line(theme, self, margins=(16, 8, 8, 8), gap=12)
+        line = HBox(theme, self, margins=(16, 8, 8, 8), gap=12)
         self._words = Label(theme, weight=500)
         line.addWidget(self._words)
-        self._undo = Button(theme, "Undo", icon="undo-2", action=self.take_back)
+        self._undo = Button(theme, "Undo", icon="undo-2", action=self.undo_last)
         self._undo.setToolTip("Ctrl+Z")
         line.addWidget(self._undo)
         line.addWidget(IconButton(theme, "x", "Dismiss", action=self.hide, size=28))
@@ -38,29 +38,29 @@ class Toast(Surface):
         self._rise.setEasingCurve(QEasingCurve.Type.OutCubic)
         self.hide()
 
-    def say(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
+    def show_message(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Show a sentence for six seconds."""
         self._words.setText(sentence)
         self._way_back = undo
         self._undo.setVisible(undo is not None)
         self.setAccessibleName(sentence)
-        self.place()
+        self.place_at_foot()
         self.show()
         self.raise_()
         self._timer.start()
-        self._animate()
+        self._animate_rise()
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
 
-    def place(self) -> None:
+    def place_at_foot(self) -> None:
         """Stand in the middle of the foot of the window, above what the page keeps there."""
         self._words.setWordWrap(False)
         self._words.setFixedWidth(min(self._words.sizeHint().width(), int(self._around.width() * _WIDEST)))
         self._words.setWordWrap(True)
         self._words.setFixedHeight(self._words.heightForWidth(self._words.width()))
         self.adjustSize()
-        self.move(self._goal())
+        self.move(self._goal_position())
 
-    def take_back(self) -> bool:
+    def undo_last(self) -> bool:
         """Undo what the sentence says; return whether there was anything to undo."""
         undo, self._way_back = self._way_back, None
         if undo is None or self.isHidden():
@@ -69,19 +69,19 @@ class Toast(Surface):
         undo()
         return True
 
-    def _goal(self) -> QPoint:
+    def _goal_position(self) -> QPoint:
         around = self._around
         foot = self._foot()
         gap = foot + self.theme.px(8 if foot else 24)
         return QPoint((around.width() - self.width()) // 2, around.height() - self.height() - gap)
 
-    def _animate(self) -> None:
+    def _animate_rise(self) -> None:
         duration = self.theme.duration(Motion.PAGE)
         if not duration:
             return
         self._rise.setDuration(duration)
-        self._rise.setStartValue(self._goal() + QPoint(0, self.theme.px(16)))
-        self._rise.setEndValue(self._goal())
+        self._rise.setStartValue(self._goal_position() + QPoint(0, self.theme.px(16)))
+        self._rise.setEndValue(self._goal_position())
         self._rise.start()
 
     def _time_is_up(self) -> None:

@@ -23,22 +23,22 @@ _STEPS = {Qt.Key.Key_Right: 1, Qt.Key.Key_Down: 1, Qt.Key.Key_Left: -1, Qt.Key.K
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class TreemapCell:
     """One part: what it is, how much, and words for that. Without a `key` it stands for several, and is not pressed."""
 
     key: str
     name: str
     amount: float
-    said: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class TreemapGroup:
     """Parts that belong together, the largest first, and their colour in the table."""
 
     name: str
     color: str
-    cells: Sequence[Cell]
+    cells: Sequence[TreemapCell]
 
     @property
     def amount(self) -> float:
@@ -46,17 +46,19 @@ class Group:
         return sum(cell.amount for cell in self.cells)
 
 
-def squarified(amounts: Sequence[float], area: QRectF) -> list[QRectF]:
+def squarify_amounts(amounts: Sequence[float], area: QRectF) -> list[QRectF]:
     """Return a rectangle for each amount, in order, which together fill `area`. Amounts are in falling order."""
     total, places, at, rest = sum(amounts), [], 0, QRectF(area)
     scale = area.width() * area.height() / total if total > 0 else 0.0
     while at < len(amounts):
         side = min(rest.width(), rest.height())
         end = at + 1
-        while end < len(amounts) and _worst(amounts[at : end + 1], side, scale) <= _worst(amounts[at:end], side, scale):
+        while end < len(amounts) and _worst_ratio(amounts[at : end + 1], side, scale) <= _worst_ratio(
+            amounts[at:end], side, scale
+        ):
             end += 1
-        strip, rest = _cut(rest, sum(amounts[at:end]) * scale)
-        places += _sliced(strip, amounts[at:end])
+        strip, rest = _cut_strip(rest, sum(amounts[at:end]) * scale)
+        places += _slice_strip(strip, amounts[at:end])
         at = end
     return places
 
@@ -69,9 +71,9 @@ class Treemap(QWidget):
     def __init__(self, theme: Theme, name: str) -> None:
         super().__init__()
         self._theme, self._name = theme, name
-        self._groups: Sequence[Group] = ()
-        self._places: list[tuple[QRectF, Cell, Group]] = []
-        self._heads: list[tuple[QRectF, Group]] = []
+        self._groups: Sequence[TreemapGroup] = ()
+        self._places: list[tuple[QRectF, TreemapCell, TreemapGroup]] = []
+        self._heads: list[tuple[QRectF, TreemapGroup]] = []
         self._current = 0
         self._hovered = -1
         self.setAccessibleName(name)
@@ -79,27 +81,27 @@ class Treemap(QWidget):
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setProperty("focusRadius", Radius.CARD)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self._relaid)
+        theme.changed.connect(self._refresh_layout)
 
     @property
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[TreemapCell]:
         """Every part, in the order of the keys."""
         return [cell for _, cell, _ in self._places]
 
     @property
-    def current(self) -> Cell | None:
+    def current(self) -> TreemapCell | None:
         """The part the keyboard is on."""
         return self._places[self._current][1] if self._places else None
 
-    def show_groups(self, groups: Sequence[Group]) -> None:
+    def show_groups(self, groups: Sequence[TreemapGroup]) -> None:
         """Show other parts; the keyboard stays on the one it was on, if that is still there."""
         was = self.current
         self._groups = groups
-        self._lay()
+        self._lay_out()
         keys = [cell.key for cell in self.cells]
         self._current = keys.index(was.key) if was is not None and was.key in keys else 0
         self._hovered = -1
-        self._tell()
+        self._announce_current()
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return a height at which the parts of a usual library have room for their names."""
@@ -107,29 +109,31 @@ class Treemap(QWidget):
 
     def resizeEvent(self, _event: QEvent) -> None:  # noqa: N802 -- Qt's name
         """Cut anew."""
-        self._lay()
+        self._lay_out()
 
     def event(self, event: QEvent) -> bool:
         """Show the tip of the part below the pointer, and forget it when the pointer leaves."""
         if event.type() is QEvent.Type.ToolTip and self._hovered >= 0:
             cell = self._places[self._hovered][1]
-            QToolTip.showText(self.mapToGlobal(self._places[self._hovered][0].center()).toPoint(), _words(cell), self)
+            QToolTip.showText(
+                self.mapToGlobal(self._places[self._hovered][0].center()).toPoint(), _cell_words(cell), self
+            )
             return True
         if event.type() is QEvent.Type.Leave:
-            self._hover(-1)
+            self._hover_at(-1)
         return super().event(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Tint what the pointer is on."""
-        self._hover(self._at(event.position()))
+        self._hover_at(self._index_at(event.position()))
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Choose what is pressed."""
-        at = self._at(event.position())
+        at = self._index_at(event.position())
         if at >= 0:
             self._current = at
-            self._tell()
-            self._choose(event.position())
+            self._announce_current()
+            self._choose_current(event.position())
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Go from part to part, and choose one."""
@@ -139,9 +143,9 @@ class Treemap(QWidget):
             if self.layoutDirection() == Qt.LayoutDirection.RightToLeft and key in {Qt.Key.Key_Left, Qt.Key.Key_Right}:
                 step = -step
             self._current = (self._current + step) % len(self._places)
-            self._tell()
+            self._announce_current()
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space} and self._places:
-            self._choose(self._places[self._current][0].center())
+            self._choose_current(self._places[self._current][0].center())
         else:
             super().keyPressEvent(event)
 
@@ -153,11 +157,11 @@ class Treemap(QWidget):
         for place, group in self._heads:
             painter.setFont(self._theme.font("meta", 600))
             painter.setPen(self._theme.color("ink-2"))
-            self._write(painter, place, group.name)
+            self._draw_text(painter, place, group.name)
         for at, (place, cell, group) in enumerate(self._places):
             self._paint_cell(painter, at, place, cell, group)
 
-    def _paint_cell(self, painter: QPainter, at: int, place: QRectF, cell: Cell, group: Group) -> None:
+    def _paint_cell(self, painter: QPainter, at: int, place: QRectF, cell: TreemapCell, group: TreemapGroup) -> None:
         radius = min(self._theme.px(4), place.width() / 2, place.height() / 2)
         color = QColor(self._theme.color(group.color))
         color.setAlphaF(_TINT_HOVERED if at == self._hovered and cell.key else _TINT)
@@ -172,13 +176,13 @@ class Treemap(QWidget):
         painter.setPen(self._theme.color("ink"))
         painter.setFont(self._theme.font("meta", 500))
         line = painter.fontMetrics().height()
-        self._write(painter, QRectF(words.left(), words.top(), words.width(), line), cell.name)
+        self._draw_text(painter, QRectF(words.left(), words.top(), words.width(), line), cell.name)
         if words.height() >= 2 * line:
             painter.setPen(self._theme.color("ink-2"))
             painter.setFont(self._theme.font("meta"))
-            self._write(painter, QRectF(words.left(), words.top() + line, words.width(), line), cell.said)
+            self._draw_text(painter, QRectF(words.left(), words.top() + line, words.width(), line), cell.text)
 
-    def _write(self, painter: QPainter, place: QRectF, text: str) -> None:
+    def _draw_text(self, painter: QPainter, place: QRectF, text: str) -> None:
         is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
         is_rtl = reads_from_right(text)
         side = Qt.AlignmentFlag.AlignRight if is_mirrored else Qt.AlignmentFlag.AlignLeft
@@ -187,57 +191,57 @@ class Treemap(QWidget):
         elided = painter.fontMetrics().elidedText(text, Qt.TextElideMode.ElideRight, int(place.width()))
         painter.drawText(place, align, elided)
 
-    def _lay(self) -> None:
+    def _lay_out(self) -> None:
         self._heads, self._places = [], []
-        groups = sorted((group for group in self._groups if group.amount > 0), key=lambda one: -one.amount)
-        whole = squarified([group.amount for group in groups], QRectF(self.rect()))
+        groups = sorted((group for group in self._groups if group.amount > 0), key=lambda item: -item.amount)
+        whole = squarify_amounts([group.amount for group in groups], QRectF(self.rect()))
         for group, area in zip(groups, whole, strict=True):
             place = area.adjusted(_GAP, _GAP, -_GAP, -_GAP)
             head = self._theme.px(_HEAD) if place.height() > 2 * self._theme.px(_HEAD) else 0
             if head and place.width() > self._theme.px(_LEAST_WIDTH):
                 title = QRectF(place.left(), place.top(), place.width(), head)
-                self._heads.append((self._mirrored(title), group))
-            cut = squarified([cell.amount for cell in group.cells], place.adjusted(0, head, 0, 0))
-            gaps = (self._mirrored(one.adjusted(0.5, 0.5, -_GAP, -_GAP)) for one in cut)
-            self._places += [(one, cell, group) for one, cell in zip(gaps, group.cells, strict=True)]
+                self._heads.append((self._mirror_area(title), group))
+            cut = squarify_amounts([cell.amount for cell in group.cells], place.adjusted(0, head, 0, 0))
+            gaps = (self._mirror_area(item.adjusted(0.5, 0.5, -_GAP, -_GAP)) for item in cut)
+            self._places += [(item, cell, group) for item, cell in zip(gaps, group.cells, strict=True)]
         self.update()
 
-    def _mirrored(self, area: QRectF) -> QRectF:
+    def _mirror_area(self, area: QRectF) -> QRectF:
         if self.layoutDirection() == Qt.LayoutDirection.RightToLeft:
             area.moveLeft(self.width() - area.right())
         return area
 
-    def _at(self, point: QPointF) -> int:
+    def _index_at(self, point: QPointF) -> int:
         return next((at for at, (place, _, _) in enumerate(self._places) if place.contains(point)), -1)
 
-    def _hover(self, at: int) -> None:
+    def _hover_at(self, at: int) -> None:
         if at != self._hovered:
             self._hovered = at
             is_choice = at >= 0 and bool(self._places[at][1].key)
             self.setCursor(Qt.CursorShape.PointingHandCursor if is_choice else Qt.CursorShape.ArrowCursor)
             self.update()
 
-    def _choose(self, where: QPointF) -> None:
+    def _choose_current(self, where: QPointF) -> None:
         cell = self.current
         if cell is not None and cell.key:
             self.chosen.emit(cell.key, where)
 
-    def _tell(self) -> None:
+    def _announce_current(self) -> None:
         cell = self.current
-        self.setAccessibleDescription(_words(cell) if cell else "")
+        self.setAccessibleDescription(_cell_words(cell) if cell else "")
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.DescriptionChanged))
         self.update()
 
-    def _relaid(self) -> None:
+    def _refresh_layout(self) -> None:
         self.updateGeometry()
-        self._lay()
+        self._lay_out()
 
 
-def _words(cell: Cell) -> str:
-    return f"{cell.name}, {cell.said}"
+def _cell_words(cell: TreemapCell) -> str:
+    return f"{cell.name}, {cell.text}"
 
 
-def _worst(amounts: Sequence[float], side: float, scale: float) -> float:
+def _worst_ratio(amounts: Sequence[float], side: float, scale: float) -> float:
     """Return how far from a square the worst rectangle of a strip along `side` is."""
     total = sum(amounts) * scale
     if total <= 0 or side <= 0:
@@ -246,7 +250,7 @@ def _worst(amounts: Sequence[float], side: float, scale: float) -> float:
     return max(side * side * largest / (total * total), total * total / (side * side * smallest))
 
 
-def _cut(area: QRectF, size: float) -> tuple[QRectF, QRectF]:
+def _cut_strip(area: QRectF, size: float) -> tuple[QRectF, QRectF]:
     """Return a strip of that size along the shorter side, and what is left."""
     if area.width() >= area.height():
         width = min(area.width(), size / area.height()) if area.height() else 0.0
@@ -261,7 +265,7 @@ def _cut(area: QRectF, size: float) -> tuple[QRectF, QRectF]:
     )
 
 
-def _sliced(strip: QRectF, amounts: Sequence[float]) -> list[QRectF]:
+def _slice_strip(strip: QRectF, amounts: Sequence[float]) -> list[QRectF]:
     """Return a strip's rectangles, side by side along its longer side."""
     total, done, places = sum(amounts), 0.0, []
     is_column = strip.height() >= strip.width()

@@ -14,15 +14,15 @@ from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.cards.pci import product_name
 from app.hardware.evidence import Evidence
 from app.hardware.facts import (
-    decimal,
-    derived,
+    derived_fact,
     is_there,
-    measured,
+    measured_fact,
+    parse_decimal,
     read_bytes,
     read_int,
     read_pairs,
     read_text,
-    unknown,
+    unknown_fact,
 )
 from app.hardware.memory import meminfo_bytes
 
@@ -54,7 +54,7 @@ _ARCHITECTURES = (
 _PAGE = 4096
 
 
-class Memories(msgspec.Struct, frozen=True, kw_only=True):
+class AmdMemory(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of memory of its own, and of system memory it may map: each how much, and how much of it is taken."""
 
     vram: int | None
@@ -75,25 +75,27 @@ class Memories(msgspec.Struct, frozen=True, kw_only=True):
 def read_amd(evidence: Evidence, device: Path, address: str) -> Gpu:
     """Return the GPU whose sysfs folder is `device`."""
     target = gfx_target(evidence.root, device)
-    memories = _memories(evidence.root, device)
+    memories = _read_memory(evidence.root, device)
     is_apu = _is_apu(device, memories, target)
-    total = _total(memories, is_apu=is_apu)
+    total = _total_memory(memories, is_apu=is_apu)
     return Gpu(
         id=address,
         vendor="amd",
-        name=_name(evidence, device),
+        name=_name_fact(evidence, device),
         memory_total=total,
-        memory_free=_free(evidence.root, memories, is_apu=is_apu),
-        driver=_driver(evidence.root),
+        memory_free=_free_memory(evidence.root, memories, is_apu=is_apu),
+        driver=_driver_fact(evidence.root),
         compute=target,
-        integrated=derived(is_apu, "amdgpu sysfs", note="by gfx target, or by a small carve-out beside a large GTT"),
+        integrated=derived_fact(
+            is_apu, "amdgpu sysfs", note="by gfx target, or by a small carve-out beside a large GTT"
+        ),
         uuid=_unique_id(device),
-        architecture=_architecture(target.value),
+        architecture=_architecture_fact(target.value),
         addressable=_apu_addressable(memories) if is_apu and total.value else {"rocm": total, "vulkan": total},
         drives_display=_drives_display(device),
-        nvlink=derived(value=False, source="amdgpu", note="NVLink is NVIDIA's."),
-        pcie_width=_width(device),
-        carve_out=_bytes(memories.vram, "mem_info_vram_total") if is_apu else Fact(unit="B"),
+        nvlink=derived_fact(value=False, source="amdgpu", note="NVLink is NVIDIA's."),
+        pcie_width=_link_width(device),
+        carve_out=_bytes_fact(memories.vram, "mem_info_vram_total") if is_apu else Fact(unit="B"),
     )
 
 
@@ -103,10 +105,13 @@ def gfx_target(root: Path, device: Path) -> Fact[str]:
     renders = {path.name for path in (device / "drm").glob("renderD*")}
     for properties in sorted((root / "sys/class/kfd/kfd/topology/nodes").glob("*/properties")):
         node = read_pairs(properties, " ")
-        version, render = decimal(node.get("gfx_target_version", "")), f"renderD{node.get('drm_render_minor', '')}"
+        version, render = (
+            parse_decimal(node.get("gfx_target_version", "")),
+            f"renderD{node.get('drm_render_minor', '')}",
+        )
         if version and render in renders:
-            return measured(gfx_name(version), source)
-    return unknown(source, "ROCm's kernel driver does not list this GPU.")
+            return measured_fact(gfx_name(version), source)
+    return unknown_fact(source, "ROCm's kernel driver does not list this GPU.")
 
 
 def gfx_name(version: int) -> str:
@@ -119,9 +124,9 @@ def rocm_version(root: Path) -> str:
     return (read_text(root / "opt/rocm/.info/version") or "").partition("\n")[0]
 
 
-def _memories(root: Path, device: Path) -> Memories:
+def _read_memory(root: Path, device: Path) -> AmdMemory:
     pages = read_bytes(root / "sys/module/ttm/parameters/pages_limit")
-    return Memories(
+    return AmdMemory(
         vram=read_bytes(device / "mem_info_vram_total"),
         vram_used=read_bytes(device / "mem_info_vram_used"),
         gtt=read_bytes(device / "mem_info_gtt_total"),
@@ -130,7 +135,7 @@ def _memories(root: Path, device: Path) -> Memories:
     )
 
 
-def _is_apu(device: Path, memories: Memories, target: Fact[str]) -> bool:
+def _is_apu(device: Path, memories: AmdMemory, target: Fact[str]) -> bool:
     if target.value in _APU_TARGETS:
         return True
     is_card = is_there(device / "board_info") or is_there(device / "mem_info_vram_vendor")
@@ -139,57 +144,61 @@ def _is_apu(device: Path, memories: Memories, target: Fact[str]) -> bool:
     return memories.vram <= _APU_CARVE_OUT_MAX and memories.gtt >= max(_APU_GTT_MIN, 4 * memories.vram)
 
 
-def _total(memories: Memories, *, is_apu: bool) -> Fact[int]:
+def _total_memory(memories: AmdMemory, *, is_apu: bool) -> Fact[int]:
     if not is_apu or memories.vram is None:
-        return _bytes(memories.vram, "mem_info_vram_total")
+        return _bytes_fact(memories.vram, "mem_info_vram_total")
     amount = memories.vram + memories.mappable
-    return derived(amount, "mem_info_vram_total + mem_info_gtt_total", unit="B", note="set aside + what it may map")
+    return derived_fact(
+        amount, "mem_info_vram_total + mem_info_gtt_total", unit="B", note="set aside + what it may map"
+    )
 
 
-def _free(root: Path, memories: Memories, *, is_apu: bool) -> Fact[int]:
+def _free_memory(root: Path, memories: AmdMemory, *, is_apu: bool) -> Fact[int]:
     if memories.vram is None or memories.vram_used is None:
-        return _bytes(None, "mem_info_vram_used")
+        return _bytes_fact(None, "mem_info_vram_used")
     own = max(0, memories.vram - memories.vram_used)
     if not is_apu:
-        return derived(own, "mem_info_vram_used", unit="B", note="total - used")
+        return derived_fact(own, "mem_info_vram_used", unit="B", note="total - used")
     mappable = max(0, memories.mappable - (memories.gtt_used or 0))
     available = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemAvailable").value
     shared = mappable if available is None else min(mappable, available)
     note = "set aside and unused + what it may map of what the system has left"
-    return derived(own + shared, "mem_info_vram_used + mem_info_gtt_used", unit="B", note=note)
+    return derived_fact(own + shared, "mem_info_vram_used + mem_info_gtt_used", unit="B", note=note)
 
 
-def _apu_addressable(memories: Memories) -> dict[str, Fact[int]]:
+def _apu_addressable(memories: AmdMemory) -> dict[str, Fact[int]]:
     vram, mappable = memories.vram or 0, memories.mappable
     heap = (vram + mappable) * 2 // 3
     return {
-        "rocm": derived(max(vram, mappable), "amdgpu sysfs", unit="B", note="the larger of carve-out and GTT"),
-        "vulkan": derived(heap, "amdgpu sysfs", unit="B", note="RADV calls two thirds of both device memory"),
+        "rocm": derived_fact(max(vram, mappable), "amdgpu sysfs", unit="B", note="the larger of carve-out and GTT"),
+        "vulkan": derived_fact(heap, "amdgpu sysfs", unit="B", note="RADV calls two thirds of both device memory"),
     }
 
 
-def _bytes(amount: int | None, source: str) -> Fact[int]:
+def _bytes_fact(amount: int | None, source: str) -> Fact[int]:
     return (
-        unknown(source, "The driver does not say.", unit="B") if amount is None else measured(amount, source, unit="B")
+        unknown_fact(source, "The driver does not say.", unit="B")
+        if amount is None
+        else measured_fact(amount, source, unit="B")
     )
 
 
-def _name(evidence: Evidence, device: Path) -> Fact[str]:
+def _name_fact(evidence: Evidence, device: Path) -> Fact[str]:
     product = read_text(device / "product_name")
     if product:
-        return measured(product, "product_name")
+        return measured_fact(product, "product_name")
     number, revision = read_int(device / "device"), read_int(device / "revision")
     listed = product_name(evidence, VENDOR, number or 0, revision or 0)
     if listed:
         brand = listed if listed.startswith("AMD") else f"AMD {listed}"
         return Fact(value=brand, source="amdgpu.ids, pci.ids", confidence=Confidence.TABLE)
     shown = "unknown" if number is None else f"0x{number:04x}"
-    return derived(f"AMD GPU ({shown})", "PCI device id", note="Neither driver nor lists give a product name.")
+    return derived_fact(f"AMD GPU ({shown})", "PCI device id", note="Neither driver nor lists give a product name.")
 
 
-def _driver(root: Path) -> Fact[str]:
+def _driver_fact(root: Path) -> Fact[str]:
     version = rocm_version(root)
-    return measured(f"amdgpu, ROCm {version}" if version else "amdgpu", "uevent DRIVER, /opt/rocm/.info/version")
+    return measured_fact(f"amdgpu, ROCm {version}" if version else "amdgpu", "uevent DRIVER, /opt/rocm/.info/version")
 
 
 def _unique_id(device: Path) -> str:
@@ -197,18 +206,20 @@ def _unique_id(device: Path) -> str:
     return f"GPU-{number}" if number.strip("0") else ""
 
 
-def _architecture(target: str | None) -> Fact[str]:
+def _architecture_fact(target: str | None) -> Fact[str]:
     name = next((name for prefix, name in _ARCHITECTURES if (target or "").startswith(prefix)), "")
-    return derived(name, "gfx target") if name else unknown("gfx target", "The target is not known.")
+    return derived_fact(name, "gfx target") if name else unknown_fact("gfx target", "The target is not known.")
 
 
 def _drives_display(device: Path) -> Fact[bool]:
     states = [read_text(path) for path in device.glob("drm/card*/card*-*/enabled")]
     if not states:
-        return unknown("drm connectors", "The card shows no connectors.")
-    return measured("enabled" in states, "drm/card*/*/enabled")
+        return unknown_fact("drm connectors", "The card shows no connectors.")
+    return measured_fact("enabled" in states, "drm/card*/*/enabled")
 
 
-def _width(device: Path) -> Fact[int]:
+def _link_width(device: Path) -> Fact[int]:
     lanes = read_int(device / "max_link_width")
-    return measured(lanes, "max_link_width") if lanes else unknown("max_link_width", "The kernel does not say.")
+    return (
+        measured_fact(lanes, "max_link_width") if lanes else unknown_fact("max_link_width", "The kernel does not say.")
+    )

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.cards.pci import product_name
-from app.hardware.cards.unified import graphics_share, shared_free
+from app.hardware.cards.unified import graphics_share, pool_free
 from app.hardware.evidence import Evidence
-from app.hardware.facts import derived, measured, read_bytes, read_int, read_pairs, unknown
+from app.hardware.facts import derived_fact, measured_fact, read_bytes, read_int, read_pairs, unknown_fact
 
 VENDOR = 0x8086
 _ARCHITECTURES: tuple[tuple[str, frozenset[int]], ...] = (
@@ -44,53 +44,55 @@ def read_intel(evidence: Evidence, device: Path, address: str) -> Gpu:
     return Gpu(
         id=address,
         vendor="intel",
-        name=_name(evidence, device, number),
+        name=_name_fact(evidence, device, number),
         memory_total=total,
-        memory_free=_free(evidence, is_card=is_card),
-        driver=_driver(device),
-        compute=unknown("", "Intel's backends ask for none."),
-        integrated=derived(not is_card, own.source, note="It has no memory of its own." if not is_card else ""),
-        architecture=_architecture(number),
+        memory_free=_free_memory(evidence, is_card=is_card),
+        driver=_driver_fact(device),
+        compute=unknown_fact("", "Intel's backends ask for none."),
+        integrated=derived_fact(not is_card, own.source, note="It has no memory of its own." if not is_card else ""),
+        architecture=_architecture_fact(number),
         addressable={"sycl": total, "vulkan": total},
-        nvlink=derived(value=False, source=_driver(device).value or "", note="NVLink is NVIDIA's."),
-        pcie_width=_width(device) if is_card else Fact(),
+        nvlink=derived_fact(value=False, source=_driver_fact(device).value or "", note="NVLink is NVIDIA's."),
+        pcie_width=_link_width(device) if is_card else Fact(),
     )
 
 
 def _own_memory(device: Path) -> Fact[int]:
     tiles = [size for path in sorted(device.glob("tile*/physical_vram_size_bytes")) if (size := read_bytes(path))]
     if tiles:
-        return measured(sum(tiles), "xe tile*/physical_vram_size_bytes", unit="B", note=f"{len(tiles)} tiles")
+        return measured_fact(sum(tiles), "xe tile*/physical_vram_size_bytes", unit="B", note=f"{len(tiles)} tiles")
     local = next((size for path in device.glob("drm/card*/lmem_total_bytes") if (size := read_bytes(path))), None)
     if local:
-        return measured(local, "i915 lmem_total_bytes", unit="B")
-    return unknown("xe physical_vram_size_bytes, i915 lmem_total_bytes", "It has no memory of its own.", unit="B")
+        return measured_fact(local, "i915 lmem_total_bytes", unit="B")
+    return unknown_fact("xe physical_vram_size_bytes, i915 lmem_total_bytes", "It has no memory of its own.", unit="B")
 
 
-def _free(evidence: Evidence, *, is_card: bool) -> Fact[int]:
+def _free_memory(evidence: Evidence, *, is_card: bool) -> Fact[int]:
     if is_card:
-        return unknown("sysfs", "The kernel does not say how much is free.", unit="B")
-    return shared_free(evidence.root)
+        return unknown_fact("sysfs", "The kernel does not say how much is free.", unit="B")
+    return pool_free(evidence.root)
 
 
-def _name(evidence: Evidence, device: Path, number: int) -> Fact[str]:
+def _name_fact(evidence: Evidence, device: Path, number: int) -> Fact[str]:
     listed = product_name(evidence, VENDOR, number, read_int(device / "revision") or 0)
     if listed:
         brand = listed if listed.startswith("Intel") else f"Intel {listed}"
         return Fact(value=brand, source="pci.ids", confidence=Confidence.TABLE)
-    return derived(f"Intel GPU (0x{number:04x})", "PCI device id", note="No list gives a product name.")
+    return derived_fact(f"Intel GPU (0x{number:04x})", "PCI device id", note="No list gives a product name.")
 
 
-def _architecture(number: int) -> Fact[str]:
+def _architecture_fact(number: int) -> Fact[str]:
     name = next((name for name, bytes_ in _ARCHITECTURES if number >> 8 in bytes_), "")
-    return derived(name, "PCI device id") if name else unknown("PCI device id", "The device is not known.")
+    return derived_fact(name, "PCI device id") if name else unknown_fact("PCI device id", "The device is not known.")
 
 
-def _driver(device: Path) -> Fact[str]:
+def _driver_fact(device: Path) -> Fact[str]:
     name = read_pairs(device / "uevent", "=").get("DRIVER")
-    return measured(name, "uevent DRIVER") if name else unknown("uevent", "No driver is bound.")
+    return measured_fact(name, "uevent DRIVER") if name else unknown_fact("uevent", "No driver is bound.")
 
 
-def _width(device: Path) -> Fact[int]:
+def _link_width(device: Path) -> Fact[int]:
     lanes = read_int(device / "max_link_width")
-    return measured(lanes, "max_link_width") if lanes else unknown("max_link_width", "The kernel does not say.")
+    return (
+        measured_fact(lanes, "max_link_width") if lanes else unknown_fact("max_link_width", "The kernel does not say.")
+    )

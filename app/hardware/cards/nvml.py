@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from app.hardware.evidence import Unanswered
+from app.hardware.evidence import NoAnswer
 
 _MAX_LINKS = 18
 """NVLink connections of one GPU: 18 on Hopper and Blackwell, fewer before."""
@@ -49,95 +49,95 @@ def read_nvml(nvml: Any) -> NvmlState:  # noqa: ANN401 -- the binding has no typ
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:
-        raise Unanswered(str(error)) from error
+        raise NoAnswer(str(error)) from error
     try:
         return NvmlState(
-            driver=_text(_asked(nvml, "nvmlSystemGetDriverVersion")),
-            cuda=_number(_asked(nvml, "nvmlSystemGetCudaDriverVersion_v2")),
-            devices=[_device(nvml, handle) for handle in _handles(nvml)],
+            driver=_as_text(_call_nvml(nvml, "nvmlSystemGetDriverVersion")),
+            cuda=_as_int(_call_nvml(nvml, "nvmlSystemGetCudaDriverVersion_v2")),
+            devices=[_read_device(nvml, handle) for handle in _device_handles(nvml)],
         )
     finally:
         nvml.nvmlShutdown()
 
 
-def _handles(nvml: Any) -> list[Any]:  # noqa: ANN401 -- as above
-    count = _number(_asked(nvml, "nvmlDeviceGetCount")) or 0
-    found = (_asked(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(count))
-    return [handle for handle in found if handle is not None]
+def _device_handles(nvml: Any) -> list[Any]:  # noqa: ANN401 -- as above
+    count = _as_int(_call_nvml(nvml, "nvmlDeviceGetCount")) or 0
+    handles = (_call_nvml(nvml, "nvmlDeviceGetHandleByIndex", index) for index in range(count))
+    return [handle for handle in handles if handle is not None]
 
 
-def _device(nvml: Any, handle: Any) -> NvmlDevice:  # noqa: ANN401 -- as above
-    mig = _asked(nvml, "nvmlDeviceGetMigMode", handle)
-    compute = _asked(nvml, "nvmlDeviceGetCudaComputeCapability", handle)
-    display = _number(_asked(nvml, "nvmlDeviceGetDisplayActive", handle))
+def _read_device(nvml: Any, handle: Any) -> NvmlDevice:  # noqa: ANN401 -- as above
+    mig = _call_nvml(nvml, "nvmlDeviceGetMigMode", handle)
+    compute = _call_nvml(nvml, "nvmlDeviceGetCudaComputeCapability", handle)
+    display = _as_int(_call_nvml(nvml, "nvmlDeviceGetDisplayActive", handle))
     return msgspec.structs.replace(
-        _instance(nvml, handle),
-        bus_id=_text(getattr(_asked(nvml, "nvmlDeviceGetPciInfo", handle), "busId", "")),
+        _read_instance(nvml, handle),
+        bus_id=_as_text(getattr(_call_nvml(nvml, "nvmlDeviceGetPciInfo", handle), "busId", "")),
         compute=f"{compute[0]}.{compute[1]}" if compute else "",
-        architecture=_number(_asked(nvml, "nvmlDeviceGetArchitecture", handle)),
-        bus_width_bits=_number(_asked(nvml, "nvmlDeviceGetMemoryBusWidth", handle)),
-        memory_clock_mhz=_number(_asked(nvml, "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)),
-        max_pcie_width=_number(_asked(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle)),
-        nvlinks=_links(nvml, handle),
+        architecture=_as_int(_call_nvml(nvml, "nvmlDeviceGetArchitecture", handle)),
+        bus_width_bits=_as_int(_call_nvml(nvml, "nvmlDeviceGetMemoryBusWidth", handle)),
+        memory_clock_mhz=_as_int(_call_nvml(nvml, "nvmlDeviceGetMaxClockInfo", handle, nvml.NVML_CLOCK_MEM)),
+        max_pcie_width=_as_int(_call_nvml(nvml, "nvmlDeviceGetMaxPcieLinkWidth", handle)),
+        nvlinks=_link_states(nvml, handle),
         display_active=None if display is None else bool(display),
-        addressing_mode=_number(_asked(nvml, "nvmlDeviceGetAddressingMode", handle)),
+        addressing_mode=_as_int(_call_nvml(nvml, "nvmlDeviceGetAddressingMode", handle)),
         is_mig=bool(mig and mig[0]),
-        instances=_instances(nvml, handle) if mig and mig[0] else [],
+        instances=_read_instances(nvml, handle) if mig and mig[0] else [],
     )
 
 
-def _instance(nvml: Any, handle: Any) -> NvmlDevice:  # noqa: ANN401 -- as above
+def _read_instance(nvml: Any, handle: Any) -> NvmlDevice:  # noqa: ANN401 -- as above
     """Ask what a whole GPU and a partition both know."""
-    total, free, error = _memory(nvml, handle)
+    total, free, error = _read_memory(nvml, handle)
     return NvmlDevice(
-        name=_text(_asked(nvml, "nvmlDeviceGetName", handle)),
-        uuid=_text(_asked(nvml, "nvmlDeviceGetUUID", handle)),
+        name=_as_text(_call_nvml(nvml, "nvmlDeviceGetName", handle)),
+        uuid=_as_text(_call_nvml(nvml, "nvmlDeviceGetUUID", handle)),
         memory_total=total,
         memory_free=free,
         memory_error=error,
     )
 
 
-def _instances(nvml: Any, handle: Any) -> list[NvmlDevice]:  # noqa: ANN401 -- as above
-    count = _number(_asked(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle)) or 0
-    found = (_asked(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count))
-    return [_instance(nvml, instance) for instance in found if instance is not None]
+def _read_instances(nvml: Any, handle: Any) -> list[NvmlDevice]:  # noqa: ANN401 -- as above
+    count = _as_int(_call_nvml(nvml, "nvmlDeviceGetMaxMigDeviceCount", handle)) or 0
+    handles = (_call_nvml(nvml, "nvmlDeviceGetMigDeviceHandleByIndex", handle, index) for index in range(count))
+    return [_read_instance(nvml, instance) for instance in handles if instance is not None]
 
 
-def _memory(nvml: Any, handle: Any) -> tuple[int | None, int | None, str]:  # noqa: ANN401 -- as above
+def _read_memory(nvml: Any, handle: Any) -> tuple[int | None, int | None, str]:  # noqa: ANN401 -- as above
     """Return (total, free, why not). The second version takes out what the driver reserves; old drivers lack it."""
     why = ""
     for arguments in ({"version": nvml.nvmlMemory_v2}, {}):
         try:
-            found = nvml.nvmlDeviceGetMemoryInfo(handle, **arguments)
+            info = nvml.nvmlDeviceGetMemoryInfo(handle, **arguments)
         except (nvml.NVMLError, TypeError, AttributeError) as error:
             why = str(error)
             continue
-        if found.total:
-            return int(found.total), int(found.free), ""
+        if info.total:
+            return int(info.total), int(info.free), ""
     return None, None, why
 
 
-def _links(nvml: Any, handle: Any) -> list[bool]:  # noqa: ANN401 -- as above
+def _link_states(nvml: Any, handle: Any) -> list[bool]:  # noqa: ANN401 -- as above
     states = []
     for link in range(_MAX_LINKS):
-        state = _number(_asked(nvml, "nvmlDeviceGetNvLinkState", handle, link))
+        state = _as_int(_call_nvml(nvml, "nvmlDeviceGetNvLinkState", handle, link))
         if state is None:
             break
         states.append(bool(state))
     return states
 
 
-def _asked(nvml: Any, name: str, *arguments: Any) -> Any:  # noqa: ANN401 -- as above
+def _call_nvml(nvml: Any, name: str, *arguments: Any) -> Any:  # noqa: ANN401 -- as above
     try:
         return getattr(nvml, name)(*arguments)
     except (nvml.NVMLError, AttributeError):  # AttributeError: a binding older or newer than the question
         return None
 
 
-def _number(value: Any) -> int | None:  # noqa: ANN401 -- as above
+def _as_int(value: Any) -> int | None:  # noqa: ANN401 -- as above
     return value if isinstance(value, int) else None
 
 
-def _text(value: str | bytes | None) -> str:
+def _as_text(value: str | bytes | None) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else value or ""

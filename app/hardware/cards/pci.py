@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.evidence import Evidence, NoAnswer
 from app.hardware.facts import is_there
 
 _ADDRESS = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})\.([0-7])", re.IGNORECASE)
@@ -14,10 +14,10 @@ _AMD = 0x1002
 
 def pci_address(text: str) -> str:
     """Return "0000:01:00.0" for what NVML ("00000000:01:00.0"), Vulkan and the kernel write; "" for anything else."""
-    found = _ADDRESS.fullmatch(text.strip())
-    if not found:
+    match = _ADDRESS.fullmatch(text.strip())
+    if not match:
         return ""
-    domain, bus, device, function = (int(part or "0", 16) for part in found.groups())
+    domain, bus, device, function = (int(part or "0", 16) for part in match.groups())
     return f"{domain:04x}:{bus:02x}:{device:02x}.{function}"
 
 
@@ -28,20 +28,20 @@ def product_name(evidence: Evidence, vendor: int, device: int, revision: int) ->
     """
     table = f"product_{vendor:04x}_{device:04x}_{revision:02x}"
     try:
-        return evidence.ask(table, str, lambda: _looked_up(evidence.root, vendor, device, revision))
-    except Unanswered:
-        return _recorded(evidence.root, vendor, device, revision)
+        return evidence.read_table(table, str, lambda: _look_up_name(evidence.root, vendor, device, revision))
+    except NoAnswer:
+        return _look_up_in_record(evidence.root, vendor, device, revision)
 
 
-def _recorded(root: Path, vendor: int, device: int, revision: int) -> str:
+def _look_up_in_record(root: Path, vendor: int, device: int, revision: int) -> str:
     """Look in the lists a record has itself, should it have any."""
     try:
-        return _looked_up(root, vendor, device, revision)
+        return _look_up_name(root, vendor, device, revision)
     except OSError:
         return ""
 
 
-def _looked_up(root: Path, vendor: int, device: int, revision: int) -> str:
+def _look_up_name(root: Path, vendor: int, device: int, revision: int) -> str:
     amd = next((path for name in _AMD_LISTS if is_there(path := Path(root) / name)), None)
     if vendor == _AMD and amd and (name := _amd_name(amd, device, revision)):
         return name
@@ -53,8 +53,8 @@ def _amd_name(path: Path, device: int, revision: int) -> str:
     """Look in libdrm's list: "744C, C8, AMD Radeon RX 7900 XTX"."""
     start = f"{device:04X},\t{revision:02X},\t"
     with path.open(encoding="utf-8", errors="replace") as lines:
-        found = next((line for line in lines if line.upper().startswith(start)), "")
-    return found[len(start) :].strip()
+        entry = next((line for line in lines if line.upper().startswith(start)), "")
+    return entry[len(start) :].strip()
 
 
 def _pci_name(path: Path, vendor: int, device: int) -> str:
@@ -67,11 +67,11 @@ def _pci_name(path: Path, vendor: int, device: int) -> str:
                     return ""
                 is_vendor = line.startswith(f"{vendor:04x} ")
             elif is_vendor and line.startswith(f"\t{device:04x} "):
-                return _spoken(line[5:].strip())
+                return _name_in_brackets(line[5:].strip())
     return ""
 
 
-def _spoken(name: str) -> str:
+def _name_in_brackets(name: str) -> str:
     """Return the product in brackets, "Radeon RX 7900 XTX" of "Navi 31 [Radeon RX 7900 XTX]", where there is one."""
-    found = re.search(r"\[([^\]]+)\]\s*$", name)
-    return found[1] if found else name
+    match = re.search(r"\[([^\]]+)\]\s*$", name)
+    return match[1] if match else name

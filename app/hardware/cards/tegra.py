@@ -3,9 +3,9 @@
 from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
-from app.hardware.cards.unified import shared_free, shared_total
-from app.hardware.facts import derived, is_there, measured, read_text, unknown
-from app.hardware.linux.cpu import board, product_of
+from app.hardware.cards.unified import pool_free, pool_total
+from app.hardware.facts import derived_fact, is_there, measured_fact, read_text, unknown_fact
+from app.hardware.linux.cpu import product_of, read_board
 
 _CHIPS = {
     "nvidia,tegra210": ("5.3", "Maxwell"),
@@ -27,30 +27,32 @@ def read_tegra(root: Path) -> list[Gpu]:
     if chip is None or not any(is_there(root / device) for device in _DEVICES):
         return []
     capability, architecture = _CHIPS[chip]
-    total = shared_total(root)
+    total = pool_total(root)
     return [
         Gpu(
             id=chip,
             vendor="nvidia",
-            name=measured(product_of(board(root)) or chip, "/proc/device-tree/model"),
+            name=measured_fact(product_of(read_board(root)) or chip, "/proc/device-tree/model"),
             memory_total=total,
-            memory_free=shared_free(root),
-            driver=_release(root),
-            compute=_table(capability),
-            integrated=derived(value=True, source="/proc/device-tree/compatible", note="Jetson: one memory for both"),
-            architecture=_table(architecture),
+            memory_free=pool_free(root),
+            driver=_release_fact(root),
+            compute=_table_fact(capability),
+            integrated=derived_fact(
+                value=True, source="/proc/device-tree/compatible", note="Jetson: one memory for both"
+            ),
+            architecture=_table_fact(architecture),
             addressable={"cuda": total},
         )
     ]
 
 
-def _table(text: str) -> Fact[str]:
+def _table_fact(text: str) -> Fact[str]:
     return Fact(value=text, source="/proc/device-tree/compatible", confidence=Confidence.TABLE)
 
 
-def _release(root: Path) -> Fact[str]:
+def _release_fact(root: Path) -> Fact[str]:
     """Return Linux for Tegra's release: "R36" of "# R36 (release), REVISION: 4.3, ..."."""
     words = (read_text(root / "etc/nv_tegra_release") or "").replace("#", "").split()
     if words:
-        return measured(f"L4T {words[0]}", "/etc/nv_tegra_release")
-    return unknown("/etc/nv_tegra_release", "The file is missing.")
+        return measured_fact(f"L4T {words[0]}", "/etc/nv_tegra_release")
+    return unknown_fact("/etc/nv_tegra_release", "The file is missing.")

@@ -7,19 +7,19 @@ ones can be had, else what the kernel calls available. Swap is not counted: a mo
 from pathlib import Path
 
 from app.core.machine import Fact
-from app.hardware.facts import decimal, derived, read_pairs, unknown
+from app.hardware.facts import derived_fact, parse_decimal, read_pairs, unknown_fact
 from app.hardware.memory import meminfo_bytes
 
 _SOURCE = "/proc/meminfo"
 _SMALL = 4 << 30
 
 
-def shared_total(root: Path) -> Fact[int]:
+def pool_total(root: Path) -> Fact[int]:
     """Return all of system memory as what such a GPU can address."""
     total = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemTotal")
     if total.value is None:
-        return unknown(_SOURCE, "The size of the shared memory is not known.", unit="B")
-    return derived(total.value, _SOURCE, unit="B", note="It shares the system's memory.")
+        return unknown_fact(_SOURCE, "The size of the shared memory is not known.", unit="B")
+    return derived_fact(total.value, _SOURCE, unit="B", note="It shares the system's memory.")
 
 
 def graphics_share(root: Path) -> Fact[int]:
@@ -29,24 +29,26 @@ def graphics_share(root: Path) -> Fact[int]:
     """
     total = meminfo_bytes(read_pairs(root / "proc/meminfo"), "MemTotal")
     if total.value is None:
-        return unknown(_SOURCE, "The size of the shared memory is not known.", unit="B")
+        return unknown_fact(_SOURCE, "The size of the shared memory is not known.", unit="B")
     share = total.value // 2 if total.value <= _SMALL else total.value * 3 // 4
-    return derived(share, _SOURCE, unit="B", note="what drivers let graphics have of the system's memory")
+    return derived_fact(share, _SOURCE, unit="B", note="what drivers let graphics have of the system's memory")
 
 
-def shared_free(root: Path) -> Fact[int]:
+def pool_free(root: Path) -> Fact[int]:
     """Return what such a GPU can still have now."""
     info = read_pairs(root / "proc/meminfo")
-    if _count(info, "HugePages_Total"):
+    if _read_count(info, "HugePages_Total"):
         size = meminfo_bytes(info, "Hugepagesize").value or 0
         total = meminfo_bytes(info, "MemTotal").value or 0
-        free = min(total, _count(info, "HugePages_Free") * size)
-        return derived(free, f"{_SOURCE} HugePages_Free", unit="B", note="Huge pages are reserved: only they count.")
+        free = min(total, _read_count(info, "HugePages_Free") * size)
+        return derived_fact(
+            free, f"{_SOURCE} HugePages_Free", unit="B", note="Huge pages are reserved: only they count."
+        )
     available = meminfo_bytes(info, "MemAvailable")
     if available.value is None:
-        return unknown(_SOURCE, "How much of the shared memory is free is not known.", unit="B")
-    return derived(available.value, available.source, unit="B", note="It shares the system's memory.")
+        return unknown_fact(_SOURCE, "How much of the shared memory is free is not known.", unit="B")
+    return derived_fact(available.value, available.source, unit="B", note="It shares the system's memory.")
 
 
-def _count(info: dict[str, str], key: str) -> int:
-    return decimal(info.get(key, "")) or 0
+def _read_count(info: dict[str, str], key: str) -> int:
+    return parse_decimal(info.get(key, "")) or 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.core.machine import Gpu
-from app.hardware.facts import measured
+from app.hardware.facts import measured_fact
 
 _BY_BACKEND = {
     "cuda": ("CUDA_VISIBLE_DEVICES",),
@@ -22,29 +22,29 @@ def with_hidden(gpus: Sequence[Gpu], backend: str, variables: Mapping[str, str])
     for name in _BY_BACKEND[backend]:
         if name in variables:
             by_address = variables.get("CUDA_DEVICE_ORDER") == "PCI_BUS_ID"
-            hidden = _hidden(gpus, variables[name], by_address=by_address)
-            gpus = [_without(gpu, backend, name) if gpu.id in hidden else gpu for gpu in gpus]
+            hidden_ids = _ids_to_hide(gpus, variables[name], by_address=by_address)
+            gpus = [_hide_gpu(gpu, backend, name) if gpu.id in hidden_ids else gpu for gpu in gpus]
     return list(gpus)
 
 
-def _without(gpu: Gpu, backend: str, variable: str) -> Gpu:
-    nothing = measured(0, variable, unit="B", note=f"{variable} hides it from engines.")
+def _hide_gpu(gpu: Gpu, backend: str, variable: str) -> Gpu:
+    nothing = measured_fact(0, variable, unit="B", note=f"{variable} hides it from engines.")
     return msgspec.structs.replace(gpu, addressable={**gpu.addressable, backend: nothing})
 
 
-def _hidden(gpus: Sequence[Gpu], value: str, *, by_address: bool) -> set[str]:
-    wanted = [part.strip() for part in value.split(",") if part.strip()]
-    if not wanted or wanted[0].startswith("-"):  # the first that names nothing ends the list
+def _ids_to_hide(gpus: Sequence[Gpu], value: str, *, by_address: bool) -> set[str]:
+    selectors = [part.strip() for part in value.split(",") if part.strip()]
+    if not selectors or selectors[0].startswith("-"):  # the first that names nothing ends the list
         return {gpu.id for gpu in gpus}
-    if all(part.isdecimal() for part in wanted):
-        return _unnumbered(gpus, wanted, by_address=by_address)
-    if all(part.startswith(("GPU-", "MIG-")) for part in wanted):
-        return {gpu.id for gpu in gpus if not any(gpu.uuid.startswith(part) for part in wanted)}
+    if all(part.isdecimal() for part in selectors):
+        return _ids_not_listed(gpus, selectors, by_address=by_address)
+    if all(part.startswith(("GPU-", "MIG-")) for part in selectors):
+        return {gpu.id for gpu in gpus if not any(gpu.uuid.startswith(part) for part in selectors)}
     return set()
 
 
-def _unnumbered(gpus: Sequence[Gpu], wanted: Sequence[str], *, by_address: bool) -> set[str]:
+def _ids_not_listed(gpus: Sequence[Gpu], numbers: Sequence[str], *, by_address: bool) -> set[str]:
     are_equal = len({gpu.name.value for gpu in gpus}) == 1
     if not are_equal and not by_address:
         return set()
-    return {gpu.id for number, gpu in enumerate(gpus) if str(number) not in wanted}
+    return {gpu.id for number, gpu in enumerate(gpus) if str(number) not in numbers}

@@ -10,9 +10,9 @@ from app.core.machine import Fact, Gpu
 from app.hardware.cards import intel
 from app.hardware.cards.pci import pci_address
 from app.hardware.cards.vulkan_api import VulkanDevice, VulkanHeap, read_vulkan
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import derived, measured, unknown
-from app.hardware.part import Part
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
+from app.hardware.part import ProbePart
 
 SOURCE = "Vulkan"
 _VENDORS = {
@@ -32,19 +32,19 @@ _IN_BRACKETS = re.compile(r"\s*\((?:RADV|NVK|ANV|DG\d|G\d\d|[A-Z]{3}\b)[^)]*\)")
 """Mesa adds its own name and the chip's: "AMD Radeon RX 7900 XTX (RADV NAVI31)", "Intel(R) Arc(tm) B580 (BMG G21)"."""
 
 
-def vulkan_family(evidence: Evidence) -> Part:
+def vulkan_family(evidence: Evidence) -> ProbePart:
     """Return the real devices Vulkan lists."""
     try:
-        devices = evidence.ask("vulkan", list[VulkanDevice], read_vulkan)
-    except Unanswered as error:
-        return Part(absent=str(error).removeprefix("Unanswered: "))
+        devices = evidence.read_table("vulkan", list[VulkanDevice], read_vulkan)
+    except NoAnswer as error:
+        return ProbePart(absent=str(error).removeprefix("Unanswered: "))
     real = [device for device in devices if not _is_software(device) and not _is_old_intel(device)]
-    gpus = [_gpu(device) for device in real if _VENDORS.get(device.vendor_id) not in _TOO_SMALL]
+    gpus = [_build_gpu(device) for device in real if _VENDORS.get(device.vendor_id) not in _TOO_SMALL]
     small = [device for device in real if _VENDORS.get(device.vendor_id) in _TOO_SMALL]
-    return Part(
+    return ProbePart(
         gpus=gpus,
         limits=[
-            measured(f"{device.name} runs models more slowly than the processor and is not used.", SOURCE)
+            measured_fact(f"{device.name} runs models more slowly than the processor and is not used.", SOURCE)
             for device in small
         ],
         absent="" if real else "Vulkan lists no GPU.",
@@ -59,40 +59,44 @@ def _is_old_intel(device: VulkanDevice) -> bool:
     return device.vendor_id == intel.VENDOR and intel.is_before_xe(device.device_id)
 
 
-def _gpu(device: VulkanDevice) -> Gpu:
-    heap = _largest(device)
-    total = _bytes(heap.size if heap else None)
+def _build_gpu(device: VulkanDevice) -> Gpu:
+    heap = _largest_heap(device)
+    total = _bytes_fact(heap.size if heap else None)
     return Gpu(
         id=pci_address(device.pci) or f"vulkan-{device.uuid or device.name}",
         vendor=_VENDORS.get(device.vendor_id, "unknown"),
-        name=measured(_IN_BRACKETS.sub("", device.name).strip() or device.name, SOURCE),
+        name=measured_fact(_IN_BRACKETS.sub("", device.name).strip() or device.name, SOURCE),
         memory_total=total,
-        memory_free=_free(heap),
-        driver=measured(f"{device.driver} {device.driver_info}".strip(), SOURCE),
-        compute=unknown(SOURCE, "Vulkan does not say."),
-        integrated=_integrated(device),
+        memory_free=_free_memory(heap),
+        driver=measured_fact(f"{device.driver} {device.driver_info}".strip(), SOURCE),
+        compute=unknown_fact(SOURCE, "Vulkan does not say."),
+        integrated=_integrated_fact(device),
         uuid=device.uuid,
         addressable={"vulkan": total},
     )
 
 
-def _largest(device: VulkanDevice) -> VulkanHeap | None:
+def _largest_heap(device: VulkanDevice) -> VulkanHeap | None:
     local = [heap for heap in device.heaps if heap.is_device_local]
     return max(local, key=lambda heap: heap.size, default=None)
 
 
-def _free(heap: VulkanHeap | None) -> Fact[int]:
+def _free_memory(heap: VulkanHeap | None) -> Fact[int]:
     if heap is None or heap.budget is None:
-        return unknown(SOURCE, "The driver does not say how much is free.", unit="B")
+        return unknown_fact(SOURCE, "The driver does not say how much is free.", unit="B")
     free = max(0, min(heap.budget, heap.size) - (heap.usage or 0))
-    return derived(free, "VK_EXT_memory_budget", unit="B", note="budget - use, of the largest device-local heap")
+    return derived_fact(free, "VK_EXT_memory_budget", unit="B", note="budget - use, of the largest device-local heap")
 
 
-def _integrated(device: VulkanDevice) -> Fact[bool]:
+def _integrated_fact(device: VulkanDevice) -> Fact[bool]:
     if device.kind in {"integrated", "discrete"}:
-        return measured(device.kind == "integrated", SOURCE)
-    return unknown(SOURCE, f"The driver calls it {device.kind}.")
+        return measured_fact(device.kind == "integrated", SOURCE)
+    return unknown_fact(SOURCE, f"The driver calls it {device.kind}.")
 
 
-def _bytes(amount: int | None) -> Fact[int]:
-    return unknown(SOURCE, "No heap is device-local.", unit="B") if not amount else measured(amount, SOURCE, unit="B")
+def _bytes_fact(amount: int | None) -> Fact[int]:
+    return (
+        unknown_fact(SOURCE, "No heap is device-local.", unit="B")
+        if not amount
+        else measured_fact(amount, SOURCE, unit="B")
+    )

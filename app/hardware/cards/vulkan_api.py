@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from app.hardware.evidence import Unanswered
+from app.hardware.evidence import NoAnswer
 
 LIBRARIES = {"win32": "vulkan-1.dll", "darwin": "libvulkan.1.dylib"}
 _LIBRARY = "libvulkan.so.1"
@@ -168,89 +168,94 @@ def read_vulkan() -> list[VulkanDevice]:
     try:
         library = ctypes.CDLL(LIBRARIES.get(sys.platform, _LIBRARY))
     except OSError as error:
-        raise Unanswered(str(error)) from error
-    instance = _instance(library)
+        raise NoAnswer(str(error)) from error
+    instance = _create_instance(library)
     try:
-        return [_device(library, handle) for handle in _handles(library, instance)]
+        return [_read_device(library, handle) for handle in _device_handles(library, instance)]
     finally:
         library.vkDestroyInstance(instance, None)
 
 
-def _instance(library: Any) -> c_void_p:  # noqa: ANN401 -- a ctypes library has any attribute
+def _create_instance(library: Any) -> c_void_p:  # noqa: ANN401 -- a ctypes library has any attribute
     application = _Application(s_type=0, name=b"roundhouse", api_version=_VERSION_1_1)
-    info = _new(_InstanceInfo)
+    info = _new_struct(_InstanceInfo)
     info.application = ctypes.pointer(application)
     instance = c_void_p()
-    _check(library.vkCreateInstance(byref(info), None, byref(instance)), "vkCreateInstance")
+    _check_result(library.vkCreateInstance(byref(info), None, byref(instance)), "vkCreateInstance")
     return instance
 
 
-def _handles(library: Any, instance: c_void_p) -> Iterator[c_void_p]:  # noqa: ANN401 -- as above
-    count, found = c_uint32(_MOST_DEVICES), (c_void_p * _MOST_DEVICES)()
-    _check(library.vkEnumeratePhysicalDevices(instance, byref(count), found), "vkEnumeratePhysicalDevices")
-    yield from (c_void_p(handle) for handle in found[: count.value])
+def _device_handles(library: Any, instance: c_void_p) -> Iterator[c_void_p]:  # noqa: ANN401 -- as above
+    count, handles = c_uint32(_MOST_DEVICES), (c_void_p * _MOST_DEVICES)()
+    _check_result(library.vkEnumeratePhysicalDevices(instance, byref(count), handles), "vkEnumeratePhysicalDevices")
+    yield from (c_void_p(handle) for handle in handles[: count.value])
 
 
-def _device(library: Any, handle: c_void_p) -> VulkanDevice:  # noqa: ANN401 -- as above
-    extensions = _extensions(library, handle)
-    told, identity, subgroup, driver = _new(_Properties2), _new(_Id), _new(_Subgroup), _new(_Driver)
-    pci = _new(_Pci) if _PCI in extensions else None
-    _chain(told, identity, subgroup, driver, *([pci] if pci else []))
-    library.vkGetPhysicalDeviceProperties2(handle, byref(told))
-    kind = told.properties.kind
+def _read_device(library: Any, handle: c_void_p) -> VulkanDevice:  # noqa: ANN401 -- as above
+    extensions = _read_extensions(library, handle)
+    properties, identity, subgroup, driver = (
+        _new_struct(_Properties2),
+        _new_struct(_Id),
+        _new_struct(_Subgroup),
+        _new_struct(_Driver),
+    )
+    pci = _new_struct(_Pci) if _PCI in extensions else None
+    _chain_structs(properties, identity, subgroup, driver, *([pci] if pci else []))
+    library.vkGetPhysicalDeviceProperties2(handle, byref(properties))
+    kind = properties.properties.kind
     return VulkanDevice(
-        name=_text(told.properties.name),
+        name=_decode_text(properties.properties.name),
         kind=_TYPES[kind] if 0 <= kind < len(_TYPES) else "other",
-        vendor_id=told.properties.vendor_id,
-        device_id=told.properties.device_id,
-        driver=_text(driver.name),
-        driver_info=_text(driver.info),
+        vendor_id=properties.properties.vendor_id,
+        device_id=properties.properties.device_id,
+        driver=_decode_text(driver.name),
+        driver_info=_decode_text(driver.info),
         pci="{:04x}:{:02x}:{:02x}.{}".format(*pci.address) if pci else "",
         uuid=bytes(identity.device_uuid).hex(),
         subgroup_size=subgroup.size,
         extensions=[name for name in _NOTED if name in extensions],
-        heaps=_heaps(library, handle, has_budget=_BUDGET in extensions),
+        heaps=_read_heaps(library, handle, has_budget=_BUDGET in extensions),
     )
 
 
-def _extensions(library: Any, handle: c_void_p) -> set[str]:  # noqa: ANN401 -- as above
+def _read_extensions(library: Any, handle: c_void_p) -> set[str]:  # noqa: ANN401 -- as above
     count = c_uint32()
     library.vkEnumerateDeviceExtensionProperties(handle, None, byref(count), None)
-    found = (_Extension * count.value)()
-    library.vkEnumerateDeviceExtensionProperties(handle, None, byref(count), found)
-    return {_text(extension.name) for extension in found[: count.value]}
+    records = (_Extension * count.value)()
+    library.vkEnumerateDeviceExtensionProperties(handle, None, byref(count), records)
+    return {_decode_text(extension.name) for extension in records[: count.value]}
 
 
-def _heaps(library: Any, handle: c_void_p, *, has_budget: bool) -> list[VulkanHeap]:  # noqa: ANN401 -- as above
-    told, budget = _new(_Memory2), _new(_Budget)
+def _read_heaps(library: Any, handle: c_void_p, *, has_budget: bool) -> list[VulkanHeap]:  # noqa: ANN401 -- as above
+    memory, budget = _new_struct(_Memory2), _new_struct(_Budget)
     if has_budget:
-        _chain(told, budget)
-    library.vkGetPhysicalDeviceMemoryProperties2(handle, byref(told))
+        _chain_structs(memory, budget)
+    library.vkGetPhysicalDeviceMemoryProperties2(handle, byref(memory))
     return [
         VulkanHeap(
-            size=told.heaps[number].size,
-            is_device_local=bool(told.heaps[number].flags & _DEVICE_LOCAL),
+            size=memory.heaps[number].size,
+            is_device_local=bool(memory.heaps[number].flags & _DEVICE_LOCAL),
             budget=budget.budget[number] if has_budget else None,
             usage=budget.usage[number] if has_budget else None,
         )
-        for number in range(min(told.heap_count, 16))
+        for number in range(min(memory.heap_count, 16))
     ]
 
 
-def _new(kind: type[Structure]) -> Any:  # noqa: ANN401 -- a Structure has the fields it lists
+def _new_struct(kind: type[Structure]) -> Any:  # noqa: ANN401 -- a Structure has the fields it lists
     return kind(s_type=_S_TYPES[kind])
 
 
-def _chain(first: Any, *others: Any) -> None:  # noqa: ANN401 -- as above
+def _chain_structs(first: Any, *others: Any) -> None:  # noqa: ANN401 -- as above
     """Link structures by their `next`, as Vulkan wants to be asked for more than one at once."""
-    for one, following in zip((first, *others), others, strict=False):
-        one.next = ctypes.addressof(following)
+    for current, following in zip((first, *others), others, strict=False):
+        current.next = ctypes.addressof(following)
 
 
-def _check(result: int, call: str) -> None:
+def _check_result(result: int, call: str) -> None:
     if result not in {0, _INCOMPLETE}:
-        raise Unanswered(f"{call}: error {result}")
+        raise NoAnswer(f"{call}: error {result}")
 
 
-def _text(raw: bytes) -> str:
+def _decode_text(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")

@@ -58,15 +58,15 @@ _PARTS = {
 
 def arm_vendor(implementer: str) -> str:
     """Return the maker for "0x41"; what stands there if nobody known; "" if nothing does."""
-    return _VENDORS.get(_number(implementer), implementer)
+    return _VENDORS.get(_parse_number(implementer), implementer)
 
 
 def arm_part(implementer: str, part: str) -> str:
     """Return the core's name, such as "Neoverse V2", or "" for one we do not know."""
-    return _PARTS.get((_number(implementer), _number(part)), "")
+    return _PARTS.get((_parse_number(implementer), _parse_number(part)), "")
 
 
-def _number(text: str) -> int:
+def _parse_number(text: str) -> int:
     try:
         return int(text, 0)
     except ValueError:

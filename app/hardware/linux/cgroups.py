@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.hardware.facts import decimal, read_bytes, read_int, read_pairs, read_text
+from app.hardware.facts import parse_decimal, read_bytes, read_int, read_pairs, read_text
 
 _V1_NO_LIMIT = 1 << 60
 """cgroup v1 writes a huge number, rounded to pages, where v2 writes "max"."""
@@ -26,7 +26,7 @@ class MemoryLimit(msgspec.Struct, frozen=True, kw_only=True):
 def memory_limit(root: Path = Path("/")) -> MemoryLimit | None:
     """Return the limit that leaves the least room, or None when nothing limits us."""
     limits = [*_v2_limits(root), *_v1_limits(root)]
-    return min(limits, key=lambda found: found.limit - found.used, default=None)
+    return min(limits, key=lambda candidate: candidate.limit - candidate.used, default=None)
 
 
 def cpu_quota(root: Path = Path("/")) -> float | None:
@@ -34,7 +34,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
     quotas = []
     for folder in _v2_folders(root):
         allowed, _, each = (read_text(folder / "cpu.max") or "").partition(" ")
-        amount, period = decimal(allowed), decimal(each)
+        amount, period = parse_decimal(allowed), parse_decimal(each)
         if amount and period:
             quotas.append(amount / period)
     for folder in _v1_folders(root, "cpu"):
@@ -47,7 +47,7 @@ def cpu_quota(root: Path = Path("/")) -> float | None:
 
 def _v2_limits(root: Path) -> Iterator[MemoryLimit]:
     for folder in _v2_folders(root):
-        used = _reclaimable(folder, "memory.current", "inactive_file")
+        used = _unreclaimable_bytes(folder, "memory.current", "inactive_file")
         for name in ("memory.max", "memory.high"):
             limit = read_bytes(folder / name)
             if limit is not None:
@@ -58,31 +58,31 @@ def _v1_limits(root: Path) -> Iterator[MemoryLimit]:
     for folder in _v1_folders(root, "memory"):
         limit = read_int(folder / "memory.limit_in_bytes")
         if limit is not None and limit < _V1_NO_LIMIT:
-            used = _reclaimable(folder, "memory.usage_in_bytes", "total_inactive_file")
+            used = _unreclaimable_bytes(folder, "memory.usage_in_bytes", "total_inactive_file")
             source = "/" + str((folder / "memory.limit_in_bytes").relative_to(root))
             yield MemoryLimit(limit=limit, used=used, source=source)
 
 
-def _reclaimable(folder: Path, usage: str, cache: str) -> int:
+def _unreclaimable_bytes(folder: Path, usage: str, cache: str) -> int:
     used = read_int(folder / usage) or 0
     cached = read_pairs(folder / "memory.stat", " ").get(cache, "0")
-    return max(0, used - (decimal(cached) or 0))
+    return max(0, used - (parse_decimal(cached) or 0))
 
 
 def _v2_folders(root: Path) -> Iterator[Path]:
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         if line.startswith("0::"):
-            yield from _up(root / "sys/fs/cgroup", line[3:])
+            yield from _group_folders(root / "sys/fs/cgroup", line[3:])
 
 
 def _v1_folders(root: Path, controller: str) -> Iterator[Path]:
     for line in (read_text(root / "proc/self/cgroup") or "").splitlines():
         _, controllers, path = (*line.split(":", 2), "", "")[:3]
         if controller in controllers.split(","):
-            yield from _up(root / "sys/fs/cgroup" / controller, path)
+            yield from _group_folders(root / "sys/fs/cgroup" / controller, path)
 
 
-def _up(mount: Path, path: str) -> Iterator[Path]:
+def _group_folders(mount: Path, path: str) -> Iterator[Path]:
     """Yield the group's folder and its parents up to the mount; a path from outside our namespace is just the mount."""
     parts = [part for part in path.split("/") if part not in {"", ".", ".."}]
     for length in range(len(parts), -1, -1):

@@ -7,8 +7,18 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from app.core.machine import Cpu, Fact
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import T, cpu_list, decimal, derived, measured, read_int, read_pairs, read_text, unknown
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import (
+    T,
+    cpu_list,
+    derived_fact,
+    measured_fact,
+    parse_decimal,
+    read_int,
+    read_pairs,
+    read_text,
+    unknown_fact,
+)
 from app.hardware.linux.arm_parts import arm_part, arm_vendor
 from app.hardware.linux.cgroups import cpu_quota
 
@@ -34,18 +44,18 @@ def read_linux_cpu(evidence: Evidence) -> Cpu:
     info = read_pairs(root / "proc/cpuinfo")
     logical = len(re.findall(r"^processor\s*:", read_text(root / "proc/cpuinfo") or "", re.MULTILINE))
     return Cpu(
-        model=_model(root, info),
-        vendor=_vendor(info),
-        physical_cores=_physical(root, logical),
-        performance_cores=_performance(root),
-        logical_cores=measured(logical, "/proc/cpuinfo") if logical else _nothing("/proc/cpuinfo"),
-        usable_cores=_usable(evidence, logical),
-        isa=_isa(info),
-        cache_bytes=_cache(root, info),
+        model=_model_fact(root, info),
+        vendor=_vendor_fact(info),
+        physical_cores=_physical_cores(root, logical),
+        performance_cores=_performance_cores(root),
+        logical_cores=measured_fact(logical, "/proc/cpuinfo") if logical else _not_stated("/proc/cpuinfo"),
+        usable_cores=_usable_cores(evidence, logical),
+        isa=_isa_fact(info),
+        cache_bytes=_cache_fact(root, info),
     )
 
 
-def board(root: Path) -> str:
+def read_board(root: Path) -> str:
     """Return what the device tree calls this computer ("Raspberry Pi 5 Model B Rev 1.0"), or ""."""
     paths = ("proc/device-tree/model", "sys/firmware/devicetree/base/model", "sys/devices/soc0/machine")
     return next((text for path in paths if (text := read_text(root / path))), "")
@@ -56,109 +66,113 @@ def product_of(board_name: str) -> str:
     return re.split(r" (?:Model|Rev|Developer Kit|Engineering)\b", board_name)[0]
 
 
-def _model(root: Path, info: dict[str, str]) -> Fact[str]:
+def _model_fact(root: Path, info: dict[str, str]) -> Fact[str]:
     if info.get("model name"):
-        return measured(info["model name"], "/proc/cpuinfo")
-    if name := board(root):
-        return measured(name, "/proc/device-tree/model")
+        return measured_fact(info["model name"], "/proc/cpuinfo")
+    if name := read_board(root):
+        return measured_fact(name, "/proc/device-tree/model")
     part = arm_part(info.get("CPU implementer", ""), info.get("CPU part", ""))
-    return derived(part, "/proc/cpuinfo", note="by implementer and part number") if part else _nothing("/proc/cpuinfo")
+    return (
+        derived_fact(part, "/proc/cpuinfo", note="by implementer and part number")
+        if part
+        else _not_stated("/proc/cpuinfo")
+    )
 
 
-def _vendor(info: dict[str, str]) -> Fact[str]:
+def _vendor_fact(info: dict[str, str]) -> Fact[str]:
     name = info.get("vendor_id") or arm_vendor(info.get("CPU implementer", ""))
-    return measured(name, "/proc/cpuinfo") if name else unknown("/proc/cpuinfo", "Nothing is said there.")
+    return measured_fact(name, "/proc/cpuinfo") if name else unknown_fact("/proc/cpuinfo", "Nothing is said there.")
 
 
-def _nothing(source: str) -> Fact[T]:
-    return unknown(source, "Nothing is said there.")
+def _not_stated(source: str) -> Fact[T]:
+    return unknown_fact(source, "Nothing is said there.")
 
 
-def _isa(info: dict[str, str]) -> Fact[list[str]]:
+def _isa_fact(info: dict[str, str]) -> Fact[list[str]]:
     present = set((info.get("flags") or info.get("Features") or "").split())
     if not present:
-        return unknown("/proc/cpuinfo", "The kernel lists no processor flags.")
-    return measured([flag for flag in ISA if flag in present], "/proc/cpuinfo")
+        return unknown_fact("/proc/cpuinfo", "The kernel lists no processor flags.")
+    return measured_fact([flag for flag in ISA if flag in present], "/proc/cpuinfo")
 
 
-def _physical(root: Path, logical: int) -> Fact[int]:
+def _physical_cores(root: Path, logical: int) -> Fact[int]:
     source = f"/{_CPUS}/cpu*/topology"
-    known = _cores((root / _CPUS).glob("cpu[0-9]*/topology"))
+    known = _count_cores((root / _CPUS).glob("cpu[0-9]*/topology"))
     if not known:
-        return unknown(source, "The kernel shows no core topology.")
+        return unknown_fact(source, "The kernel shows no core topology.")
     if logical and known > logical:
-        return derived(logical, source, note="More cores than processors were listed; some are offline.")
-    return measured(known, source)
+        return derived_fact(logical, source, note="More cores than processors were listed; some are offline.")
+    return measured_fact(known, source)
 
 
-def _cores(topologies: Iterable[Path]) -> int:
+def _count_cores(topologies: Iterable[Path]) -> int:
     """Count distinct cores. Arm kernels number cores anew in each cluster of one package."""
     names = ("physical_package_id", "die_id", "cluster_id", "core_id")
-    found = {tuple(read_int(topology / name) for name in names) for topology in topologies}
-    return sum(core[0] is not None and core[-1] is not None for core in found)
+    core_ids = {tuple(read_int(topology / name) for name in names) for topology in topologies}
+    return sum(core[0] is not None and core[-1] is not None for core in core_ids)
 
 
-def _performance(root: Path) -> Fact[int]:
+def _performance_cores(root: Path) -> Fact[int]:
     hybrid = cpu_list(read_text(root / "sys/devices/cpu_core/cpus") or "")
     if hybrid:
-        return measured(_distinct_cores(root, hybrid), "/sys/devices/cpu_core/cpus")
+        return measured_fact(_distinct_cores(root, hybrid), "/sys/devices/cpu_core/cpus")
     capacities = {path.parent: read_int(path) for path in (root / _CPUS).glob("cpu[0-9]*/cpu_capacity")}
     top = max((capacity for capacity in capacities.values() if capacity), default=0)
     if not top:
-        return unknown("/sys/devices", "All cores look alike.")
+        return unknown_fact("/sys/devices", "All cores look alike.")
     fast = {folder for folder, capacity in capacities.items() if (capacity or 0) >= _FAST * top}
     numbers = {int(folder.name.removeprefix("cpu")) for folder in fast}
-    return measured(_distinct_cores(root, numbers), f"/{_CPUS}/cpu*/cpu_capacity")
+    return measured_fact(_distinct_cores(root, numbers), f"/{_CPUS}/cpu*/cpu_capacity")
 
 
 def _distinct_cores(root: Path, cpus: set[int]) -> int:
-    return _cores(root / _CPUS / f"cpu{cpu}" / "topology" for cpu in cpus) or len(cpus)
+    return _count_cores(root / _CPUS / f"cpu{cpu}" / "topology" for cpu in cpus) or len(cpus)
 
 
-def _usable(evidence: Evidence, logical: int) -> Fact[float]:
-    allowed = affinity(evidence) or logical
+def _usable_cores(evidence: Evidence, logical: int) -> Fact[float]:
+    allowed = read_affinity(evidence) or logical
     quota = cpu_quota(evidence.root)
     if quota is not None and (not allowed or quota < allowed):
-        return measured(quota, "cgroup cpu.max", note=f"A control group allows {quota:g} of {allowed} processors.")
-    return measured(float(allowed), "sched_getaffinity") if allowed else _nothing("sched_getaffinity")
+        return measured_fact(quota, "cgroup cpu.max", note=f"A control group allows {quota:g} of {allowed} processors.")
+    return measured_fact(float(allowed), "sched_getaffinity") if allowed else _not_stated("sched_getaffinity")
 
 
-def affinity(evidence: Evidence) -> int | None:
+def read_affinity(evidence: Evidence) -> int | None:
     """Return on how many logical processors this process may run (affinity mask, cpuset), or None."""
     try:
-        return evidence.ask("affinity", int, _read_affinity)
-    except Unanswered:
+        return evidence.read_table("affinity", int, _read_affinity)
+    except NoAnswer:
         return None
 
 
 def _read_affinity() -> int:
     if sys.platform == "linux":
         return len(os.sched_getaffinity(0))
-    raise Unanswered("Only Linux says it in this way.")
+    raise NoAnswer("Only Linux says it in this way.")
 
 
-def _cache(root: Path, info: dict[str, str]) -> Fact[int]:
+def _cache_fact(root: Path, info: dict[str, str]) -> Fact[int]:
     """Add up the last-level caches: one for each distinct set of processors that share one."""
     source = f"/{_CPUS}/cpu*/cache"
-    caches = [found for index in (root / _CPUS).glob("cpu[0-9]*/cache/index[0-9]*") if (found := _cache_at(index))]
+    caches = [cache for index in (root / _CPUS).glob("cpu[0-9]*/cache/index[0-9]*") if (cache := _cache_at(index))]
     last = max((level for level, _, _ in caches), default=0)
     distinct = {(shared, size) for level, shared, size in caches if level == last}
     if distinct:
-        return derived(sum(size for _, size in distinct), source, unit="B", note=f"all caches of level {last}")
-    size = _size(info.get("cache size", "").removesuffix("B").replace(" ", ""))
+        return derived_fact(sum(size for _, size in distinct), source, unit="B", note=f"all caches of level {last}")
+    size = _parse_size(info.get("cache size", "").removesuffix("B").replace(" ", ""))
     if size:
-        return measured(size, "/proc/cpuinfo cache size", unit="B")
-    return unknown(source, "The kernel describes no caches.", unit="B")
+        return measured_fact(size, "/proc/cpuinfo cache size", unit="B")
+    return unknown_fact(source, "The kernel describes no caches.", unit="B")
 
 
 def _cache_at(index: Path) -> tuple[int, str, int] | None:
-    level, size = read_int(index / "level"), _size(read_text(index / "size") or "")
+    level, size = read_int(index / "level"), _parse_size(read_text(index / "size") or "")
     if not level or not size or read_text(index / "type") == "Instruction":
         return None
     return level, read_text(index / "shared_cpu_list") or index.parts[-3], size
 
 
-def _size(text: str) -> int | None:
-    number, unit = decimal(text[:-1]), text[-1:]
+def _parse_size(text: str) -> int | None:
+    number, unit = parse_decimal(text[:-1]), text[-1:]
     size = number * _SIZES[unit] if number and unit in _SIZES else 0
     return size if 0 < size < _LARGEST_CACHE else None

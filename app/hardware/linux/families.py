@@ -11,12 +11,12 @@ from app.hardware.linux.gpus import sysfs_family
 from app.hardware.linux.npu import read_npus
 from app.hardware.linux.system import read_system
 from app.hardware.memory import read_linux_memory
-from app.hardware.part import Part
+from app.hardware.part import ProbePart
 
 
-def _base(evidence: Evidence) -> Part:
+def _base_family(evidence: Evidence) -> ProbePart:
     system, cpu, memory = read_system(evidence), read_linux_cpu(evidence), read_linux_memory(evidence)
-    return Part(
+    return ProbePart(
         os=system,
         cpu=cpu,
         memory=memory,
@@ -25,8 +25,8 @@ def _base(evidence: Evidence) -> Part:
     )
 
 
-FAMILIES: Mapping[str, Callable[[Evidence], Part]] = {
-    "base": _base,
+FAMILIES: Mapping[str, Callable[[Evidence], ProbePart]] = {
+    "base": _base_family,
     "nvidia": nvidia_family,
     "sysfs": sysfs_family,
     "vulkan": vulkan_family,

@@ -5,7 +5,7 @@ from pathlib import Path
 from app.core.machine import Confidence, Fact, Npu
 from app.hardware.cards.pci import pci_address
 from app.hardware.evidence import Evidence
-from app.hardware.facts import measured, read_int, read_pairs
+from app.hardware.facts import measured_fact, read_int, read_pairs
 
 _DRIVERS = {"intel_vpu": ("intel", "Intel NPU"), "amdxdna": ("amd", "AMD XDNA NPU"), "qaic": ("qualcomm", "Cloud AI")}
 """Kernel driver -> vendor and name. Others in that class (Habana, Rockchip) have no engine here."""
@@ -23,10 +23,10 @@ _CHIPS = {
 def read_npus(evidence: Evidence) -> list[Npu]:
     """Return the neural processors whose driver is loaded."""
     folders = sorted((evidence.root / "sys/class/accel").glob("accel[0-9]*"))
-    return [npu for folder in folders if (npu := _npu(folder))]
+    return [npu for folder in folders if (npu := _read_npu(folder))]
 
 
-def _npu(folder: Path) -> Npu | None:
+def _read_npu(folder: Path) -> Npu | None:
     uevent = read_pairs(folder / "device/uevent", "=")
     driver = uevent.get("DRIVER") or (folder / "device/driver").resolve().name
     if driver not in _DRIVERS:
@@ -35,12 +35,12 @@ def _npu(folder: Path) -> Npu | None:
     return Npu(
         id=pci_address(uevent.get("PCI_SLOT_NAME", "")) or folder.name,
         vendor=vendor,
-        name=_name(read_int(folder / "device/device"), name),
-        driver=measured(driver, "/sys/class/accel/*/device/uevent"),
+        name=_name_fact(read_int(folder / "device/device"), name),
+        driver=measured_fact(driver, "/sys/class/accel/*/device/uevent"),
     )
 
 
-def _name(number: int | None, family: str) -> Fact[str]:
+def _name_fact(number: int | None, family: str) -> Fact[str]:
     if number in _CHIPS:
         return Fact(value=_CHIPS[number], source="PCI device id", confidence=Confidence.TABLE)
     return Fact(value=family, source="driver", confidence=Confidence.TABLE, note="The chip is not known by its id.")

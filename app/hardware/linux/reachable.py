@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from app.core.machine import Fact, Gpu
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import is_there, measured, read_int, read_pairs
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import is_there, measured_fact, read_int, read_pairs
 
 _RENDER, _KFD = "dev/dri", "dev/kfd"
 _NVIDIA_NODES = ("dev/nvidiactl", "dev/nvidia0", "dev/dxg")
@@ -20,14 +20,14 @@ def split_reachable(
     """Return the GPUs programs can reach, and a sentence for whatever keeps them from others."""
     root = evidence.root
     if is_container and not is_there(root / _RENDER):
-        return [], [_not_given(gpu.name.value or gpu.id) for gpu in gpus] + list(_hidden_nvidia(root))
-    limits = list(_hidden_nvidia(root)) if is_container else []
+        return [], [_not_given(gpu.name.value or gpu.id) for gpu in gpus] + list(_nvidia_not_given(root))
+    limits = list(_nvidia_not_given(root)) if is_container else []
     if any(gpu.vendor == "amd" for gpu in gpus):
         limits += _no_rocm(evidence, is_container=is_container)
     return list(gpus), limits
 
 
-def _hidden_nvidia(root: Path) -> Iterator[Fact[str]]:
+def _nvidia_not_given(root: Path) -> Iterator[Fact[str]]:
     """/sys shows a container every card of the computer; /dev only what it was given."""
     if any(is_there(root / node) for node in _NVIDIA_NODES):
         return
@@ -39,16 +39,16 @@ def _hidden_nvidia(root: Path) -> Iterator[Fact[str]]:
 
 
 def _not_given(what: str) -> Fact[str]:
-    return measured(f"{what} was not given to this container; start it with --gpus all, or with --device.", "/dev")
+    return measured_fact(f"{what} was not given to this container; start it with --gpus all, or with --device.", "/dev")
 
 
 def _no_rocm(evidence: Evidence, *, is_container: bool) -> list[Fact[str]]:
     if not is_there(evidence.root / _KFD):
         missing = "ROCm cannot be used: there is no /dev/kfd."
-        return [measured(missing, "/dev/kfd")] if is_container else []
+        return [measured_fact(missing, "/dev/kfd")] if is_container else []
     try:
-        may_open = evidence.ask("may_open_kfd", bool, lambda: os.access("/dev/kfd", os.R_OK | os.W_OK))
-    except Unanswered:
+        may_open = evidence.read_table("may_open_kfd", bool, lambda: os.access("/dev/kfd", os.R_OK | os.W_OK))
+    except NoAnswer:
         return []
     sentence = "This account may not use ROCm: it has no access to /dev/kfd. Add it to the groups render and video."
-    return [] if may_open else [measured(sentence, "/dev/kfd")]
+    return [] if may_open else [measured_fact(sentence, "/dev/kfd")]

@@ -8,65 +8,67 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from app.core.machine import Fact
-from app.hardware.evidence import Evidence, Unanswered
-from app.hardware.facts import measured
+from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import measured_fact
 from app.hardware.macos.gpus import PROFILER, MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
 from app.hardware.macos.metal import MetalDevice, read_metal
 from app.hardware.macos.sysctl import (
-    integer,
     is_translated,
     mac_cpu,
     mac_memory,
     mac_system,
+    parse_integer,
     read_sysctl,
     read_vm_stat,
     with_chip_bandwidth,
 )
-from app.hardware.part import Part
+from app.hardware.part import ProbePart
 
 _MIB = 1 << 20
 
 
-def _base(evidence: Evidence) -> Part:
-    values, cards = read_sysctl(evidence), cards_of(evidence.run(PROFILER))
+def _base_family(evidence: Evidence) -> ProbePart:
+    values, cards = read_sysctl(evidence), cards_of(evidence.run_command(PROFILER))
     cpu = mac_cpu(values)
     memory = mac_memory(values, read_vm_stat(evidence))
-    return Part(
+    return ProbePart(
         os=mac_system(values),
         cpu=cpu,
         memory=with_chip_bandwidth(memory, cpu.model, gpu_cores(cards)),
-        limits=list(_limits(values, cards)),
+        limits=list(_limit_facts(values, cards)),
     )
 
 
-def _apple(evidence: Evidence) -> Part:
-    values, cards = read_sysctl(evidence), cards_of(evidence.run(PROFILER))
+def _apple_family(evidence: Evidence) -> ProbePart:
+    values, cards = read_sysctl(evidence), cards_of(evidence.run_command(PROFILER))
     if not cards:
-        return Part(absent="system_profiler lists no graphics.")
+        return ProbePart(absent="system_profiler lists no graphics.")
     available = mac_memory(values, read_vm_stat(evidence)).available.value
-    wired = (integer(values, "iogpu.wired_limit_mb") or 0) * _MIB
-    memory = MacMemory(total=integer(values, "hw.memsize"), available=available, wired_limit=wired)
-    return Part(gpus=mac_gpus(cards, _metal(evidence), memory))
+    wired = (parse_integer(values, "iogpu.wired_limit_mb") or 0) * _MIB
+    memory = MacMemory(total=parse_integer(values, "hw.memsize"), available=available, wired_limit=wired)
+    return ProbePart(gpus=mac_gpus(cards, _ask_metal(evidence), memory))
 
 
-def _metal(evidence: Evidence) -> list[MetalDevice]:
+def _ask_metal(evidence: Evidence) -> list[MetalDevice]:
     try:
-        return evidence.ask("metal", list[MetalDevice], read_metal)
-    except Unanswered:
+        return evidence.read_table("metal", list[MetalDevice], read_metal)
+    except NoAnswer:
         return []
 
 
-def _limits(values: dict[str, str], cards: Sequence[dict[str, Any]]) -> Iterator[Fact[str]]:
+def _limit_facts(values: dict[str, str], cards: Sequence[dict[str, Any]]) -> Iterator[Fact[str]]:
     if is_translated(values):
-        yield measured(
+        yield measured_fact(
             "Roundhouse runs as an Intel program under Rosetta: install the build for Apple silicon. MLX cannot run "
             "translated, and llama.cpp loses the GPU.",
             "sysctl sysctl.proc_translated",
         )
-    if wired := integer(values, "iogpu.wired_limit_mb"):
-        yield measured(f"The GPU may use {wired / 1024:.1f} GiB: somebody set this.", "sysctl iogpu.wired_limit_mb")
+    if wired := parse_integer(values, "iogpu.wired_limit_mb"):
+        yield measured_fact(
+            f"The GPU may use {wired / 1024:.1f} GiB: somebody set this.", "sysctl iogpu.wired_limit_mb"
+        )
     if has_only_virtual(cards):
-        yield measured("This virtual machine's graphics cannot run models: the processor does.", "system_profiler")
+        yield measured_fact("This virtual machine's graphics cannot run models: the processor does.", "system_profiler")
 
 
-FAMILIES: Mapping[str, Callable[[Evidence], Part]] = {"base": _base, "apple": _apple}
+FAMILIES: Mapping[str, Callable[[Evidence], ProbePart]] = {"base": _base_family, "apple": _apple_family}

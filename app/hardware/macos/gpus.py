@@ -13,7 +13,7 @@ import msgspec
 
 from app.core.machine import Fact, Gpu
 from app.hardware.cards.intel import is_before_xe
-from app.hardware.facts import derived, measured, unknown
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 from app.hardware.macos.metal import MetalDevice
 
 PROFILER = ("/usr/sbin/system_profiler", "SPDisplaysDataType", "-json")
@@ -48,45 +48,47 @@ def cards_of(report: str) -> list[dict[str, Any]]:
 
 def gpu_cores(cards: Sequence[dict[str, Any]]) -> int | None:
     """Return the GPU cores of Apple's chip, or None on an Intel Mac."""
-    return next((cores for card in cards if (cores := _cores(card))), None)
+    return next((cores for card in cards if (cores := _core_count(card))), None)
 
 
 def mac_gpus(cards: Sequence[dict[str, Any]], metal: Sequence[MetalDevice], memory: MacMemory) -> list[Gpu]:
     """Return the GPUs engines may use. Intel's of before 2020 and a virtual machine's are none."""
-    return list(_usable(cards, {device.name: device for device in metal}, memory))
+    return list(_usable_gpus(cards, {device.name: device for device in metal}, memory))
 
 
 def has_only_virtual(cards: Sequence[dict[str, Any]]) -> bool:
     """Tell a virtual machine, whose graphics no engine's kernels run on."""
-    return bool(cards) and all(_is_virtual(_name(card)) for card in cards)
+    return bool(cards) and all(_is_virtual(_card_name(card)) for card in cards)
 
 
-def _usable(cards: Sequence[dict[str, Any]], metal: dict[str, MetalDevice], memory: MacMemory) -> Iterator[Gpu]:
+def _usable_gpus(cards: Sequence[dict[str, Any]], metal: dict[str, MetalDevice], memory: MacMemory) -> Iterator[Gpu]:
     for number, card in enumerate(cards):
-        name = _name(card)
+        name = _card_name(card)
         if _is_virtual(name) or _is_old_intel(card):
             continue
         if name.startswith("Apple"):
-            yield _apple(card, metal.get(name), memory)
+            yield _apple_gpu(card, metal.get(name), memory)
         else:
             yield _of_intel_mac(card, metal.get(name), number)
 
 
-def _apple(card: dict[str, Any], device: MetalDevice | None, memory: MacMemory) -> Gpu:
+def _apple_gpu(card: dict[str, Any], device: MetalDevice | None, memory: MacMemory) -> Gpu:
     total = _working_set(device, memory)
-    cores = _cores(card)
+    cores = _core_count(card)
     return Gpu(
         id="apple-gpu",
         vendor="apple",
-        name=measured(_name(card), _SOURCE),
+        name=measured_fact(_card_name(card), _SOURCE),
         memory_total=total,
-        memory_free=_budget(total, memory.available),
-        driver=unknown("", "Part of macOS."),
-        compute=_family(card),
-        integrated=derived(value=True, source=_SOURCE, note="Apple silicon has one memory for everything."),
-        cores=measured(cores, f"{_SOURCE} sppci_cores") if cores else unknown(_SOURCE, "Nothing is said there."),
+        memory_free=_free_fact(total, memory.available),
+        driver=unknown_fact("", "Part of macOS."),
+        compute=_metal_family(card),
+        integrated=derived_fact(value=True, source=_SOURCE, note="Apple silicon has one memory for everything."),
+        cores=measured_fact(cores, f"{_SOURCE} sppci_cores")
+        if cores
+        else unknown_fact(_SOURCE, "Nothing is said there."),
         addressable={"metal": total} if total.value is not None else {},
-        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
+        drives_display=measured_fact(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
     )
 
 
@@ -95,15 +97,15 @@ def _of_intel_mac(card: dict[str, Any], device: MetalDevice | None, number: int)
     total = _own_memory(card)
     return Gpu(
         id=f"metal-{number}",
-        vendor=_vendor(card),
-        name=measured(_name(card), _SOURCE),
+        vendor=_guess_vendor(card),
+        name=measured_fact(_card_name(card), _SOURCE),
         memory_total=total,
-        memory_free=unknown("Metal", "macOS does not say how much of a card's memory is in use.", unit="B"),
-        driver=unknown("", "Part of macOS."),
-        compute=_family(card),
-        integrated=derived(bool(device and device.is_unified), "Metal hasUnifiedMemory"),
-        addressable={"metal": measured(device.working_set, _RECOMMENDED, unit="B")} if device else {},
-        drives_display=measured(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
+        memory_free=unknown_fact("Metal", "macOS does not say how much of a card's memory is in use.", unit="B"),
+        driver=unknown_fact("", "Part of macOS."),
+        compute=_metal_family(card),
+        integrated=derived_fact(bool(device and device.is_unified), "Metal hasUnifiedMemory"),
+        addressable={"metal": measured_fact(device.working_set, _RECOMMENDED, unit="B")} if device else {},
+        drives_display=measured_fact(bool(card.get("spdisplays_ndrvs")), f"{_SOURCE} spdisplays_ndrvs"),
     )
 
 
@@ -113,13 +115,15 @@ _RECOMMENDED = "Metal recommendedMaxWorkingSetSize"
 def _working_set(device: MetalDevice | None, memory: MacMemory) -> Fact[int]:
     if memory.wired_limit:
         allowed = min(memory.wired_limit, memory.total or memory.wired_limit)
-        return measured(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")
+        return measured_fact(allowed, "sysctl iogpu.wired_limit_mb", unit="B", note="This limit was set by hand.")
     if device and device.working_set:
-        return measured(device.working_set, _RECOMMENDED, unit="B")
+        return measured_fact(device.working_set, _RECOMMENDED, unit="B")
     if memory.total is None:
-        return unknown("sysctl hw.memsize", "The size of memory is not known.", unit="B")
+        return unknown_fact("sysctl hw.memsize", "The size of memory is not known.", unit="B")
     share = metal_share(memory.total)
-    return derived(share, "sysctl hw.memsize", unit="B", note="2/3 of memory, 3/4 above 36 GiB: Metal was not asked")
+    return derived_fact(
+        share, "sysctl hw.memsize", unit="B", note="2/3 of memory, 3/4 above 36 GiB: Metal was not asked"
+    )
 
 
 def metal_share(memory_bytes: int) -> int:
@@ -127,41 +131,41 @@ def metal_share(memory_bytes: int) -> int:
     return memory_bytes * 3 // 4 if memory_bytes > _LARGE else memory_bytes * 2 // 3
 
 
-def _budget(total: Fact[int], available: int | None) -> Fact[int]:
+def _free_fact(total: Fact[int], available: int | None) -> Fact[int]:
     if total.value is None or available is None:
-        return unknown("vm_stat", "How much memory is available is not known.", unit="B")
+        return unknown_fact("vm_stat", "How much memory is available is not known.", unit="B")
     budget = min(total.value, max(0, available - _RESERVE))
     note = "the smaller of Metal's share and what is available, less 1 GiB for the rest of the system"
-    return derived(budget, "vm_stat", unit="B", note=note)
+    return derived_fact(budget, "vm_stat", unit="B", note=note)
 
 
 def _own_memory(card: dict[str, Any]) -> Fact[int]:
-    found = _SIZE.fullmatch(str(card.get("spdisplays_vram", "")))
-    if not found:
-        return unknown(f"{_SOURCE} spdisplays_vram", "Nothing is said there.", unit="B")
-    unit = _GIB if found[2] == "GB" else _MIB
-    return measured(int(float(found[1]) * unit), f"{_SOURCE} spdisplays_vram", unit="B")
+    match = _SIZE.fullmatch(str(card.get("spdisplays_vram", "")))
+    if not match:
+        return unknown_fact(f"{_SOURCE} spdisplays_vram", "Nothing is said there.", unit="B")
+    unit = _GIB if match[2] == "GB" else _MIB
+    return measured_fact(int(float(match[1]) * unit), f"{_SOURCE} spdisplays_vram", unit="B")
 
 
-def _family(card: dict[str, Any]) -> Fact[str]:
+def _metal_family(card: dict[str, Any]) -> Fact[str]:
     family = card.get("spdisplays_mtlgpufamilysupport")
     if family:
-        return measured(str(family).removeprefix("spdisplays_"), _SOURCE)
-    return unknown(_SOURCE, "No Metal family is given.")
+        return measured_fact(str(family).removeprefix("spdisplays_"), _SOURCE)
+    return unknown_fact(_SOURCE, "No Metal family is given.")
 
 
-def _name(card: dict[str, Any]) -> str:
+def _card_name(card: dict[str, Any]) -> str:
     return str(card.get("sppci_model") or card.get("_name") or "GPU")
 
 
-def _cores(card: dict[str, Any]) -> int | None:
+def _core_count(card: dict[str, Any]) -> int | None:
     text = str(card.get("sppci_cores", ""))
     return int(text) if text.isdecimal() else None
 
 
-def _vendor(card: dict[str, Any]) -> str:
-    told = f"{card.get('spdisplays_vendor', '')} {_name(card)}".lower()
-    return next((vendor for vendor in _VENDORS if vendor in told), "unknown")
+def _guess_vendor(card: dict[str, Any]) -> str:
+    text = f"{card.get('spdisplays_vendor', '')} {_card_name(card)}".lower()
+    return next((vendor for vendor in _VENDORS if vendor in text), "unknown")
 
 
 def _is_virtual(name: str) -> bool:
@@ -171,6 +175,6 @@ def _is_virtual(name: str) -> bool:
 def _is_old_intel(card: dict[str, Any]) -> bool:
     number = str(card.get("spdisplays_device-id", ""))
     try:
-        return _vendor(card) == "intel" and is_before_xe(int(number, 16))
+        return _guess_vendor(card) == "intel" and is_before_xe(int(number, 16))
     except ValueError:
         return False

@@ -30,15 +30,15 @@ def read_metal() -> list[MetalDevice]:
     array = metal.MTLCopyAllDevices()
     if not array:
         return []
-    count = min(objc.number(array, "count"), _MOST_DEVICES)
-    return [_device(objc, objc.item(array, index)) for index in range(count)]
+    count = min(objc.send_for_number(array, "count"), _MOST_DEVICES)
+    return [_read_device(objc, objc.array_item(array, index)) for index in range(count)]
 
 
-def _device(objc: "_Objc", device: int) -> MetalDevice:
+def _read_device(objc: "_Objc", device: int) -> MetalDevice:
     return MetalDevice(
-        name=objc.text(device, "name"),
-        working_set=objc.number(device, "recommendedMaxWorkingSetSize"),
-        is_unified=objc.truth(device, "hasUnifiedMemory"),
+        name=objc.send_for_text(device, "name"),
+        working_set=objc.send_for_number(device, "recommendedMaxWorkingSetSize"),
+        is_unified=objc.send_for_bool(device, "hasUnifiedMemory"),
     )
 
 
@@ -50,25 +50,25 @@ class _Objc:
         self._runtime = runtime
         self._address = ctypes.cast(runtime.objc_msgSend, ctypes.c_void_p).value or 0
 
-    def number(self, target: int, message: str) -> int:
+    def send_for_number(self, target: int, message: str) -> int:
         """Send a message that returns a 64-bit unsigned number."""
-        return int(self._send(ctypes.c_uint64, target, message))
+        return int(self._send_message(ctypes.c_uint64, target, message))
 
-    def truth(self, target: int, message: str) -> bool:
+    def send_for_bool(self, target: int, message: str) -> bool:
         """Send a message that returns a BOOL."""
-        return bool(self._send(ctypes.c_bool, target, message))
+        return bool(self._send_message(ctypes.c_bool, target, message))
 
-    def item(self, array: int, index: int) -> int:
+    def array_item(self, array: int, index: int) -> int:
         """Return an NSArray's element."""
-        return int(self._send(ctypes.c_void_p, array, "objectAtIndex:", index))
+        return int(self._send_message(ctypes.c_void_p, array, "objectAtIndex:", index))
 
-    def text(self, target: int, message: str) -> str:
+    def send_for_text(self, target: int, message: str) -> str:
         """Send a message that returns an NSString, and return its characters."""
-        string = self._send(ctypes.c_void_p, target, message)
-        found = self._send(ctypes.c_char_p, string, "UTF8String") if string else b""
-        return (found or b"").decode("utf-8", "replace")
+        string = self._send_message(ctypes.c_void_p, target, message)
+        characters = self._send_message(ctypes.c_char_p, string, "UTF8String") if string else b""
+        return (characters or b"").decode("utf-8", "replace")
 
-    def _send(self, result: Any, target: int, message: str, *arguments: int) -> Any:  # noqa: ANN401 -- ctypes types
+    def _send_message(self, result: Any, target: int, message: str, *arguments: int) -> Any:  # noqa: ANN401 -- ctypes types
         kinds = [ctypes.c_uint64] * len(arguments)
         prototype = ctypes.CFUNCTYPE(result, ctypes.c_void_p, ctypes.c_void_p, *kinds)
         return prototype(self._address)(target, self._runtime.sel_registerName(message.encode()), *arguments)

@@ -11,7 +11,7 @@ import msgspec
 from app.core.machine import Confidence, Cpu, Fact, Memory, OperatingSystem
 from app.hardware import devices
 from app.hardware.evidence import Evidence
-from app.hardware.facts import derived, measured, unknown
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 
 _SYSCTL = (
     *("/usr/sbin/sysctl", "hw", "machdep.cpu", "kern.osproductversion", "kern.osrelease", "kern.hv_vmm_present"),
@@ -39,8 +39,8 @@ _SWAP = re.compile(r"total = ([\d.]+)M")
 
 def read_sysctl(evidence: Evidence) -> dict[str, str]:
     """Return `sysctl`'s names and values."""
-    pairs = (line.partition(":") for line in evidence.run(_SYSCTL).splitlines())
-    return {name.strip(): value.strip() for name, found, value in pairs if found}
+    pairs = (line.partition(":") for line in evidence.run_command(_SYSCTL).splitlines())
+    return {name.strip(): value.strip() for name, has_colon, value in pairs if has_colon}
 
 
 def ask_mac_cpu(evidence: Evidence) -> Cpu:
@@ -63,28 +63,30 @@ def mac_system(values: dict[str, str]) -> OperatingSystem:
     is_arm = values.get("hw.optional.arm64") == "1"
     is_virtual = values.get("kern.hv_vmm_present") == "1"
     return OperatingSystem(
-        name=measured("macOS", "sys.platform"),
-        version=_said(values, "kern.osproductversion"),
-        kernel=_said(values, "kern.osrelease"),
-        architecture=measured("arm64" if is_arm else "x86_64", "sysctl hw.optional.arm64"),
-        environment=measured("vm" if is_virtual else "bare", "sysctl kern.hv_vmm_present"),
+        name=measured_fact("macOS", "sys.platform"),
+        version=_text_fact(values, "kern.osproductversion"),
+        kernel=_text_fact(values, "kern.osrelease"),
+        architecture=measured_fact("arm64" if is_arm else "x86_64", "sysctl hw.optional.arm64"),
+        environment=measured_fact("vm" if is_virtual else "bare", "sysctl kern.hv_vmm_present"),
     )
 
 
 def mac_cpu(values: dict[str, str]) -> Cpu:
     """Return the processor's facts. Performance cores are level 0; Macs with Intel processors have one level."""
-    logical = integer(values, "hw.logicalcpu")
-    model = _said(values, "machdep.cpu.brand_string")
+    logical = parse_integer(values, "hw.logicalcpu")
+    model = _text_fact(values, "machdep.cpu.brand_string")
     is_apple = (model.value or "").startswith("Apple")
     return Cpu(
         model=model,
-        vendor=measured("Apple", model.source) if is_apple else _said(values, "machdep.cpu.vendor"),
-        physical_cores=_number(values, "hw.physicalcpu"),
-        performance_cores=_performance(values),
-        logical_cores=_number(values, "hw.logicalcpu"),
-        usable_cores=measured(float(logical), "sysctl hw.logicalcpu") if logical else unknown("sysctl", "Not said."),
-        isa=_isa(values),
-        cache_bytes=_cache(values),
+        vendor=measured_fact("Apple", model.source) if is_apple else _text_fact(values, "machdep.cpu.vendor"),
+        physical_cores=_number_fact(values, "hw.physicalcpu"),
+        performance_cores=_performance_cores(values),
+        logical_cores=_number_fact(values, "hw.logicalcpu"),
+        usable_cores=measured_fact(float(logical), "sysctl hw.logicalcpu")
+        if logical
+        else unknown_fact("sysctl", "Not said."),
+        isa=_isa_fact(values),
+        cache_bytes=_cache_fact(values),
     )
 
 
@@ -92,13 +94,13 @@ def mac_memory(values: dict[str, str], vm_stat: str) -> Memory:
     """Return the memory's facts. Whether the GPU shares it is known to whoever looked at the GPU."""
     swap = _SWAP.search(values.get("vm.swapusage", ""))
     return Memory(
-        total=_number(values, "hw.memsize", unit="B"),
-        available=available(vm_stat),
-        limit=unknown("", "macOS has no control groups.", unit="B"),
-        swap_total=measured(int(float(swap[1]) * _MIB), "sysctl vm.swapusage", unit="B")
+        total=_number_fact(values, "hw.memsize", unit="B"),
+        available=available_memory(vm_stat),
+        limit=unknown_fact("", "macOS has no control groups.", unit="B"),
+        swap_total=measured_fact(int(float(swap[1]) * _MIB), "sysctl vm.swapusage", unit="B")
         if swap
-        else unknown("sysctl vm.swapusage", "Nothing is said there.", unit="B"),
-        unified=unknown("", "No GPU was looked at."),
+        else unknown_fact("sysctl vm.swapusage", "Nothing is said there.", unit="B"),
+        unified=unknown_fact("", "No GPU was looked at."),
     )
 
 
@@ -107,10 +109,10 @@ def with_chip_bandwidth(memory: Memory, model: Fact[str], gpu_cores: int | None)
 
     Chips of one name come with two bandwidths, told apart by their GPU cores (M3 Max, M4 Max).
     """
-    device = devices.find(model.value or "", cores=gpu_cores)
+    device = devices.find_device(model.value or "", cores=gpu_cores)
     if device is None:
         note = "The chip is not in the device table."
-        return msgspec.structs.replace(memory, theoretical_gb_s=unknown("device table", note, unit="GB/s"))
+        return msgspec.structs.replace(memory, theoretical_gb_s=unknown_fact("device table", note, unit="GB/s"))
     fact = Fact(
         value=device.bandwidth_gb_s,
         unit="GB/s",
@@ -120,58 +122,58 @@ def with_chip_bandwidth(memory: Memory, model: Fact[str], gpu_cores: int | None)
     return msgspec.structs.replace(memory, theoretical_gb_s=fact)
 
 
-def available(vm_stat: str) -> Fact[int]:
+def available_memory(vm_stat: str) -> Fact[int]:
     """Return what programs can still have: pages of 16 KiB on Apple silicon, 4 KiB on Intel."""
     size = _PAGE_SIZE.search(vm_stat)
     counts = dict(re.findall(r"^(Pages [a-z ]+):\s+(\d+)\.", vm_stat, re.MULTILINE))
     if not size or "Pages free" not in counts:
-        return unknown("vm_stat", "Its output cannot be read.", unit="B")
+        return unknown_fact("vm_stat", "Its output cannot be read.", unit="B")
     pages = sum(int(counts.get(name, 0)) for name in _REUSABLE)
-    return derived(pages * int(size[1]), "vm_stat", unit="B", note="free + speculative + inactive + purgeable")
+    return derived_fact(pages * int(size[1]), "vm_stat", unit="B", note="free + speculative + inactive + purgeable")
 
 
 def read_vm_stat(evidence: Evidence) -> str:
     """Return `vm_stat`'s output."""
-    return evidence.run(_VM_STAT)
+    return evidence.run_command(_VM_STAT)
 
 
-def integer(values: dict[str, str], name: str) -> int | None:
+def parse_integer(values: dict[str, str], name: str) -> int | None:
     """Return a whole number, or None."""
     text = values.get(name, "")
     return int(text) if text.isdecimal() else None
 
 
-def _isa(values: dict[str, str]) -> Fact[list[str]]:
+def _isa_fact(values: dict[str, str]) -> Fact[list[str]]:
     if values.get("hw.optional.arm64") == "1":
         flags = [flag for name, flag in _ARM.items() if values.get(f"hw.optional.arm.{name}") == "1"]
-        return measured(["asimd", *flags], "sysctl hw.optional.arm")
+        return measured_fact(["asimd", *flags], "sysctl hw.optional.arm")
     listed = f"{values.get('machdep.cpu.features', '')} {values.get('machdep.cpu.leaf7_features', '')}".split()
     if not listed:
-        return unknown("sysctl machdep.cpu", "No features are listed.")
-    return measured([flag for name, flag in _INTEL.items() if name in listed], "sysctl machdep.cpu")
+        return unknown_fact("sysctl machdep.cpu", "No features are listed.")
+    return measured_fact([flag for name, flag in _INTEL.items() if name in listed], "sysctl machdep.cpu")
 
 
-def _performance(values: dict[str, str]) -> Fact[int]:
-    if integer(values, "hw.nperflevels") == 1 or "hw.perflevel0.physicalcpu" not in values:
-        return unknown("sysctl hw.nperflevels", "All cores look alike.")
-    return _number(values, "hw.perflevel0.physicalcpu")
+def _performance_cores(values: dict[str, str]) -> Fact[int]:
+    if parse_integer(values, "hw.nperflevels") == 1 or "hw.perflevel0.physicalcpu" not in values:
+        return unknown_fact("sysctl hw.nperflevels", "All cores look alike.")
+    return _number_fact(values, "hw.perflevel0.physicalcpu")
 
 
-def _cache(values: dict[str, str]) -> Fact[int]:
+def _cache_fact(values: dict[str, str]) -> Fact[int]:
     """Return the third level's bytes on Intel; on Apple silicon the second level of the performance cores."""
     for name in ("hw.l3cachesize", "hw.perflevel0.l2cachesize", "hw.l2cachesize"):
-        if integer(values, name):
-            return _number(values, name, unit="B")
-    return unknown("sysctl hw", "No cache is listed.", unit="B")
+        if parse_integer(values, name):
+            return _number_fact(values, name, unit="B")
+    return unknown_fact("sysctl hw", "No cache is listed.", unit="B")
 
 
-def _said(values: dict[str, str], name: str) -> Fact[str]:
+def _text_fact(values: dict[str, str], name: str) -> Fact[str]:
     text = values.get(name, "")
-    return measured(text, f"sysctl {name}") if text else unknown(f"sysctl {name}", "Nothing is said there.")
+    return measured_fact(text, f"sysctl {name}") if text else unknown_fact(f"sysctl {name}", "Nothing is said there.")
 
 
-def _number(values: dict[str, str], name: str, *, unit: str = "") -> Fact[int]:
-    number = integer(values, name)
+def _number_fact(values: dict[str, str], name: str, *, unit: str = "") -> Fact[int]:
+    number = parse_integer(values, name)
     if number is None:
-        return unknown(f"sysctl {name}", "Nothing is said there.", unit=unit)
-    return measured(number, f"sysctl {name}", unit=unit)
+        return unknown_fact(f"sysctl {name}", "Nothing is said there.", unit=unit)
+    return measured_fact(number, f"sysctl {name}", unit=unit)

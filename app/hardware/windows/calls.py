@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.hardware.evidence import Unanswered
+from app.hardware.evidence import NoAnswer
 from app.hardware.windows.values import CoreKind, DeviceClass, DeviceDriver, WindowsCpu, WindowsMemory, WindowsSystem
 
 DISPLAY_CLASS = "{4d36e968-e325-11ce-bfc1-08002be10318}"
@@ -41,14 +41,14 @@ _WSL_KEY = r"Software\Microsoft\Windows\CurrentVersion\Lxss"
 _CLASS_KEY = r"SYSTEM\CurrentControlSet\Control\Class"
 
 
-def library(name: str) -> ctypes.CDLL:
+def load_library(name: str) -> ctypes.CDLL:
     """Load a system library. Raises OSError. 64-bit Windows has one calling convention, so CDLL is right."""
     return ctypes.CDLL(name, winmode=_SYSTEM32_ONLY)
 
 
 def read_windows_system() -> WindowsSystem:
     """Return what the system says of itself and of the computer it runs on."""
-    version, bios = _values(_VERSION_KEY), _values(_BIOS_KEY)
+    version, bios = _registry_values(_VERSION_KEY), _registry_values(_BIOS_KEY)
     return WindowsSystem(
         product=str(version.get("ProductName", "")),
         display_version=str(version.get("DisplayVersion", "")),
@@ -58,24 +58,24 @@ def read_windows_system() -> WindowsSystem:
         model=str(bios.get("SystemProductName", "")),
         native_machine=_native_machine(),
         built_for=sysconfig.get_platform(),
-        wsl_distributions=sum(1 for _ in _subkeys(_WSL_KEY, of_user=True)),
+        wsl_distributions=sum(1 for _ in _registry_subkeys(_WSL_KEY, of_user=True)),
         wsl_memory=_wsl_memory(),
     )
 
 
 def read_windows_cpu() -> WindowsCpu:
     """Return the processor's name, cores, features and what of it this process may use."""
-    kernel32 = library("kernel32.dll")
-    named = _values(_CPU_KEY)
-    cores, cache = processors(_processor_information(kernel32))
+    kernel32 = load_library("kernel32.dll")
+    values = _registry_values(_CPU_KEY)
+    cores, cache = parse_processors(_processor_information(kernel32))
     return WindowsCpu(
-        name=str(named.get("ProcessorNameString", "")).strip(),
-        vendor=str(named.get("VendorIdentifier", "")),
+        name=str(values.get("ProcessorNameString", "")).strip(),
+        vendor=str(values.get("VendorIdentifier", "")),
         cores=cores,
         cache_bytes=cache,
         features=[number for number in range(_LAST_FEATURE) if kernel32.IsProcessorFeaturePresent(number)],
         logical=int(kernel32.GetActiveProcessorCount(_ALL_GROUPS)),
-        affinity=_affinity(kernel32),
+        affinity=_affinity_count(kernel32),
     )
 
 
@@ -104,10 +104,10 @@ class _JobLimits(ctypes.Structure):
 
 def read_windows_memory() -> WindowsMemory:
     """Return memory as the system counts it, as the firmware counts it, and a job object's limit on us."""
-    kernel32 = library("kernel32.dll")
+    kernel32 = load_library("kernel32.dll")
     status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
     if not kernel32.GlobalMemoryStatusEx(ctypes.byref(status)):
-        raise Unanswered("GlobalMemoryStatusEx failed.")
+        raise NoAnswer("GlobalMemoryStatusEx failed.")
     installed = ctypes.c_uint64()
     is_known = kernel32.GetPhysicallyInstalledSystemMemory(ctypes.byref(installed))
     return WindowsMemory(
@@ -122,7 +122,7 @@ def read_windows_memory() -> WindowsMemory:
 
 def firmware_table() -> bytes:
     """Return the SMBIOS table, which Windows shows to everybody. Serial numbers are in it: never record it as it is."""
-    kernel32 = library("kernel32.dll")
+    kernel32 = load_library("kernel32.dll")
     size = kernel32.GetSystemFirmwareTable(_SMBIOS_PROVIDER, 0, None, 0)
     buffer = ctypes.create_string_buffer(size)
     kernel32.GetSystemFirmwareTable(_SMBIOS_PROVIDER, 0, buffer, size)
@@ -132,11 +132,13 @@ def firmware_table() -> bytes:
 def read_device_class(guid: str) -> DeviceClass:
     """Return a device class's drivers and which of its devices are there."""
     folder = rf"{_CLASS_KEY}\{guid}"
-    keys = [name for name in _subkeys(folder) if name.isdecimal()]
-    return DeviceClass(drivers=[_driver(_values(rf"{folder}\{name}")) for name in keys], present=_present(guid))
+    keys = [name for name in _registry_subkeys(folder) if name.isdecimal()]
+    return DeviceClass(
+        drivers=[_parse_driver(_registry_values(rf"{folder}\{name}")) for name in keys], present=_list_present(guid)
+    )
 
 
-def _driver(values: dict[str, object]) -> DeviceDriver:
+def _parse_driver(values: dict[str, object]) -> DeviceDriver:
     size = values.get("HardwareInformation.qwMemorySize")
     return DeviceDriver(
         description=str(values.get("DriverDesc", "")),
@@ -147,9 +149,9 @@ def _driver(values: dict[str, object]) -> DeviceDriver:
     )
 
 
-def _present(guid: str) -> list[str]:
+def _list_present(guid: str) -> list[str]:
     """Return hardware ids only: the instance part behind them can hold a serial number."""
-    manager = library("cfgmgr32.dll")
+    manager = load_library("cfgmgr32.dll")
     size = ctypes.c_uint32()
     if manager.CM_Get_Device_ID_List_SizeW(ctypes.byref(size), ctypes.c_wchar_p(guid), _CLASS_PRESENT):
         return []
@@ -160,11 +162,11 @@ def _present(guid: str) -> list[str]:
     return [name.rpartition("\\")[0] for name in names if name]
 
 
-def processors(buffer: bytes) -> tuple[list[CoreKind], int]:
+def parse_processors(buffer: bytes) -> tuple[list[CoreKind], int]:
     """Return the cores, fastest first, and the bytes of last-level cache, of GetLogicalProcessorInformationEx."""
     cores: Counter[tuple[int, int]] = Counter()
     caches: dict[int, int] = {}
-    for relation, record in _records(buffer):
+    for relation, record in _iter_records(buffer):
         if relation == _RELATION_CORE:
             groups = struct.unpack_from("<H", record, 30)[0]
             masks = [struct.unpack_from("<Q", record, 32 + 16 * group)[0] for group in range(groups)]
@@ -175,7 +177,7 @@ def processors(buffer: bytes) -> tuple[list[CoreKind], int]:
     return kinds, caches[max(caches)] if caches else 0
 
 
-def _records(buffer: bytes) -> Iterator[tuple[int, bytes]]:
+def _iter_records(buffer: bytes) -> Iterator[tuple[int, bytes]]:
     at = 0
     while at + _RECORD_HEAD <= len(buffer):
         relation, size = struct.unpack_from("<II", buffer, at)
@@ -199,7 +201,7 @@ def _this_process(kernel32: ctypes.CDLL) -> ctypes.c_void_p:
     return ctypes.c_void_p(kernel32.GetCurrentProcess())
 
 
-def _affinity(kernel32: ctypes.CDLL) -> int:
+def _affinity_count(kernel32: ctypes.CDLL) -> int:
     ours, systems = ctypes.c_size_t(), ctypes.c_size_t()
     process = _this_process(kernel32)
     if not kernel32.GetProcessAffinityMask(process, ctypes.byref(ours), ctypes.byref(systems)):
@@ -208,7 +210,7 @@ def _affinity(kernel32: ctypes.CDLL) -> int:
 
 
 def _native_machine() -> int:
-    kernel32 = library("kernel32.dll")
+    kernel32 = load_library("kernel32.dll")
     process, native = ctypes.c_uint16(), ctypes.c_uint16()
     kernel32.IsWow64Process2(_this_process(kernel32), ctypes.byref(process), ctypes.byref(native))
     return native.value
@@ -219,12 +221,12 @@ def _job_limit(kernel32: ctypes.CDLL) -> int | None:
     size = ctypes.sizeof(limits)
     if not kernel32.QueryInformationJobObject(None, _JOB_EXTENDED_LIMITS, ctypes.byref(limits), size, None):
         return None
-    found = []
+    sizes = []
     if limits.flags & _JOB_LIMIT_PROCESS_MEMORY:
-        found.append(int(limits.process_memory))
+        sizes.append(int(limits.process_memory))
     if limits.flags & _JOB_LIMIT_JOB_MEMORY:
-        found.append(int(limits.job_memory))
-    return min(found, default=None)
+        sizes.append(int(limits.job_memory))
+    return min(sizes, default=None)
 
 
 def _wsl_memory() -> str:
@@ -237,7 +239,7 @@ def _wsl_memory() -> str:
     return next((value.strip() for key, _, value in pairs if key.strip().lower() == "memory"), "")
 
 
-def _values(path: str) -> dict[str, object]:
+def _registry_values(path: str) -> dict[str, object]:
     """Return a key's values of the machine's part of the registry; empty when it cannot be read."""
     if sys.platform != "win32":
         return {}
@@ -245,13 +247,13 @@ def _values(path: str) -> dict[str, object]:
 
     try:
         with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, path) as key:
-            found = [winreg.EnumValue(key, index) for index in range(winreg.QueryInfoKey(key)[1])]
+            entries = [winreg.EnumValue(key, index) for index in range(winreg.QueryInfoKey(key)[1])]
     except OSError:  # some keys of a class, such as Properties, are the system's alone
         return {}
-    return {name: value for name, value, _ in found}
+    return {name: value for name, value, _ in entries}
 
 
-def _subkeys(path: str, *, of_user: bool = False) -> Iterator[str]:
+def _registry_subkeys(path: str, *, of_user: bool = False) -> Iterator[str]:
     if sys.platform != "win32":
         return
     import winreg  # noqa: PLC0415 -- exists on Windows only

@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from app.hardware.evidence import Unanswered
-from app.hardware.windows.calls import library
+from app.hardware.evidence import NoAnswer
+from app.hardware.windows.calls import load_library
 from app.hardware.windows.kernel_graphics import adapter_address
-from app.hardware.windows.values import Adapter
+from app.hardware.windows.values import DxgiAdapter
 
 Pointer = ctypes.c_void_p
 
@@ -45,28 +45,28 @@ class _MemoryInfo(ctypes.Structure):
     _fields_ = tuple((name, ctypes.c_uint64) for name in ("budget", "usage", "reservable", "reserved"))
 
 
-def read_adapters() -> list[Adapter]:
+def read_adapters() -> list[DxgiAdapter]:
     """Return every adapter DXGI lists, software ones too. Raises Unanswered or OSError."""
     factory = Pointer()
-    result = library("dxgi.dll").CreateDXGIFactory1(_guid(_FACTORY1), ctypes.byref(factory))
+    result = load_library("dxgi.dll").CreateDXGIFactory1(_guid_buffer(_FACTORY1), ctypes.byref(factory))
     if result < 0 or not factory.value:
-        raise Unanswered(f"CreateDXGIFactory1 answered {result & 0xFFFFFFFF:#x}.")
+        raise NoAnswer(f"CreateDXGIFactory1 answered {result & 0xFFFFFFFF:#x}.")
     try:
         return adapters_of(factory, adapter_address)
     finally:
-        _release(factory)
+        _release_object(factory)
 
 
 Locate = Callable[[int, int], tuple[list[int], int | None]]
 
 
-def adapters_of(factory: Pointer, locate: Locate) -> list[Adapter]:
+def adapters_of(factory: Pointer, locate: Locate) -> list[DxgiAdapter]:
     """Return the adapters of an IDXGIFactory1; `locate` tells a LUID's PCI address and D3DKMT_ADAPTERTYPE."""
-    return [_adapter(adapter, locate) for adapter in _each(factory)]
+    return [_read_adapter(adapter, locate) for adapter in _iter_adapters(factory)]
 
 
-def _each(factory: Pointer) -> Iterator[Pointer]:
-    enum_adapters = _method(factory, _ENUM_ADAPTERS1, ctypes.c_uint32, ctypes.POINTER(Pointer))
+def _iter_adapters(factory: Pointer) -> Iterator[Pointer]:
+    enum_adapters = _com_method(factory, _ENUM_ADAPTERS1, ctypes.c_uint32, ctypes.POINTER(Pointer))
     for index in range(_MOST_ADAPTERS):
         adapter = Pointer()
         if enum_adapters(factory, index, ctypes.byref(adapter)) < 0:  # DXGI_ERROR_NOT_FOUND ends the list
@@ -74,16 +74,16 @@ def _each(factory: Pointer) -> Iterator[Pointer]:
         try:
             yield adapter
         finally:
-            _release(adapter)
+            _release_object(adapter)
 
 
-def _adapter(adapter: Pointer, locate: Locate) -> Adapter:
+def _read_adapter(adapter: Pointer, locate: Locate) -> DxgiAdapter:
     desc = _Desc1()
-    if _method(adapter, _GET_DESC1, ctypes.POINTER(_Desc1))(adapter, ctypes.byref(desc)) < 0:
-        raise Unanswered("IDXGIAdapter1::GetDesc1 failed.")
+    if _com_method(adapter, _GET_DESC1, ctypes.POINTER(_Desc1))(adapter, ctypes.byref(desc)) < 0:
+        raise NoAnswer("IDXGIAdapter1::GetDesc1 failed.")
     memory = _local_memory(adapter)
     address, kind = locate(desc.luid_low, desc.luid_high)
-    return Adapter(
+    return DxgiAdapter(
         name=bytes(desc.description).decode("utf-16-le", "replace").partition("\0")[0].strip(),
         vendor_id=desc.vendor,
         device_id=desc.device,
@@ -110,34 +110,37 @@ def luid_text(low: int, high: int) -> str:
 def _local_memory(adapter: Pointer) -> _MemoryInfo | None:
     """Return what IDXGIAdapter3 says of the adapter's own memory; None before Windows 10."""
     newer = Pointer()
-    query = _method(adapter, _QUERY_INTERFACE, ctypes.c_void_p, ctypes.POINTER(Pointer))
-    if query(adapter, _guid(_ADAPTER3), ctypes.byref(newer)) < 0:
+    query = _com_method(adapter, _QUERY_INTERFACE, ctypes.c_void_p, ctypes.POINTER(Pointer))
+    if query(adapter, _guid_buffer(_ADAPTER3), ctypes.byref(newer)) < 0:
         return None
     try:
         info = _MemoryInfo()
-        ask = _method(newer, _QUERY_VIDEO_MEMORY, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(_MemoryInfo))
+        ask = _com_method(newer, _QUERY_VIDEO_MEMORY, ctypes.c_uint32, ctypes.c_int, ctypes.POINTER(_MemoryInfo))
         return info if ask(newer, 0, _LOCAL, ctypes.byref(info)) >= 0 else None
     finally:
-        _release(newer)
+        _release_object(newer)
 
 
 def _has_output(adapter: Pointer) -> bool:
     output = Pointer()
-    if _method(adapter, _ENUM_OUTPUTS, ctypes.c_uint32, ctypes.POINTER(Pointer))(adapter, 0, ctypes.byref(output)) < 0:
+    if (
+        _com_method(adapter, _ENUM_OUTPUTS, ctypes.c_uint32, ctypes.POINTER(Pointer))(adapter, 0, ctypes.byref(output))
+        < 0
+    ):
         return False
-    _release(output)
+    _release_object(output)
     return True
 
 
-def _method(this: Pointer, slot: int, *arguments: Any) -> Callable[..., int]:  # noqa: ANN401 -- ctypes types
+def _com_method(this: Pointer, slot: int, *arguments: Any) -> Callable[..., int]:  # noqa: ANN401 -- ctypes types
     table = ctypes.cast(this, ctypes.POINTER(ctypes.POINTER(Pointer))).contents
     address = table[slot]
     return ctypes.CFUNCTYPE(ctypes.c_int32, Pointer, *arguments)(address)
 
 
-def _release(this: Pointer) -> None:
-    _method(this, _RELEASE)(this)
+def _release_object(this: Pointer) -> None:
+    _com_method(this, _RELEASE)(this)
 
 
-def _guid(text: str) -> ctypes.Array[ctypes.c_char]:
+def _guid_buffer(text: str) -> ctypes.Array[ctypes.c_char]:
     return ctypes.create_string_buffer(uuid.UUID(text).bytes_le, 16)

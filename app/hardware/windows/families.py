@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from app.hardware.cards.nvidia import nvidia_family
 from app.hardware.cards.vulkan import vulkan_family
-from app.hardware.evidence import Evidence, Unanswered
+from app.hardware.evidence import Evidence, NoAnswer
 from app.hardware.limits import variable_limits
-from app.hardware.part import Part
+from app.hardware.part import ProbePart
 from app.hardware.windows.calls import (
     ACCELERATOR_CLASS,
     DISPLAY_CLASS,
@@ -24,9 +24,9 @@ from app.hardware.windows.gpus import windows_gpus
 from app.hardware.windows.kernel_graphics import read_usage
 from app.hardware.windows.system import windows_gpu_limits, windows_limits, windows_npus, windows_system
 from app.hardware.windows.values import (
-    Adapter,
     AdapterUsage,
     DeviceClass,
+    DxgiAdapter,
     WindowsMemory,
     WindowsSystem,
 )
@@ -34,11 +34,11 @@ from app.hardware.windows.values import (
 T = TypeVar("T")
 
 
-def _base(evidence: Evidence) -> Part:
-    system = _answered(evidence, "windows_system", WindowsSystem, read_windows_system) or WindowsSystem()
+def _base_family(evidence: Evidence) -> ProbePart:
+    system = _ask_or_none(evidence, "windows_system", WindowsSystem, read_windows_system) or WindowsSystem()
     cpu, memory = ask_windows_cpu(evidence), ask_windows_memory(evidence)
-    accelerators = _answered(evidence, "accelerators", DeviceClass, lambda: read_device_class(ACCELERATOR_CLASS))
-    return Part(
+    accelerators = _ask_or_none(evidence, "accelerators", DeviceClass, lambda: read_device_class(ACCELERATOR_CLASS))
+    return ProbePart(
         os=windows_system(system),
         cpu=cpu,
         memory=memory,
@@ -47,29 +47,29 @@ def _base(evidence: Evidence) -> Part:
     )
 
 
-def _display(evidence: Evidence) -> Part:
+def _display_family(evidence: Evidence) -> ProbePart:
     """Look at the adapters. Drivers are loaded for it, and can take long to wake a card that sleeps."""
     try:
-        adapters = evidence.ask("dxgi", list[Adapter], read_adapters)
-    except Unanswered as error:
-        return Part(absent=str(error))
-    display = _answered(evidence, "display_drivers", DeviceClass, lambda: read_device_class(DISPLAY_CLASS))
-    usage = _answered(evidence, "gpu_usage", list[AdapterUsage], read_usage)
-    memory = _answered(evidence, "windows_memory", WindowsMemory, read_windows_memory)
+        adapters = evidence.read_table("dxgi", list[DxgiAdapter], read_adapters)
+    except NoAnswer as error:
+        return ProbePart(absent=str(error))
+    display = _ask_or_none(evidence, "display_drivers", DeviceClass, lambda: read_device_class(DISPLAY_CLASS))
+    usage = _ask_or_none(evidence, "gpu_usage", list[AdapterUsage], read_usage)
+    memory = _ask_or_none(evidence, "windows_memory", WindowsMemory, read_windows_memory)
     gpus = windows_gpus(adapters, display or DeviceClass(), usage or [], memory=memory)
-    return Part(gpus=gpus, limits=windows_gpu_limits(gpus, memory.total if memory else 0))
+    return ProbePart(gpus=gpus, limits=windows_gpu_limits(gpus, memory.total if memory else 0))
 
 
-def _answered(evidence: Evidence, table: str, kind: type[T], reader: Callable[[], T]) -> T | None:
+def _ask_or_none(evidence: Evidence, table: str, kind: type[T], reader: Callable[[], T]) -> T | None:
     try:
-        return evidence.ask(table, kind, reader)
-    except Unanswered:
+        return evidence.read_table(table, kind, reader)
+    except NoAnswer:
         return None
 
 
-FAMILIES: Mapping[str, Callable[[Evidence], Part]] = {
-    "base": _base,
+FAMILIES: Mapping[str, Callable[[Evidence], ProbePart]] = {
+    "base": _base_family,
     "nvidia": nvidia_family,
-    "display": _display,
+    "display": _display_family,
     "vulkan": vulkan_family,
 }

@@ -11,9 +11,9 @@ import msgspec
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware import devices
 from app.hardware.cards.intel import is_before_xe
-from app.hardware.facts import derived, measured, unknown
-from app.hardware.windows.cpu import carved_out
-from app.hardware.windows.values import Adapter, AdapterUsage, DeviceClass, DeviceDriver, WindowsMemory
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
+from app.hardware.windows.cpu import carve_out_bytes
+from app.hardware.windows.values import AdapterUsage, DeviceClass, DeviceDriver, DxgiAdapter, WindowsMemory
 
 _VENDORS = {0x10DE: "nvidia", 0x1002: "amd", 0x1022: "amd", 0x8086: "intel", 0x4D4F4351: "qualcomm", 0x5143: "qualcomm"}
 """PCI vendors; Qualcomm's Adreno is on no PCI bus and gives "QCOM" as ACPI does."""
@@ -36,16 +36,20 @@ _DISAGREE = 8
 
 
 def windows_gpus(
-    adapters: Sequence[Adapter], display: DeviceClass, usage: Sequence[AdapterUsage], *, memory: WindowsMemory | None
+    adapters: Sequence[DxgiAdapter],
+    display: DeviceClass,
+    usage: Sequence[AdapterUsage],
+    *,
+    memory: WindowsMemory | None,
 ) -> list[Gpu]:
     """Return the GPUs engines may use, each once. `memory` tells carve-outs and what an integrated GPU can borrow."""
     used = {entry.luid: entry for entry in usage}
-    known = _known(adapters)
-    carved = _carved(list(known.values()), memory)
+    known = _gpus_by_id(adapters)
+    carved = _find_carve_out(list(known.values()), memory)
     return [
-        _gpu(
-            _Seen(identity, adapter, _driver_of(adapter, display), used.get(adapter.luid)),
-            _integrated(adapter, carved, memory),
+        _build_gpu(
+            _AdapterRecord(identity, adapter, _driver_of(adapter, display), used.get(adapter.luid)),
+            _integrated_fact(adapter, carved, memory),
             memory=memory,
         )
         for identity, adapter in known.items()
@@ -62,151 +66,151 @@ def registry_bytes(size: int | str | None) -> int | None:
     return size if size and size >= _LEAST_SIZE else None
 
 
-class _Seen(msgspec.Struct, frozen=True):
+class _AdapterRecord(msgspec.Struct, frozen=True):
     """One adapter with all that is known of it."""
 
     identity: str
-    adapter: Adapter
+    adapter: DxgiAdapter
     driver: DeviceDriver | None
     usage: AdapterUsage | None
 
 
-def _known(adapters: Sequence[Adapter]) -> dict[str, Adapter]:
+def _gpus_by_id(adapters: Sequence[DxgiAdapter]) -> dict[str, DxgiAdapter]:
     """Return each GPU by its id. One PCI address is one GPU, however often remote sessions and displays list it."""
-    known: dict[str, Adapter] = {}
+    known: dict[str, DxgiAdapter] = {}
     for number, adapter in enumerate(filter(_is_real, adapters)):
-        identity = _identity(adapter, number)
+        identity = _adapter_id(adapter, number)
         if identity not in known or adapter.has_output:
             known[identity] = adapter
     return known
 
 
-def _identity(adapter: Adapter, number: int) -> str:
+def _adapter_id(adapter: DxgiAdapter, number: int) -> str:
     if not adapter.address:
         return f"{adapter.vendor_id:04x}:{adapter.device_id:04x}-{number}"
     bus, device, function = adapter.address
     return f"0000:{bus:02x}:{device:02x}.{function:x}"
 
 
-def _is_real(adapter: Adapter) -> bool:
+def _is_real(adapter: DxgiAdapter) -> bool:
     """Tell a GPU from software adapters, virtual displays, framebuffers, and Intel graphics too old to help."""
     is_made_up = adapter.flags & _SOFTWARE_FLAG or (adapter.kind or 0) & (_SOFTWARE_KIND | _INDIRECT_KIND)
     vendor = _VENDORS.get(adapter.vendor_id)
     return bool(vendor) and not is_made_up and not (vendor == "intel" and is_before_xe(adapter.device_id))
 
 
-def _driver_of(adapter: Adapter, display: DeviceClass) -> DeviceDriver | None:
+def _driver_of(adapter: DxgiAdapter, display: DeviceClass) -> DeviceDriver | None:
     """Return the driver by hardware id, never by name: names arrive in the maker's code page. The newest key counts."""
     device = f"ven_{adapter.vendor_id:04x}&dev_{adapter.device_id:04x}"
     board = f"{device}&subsys_{adapter.subsystem_id:08x}"
-    for wanted in (board, device):
-        found = [driver for driver in display.drivers if wanted in driver.matching_device_id.lower()]
-        if found:
-            return found[-1]
+    for hardware_id in (board, device):
+        drivers = [driver for driver in display.drivers if hardware_id in driver.matching_device_id.lower()]
+        if drivers:
+            return drivers[-1]
     return None
 
 
-def _gpu(seen: _Seen, integrated: Fact[bool], *, memory: WindowsMemory | None) -> Gpu:
-    adapter, driver = seen.adapter, seen.driver
-    total = _total(seen, is_integrated=bool(integrated.value))
+def _build_gpu(record: _AdapterRecord, integrated: Fact[bool], *, memory: WindowsMemory | None) -> Gpu:
+    adapter, driver = record.adapter, record.driver
+    total = _total_memory(record, is_integrated=bool(integrated.value))
     return Gpu(
-        id=seen.identity,
+        id=record.identity,
         vendor=_VENDORS[adapter.vendor_id],
-        name=measured(adapter.name, _DXGI),
+        name=measured_fact(adapter.name, _DXGI),
         memory_total=total,
-        memory_free=_free(seen, total, available=memory.available if memory and integrated.value else None),
+        memory_free=_free_memory(record, total, available=memory.available if memory and integrated.value else None),
         driver=_driver_version(driver),
-        compute=unknown(_DXGI, "Windows does not say; the device table or the driver's library may."),
+        compute=unknown_fact(_DXGI, "Windows does not say; the device table or the driver's library may."),
         integrated=integrated,
         addressable={"vulkan": total} if integrated.value else {},
-        drives_display=measured(adapter.has_output, f"{_DXGI} EnumOutputs"),
-        carve_out=_carve_out(adapter) if integrated.value else Fact(unit="B"),
+        drives_display=measured_fact(adapter.has_output, f"{_DXGI} EnumOutputs"),
+        carve_out=_carve_out_fact(adapter) if integrated.value else Fact(unit="B"),
     )
 
 
-def _integrated(adapter: Adapter, carved: Adapter | None, memory: WindowsMemory | None) -> Fact[bool]:
+def _integrated_fact(adapter: DxgiAdapter, carved: DxgiAdapter | None, memory: WindowsMemory | None) -> Fact[bool]:
     """Tell by what is certain first, then by which GPU's memory is missing from the system's."""
-    told = _told(adapter)
-    if told is not None:
-        return told
+    certain = _integrated_for_certain(adapter)
+    if certain is not None:
+        return certain
     if memory is None or not memory.installed:
-        return _by_size(adapter)
+        return _integrated_by_size(adapter)
     note = "Its memory is missing from the system's." if adapter is carved else "Its memory is its own."
-    return derived(adapter is carved, "GetPhysicallyInstalledSystemMemory", note=note)
+    return derived_fact(adapter is carved, "GetPhysicallyInstalledSystemMemory", note=note)
 
 
-def _told(adapter: Adapter) -> Fact[bool] | None:
+def _integrated_for_certain(adapter: DxgiAdapter) -> Fact[bool] | None:
     """Return what the system's own mark, the vendor, the bus or the product name leave no doubt about."""
     vendor, kind = _VENDORS[adapter.vendor_id], adapter.kind or 0
     if kind & (_HYBRID_DISCRETE | _HYBRID_INTEGRATED):
-        return measured(bool(kind & _HYBRID_INTEGRATED), "D3DKMT_ADAPTERTYPE")
+        return measured_fact(bool(kind & _HYBRID_INTEGRATED), "D3DKMT_ADAPTERTYPE")
     if vendor == "intel" and adapter.address == _INTEL_IGPU:
-        return derived(value=True, source="PCI address", note="Intel's integrated graphics are device 00:02.0.")
+        return derived_fact(value=True, source="PCI address", note="Intel's integrated graphics are device 00:02.0.")
     if vendor in _SOLE_KIND:
-        return derived(vendor == "qualcomm", "PCI vendor", note=_SOLE_KIND[vendor])
-    device = devices.find(adapter.name)
+        return derived_fact(vendor == "qualcomm", "PCI vendor", note=_SOLE_KIND[vendor])
+    device = devices.find_device(adapter.name)
     if device:
         return Fact(value=device.is_unified, source=f"device table: {device.name}", confidence=Confidence.TABLE)
     return None
 
 
-def _carved(adapters: Sequence[Adapter], memory: WindowsMemory | None) -> Adapter | None:
+def _find_carve_out(adapters: Sequence[DxgiAdapter], memory: WindowsMemory | None) -> DxgiAdapter | None:
     """Return the adapter whose memory is set aside from the system's: the largest that fits what is missing there."""
-    told = [_told(adapter) for adapter in adapters]
-    if memory is None or any(fact and fact.value for fact in told):
+    certain = [_integrated_for_certain(adapter) for adapter in adapters]
+    if memory is None or any(fact and fact.value for fact in certain):
         return None
-    missing = carved_out(memory) + _FIRMWARE_SLACK
-    open_ones = [adapter for adapter, fact in zip(adapters, told, strict=True) if fact is None]
+    missing = carve_out_bytes(memory) + _FIRMWARE_SLACK
+    open_ones = [adapter for adapter, fact in zip(adapters, certain, strict=True) if fact is None]
     fitting = [adapter for adapter in open_ones if 0 < adapter.dedicated_video <= missing]
     return max(fitting, key=lambda adapter: adapter.dedicated_video, default=None)
 
 
-def _by_size(adapter: Adapter) -> Fact[bool]:
+def _integrated_by_size(adapter: DxgiAdapter) -> Fact[bool]:
     """Judge a GPU by its memory alone, where the firmware does not say how much is installed."""
     is_small = adapter.dedicated_video < _SMALLEST_CARD
     note = "It has next to no memory of its own." if is_small else "It has memory of its own."
-    return derived(is_small, _DXGI, note=note)
+    return derived_fact(is_small, _DXGI, note=note)
 
 
-def _total(seen: _Seen, *, is_integrated: bool) -> Fact[int]:
-    adapter = seen.adapter
+def _total_memory(record: _AdapterRecord, *, is_integrated: bool) -> Fact[int]:
+    adapter = record.adapter
     if is_integrated:
         reach = adapter.dedicated_video + adapter.shared_system
         note = "set aside + what it may borrow of the system's"
-        return derived(reach, f"{_DXGI} DedicatedVideoMemory + SharedSystemMemory", unit="B", note=note)
-    listed = registry_bytes(seen.driver.memory_size if seen.driver else None)
+        return derived_fact(reach, f"{_DXGI} DedicatedVideoMemory + SharedSystemMemory", unit="B", note=note)
+    listed = registry_bytes(record.driver.memory_size if record.driver else None)
     if adapter.dedicated_video:
-        note = _disagreement(adapter.dedicated_video, listed)
-        return measured(adapter.dedicated_video, f"{_DXGI} DedicatedVideoMemory", unit="B", note=note)
+        note = _disagreement_note(adapter.dedicated_video, listed)
+        return measured_fact(adapter.dedicated_video, f"{_DXGI} DedicatedVideoMemory", unit="B", note=note)
     if listed:
-        return measured(listed, "registry qwMemorySize", unit="B")
-    return unknown(_DXGI, "Windows states no memory for this GPU.", unit="B")
+        return measured_fact(listed, "registry qwMemorySize", unit="B")
+    return unknown_fact(_DXGI, "Windows states no memory for this GPU.", unit="B")
 
 
-def _disagreement(told: int, listed: int | None) -> str:
-    if listed is None or abs(told - listed) * _DISAGREE <= listed:
+def _disagreement_note(dxgi_bytes: int, listed: int | None) -> str:
+    if listed is None or abs(dxgi_bytes - listed) * _DISAGREE <= listed:
         return ""
     return f"The registry says {listed / (1 << 30):.1f} GiB."
 
 
-def _free(seen: _Seen, total: Fact[int], *, available: int | None) -> Fact[int]:
+def _free_memory(record: _AdapterRecord, total: Fact[int], *, available: int | None) -> Fact[int]:
     """Return what is free of a GPU's own memory; of an integrated one's also what the system has left to lend.
 
     DXGI's budget is what this process may have, and other programs lower it late: their use is subtracted first.
     """
-    adapter, usage = seen.adapter, seen.usage
+    adapter, usage = record.adapter, record.usage
     own = _own_free(adapter, usage)
     if own is None:
-        return unknown(f"{_DXGI} QueryVideoMemoryInfo", "Windows does not say how much is in use.", unit="B")
+        return unknown_fact(f"{_DXGI} QueryVideoMemoryInfo", "Windows does not say how much is in use.", unit="B")
     lent = 0
     if available is not None:
         lent = min(max(0, adapter.shared_system - (usage.shared if usage else 0)), available)
     free = own + lent if total.value is None else min(own + lent, total.value)
     source = "GPU Adapter Memory counters" if usage else f"{_DXGI} QueryVideoMemoryInfo"
-    return derived(free, source, unit="B", note="total - used by all programs" if usage else "budget - used by us")
+    return derived_fact(free, source, unit="B", note="total - used by all programs" if usage else "budget - used by us")
 
 
-def _own_free(adapter: Adapter, usage: AdapterUsage | None) -> int | None:
+def _own_free(adapter: DxgiAdapter, usage: AdapterUsage | None) -> int | None:
     rests = []
     if usage is not None:
         rests.append(adapter.dedicated_video - usage.dedicated)
@@ -215,11 +219,11 @@ def _own_free(adapter: Adapter, usage: AdapterUsage | None) -> int | None:
     return max(0, min(rests)) if rests else None
 
 
-def _carve_out(adapter: Adapter) -> Fact[int]:
-    return measured(adapter.dedicated_video, f"{_DXGI} DedicatedVideoMemory", unit="B")
+def _carve_out_fact(adapter: DxgiAdapter) -> Fact[int]:
+    return measured_fact(adapter.dedicated_video, f"{_DXGI} DedicatedVideoMemory", unit="B")
 
 
 def _driver_version(driver: DeviceDriver | None) -> Fact[str]:
     if driver and driver.version:
-        return measured(f"{driver.provider} {driver.version}".strip(), "registry DriverVersion")
-    return unknown("registry DriverVersion", "No driver is registered under this hardware id.")
+        return measured_fact(f"{driver.provider} {driver.version}".strip(), "registry DriverVersion")
+    return unknown_fact("registry DriverVersion", "No driver is registered under this hardware id.")

@@ -8,8 +8,8 @@ import ctypes
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from app.hardware.evidence import Unanswered
-from app.hardware.windows.calls import library
+from app.hardware.evidence import NoAnswer
+from app.hardware.windows.calls import load_library
 from app.hardware.windows.values import AdapterUsage
 
 _ADDRESS, _KIND = 6, 15
@@ -44,47 +44,47 @@ class _CounterValue(ctypes.Structure):
 
 def adapter_address(luid_low: int, luid_high: int) -> tuple[list[int], int | None]:
     """Return PCI bus, device and function, empty when it has none, and D3DKMT_ADAPTERTYPE's bits, None if not said."""
-    gdi = library("gdi32.dll")
+    gdi = load_library("gdi32.dll")
     adapter = _Open(luid_low=luid_low, luid_high=luid_high)
     if gdi.D3DKMTOpenAdapterFromLuid(ctypes.byref(adapter)):
         return [], None
     try:
-        address = _numbers(gdi, adapter.handle, _ADDRESS, 3)
-        kind = _numbers(gdi, adapter.handle, _KIND, 1)
+        address = _query_numbers(gdi, adapter.handle, _ADDRESS, 3)
+        kind = _query_numbers(gdi, adapter.handle, _KIND, 1)
     finally:
         gdi.D3DKMTCloseAdapter(ctypes.byref(ctypes.c_uint32(adapter.handle)))
     return [] if _NOWHERE in address else address, kind[0] if kind else None
 
 
-def _numbers(gdi: ctypes.CDLL, handle: int, kind: int, count: int) -> list[int]:
-    found = (ctypes.c_uint32 * count)()
-    query = _Query(handle=handle, kind=kind, data=ctypes.addressof(found), size=ctypes.sizeof(found))
-    return [] if gdi.D3DKMTQueryAdapterInfo(ctypes.byref(query)) else list(found)
+def _query_numbers(gdi: ctypes.CDLL, handle: int, kind: int, count: int) -> list[int]:
+    numbers = (ctypes.c_uint32 * count)()
+    query = _Query(handle=handle, kind=kind, data=ctypes.addressof(numbers), size=ctypes.sizeof(numbers))
+    return [] if gdi.D3DKMTQueryAdapterInfo(ctypes.byref(query)) else list(numbers)
 
 
 def read_usage() -> list[AdapterUsage]:
     """Return what all programs use of each adapter. Raises Unanswered where the counters do not exist."""
-    pdh = library("pdh.dll")
+    pdh = load_library("pdh.dll")
     query = ctypes.c_void_p()
     if pdh.PdhOpenQueryW(None, ctypes.c_size_t(0), ctypes.byref(query)):
-        raise Unanswered("PdhOpenQueryW failed.")
+        raise NoAnswer("PdhOpenQueryW failed.")
     try:
-        counters = {name: _counter(pdh, query, path) for name, path in _COUNTERS.items()}
+        counters = {name: _add_counter(pdh, query, path) for name, path in _COUNTERS.items()}
         if pdh.PdhCollectQueryData(query):
-            raise Unanswered("PdhCollectQueryData failed.")
-        return summed({name: list(_readings(pdh, counter)) for name, counter in counters.items()})
+            raise NoAnswer("PdhCollectQueryData failed.")
+        return sum_usage({name: list(_read_counter(pdh, counter)) for name, counter in counters.items()})
     finally:
         pdh.PdhCloseQuery(query)
 
 
-def summed(readings: Mapping[str, Iterable[tuple[str, int]]]) -> list[AdapterUsage]:
+def sum_usage(readings: Mapping[str, Iterable[tuple[str, int]]]) -> list[AdapterUsage]:
     """Return usage by adapter from instances such as "luid_0x00000000_0x0000D1B2_phys_0"; linked parts add up."""
     totals: dict[str, dict[str, int]] = {}
     for kind, instances in readings.items():
         for instance, value in instances:
-            found = _INSTANCE.fullmatch(instance)
-            if found:
-                of_adapter = totals.setdefault(found[1].lower(), {})
+            match = _INSTANCE.fullmatch(instance)
+            if match:
+                of_adapter = totals.setdefault(match[1].lower(), {})
                 of_adapter[kind] = of_adapter.get(kind, 0) + value
     return [
         AdapterUsage(luid=luid, dedicated=used.get("dedicated", 0), shared=used.get("shared", 0))
@@ -92,14 +92,14 @@ def summed(readings: Mapping[str, Iterable[tuple[str, int]]]) -> list[AdapterUsa
     ]
 
 
-def _counter(pdh: ctypes.CDLL, query: ctypes.c_void_p, path: str) -> ctypes.c_void_p:
+def _add_counter(pdh: ctypes.CDLL, query: ctypes.c_void_p, path: str) -> ctypes.c_void_p:
     counter = ctypes.c_void_p()
     if pdh.PdhAddEnglishCounterW(query, ctypes.c_wchar_p(path), ctypes.c_size_t(0), ctypes.byref(counter)):
-        raise Unanswered("The system has no counters of GPU memory.")
+        raise NoAnswer("The system has no counters of GPU memory.")
     return counter
 
 
-def _readings(pdh: ctypes.CDLL, counter: ctypes.c_void_p) -> Iterator[tuple[str, int]]:
+def _read_counter(pdh: ctypes.CDLL, counter: ctypes.c_void_p) -> Iterator[tuple[str, int]]:
     size, count = ctypes.c_uint32(), ctypes.c_uint32()
     read = pdh.PdhGetFormattedCounterArrayW
     if read(counter, _LARGE, ctypes.byref(size), ctypes.byref(count), None) & 0xFFFFFFFF != _MORE_DATA:

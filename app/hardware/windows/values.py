@@ -55,7 +55,7 @@ class WindowsMemory(msgspec.Struct, frozen=True, kw_only=True):
     job_limit: int | None = None
 
 
-class Adapter(msgspec.Struct, frozen=True, kw_only=True):
+class DxgiAdapter(msgspec.Struct, frozen=True, kw_only=True):
     """One DXGI adapter, bytes. `address` is PCI bus, device and function; `kind` D3DKMT_ADAPTERTYPE's bits."""
 
     name: str

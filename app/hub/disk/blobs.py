@@ -25,44 +25,44 @@ _STAGED = ".upload-"
 
 def hex_of(digest: str) -> str:
     """Return the 64 digits of `sha256:...`. Raises BadRequest for anything else: it becomes part of a path."""
-    found = DIGEST.fullmatch(digest)
-    if found is None:
+    match = DIGEST.fullmatch(digest)
+    if match is None:
         raise BadRequest(f'invalid digest format: "{digest[:80]}"', code="invalid_value")
-    return found[1]
+    return match[1]
 
 
-class Blobs:
+class BlobStore:
     """The uploaded files, and what models were made of them. Reads and writes disks."""
 
     def __init__(self, folder: Path, made: Path) -> None:
         self._folder, self._made = folder, made
 
-    def path(self, digest: str) -> Path:
+    def blob_path(self, digest: str) -> Path:
         """Return where a blob is, or would be. Raises BadRequest."""
         return self._folder / f"sha256-{hex_of(digest)}"
 
-    def has(self, digest: str) -> bool:
+    def has_blob(self, digest: str) -> bool:
         """Whether it is here. Raises BadRequest."""
-        return self.path(digest).is_file()
+        return self.blob_path(digest).is_file()
 
-    def upload(self, digest: str, *, expected_bytes: int | None) -> "Upload":
-        """Return what takes in a blob; call its `end` whatever happens. Raises BadRequest."""
-        return Upload(self.path(digest), hex_of(digest), expected_bytes or 0)
+    def start_upload(self, digest: str, *, expected_bytes: int | None) -> "BlobUpload":
+        """Return what takes in a blob; call its `close_and_clean` whatever happens. Raises BadRequest."""
+        return BlobUpload(self.blob_path(digest), hex_of(digest), expected_bytes or 0)
 
-    def place(self, files: dict[str, str]) -> dict[str, Path]:
+    def link_blobs(self, files: dict[str, str]) -> dict[str, Path]:
         """Link blobs under the names given, and return where each is. Raises NotFound, StorageFault."""
         for digest in files.values():
-            if not self.has(digest):
+            if not self.has_blob(digest):
                 raise NotFound(f"There is no blob {digest}.", hint="Upload it first.", code="blob_not_found")
-        told = "\0".join(f"{name}\0{hex_of(digest)}" for name, digest in sorted(files.items()))
-        folder = self._made / hashlib.sha256(told.encode()).hexdigest()[:16]
+        fingerprint = "\0".join(f"{name}\0{hex_of(digest)}" for name, digest in sorted(files.items()))
+        folder = self._made / hashlib.sha256(fingerprint.encode()).hexdigest()[:16]
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            return {name: _linked(self.path(digest), folder / name) for name, digest in files.items()}
+            return {name: _link_or_copy(self.blob_path(digest), folder / name) for name, digest in files.items()}
         except OSError as error:
             raise StorageFault(f"The uploaded files could not be put together: {error}") from error
 
-    def tidy(self, used: set[str], now: float | None = None) -> None:
+    def remove_unused(self, used: set[str], now: float | None = None) -> None:
         """Remove weights whose models are gone (`used`: the paths of those that are not), and blobs left unused."""
         before = (time.time() if now is None else now) - KEPT_S
         with contextlib.suppress(OSError):
@@ -75,8 +75,8 @@ class Blobs:
                     blob.unlink()
 
 
-class Upload:
-    """One blob on its way in. `finish` puts it where it belongs; left otherwise, nothing of it stays."""
+class BlobUpload:
+    """One blob on its way in. `move_into_place` puts it where it belongs; left otherwise, nothing of it stays."""
 
     def __init__(self, path: Path, digest: str, expected_bytes: int) -> None:
         self._path, self._digest, self._expected_bytes = path, digest, expected_bytes
@@ -84,17 +84,17 @@ class Upload:
         self._out: BinaryIO | None = None
         self._staged: Path | None = None
 
-    def begin(self) -> None:
+    def open_file(self) -> None:
         """Open the file. Raises StorageFault, also if the disk has no room for all of it."""
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._check_room(self._expected_bytes)
             handle, staged = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
         except OSError as error:
-            raise _not_stored(error) from error
+            raise _storage_fault(error) from error
         self._out, self._staged = os.fdopen(handle, "wb"), Path(staged)
 
-    def end(self) -> None:
+    def close_and_clean(self) -> None:
         """Close, and remove what is left of it."""
         with contextlib.suppress(OSError):
             if self._out is not None:
@@ -103,24 +103,24 @@ class Upload:
             if self._staged is not None:
                 self._staged.unlink(missing_ok=True)
 
-    def write(self, data: bytes) -> None:
+    def write_piece(self, data: bytes) -> None:
         """Take in a piece. Raises StorageFault."""
-        assert self._out is not None  # noqa: S101 -- `begin` comes first
+        assert self._out is not None  # noqa: S101 -- `open_file` comes first
         try:
             self._check_room(len(data))
             self._out.write(data)
         except OSError as error:
-            raise _not_stored(error) from error
+            raise _storage_fault(error) from error
         self._hash.update(data)
 
-    def finish(self) -> None:
+    def move_into_place(self) -> None:
         """Put it in place. Raises BadRequest if it is not what its digest says, StorageFault."""
         assert self._out is not None  # noqa: S101 -- as above
         assert self._staged is not None  # noqa: S101 -- as above
-        got = self._hash.hexdigest()
-        if got != self._digest:
+        digest = self._hash.hexdigest()
+        if digest != self._digest:
             raise BadRequest(
-                f'digest mismatch, expected "sha256:{self._digest}", got "sha256:{got}"', code="digest_mismatch"
+                f'digest mismatch, expected "sha256:{self._digest}", got "sha256:{digest}"', code="digest_mismatch"
             )
         try:
             self._out.flush()
@@ -128,7 +128,7 @@ class Upload:
             self._out.close()
             self._staged.replace(self._path)
         except OSError as error:
-            raise _not_stored(error) from error
+            raise _storage_fault(error) from error
 
     def _check_room(self, more_bytes: int) -> None:
         free = shutil.disk_usage(self._path.parent).free
@@ -140,7 +140,7 @@ class Upload:
             )
 
 
-def _linked(blob: Path, target: Path) -> Path:
+def _link_or_copy(blob: Path, target: Path) -> Path:
     """Make the blob known by another name; where the disk knows no hard links, by moving a copy into place."""
     if target.exists():
         return target
@@ -153,5 +153,5 @@ def _linked(blob: Path, target: Path) -> Path:
     return target
 
 
-def _not_stored(error: OSError) -> StorageFault:
+def _storage_fault(error: OSError) -> StorageFault:
     return StorageFault(f"The file could not be stored: {error.strerror or error}.")

@@ -14,14 +14,14 @@ from typing import NamedTuple
 
 from app.core.library import Duplicate
 from app.core.models import ModelInfo
-from app.hub.disk.reading import Said, sha256_of
+from app.hub.disk.reading import ReadProgress, sha256_of
 from app.hub.disk.verifying import files_of
 
 SMALLEST_BYTES = 1 << 20
 _END_BYTES = 64 << 10
 
 
-class Copy(NamedTuple):
+class FileCopy(NamedTuple):
     """One file on the disk, whatever number of names it has, as it was when it was looked at."""
 
     path: Path
@@ -42,42 +42,42 @@ class Copy(NamedTuple):
         return (status.st_ino, status.st_size, status.st_mtime_ns) == (self.inode, self.size, self.changed_ns)
 
 
-def suspects(models: Iterable[ModelInfo]) -> list[list[Copy]]:
+def find_suspects(models: Iterable[ModelInfo]) -> list[list[FileCopy]]:
     """Return files that have the size of another, largest first."""
-    seen: dict[tuple[int, int], Copy] = {}
+    seen: dict[tuple[int, int], FileCopy] = {}
     for model in models:
-        for copy in () if model.attached or model.is_builtin else _copies(model):
+        for copy in () if model.attached or model.is_builtin else _copies_of(model):
             seen.setdefault((copy.device, copy.inode), copy)
-    by_size: dict[int, list[Copy]] = defaultdict(list)
+    by_size: dict[int, list[FileCopy]] = defaultdict(list)
     for copy in seen.values():
         by_size[copy.size].append(copy)
     return [by_size[size] for size in sorted(by_size, reverse=True) if len(by_size[size]) > 1]
 
 
-def equal(group: Sequence[Copy], said: Said) -> Iterator[tuple[str, list[Copy]]]:
-    """Yield, of files of one size, those that are equal, with their SHA-256. Raises what `said` raises."""
-    by_ends: dict[bytes, list[Copy]] = defaultdict(list)
+def find_equal(group: Sequence[FileCopy], report: ReadProgress) -> Iterator[tuple[str, list[FileCopy]]]:
+    """Yield, of files of one size, those that are equal, with their SHA-256. Raises what `report` raises."""
+    by_ends: dict[bytes, list[FileCopy]] = defaultdict(list)
     for copy in group:
         with contextlib.suppress(OSError):
-            by_ends[_ends(copy)].append(copy)
+            by_ends[_read_ends(copy)].append(copy)
     for alike in by_ends.values():
-        by_hash: dict[str, list[Copy]] = defaultdict(list)
+        by_hash: dict[str, list[FileCopy]] = defaultdict(list)
         for copy in alike:
             with contextlib.suppress(OSError):  # gone, or not ours to read
                 if len(alike) == 1:
-                    said(copy.path, copy.size)  # its ends were enough
+                    report(copy.path, copy.size)  # its ends were enough
                 else:
-                    by_hash[sha256_of(copy.path, said)].append(copy)
+                    by_hash[sha256_of(copy.path, report)].append(copy)
         yield from ((digest, copies) for digest, copies in by_hash.items() if len(copies) > 1)
 
 
-def described(digest: str, copies: Sequence[Copy]) -> tuple[Duplicate, Copy, list[Copy]]:
+def describe_duplicate(digest: str, copies: Sequence[FileCopy]) -> tuple[Duplicate, FileCopy, list[FileCopy]]:
     """Return what is said of equal files, the one to keep, and those that may share its space."""
     kept = min(copies, key=lambda copy: (not copy.store, str(copy.path)))
     rest = [copy for copy in copies if copy is not kept]
-    why = {copy.path: _obstacle(copy, kept) for copy in rest}
+    why = {copy.path: _obstacle_to_sharing(copy, kept) for copy in rest}
     free = [copy for copy in rest if not why[copy.path]]
-    told = Duplicate(
+    duplicate = Duplicate(
         sha256=digest,
         size_bytes=kept.size,
         paths=[str(copy.path) for copy in (kept, *rest)],
@@ -85,27 +85,27 @@ def described(digest: str, copies: Sequence[Copy]) -> tuple[Duplicate, Copy, lis
         reclaimable=[str(copy.path) for copy in free],
         notes=[f"{path}: {reason}" for path, reason in why.items() if reason],
     )
-    return told, kept, free
+    return duplicate, kept, free
 
 
-def _copies(model: ModelInfo) -> Iterator[Copy]:
+def _copies_of(model: ModelInfo) -> Iterator[FileCopy]:
     for file in files_of(model):
         with contextlib.suppress(OSError):
             status = file.stat()
             if stat.S_ISREG(status.st_mode) and status.st_size >= SMALLEST_BYTES:
                 when = status.st_mtime_ns
                 at = (status.st_dev, status.st_ino, status.st_size, when, status.st_uid)
-                yield Copy(file, model.name, model.store, *at)
+                yield FileCopy(file, model.name, model.store, *at)
 
 
-def _ends(copy: Copy) -> bytes:
+def _read_ends(copy: FileCopy) -> bytes:
     with copy.path.open("rb") as file:
         first = file.read(_END_BYTES)
         file.seek(-min(_END_BYTES, copy.size), os.SEEK_END)
         return first + file.read(_END_BYTES)
 
 
-def _obstacle(copy: Copy, kept: Copy) -> str:
+def _obstacle_to_sharing(copy: FileCopy, kept: FileCopy) -> str:
     """Return why a copy cannot share the space of the one that is kept; empty if it can."""
     if copy.store:
         return f"it belongs to {copy.store}, whose files are not changed."

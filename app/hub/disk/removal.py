@@ -18,13 +18,13 @@ from app.core.errors import Conflict, NotFound, StorageFault
 from app.core.library import Removal
 from app.core.models import ModelInfo
 from app.core.origins import origin_of
-from app.hub.disk.trash import Stamp, Trash, stamp_of
+from app.hub.disk.trash import FileStamp, Trash, stamp_of
 from app.hub.library.candidates import candidate_for
 from app.hub.library.companions import why_no_projector
 from app.hub.library.projectors import models_with, projectors_beside
 
 
-class Belongings(msgspec.Struct, frozen=True, kw_only=True):
+class RemovableFiles(msgspec.Struct, frozen=True, kw_only=True):
     """The files of one model: `contents` hold bytes, `links` lead to them; `tidied` are folders that may be empty."""
 
     contents: list[Path]
@@ -38,55 +38,55 @@ class Belongings(msgspec.Struct, frozen=True, kw_only=True):
     def frees_bytes(self) -> int:
         """What is free once they are gone: what has a further name elsewhere stays on the disk."""
         statuses = [file.lstat() for file in self.contents]
-        return sum(one.st_size for one in statuses if one.st_nlink == 1 and stat.S_ISREG(one.st_mode))
+        return sum(status.st_size for status in statuses if status.st_nlink == 1 and stat.S_ISREG(status.st_mode))
 
 
-class Others(msgspec.Struct, frozen=True, kw_only=True):
+class OtherModels(msgspec.Struct, frozen=True, kw_only=True):
     """The models beside one that is to go: what each is called by its path, and who was given which projector."""
 
     names: dict[str, str] = {}
     chosen: dict[str, str] = {}
 
     @classmethod
-    def of(cls, model: ModelInfo, models: Iterable[ModelInfo], projectors: Mapping[str, str]) -> "Others":
+    def from_models(cls, model: ModelInfo, models: Iterable[ModelInfo], projectors: Mapping[str, str]) -> "OtherModels":
         """Return them, of all models here and the projectors that are set, by the names that models run under."""
-        others = [one for one in models if one.path != model.path]
-        running = {one.runs_as: one.name for one in others}
+        others = [other for other in models if other.path != model.path]
+        running = {other.runs_as: other.name for other in others}
         return cls(
-            names={os.path.realpath(one.path): one.name for one in others},
+            names={os.path.realpath(other.path): other.name for other in others},
             chosen={path: running[name] for name, path in projectors.items() if name in running},
         )
 
-    def using(self, projector: Path, own: Iterable[Path]) -> list[str]:
+    def users_of(self, projector: Path, own: Iterable[Path]) -> list[str]:
         """Return who but a model of these files needs a projector, in words. Raises OSError."""
         beside = models_with(projector) - {candidate_for(file).first for file in own}
         place = os.path.realpath(projector)
-        named = {name for path, name in self.chosen.items() if os.path.realpath(path) == place}
-        return sorted({self.names.get(os.path.realpath(file), file.stem) for file in beside} | named)
+        chosen_names = {name for path, name in self.chosen.items() if os.path.realpath(path) == place}
+        return sorted({self.names.get(os.path.realpath(file), file.stem) for file in beside} | chosen_names)
 
 
-_ALONE = Others()
+_ALONE = OtherModels()
 
 
-class _Sorted(NamedTuple):
+class _ProjectorSplit(NamedTuple):
     """Projectors that go with a model, and what is said of those that do not."""
 
     going: list[Path]
     left: list[str]
 
 
-class Kept(msgspec.Struct, frozen=True):
+class FileInTrash(msgspec.Struct, frozen=True):
     """A file in the trash: where it is, where it was, and what tells it from another of its name."""
 
     place: Path
     original: Path
-    stamp: Stamp | None
+    stamp: FileStamp | None
 
 
-class Undo(msgspec.Struct, frozen=True, kw_only=True):
+class RemovalUndo(msgspec.Struct, frozen=True, kw_only=True):
     """What brings a removed model back."""
 
-    kept: list[Kept]
+    kept: list[FileInTrash]
     links: list[tuple[Path, str]]
     notes: list[tuple[Path, str]]
     """Small files that named what is gone, and what they said."""
@@ -107,7 +107,7 @@ def check_removable(model: ModelInfo) -> None:
         )
 
 
-def belongings(model: ModelInfo, others: Others = _ALONE) -> Belongings:
+def collect_files(model: ModelInfo, others: OtherModels = _ALONE) -> RemovableFiles:
     """Return the files of a model. Raises Conflict as `check_removable`, StorageFault if they cannot be looked at."""
     check_removable(model)
     path = Path(model.path)
@@ -115,75 +115,75 @@ def belongings(model: ModelInfo, others: Others = _ALONE) -> Belongings:
         origin = origin_of(path)
         if origin is not None:
             repository = path.parents[len(Path(origin.path).parts)].parent
-            return _cached(repository, path, others)
-        return _plain(path, others)
+            return _files_in_cache(repository, path, others)
+        return _plain_files(path, others)
     except OSError as error:
         raise StorageFault(f"{model.name} cannot be examined: {error.strerror or error}.") from error
 
 
-def planned(
+def plan_removal(
     model: ModelInfo, models: Sequence[ModelInfo], *, aliases: Iterable[str], chosen: Mapping[str, str]
 ) -> Removal:
-    """Return what removing a model takes away, and whom it concerns; `chosen` as for `Others.of`. Raises as above."""
-    found = belongings(model, Others.of(model, models, chosen))
+    """Return what removing a model takes away, and whom it concerns; `chosen` as for `OtherModels.from_models`. Raises as above."""
+    model_files = collect_files(model, OtherModels.from_models(model, models, chosen))
     return Removal(
         model=model.name,
-        files=[str(file) for file in (*found.contents, *found.links)],
-        projectors=found.projectors,
-        frees_bytes=found.frees_bytes,
-        made_models=[one.name for one in models if one.path == model.path and one.name != model.name],
+        files=[str(file) for file in (*model_files.contents, *model_files.links)],
+        projectors=model_files.projectors,
+        frees_bytes=model_files.frees_bytes,
+        made_models=[other.name for other in models if other.path == model.path and other.name != model.name],
         aliases=[alias for alias in aliases if alias.rpartition("=")[2].strip().casefold() == model.name.casefold()],
-        left=found.left,
+        left=model_files.left,
     )
 
 
-def remove(found: Belongings, trash: Trash | None) -> Undo:
+def remove_files(model_files: RemovableFiles, trash: Trash | None) -> RemovalUndo:
     """Take the files away, to the trash or for good; return the way back. Raises StorageFault, and has undone it."""
-    undo = Undo(kept=[], links=[], notes=[])
+    undo = RemovalUndo(kept=[], links=[], notes=[])
     try:
-        for link in found.links:
+        for link in model_files.links:
             undo.links.append((link, str(link.readlink())))
             link.unlink()
-        for file in found.contents:
+        for file in model_files.contents:
             if trash is None:
                 file.unlink()
-            elif (kept := trash.put(file)) is not None:
-                undo.kept.append(Kept(kept, file, stamp_of(kept)))
-        for folder in found.tidied:
-            _tidy(folder, undo)
+            elif (kept := trash.put_file(file)) is not None:
+                undo.kept.append(FileInTrash(kept, file, stamp_of(kept)))
+        for folder in model_files.tidied:
+            _remove_if_empty(folder, undo)
     except (OSError, StorageFault) as error:
         with contextlib.suppress(OSError, NotFound, StorageFault):
-            restore(undo, trash or Trash(Path()))
+            restore_files(undo, trash or Trash(Path()))
         if isinstance(error, StorageFault):
             raise
         raise StorageFault(f"The files could not be removed: {error.strerror or error}.") from error
     return undo
 
 
-def restore(undo: Undo, trash: Trash) -> None:
+def restore_files(undo: RemovalUndo, trash: Trash) -> None:
     """Bring everything back. Raises NotFound (not_in_trash) or StorageFault, and leaves in the trash what is there.
 
     Nothing is half brought back: that all can be is looked at first.
     """
     with trash.lock:
         _check_restorable(undo)
-        for one in undo.kept:
-            trash.restore(one.place, one.original)
+        for entry in undo.kept:
+            trash.restore_file(entry.place, entry.original)
     try:
         for link, target in undo.links:
             link.parent.mkdir(parents=True, exist_ok=True)
             if not os.path.lexists(link):
                 link.symlink_to(target)
-        for file, said in undo.notes:
+        for file, content in undo.notes:
             if not file.exists():
                 file.parent.mkdir(parents=True, exist_ok=True)
-                file.write_text(said, encoding="utf-8")
+                file.write_text(content, encoding="utf-8")
     except OSError as error:
         raise StorageFault(f"Not everything could be restored: {error.strerror or error}.") from error
 
 
-def _check_restorable(undo: Undo) -> None:
-    gone = [one.original.name for one in undo.kept if stamp_of(one.place) != one.stamp]
+def _check_restorable(undo: RemovalUndo) -> None:
+    gone = [entry.original.name for entry in undo.kept if stamp_of(entry.place) != entry.stamp]
     if gone:
         rest = f"The other {len(undo.kept) - len(gone)} files were restored." if len(gone) < len(undo.kept) else ""
         raise NotFound(
@@ -191,94 +191,95 @@ def _check_restorable(undo: Undo) -> None:
             hint=f"The model can be downloaded again. {rest}".strip(),
             code="not_in_trash",
         )
-    for one in undo.kept:
-        if os.path.lexists(one.original):
+    for entry in undo.kept:
+        if os.path.lexists(entry.original):
             raise StorageFault(
-                f"Nothing was restored: there is now another {one.original.name}.",
-                hint=f"Move {one.original} elsewhere first.",
+                f"Nothing was restored: there is now another {entry.original.name}.",
+                hint=f"Move {entry.original} elsewhere first.",
             )
 
 
-def _plain(path: Path, others: Others) -> Belongings:
+def _plain_files(path: Path, others: OtherModels) -> RemovableFiles:
     """Return the files of a model in a folder of its own, or of one file and its further parts."""
     if not path.is_dir():
-        parts = _names(path)
-        sorted_out = _sorted_out(projectors_beside(path), parts, others)
-        return Belongings(
-            contents=[*parts, *sorted_out.going],
-            left=sorted_out.left,
-            projectors=[file.name for file in sorted_out.going],
+        parts = _own_files(path)
+        split = _split_projectors(projectors_beside(path), parts, others)
+        return RemovableFiles(
+            contents=[*parts, *split.going],
+            left=split.left,
+            projectors=[file.name for file in split.going],
         )
-    files = _names(path)
+    files = _own_files(path)
     rest = sorted(file.name for file in path.iterdir() if file not in files)
     left = [f"{', '.join(rest)} in {path.name} stays: it is not part of this model."] if rest else []
-    return Belongings(contents=files, tidied=[path], left=left)
+    return RemovableFiles(contents=files, tidied=[path], left=left)
 
 
-def _cached(repository: Path, path: Path, others: Others) -> Belongings:
+def _files_in_cache(repository: Path, path: Path, others: OtherModels) -> RemovableFiles:
     """Return a model's blobs, the links to them, and what other snapshots need of them."""
-    links = _names(path)
-    wanted = {link.resolve() for link in links}
+    links = _own_files(path)
+    own_targets = {link.resolve() for link in links}
     all_links = [name for name in (repository / "snapshots").rglob("*") if name.is_symlink()]
-    sorted_out = _Sorted([], [])
+    split = _ProjectorSplit([], [])
     if not path.is_dir():  # the same file in several snapshots is the same model, and is listed once
-        links = sorted({*links, *(link for link in all_links if link.resolve() in wanted)})
-        sorted_out = _sorted_out(_projectors(links, all_links), links, others)
-    going = [*links, *sorted_out.going]
+        links = sorted({*links, *(link for link in all_links if link.resolve() in own_targets)})
+        split = _split_projectors(_projectors_in_cache(links, all_links), links, others)
+    going = [*links, *split.going]
     needed = {link.resolve() for link in all_links if link not in going}
     contents = sorted({name.resolve() for name in going} - needed)
-    shared = len(wanted & needed)
+    shared = len(own_targets & needed)
     left = [f"{shared} of its files stay: other versions in the hub's cache need them."] if shared else []
-    return Belongings(
+    return RemovableFiles(
         contents=[file for file in contents if file.is_file()],
         links=[link for link in going if link.is_symlink()],
         tidied=sorted(
-            {parent for one in going for parent in _within(one, repository)}, key=lambda one: -len(one.parts)
+            {parent for item in going for parent in _folders_within(item, repository)},
+            key=lambda item: -len(item.parts),
         ),
-        left=[*left, *sorted_out.left],
-        projectors=sorted({one.name for one in sorted_out.going if one.resolve() in contents}),
+        left=[*left, *split.left],
+        projectors=sorted({item.name for item in split.going if item.resolve() in contents}),
     )
 
 
-def _projectors(links: Iterable[Path], all_links: Iterable[Path]) -> list[Path]:
+def _projectors_in_cache(links: Iterable[Path], all_links: Iterable[Path]) -> list[Path]:
     """Return the projectors beside a cached model, under all names that they have in the repository."""
     beside = {file for link in links for file in projectors_beside(link)}
     contents = {file.resolve() for file in beside}
     return sorted({*beside, *(link for link in all_links if link.resolve() in contents)})
 
 
-def _sorted_out(projectors: Iterable[Path], own: Sequence[Path], others: Others) -> _Sorted:
+def _split_projectors(projectors: Iterable[Path], own: Sequence[Path], others: OtherModels) -> _ProjectorSplit:
     """Tell projectors that only a model of these files needs from those that others need too."""
     going, left = [], {}
     for file in projectors:
         if why_no_projector(file):
             continue
-        if users := others.using(file, own):
+        if users := others.users_of(file, own):
             left[file.name] = f"{file.name} stays: {' and '.join(users)} {'needs' if len(users) == 1 else 'need'} it."
         else:
             going.append(file)
-    return _Sorted(going, list(left.values()))
+    return _ProjectorSplit(going, list(left.values()))
 
 
-def _names(path: Path) -> list[Path]:
+def _own_files(path: Path) -> list[Path]:
     if path.is_dir():
         return sorted(file for file in path.iterdir() if file.is_file() and file.suffix.lower() != ".gguf")
     return [part for part in candidate_for(path).parts if os.path.lexists(part)]
 
 
-def _within(link: Path, repository: Path) -> Sequence[Path]:
+def _folders_within(link: Path, repository: Path) -> Sequence[Path]:
     """Return the folders from a link's own up to its snapshot."""
     depth = len(link.relative_to(repository).parts) - 2
     return link.parents[:depth]
 
 
-def _tidy(folder: Path, undo: Undo) -> None:
+def _remove_if_empty(folder: Path, undo: RemovalUndo) -> None:
     """Remove a folder that nothing is left in, and the branch that named it, where it was a snapshot."""
     if any(folder.iterdir()):
         return
     folder.rmdir()
     if folder.parent.name == "snapshots":
         for reference in (folder.parent.parent / "refs").rglob("*"):
-            if reference.is_file() and (said := reference.read_text(encoding="utf-8")).strip() == folder.name:
-                undo.notes.append((reference, said))
+            if reference.is_file() and (content := reference.read_text(encoding="utf-8")).strip() == folder.name:
+                undo.notes.append((reference, content))
                 reference.unlink()

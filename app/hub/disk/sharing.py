@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from app.core import words
 from app.core.errors import StorageFault
-from app.hub.disk.duplicates import Copy
-from app.hub.disk.reading import STRETCH_BYTES, Said
+from app.hub.disk.duplicates import FileCopy
+from app.hub.disk.reading import STRETCH_BYTES, ReadProgress
 
 _FICLONE = 0x40049409
 """Linux's ioctl by which one file shares another's blocks until either is written (linux/fs.h)."""
@@ -25,7 +25,7 @@ _HEAD_ROOM_BYTES = 1 << 30
 """Left free on a disk that is copied to: a full one stops everything else."""
 
 
-class Shared(NamedTuple):
+class SharedFile(NamedTuple):
     """A file that took on the space of another."""
 
     place: Path
@@ -44,15 +44,15 @@ class Shared(NamedTuple):
             return False
 
 
-def share(kept: Copy, copy: Copy) -> Shared | None:
+def share_space(kept: FileCopy, copy: FileCopy) -> SharedFile | None:
     """Let a copy share the space of the one kept; None if it cannot be done, and nothing is changed then."""
     if not (kept.is_as_it_was() and copy.is_as_it_was()):
         return None
     place = copy.path.resolve()  # a link of the hub's cache stays; its blob is what is replaced
     try:
         before = place.stat()
-        with _staged(place) as staged:
-            is_clone = _cloned(kept.path, staged)
+        with _temporary_name(place) as staged:
+            is_clone = _clone_blocks(kept.path, staged)
             if is_clone:
                 os.utime(staged, ns=(before.st_atime_ns, before.st_mtime_ns))
             else:
@@ -62,32 +62,32 @@ def share(kept: Copy, copy: Copy) -> Shared | None:
             staged.replace(place)
     except OSError:
         return None
-    return Shared(place, kept.path.resolve(), copy.size, is_clone, before.st_atime_ns, before.st_mtime_ns)
+    return SharedFile(place, kept.path.resolve(), copy.size, is_clone, before.st_atime_ns, before.st_mtime_ns)
 
 
-def check_room(shared: list[Shared]) -> None:
+def check_room(shared: list[SharedFile]) -> None:
     """Raise StorageFault (disk_full) if there is no room for files to have space of their own again."""
-    for device, size in _needed(shared).items():
-        there = next(one.place.parent for one in shared if one.place.parent.stat().st_dev == device)
-        free = shutil.disk_usage(there).free
+    for device, size in _bytes_by_device(shared).items():
+        folder = next(file.place.parent for file in shared if file.place.parent.stat().st_dev == device)
+        free = shutil.disk_usage(folder).free
         if free < size + _HEAD_ROOM_BYTES:
             raise StorageFault(
-                f"Separate copies need {words.size(size)}, and {words.size(free)} are free.",
+                f"Separate copies need {words.format_bytes(size)}, and {words.format_bytes(free)} are free.",
                 hint="The files keep sharing disk space.",
                 code="disk_full",
             )
 
 
-def separate(shared: Shared, said: Said) -> bool:
+def separate_copy(shared: SharedFile, report: ReadProgress) -> bool:
     """Give a file space of its own again, by copying; False if it is no longer what it was made.
 
-    Raises StorageFault, and what `said` raises; nothing is changed then.
+    Raises StorageFault, and what `report` raises; nothing is changed then.
     """
     if not shared.is_as_it_was():
         return False
     try:
-        with _staged(shared.place) as staged:
-            _copy(shared.kept, staged, shared.place, said)
+        with _temporary_name(shared.place) as staged:
+            _copy_file(shared.kept, staged, shared.place, report)
             os.utime(staged, ns=(shared.accessed_ns, shared.changed_ns))
             shutil.copymode(shared.place, staged)
             staged.replace(shared.place)
@@ -96,26 +96,26 @@ def separate(shared: Shared, said: Said) -> bool:
     return True
 
 
-def _needed(shared: list[Shared]) -> dict[int, int]:
+def _bytes_by_device(shared: list[SharedFile]) -> dict[int, int]:
     """Return the bytes that copies need, by disk."""
-    needed: dict[int, int] = {}
-    for one in shared:
-        if one.is_as_it_was():
-            device = one.place.parent.stat().st_dev
-            needed[device] = needed.get(device, 0) + one.size
-    return needed
+    sizes: dict[int, int] = {}
+    for file in shared:
+        if file.is_as_it_was():
+            device = file.place.parent.stat().st_dev
+            sizes[device] = sizes.get(device, 0) + file.size
+    return sizes
 
 
-def _copy(source: Path, target: Path, told_as: Path, said: Said) -> None:
-    with source.open("rb", buffering=0) as known, target.open("xb", buffering=0) as new:
-        while stretch := known.read(STRETCH_BYTES):
+def _copy_file(source: Path, target: Path, shown_path: Path, report: ReadProgress) -> None:
+    with source.open("rb", buffering=0) as original, target.open("xb", buffering=0) as new:
+        while stretch := original.read(STRETCH_BYTES):
             new.write(stretch)
-            said(told_as, len(stretch))
+            report(shown_path, len(stretch))
         os.fsync(new.fileno())
 
 
 @contextmanager
-def _staged(place: Path) -> Iterator[Path]:
+def _temporary_name(place: Path) -> Iterator[Path]:
     """Give a name beside a file for what is to replace it; what is left there is taken away."""
     folder = Path(tempfile.mkdtemp(prefix=".share-", dir=place.parent))
     staged = folder / place.name
@@ -126,15 +126,15 @@ def _staged(place: Path) -> Iterator[Path]:
         folder.rmdir()
 
 
-def _cloned(source: Path, target: Path) -> bool:
+def _clone_blocks(source: Path, target: Path) -> bool:
     """Make a file that shares its blocks until either is written, where the file system can."""
     if not sys.platform.startswith("linux"):
         return False
     import fcntl  # noqa: PLC0415 -- not on Windows
 
     try:
-        with source.open("rb") as known, target.open("xb") as new:
-            fcntl.ioctl(new.fileno(), _FICLONE, known.fileno())
+        with source.open("rb") as original, target.open("xb") as new:
+            fcntl.ioctl(new.fileno(), _FICLONE, original.fileno())
     except OSError:
         target.unlink(missing_ok=True)
         return False

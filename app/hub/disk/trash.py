@@ -29,7 +29,7 @@ _SYSTEMS = {
 }
 
 
-class Stamp(NamedTuple):
+class FileStamp(NamedTuple):
     """What tells whether a file is still the one it was: names in the trash are given again.
 
     Inodes do not tell: on drives with FAT or exFAT they are others each time.
@@ -40,13 +40,13 @@ class Stamp(NamedTuple):
     changed_ns: int
 
 
-def stamp_of(path: Path) -> Stamp | None:
+def stamp_of(path: Path) -> FileStamp | None:
     """Return the stamp of what is there itself, not of what it leads to; None if nothing is."""
     try:
         status = path.lstat()
     except OSError:
         return None
-    return Stamp(stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
+    return FileStamp(stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns)
 
 
 class Trash:
@@ -62,11 +62,11 @@ class Trash:
         """Whether what went there can be brought back by us."""
         return self._platform.startswith("linux")
 
-    def put(self, file: Path) -> Path | None:
+    def put_file(self, file: Path) -> Path | None:
         """Move a file there; return where it is now, if that can be told. Raises StorageFault (no_trash)."""
         try:
             if self.can_restore:
-                return self._put(file)
+                return self._move_in(file)
             from send2trash import send2trash  # noqa: PLC0415 -- not installed on Linux, where it is not needed
 
             send2trash(str(file))
@@ -78,11 +78,11 @@ class Trash:
             ) from error
         return None
 
-    def restore(self, kept: Path, original: Path) -> None:
+    def restore_file(self, kept: Path, original: Path) -> None:
         """Move a file back to where it was. Raises StorageFault, also if something else is there by now."""
         try:
             original.parent.mkdir(parents=True, exist_ok=True)
-            _move(kept, original)
+            _move_back(kept, original)
         except OSError as error:
             raise StorageFault(
                 f"{original.name} could not be restored: {error.strerror or error}.", hint=f"It is in {kept}."
@@ -102,7 +102,7 @@ class Trash:
         own = top / f".Trash-{_user_number()}"
         places = [] if own.is_symlink() else [own]  # a link on a disk that others write leads elsewhere
         with contextlib.suppress(OSError):
-            if self._nearest().stat().st_dev == top.stat().st_dev:
+            if self._nearest_folder().stat().st_dev == top.stat().st_dev:
                 places.append(self._home_trash)
         return places
 
@@ -112,15 +112,15 @@ class Trash:
             system, hint = _SYSTEMS.get(self._platform, ("the system", "Empty it there."))
             raise Conflict(f"The trash is kept by {system}.", hint=hint, code="trash_of_system")
 
-    def _nearest(self) -> Path:
+    def _nearest_folder(self) -> Path:
         """Return the home trash, or what is there of the way to it: it is made when it is needed."""
         return next(folder for folder in (self._home_trash, *self._home_trash.parents) if folder.exists())
 
-    def _put(self, file: Path) -> Path:
-        root, listed_as = self._place(file)
+    def _move_in(self, file: Path) -> Path:
+        root, listed_as = self._trash_of(file)
         for folder in (root, root / "files", root / "info"):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        target, info = _reserved(root, file.name)
+        target, info = _reserve_name(root, file.name)
         try:
             when = time.strftime("%Y-%m-%dT%H:%M:%S")
             path = quote(os.fsencode(listed_as))
@@ -133,10 +133,10 @@ class Trash:
             raise
         return target
 
-    def _place(self, file: Path) -> tuple[Path, str]:
+    def _trash_of(self, file: Path) -> tuple[Path, str]:
         """Return the trash on a file's disk, and how its path is written down there."""
         disk = file.parent.stat().st_dev
-        if self._nearest().stat().st_dev == disk:
+        if self._nearest_folder().stat().st_dev == disk:
             return self._home_trash, str(file)
         top = file.parent.resolve()
         while top.parent != top and top.parent.stat().st_dev == disk:
@@ -150,7 +150,7 @@ def _user_number() -> int:
     return os.getuid()
 
 
-def _move(kept: Path, original: Path) -> None:
+def _move_back(kept: Path, original: Path) -> None:
     """Move a file back, never over another. Raises OSError."""
     try:
         os.link(kept, original, follow_symlinks=False)  # a rename would overwrite what came in the meantime
@@ -162,7 +162,7 @@ def _move(kept: Path, original: Path) -> None:
         kept.unlink()
 
 
-def _reserved(root: Path, name: str) -> tuple[Path, Path]:
+def _reserve_name(root: Path, name: str) -> tuple[Path, Path]:
     """Return a free place and its note, which exists from now on: that is how the specification reserves a name."""
     for number in range(1, 10_000):
         free = name if number == 1 else f"{name}.{number}"

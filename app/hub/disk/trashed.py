@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from app.core.disk import Trashed
+from app.core.disk import TrashContents
 from app.core.errors import StorageFault
-from app.hub.disk.reading import Said
-from app.hub.disk.trash import NOTE_ENDING, NOTE_HEAD, NOTE_OURS, NOTE_PATH, Stamp, Trash, stamp_of
+from app.hub.disk.reading import ReadProgress
+from app.hub.disk.trash import NOTE_ENDING, NOTE_HEAD, NOTE_OURS, NOTE_PATH, FileStamp, Trash, stamp_of
 from app.hub.library.candidates import folder_format
 
 _LARGEST_NOTE = 64 << 10
@@ -36,7 +36,7 @@ _NAMED = 5
 """So many of what remains are named."""
 
 
-class Entry(NamedTuple):
+class TrashEntry(NamedTuple):
     """One thing in the trash whose note can be read."""
 
     file: Path
@@ -44,90 +44,92 @@ class Entry(NamedTuple):
     original: Path
     """Where it lay."""
     is_ours: bool
-    stamp: Stamp
+    stamp: FileStamp
 
 
-class Found(NamedTuple):
+class ModelsInTrash(NamedTuple):
     """What of a disk's trash were models, and the same in figures; None if nothing was."""
 
-    entries: list[Entry]
-    told: Trashed | None
+    entries: list[TrashEntry]
+    contents: TrashContents | None
 
 
-def found_on(trash: Trash, top: Path, folders: Iterable[Path]) -> Found:
+def find_in_trash(trash: Trash, top: Path, folders: Iterable[Path]) -> ModelsInTrash:
     """Return the models in the trash of the disk that begins there; `folders` are those that are looked through."""
-    looked = {place for folder in folders for place in (folder, Path(os.path.realpath(folder)))}
-    entries = [one for place in trash.places_on(top) for one in _noted(place) if _was_model(one, looked)]
+    roots = {place for folder in folders for place in (folder, Path(os.path.realpath(folder)))}
+    entries = [entry for place in trash.places_on(top) for entry in _iter_entries(place) if _was_model(entry, roots)]
     if not entries:
-        return Found([], None)
-    files, size = _measured(entries)
-    told = Trashed(
+        return ModelsInTrash([], None)
+    files, size = _measure_entries(entries)
+    contents = TrashContents(
         files=files,
         size_bytes=size,
-        paths=[str(one.original) for one in entries],
+        paths=[str(entry.original) for entry in entries],
         digest=hashlib.sha256(repr((entries, files, size)).encode(errors="surrogateescape")).hexdigest(),
     )
-    return Found(entries, told)
+    return ModelsInTrash(entries, contents)
 
 
-def delete(trash: Trash, entries: Sequence[Entry], said: Said, found: Callable[..., None]) -> None:
+def delete_entries(
+    trash: Trash, entries: Sequence[TrashEntry], report: ReadProgress, report_result: Callable[..., None]
+) -> None:
     """Delete these for good, saying each; what is no longer what it was is left.
 
-    Raises what `said` raises before the next, and at the end StorageFault (trash_kept) with what remains.
+    Raises what `report` raises before the next, and at the end StorageFault (trash_kept) with what remains.
     """
     files = freed = 0
-    remaining: list[tuple[Entry, OSError]] = []
-    for one in entries:
-        said(one.original, 0)
-        before = _measured([one])
+    remaining: list[tuple[TrashEntry, OSError]] = []
+    for entry in entries:
+        report(entry.original, 0)
+        before = _measure_entries([entry])
         try:
-            _delete(trash, one)
+            _delete_entry(trash, entry)
         except OSError as error:
-            remaining.append((one, error))
-        after = _measured([one])
+            remaining.append((entry, error))
+        after = _measure_entries([entry])
         files, freed = files + before[0] - after[0], freed + before[1] - after[1]
-        found(deleted_files=files, reclaimed_bytes=freed)
-        said(one.original, before[1])
+        report_result(deleted_files=files, reclaimed_bytes=freed)
+        report(entry.original, before[1])
     if remaining:
-        raise _remains(remaining)
+        raise _remaining_fault(remaining)
 
 
-def _delete(trash: Trash, one: Entry) -> None:
+def _delete_entry(trash: Trash, entry: TrashEntry) -> None:
     with trash.lock:
-        if stamp_of(one.file) != one.stamp:
+        if stamp_of(entry.file) != entry.stamp:
             return
-        if stat.S_ISDIR(one.file.lstat().st_mode):
-            shutil.rmtree(one.file)
+        if stat.S_ISDIR(entry.file.lstat().st_mode):
+            shutil.rmtree(entry.file)
         else:
-            one.file.unlink()
-        one.note.unlink(missing_ok=True)
+            entry.file.unlink()
+        entry.note.unlink(missing_ok=True)
 
 
-def _remains(remaining: Sequence[tuple[Entry, OSError]]) -> StorageFault:
-    names = [one.original.name for one, _ in remaining]
-    said = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+def _remaining_fault(remaining: Sequence[tuple[TrashEntry, OSError]]) -> StorageFault:
+    names = [entry.original.name for entry, _ in remaining]
+    listed_names = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
     why = remaining[0][1]
     return StorageFault(
-        f"{said} could not be deleted and {'are' if len(names) > 1 else 'is'} still in the trash: "
+        f"{listed_names} could not be deleted and {'are' if len(names) > 1 else 'is'} still in the trash: "
         f"{why.strerror or why}.",
         hint=f"Check the permissions of {remaining[0][0].file}.",
         code="trash_kept",
     )
 
 
-def _noted(place: Path) -> Iterator[Entry]:
+def _iter_entries(place: Path) -> Iterator[TrashEntry]:
     """Yield what in a trash has a note, by name."""
     if any(folder.is_symlink() for folder in (place / "files", place / "info")):
         return  # whoever made it so leads us elsewhere
     with contextlib.suppress(OSError):
         for note in sorted((place / "info").iterdir()):
             if note.name.endswith(NOTE_ENDING) and not note.is_symlink() and note.is_file():
-                entry = _entry(place, note)
+                entry = _parse_entry(place, note)
                 if entry is not None:
                     yield entry
 
 
-def _entry(place: Path, note: Path) -> Entry | None:
+def _parse_entry(place: Path, note: Path) -> TrashEntry | None:
     file = place / "files" / note.name.removesuffix(NOTE_ENDING)
     stamp = stamp_of(file)
     try:
@@ -139,26 +141,26 @@ def _entry(place: Path, note: Path) -> Entry | None:
     original = place.parent / os.fsdecode(unquote_to_bytes(path))  # the top of its disk, where it is not written whole
     if stamp is None or head != NOTE_HEAD or not path or "\0" in str(original) or ".." in original.parts:
         return None
-    return Entry(file, note, original, NOTE_OURS in lines, stamp)
+    return TrashEntry(file, note, original, NOTE_OURS in lines, stamp)
 
 
-def _was_model(one: Entry, looked: set[Path]) -> bool:
-    is_folder = one.file.is_dir() and not one.file.is_symlink()
-    if one.is_ours and not is_folder:  # we put files there, one by one
+def _was_model(entry: TrashEntry, roots: set[Path]) -> bool:
+    is_folder = entry.file.is_dir() and not entry.file.is_symlink()
+    if entry.is_ours and not is_folder:  # we put files there, one by one
         return True
-    lay = {one.original, Path(os.path.realpath(one.original.parent), one.original.name)}
-    inside = [parts for path in lay for parts in _inside(path, looked)]
+    locations = {entry.original, Path(os.path.realpath(entry.original.parent), entry.original.name)}
+    inside = [parts for path in locations for parts in _paths_inside(path, roots)]
     if not inside:
         return False
     if is_folder:
-        return any(map(_is_repository, inside)) or _is_model_folder(one.file)
-    return any(map(_is_cached, inside)) or one.original.name.lower().endswith(_WEIGHTS)
+        return any(map(_is_repository, inside)) or _is_model_folder(entry.file)
+    return any(map(_is_cached, inside)) or entry.original.name.lower().endswith(_WEIGHTS)
 
 
-def _inside(path: Path, looked: set[Path]) -> Iterator[tuple[str, ...]]:
+def _paths_inside(path: Path, roots: set[Path]) -> Iterator[tuple[str, ...]]:
     """Yield what a path is called within each folder that it lies in."""
     for steps, around in enumerate((path, *path.parents)):
-        if around in looked:
+        if around in roots:
             yield path.parts[len(path.parts) - steps :]
 
 
@@ -183,15 +185,15 @@ def _is_model_folder(folder: Path) -> bool:
     return any(name.endswith(_WEIGHTS) for name in names) or bool(folder_format(names))
 
 
-def _measured(entries: Iterable[Entry]) -> tuple[int, int]:
+def _measure_entries(entries: Iterable[TrashEntry]) -> tuple[int, int]:
     """Return how many files these are, and what is free without them: what has a name elsewhere stays on the disk."""
-    files = [file for one in entries for file in _files_of(one.file)]
-    here: Counter[tuple[int, int, int, int]] = Counter()
+    files = [file for entry in entries for file in _files_of(entry.file)]
+    counts: Counter[tuple[int, int, int, int]] = Counter()
     for file in files:
         with contextlib.suppress(OSError):
             status = file.lstat()
-            here[(status.st_dev, status.st_ino, status.st_nlink, status.st_size)] += 1
-    return len(files), sum(size for (_, _, names, size), count in here.items() if count == names)
+            counts[(status.st_dev, status.st_ino, status.st_nlink, status.st_size)] += 1
+    return len(files), sum(size for (_, _, names, size), count in counts.items() if count == names)
 
 
 def _files_of(path: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
 from app.core.models import ModelInfo
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import found_on
+from app.hub.disk.trashed import find_in_trash
 from app.hub.disk.verifying import files_of
 
 ELSEWHERE = "Single files"
@@ -29,7 +29,7 @@ _CLOSED_ON_A_MAC = (
 )
 
 
-class Looked(NamedTuple):
+class SearchFolder(NamedTuple):
     """A folder that is looked through, before anything is known of it."""
 
     path: Path
@@ -37,7 +37,7 @@ class Looked(NamedTuple):
     title: str
 
 
-class _File(NamedTuple):
+class _DiskFile(NamedTuple):
     """One content on a disk: however many names it has, it is there once."""
 
     device: int
@@ -45,18 +45,18 @@ class _File(NamedTuple):
     size: int
 
 
-def disk_use(models: Iterable[ModelInfo], looked: Sequence[Looked], trash: Trash) -> DiskUse:
+def disk_use(models: Iterable[ModelInfo], folders: Sequence[SearchFolder], trash: Trash) -> DiskUse:
     """Return what lies where. Blocks: a `stat` for each file."""
     here = [model for model in models if not (model.attached or model.is_builtin or _is_made(model))]
-    files = {model.name: list(_files(model)) for model in here}
+    files = {model.name: list(_list_files(model)) for model in here}
     users = Counter(file for own in files.values() for file in set(own))
-    drives = _Drives(trash, [one.path for one in looked])
-    holdings = [_holding(model, files[model.name], users, looked, drives) for model in here]
-    taken = {file for own in files.values() for file in own}
+    drives = _Drives(trash, [folder.path for folder in folders])
+    holdings = [_build_holding(model, files[model.name], users, folders, drives) for model in here]
+    all_files = {file for own in files.values() for file in own}
     return DiskUse(
-        drives=drives.described(looked, taken),
-        folders=[_folder(one, holdings) for one in looked],
-        holdings=sorted(holdings, key=lambda one: (-one.size_bytes, one.title.casefold())),
+        drives=drives.list_drives(folders, all_files),
+        folders=[_build_folder(folder, holdings) for folder in folders],
+        holdings=sorted(holdings, key=lambda folder: (-folder.size_bytes, folder.title.casefold())),
         saved_bytes=sum(file.size * (count - 1) for file, count in users.items()),
     )
 
@@ -81,45 +81,51 @@ def _is_made(model: ModelInfo) -> bool:
     return model.preset is not None and bool(model.preset.base)
 
 
-def _files(model: ModelInfo) -> Iterator[_File]:
+def _list_files(model: ModelInfo) -> Iterator[_DiskFile]:
     with contextlib.suppress(OSError):
         for path in files_of(model):
             with contextlib.suppress(OSError):
                 status = path.stat()
                 if stat.S_ISREG(status.st_mode):
-                    yield _File(status.st_dev, status.st_ino, status.st_size)
+                    yield _DiskFile(status.st_dev, status.st_ino, status.st_size)
 
 
-def _holding(
-    model: ModelInfo, files: list[_File], users: Counter[_File], looked: Sequence[Looked], drives: "_Drives"
+def _build_holding(
+    model: ModelInfo,
+    files: list[_DiskFile],
+    users: Counter[_DiskFile],
+    folders: Sequence[SearchFolder],
+    drives: "_Drives",
 ) -> Holding:
-    own, around = set(files), _around(Path(model.path), looked)
+    own, around = set(files), _innermost_folder(Path(model.path), folders)
     return Holding(
         model=model.name,
         title=model.title,
         place=around.title if around else model.store or ELSEWHERE,
         folder=str(around.path) if around else "",
-        drive=drives.of(Path(model.path), files),
+        drive=drives.drive_of(Path(model.path), files),
         size_bytes=sum(file.size for file in own),
         shared_bytes=sum(file.size for file in own if users[file] > 1),
     )
 
 
-def _around(path: Path, looked: Sequence[Looked]) -> Looked | None:
+def _innermost_folder(path: Path, folders: Sequence[SearchFolder]) -> SearchFolder | None:
     """Return the innermost folder a model lies in."""
-    around = [one for one in looked if path.is_relative_to(one.path)]
-    return max(around, key=lambda one: len(one.path.parts), default=None)
+    around = [folder for folder in folders if path.is_relative_to(folder.path)]
+    return max(around, key=lambda folder: len(folder.path.parts), default=None)
 
 
-def _folder(one: Looked, holdings: Iterable[Holding]) -> Folder:
-    inside = [holding for holding in holdings if holding.folder == str(one.path)]
+def _build_folder(searched: SearchFolder, holdings: Iterable[Holding]) -> Folder:
+    inside = [holding for holding in holdings if holding.folder == str(searched.path)]
     return Folder(
-        path=str(one.path),
-        kind=one.kind,
-        title=one.title,
+        path=str(searched.path),
+        kind=searched.kind,
+        title=searched.title,
         models=len(inside),
         size_bytes=sum(holding.size_bytes for holding in inside),
-        problem=problem_of(one.path) if inside or one.kind is FolderKind.NAMED or one.path.exists() else "",
+        problem=problem_of(searched.path)
+        if inside or searched.kind is FolderKind.NAMED or searched.path.exists()
+        else "",
     )
 
 
@@ -130,26 +136,26 @@ class _Drives:
         self._trash, self._folders = trash, folders
         self._tops: dict[int, Path] = {}
 
-    def of(self, path: Path, files: Sequence[_File]) -> str:
+    def drive_of(self, path: Path, files: Sequence[_DiskFile]) -> str:
         """Return where the disk of a model begins; empty if none of its files is there."""
         if not files:
             return ""
-        return str(self._top(path.resolve(), files[0].device))
+        return str(self._find_top(path.resolve(), files[0].device))
 
-    def described(self, looked: Iterable[Looked], taken: Iterable[_File]) -> list[Drive]:
+    def list_drives(self, folders: Iterable[SearchFolder], all_files: Iterable[_DiskFile]) -> list[Drive]:
         """Return every disk that has models, or a folder for them."""
-        for one in looked:
+        for folder in folders:
             with contextlib.suppress(OSError):
-                self._top(one.path.resolve(), one.path.stat().st_dev)
+                self._find_top(folder.path.resolve(), folder.path.stat().st_dev)
         sizes: dict[int, int] = defaultdict(int)
-        for file in taken:
+        for file in all_files:
             sizes[file.device] += file.size
         return sorted(
-            (self._drive(top, sizes[device]) for device, top in self._tops.items()),
+            (self._build_drive(top, sizes[device]) for device, top in self._tops.items()),
             key=lambda drive: (-drive.models_bytes, drive.path),
         )
 
-    def _top(self, path: Path, device: int) -> Path:
+    def _find_top(self, path: Path, device: int) -> Path:
         if device not in self._tops:
             top = path
             with contextlib.suppress(OSError):
@@ -158,7 +164,7 @@ class _Drives:
             self._tops[device] = top
         return self._tops[device]
 
-    def _drive(self, top: Path, models_bytes: int) -> Drive:
+    def _build_drive(self, top: Path, models_bytes: int) -> Drive:
         try:
             usage = shutil.disk_usage(top)
         except OSError:
@@ -169,5 +175,5 @@ class _Drives:
             free_bytes=usage.free,
             models_bytes=models_bytes,
             trash_bytes=self._trash.size_on(top),
-            trashed=found_on(self._trash, top, self._folders).told,
+            trashed=find_in_trash(self._trash, top, self._folders).contents,
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from app.core.errors import BadRequest, UserError
 from app.core.library import FileCheck, Verdict
 from app.core.models import ModelInfo
-from app.hub.disk.reading import Said, git_oid_of, sha256_of
+from app.hub.disk.reading import ReadProgress, git_oid_of, sha256_of
 from app.hub.gguf.listing import read_gguf
 from app.hub.library.candidates import candidate_at
 
@@ -29,36 +29,36 @@ def files_of(model: ModelInfo) -> list[Path]:
     return list(candidate_at(path).parts)
 
 
-def check(files: list[Path], said: Said) -> Iterator[FileCheck]:
-    """Yield what each file came to. Raises what `said` raises."""
+def check_files(files: list[Path], report: ReadProgress) -> Iterator[FileCheck]:
+    """Yield what each file came to. Raises what `report` raises."""
     for file in files:
         try:
-            yield _check(file, said)
+            yield _check_file(file, report)
         except OSError as error:
             yield FileCheck(path=str(file), verdict=Verdict.CUT_OFF, note=f"It cannot be read: {error.strerror}.")
 
 
-def _check(file: Path, said: Said) -> FileCheck:
-    named = file.resolve().name
-    if (digest := _SHA256.fullmatch(named)) is not None:
-        return _compared(file, digest[1], sha256_of(file, said))
-    if _OID.fullmatch(named):
-        return _compared(file, named, git_oid_of(file, said))
-    problem = _structure(file)
-    said(file, file.stat().st_size)
+def _check_file(file: Path, report: ReadProgress) -> FileCheck:
+    file_name = file.resolve().name
+    if (digest := _SHA256.fullmatch(file_name)) is not None:
+        return _compare_hashes(file, digest[1], sha256_of(file, report))
+    if _OID.fullmatch(file_name):
+        return _compare_hashes(file, file_name, git_oid_of(file, report))
+    problem = _structure_problem(file)
+    report(file, file.stat().st_size)
     if problem:
         return FileCheck(path=str(file), verdict=Verdict.CUT_OFF, note=problem)
     return FileCheck(path=str(file), verdict=Verdict.WHOLE, note="Its hash is not known.")
 
 
-def _compared(file: Path, wanted: str, got: str) -> FileCheck:
-    if wanted == got:
-        return FileCheck(path=str(file), verdict=Verdict.RIGHT, note=f"Its hash is {wanted[:12]}….")
-    note = f"Its hash is {got[:12]}… and should be {wanted[:12]}…: download it again."
+def _compare_hashes(file: Path, expected: str, actual: str) -> FileCheck:
+    if expected == actual:
+        return FileCheck(path=str(file), verdict=Verdict.RIGHT, note=f"Its hash is {expected[:12]}….")
+    note = f"Its hash is {actual[:12]}… and should be {expected[:12]}…: download it again."
     return FileCheck(path=str(file), verdict=Verdict.WRONG, note=note)
 
 
-def _structure(file: Path) -> str:
+def _structure_problem(file: Path) -> str:
     """Return what a file's own header says is wrong with it."""
     if file.suffix.lower() != ".gguf":
         return "" if file.stat().st_size else "It is empty."

@@ -36,28 +36,28 @@ class RepositoryCache:
         """Whether anything of it was fetched."""
         return (self.folder / "snapshots").is_dir()
 
-    def blob(self, file: RepoFile) -> Path:
+    def blob_path(self, file: RepoFile) -> Path:
         """Where a file's content is once it is whole and right."""
         return self.folder / "blobs" / file.etag
 
-    def part(self, file: RepoFile) -> Path:
+    def part_path(self, file: RepoFile) -> Path:
         """Where it grows. No program takes a name like this for a model."""
         return self.folder / "blobs" / f"{file.etag}.part"
 
-    def snapshot(self, commit: str, path: str) -> Path:
+    def snapshot_path(self, commit: str, path: str) -> Path:
         """Where programs look for it."""
         return self.folder / "snapshots" / commit / PurePosixPath(path)
 
-    def has(self, commit: str, file: RepoFile) -> bool:
+    def has_file(self, commit: str, file: RepoFile) -> bool:
         """Tell whether a file is there, whole, under its name."""
         try:
-            return self.snapshot(commit, file.path).stat().st_size == file.size
+            return self.snapshot_path(commit, file.path).stat().st_size == file.size
         except OSError:
             return False
 
-    def link(self, commit: str, file: RepoFile) -> None:
+    def link_file(self, commit: str, file: RepoFile) -> None:
         """Give a whole blob its name in the snapshot. Raises StorageFault."""
-        blob, pointer = self.blob(file), self.snapshot(commit, file.path)
+        blob, pointer = self.blob_path(file), self.snapshot_path(commit, file.path)
         try:
             pointer.parent.mkdir(parents=True, exist_ok=True)
             if pointer.is_symlink() or pointer.exists():
@@ -69,7 +69,7 @@ class RepositoryCache:
         except OSError as error:
             raise storage_fault(error) from error
 
-    def remember(self, revision: str, commit: str) -> None:
+    def remember_revision(self, revision: str, commit: str) -> None:
         """Note which commit a branch points to. Raises StorageFault."""
         reference = self.folder / "refs" / PurePosixPath(revision)
         if revision == commit:
@@ -87,10 +87,12 @@ class RepositoryCache:
         self.root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.root).free - reserved_bytes
         if missing_bytes and missing_bytes + HEAD_ROOM_BYTES > free:
-            others = f" beside the {_gb(reserved_bytes)} that other downloads still take" if reserved_bytes else ""
+            others = (
+                f" beside the {_format_gb(reserved_bytes)} that other downloads still take" if reserved_bytes else ""
+            )
             raise StorageFault(
-                f"The download needs {_gb(missing_bytes)}, and {_gb(free)} are free on its disk{others}.",
-                hint=f"Free {_gb(missing_bytes + HEAD_ROOM_BYTES - free)}, or move the cache with HF_HOME.",
+                f"The download needs {_format_gb(missing_bytes)}, and {_format_gb(free)} are free on its disk{others}.",
+                hint=f"Free {_format_gb(missing_bytes + HEAD_ROOM_BYTES - free)}, or move the cache with HF_HOME.",
                 code="disk_full",
             )
 
@@ -101,5 +103,5 @@ def storage_fault(error: OSError) -> StorageFault:
     return StorageFault(f"The download cannot be written: {reason}.", hint="Check the disk.", code="disk_full")
 
 
-def _gb(size: int) -> str:
+def _format_gb(size: int) -> str:
     return f"{max(size, 0) / 1e9:.1f} GB"

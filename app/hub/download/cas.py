@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from app.core.errors import NotFound, RoundhouseError, Unauthorized, Unavailable
-from app.hub.download.wire import Interrupted
-from app.hub.repositories.ranges import Busy, Remote
-from app.network.door import Call, door
+from app.hub.download.wire import StreamInterrupted
+from app.hub.repositories.ranges import HubBusy, RemoteHost
+from app.network.door import EgressCall, egress_gate
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MAX_ANSWER_BYTES = 1 << 20
@@ -30,7 +30,7 @@ class XetFailed(Unavailable):
     default_code = "xet_failed"
 
 
-class Grant(msgspec.Struct, frozen=True, rename="camel"):
+class ReadGrant(msgspec.Struct, frozen=True, rename="camel"):
     """What the hub gives to whoever may read a repository: where its content is, and a token for there."""
 
     access_token: str
@@ -39,15 +39,15 @@ class Grant(msgspec.Struct, frozen=True, rename="camel"):
     """Unix seconds."""
 
 
-class _Place(msgspec.Struct, frozen=True):
+class _FetchPlace(msgspec.Struct, frozen=True):
     url: str
 
 
-class _Plan(msgspec.Struct, frozen=True):
+class _FetchPlan(msgspec.Struct, frozen=True):
     """From where bytes are fetched, by xorb: in the first version's words, or in the second's."""
 
-    fetch_info: dict[str, list[_Place]] = {}
-    xorbs: dict[str, list[_Place]] = {}
+    fetch_info: dict[str, list[_FetchPlace]] = {}
+    xorbs: dict[str, list[_FetchPlace]] = {}
 
     @property
     def urls(self) -> list[str]:
@@ -55,7 +55,7 @@ class _Plan(msgspec.Struct, frozen=True):
         return [place.url for places in (*self.fetch_info.values(), *self.xorbs.values()) for place in places]
 
 
-class Kept(NamedTuple):
+class XetFile(NamedTuple):
     """A file as Xet has it, and where the hub gives leave to read it."""
 
     hash: str
@@ -63,13 +63,13 @@ class Kept(NamedTuple):
     address: str
 
 
-def xet_hash(remote: Remote, url: str) -> str:
+def xet_hash(remote: RemoteHost, url: str) -> str:
     """Return the name that Xet has for what the hub serves at `url`; empty where it is kept otherwise."""
     try:
-        said = remote.head(url).get("X-Xet-Hash", "")
+        header = remote.read_headers(url).get("X-Xet-Hash", "")
     except RoundhouseError:  # plain HTTP will say it
         return ""
-    return said if _HASH.fullmatch(said) else ""
+    return header if _HASH.fullmatch(header) else ""
 
 
 def grant_address(endpoint: str, repository: str, commit: str) -> str:
@@ -77,49 +77,49 @@ def grant_address(endpoint: str, repository: str, commit: str) -> str:
     return f"{endpoint.rstrip('/')}/api/models/{repository}/xet-read-token/{quote(commit, safe='')}"
 
 
-def granted(remote: Remote, kept: Kept) -> Grant:
+def request_grant(remote: RemoteHost, xet_file: XetFile) -> ReadGrant:
     """Return leave to read a file. Raises Interrupted, or XetFailed when it is no use."""
-    with _refusals():
-        grant = msgspec.json.decode(remote.text(kept.address, _MAX_ANSWER_BYTES), type=Grant)
-        remote.check(grant.cas_url)
+    with _translate_refusals():
+        grant = msgspec.json.decode(remote.read_small_file(xet_file.address, _MAX_ANSWER_BYTES), type=ReadGrant)
+        remote.check_address(grant.cas_url)
         return grant
 
 
-def calls(remote: Remote, kept: Kept, grant: Grant, start: int) -> list[Call]:
+def note_calls(remote: RemoteHost, xet_file: XetFile, grant: ReadGrant, start: int) -> list[EgressCall]:
     """Note whom `hf_xet` will call for the bytes from `start` on; the last of them sends the bytes.
 
     Raises Interrupted, or XetFailed when it is no use.
     """
-    with _refusals():
-        urls = _plan(remote, kept, grant, start).urls
+    with _translate_refusals():
+        urls = _read_fetch_plan(remote, xet_file, grant, start).urls
         for url in urls:
-            remote.check(url)
+            remote.check_address(url)
     parts = [urlsplit(url) for url in (grant.cas_url, *urls)]
-    places = dict.fromkeys((one.hostname or "", one.port or _PORTS.get(one.scheme, 0)) for one in parts)
-    return [door.call(host, port, remote.purpose) for host, port in places]
+    places = dict.fromkeys((part.hostname or "", part.port or _PORTS.get(part.scheme, 0)) for part in parts)
+    return [egress_gate.note_call(host, port, remote.purpose) for host, port in places]
 
 
-def _plan(remote: Remote, kept: Kept, grant: Grant, start: int) -> _Plan:
+def _read_fetch_plan(remote: RemoteHost, xet_file: XetFile, grant: ReadGrant, start: int) -> _FetchPlan:
     headers = {"Authorization": f"Bearer {grant.access_token}", "Range": f"bytes={start}-{start}"}
     base = grant.cas_url.rstrip("/")
-    urls = [f"{base}/{version}/reconstructions/{kept.hash}" for version in ("v2", "v1")]
+    urls = [f"{base}/{version}/reconstructions/{xet_file.hash}" for version in ("v2", "v1")]
     try:
-        answer = remote.text(urls[0], _MAX_ANSWER_BYTES, headers)
+        answer = remote.read_small_file(urls[0], _MAX_ANSWER_BYTES, headers)
     except NotFound:  # `hf_xet` goes back to the first version too
-        answer = remote.text(urls[1], _MAX_ANSWER_BYTES, headers)
-    return msgspec.json.decode(answer, type=_Plan)
+        answer = remote.read_small_file(urls[1], _MAX_ANSWER_BYTES, headers)
+    return msgspec.json.decode(answer, type=_FetchPlan)
 
 
 @contextlib.contextmanager
-def _refusals() -> Iterator[None]:
+def _translate_refusals() -> Iterator[None]:
     """Sort what goes wrong into what another try may mend, and what none does."""
     try:
         yield
     except msgspec.DecodeError:
         raise XetFailed("The answer of the hub or its storage about Xet could not be understood.") from None
-    except Busy as busy:  # plain HTTP may go on meanwhile
+    except HubBusy as busy:  # plain HTTP may go on meanwhile
         raise XetFailed(str(busy)) from busy
     except (Unavailable, Unauthorized) as error:  # a token ends; another may do
-        raise Interrupted(XetFailed(f"Xet storage cannot be read. {error}")) from error
+        raise StreamInterrupted(XetFailed(f"Xet storage cannot be read. {error}")) from error
     except RoundhouseError as error:
         raise XetFailed("Xet storage refuses the download.") from error

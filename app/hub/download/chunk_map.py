@@ -21,7 +21,7 @@ _SLACK_S = 60.0
 """Clocks are put right after a start."""
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class PartContent(msgspec.Struct, frozen=True, kw_only=True):
     """What a part file will be. A map for anything else is of no use."""
 
     version: int = 1
@@ -31,7 +31,7 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
     """As the hub's own description has it."""
 
     @property
-    def count(self) -> int:
+    def chunk_count(self) -> int:
         """How many chunks there are."""
         return -(-self.size // self.chunk_bytes)
 
@@ -39,55 +39,55 @@ class Content(msgspec.Struct, frozen=True, kw_only=True):
 class ChunkMap:
     """The marks of one part file. Thread-safe."""
 
-    def __init__(self, part: Path, content: Content) -> None:
+    def __init__(self, part: Path, content: PartContent) -> None:
         self.content = content
         self._part, self._file = part, part.with_suffix(".map")
         self._lock = threading.Lock()
         self._unsynced: list[int] = []
         self._synced_at = time.monotonic()
-        self._marks = bytearray(content.count)
+        self._marks = bytearray(content.chunk_count)
         self._head = msgspec.json.encode(content) + b"\n"
-        self._open()
+        self._open_map()
 
     @property
-    def missing(self) -> list[int]:
+    def chunks_to_fetch(self) -> list[int]:
         """The chunks that have to be fetched."""
         with self._lock:
             return [index for index, mark in enumerate(self._marks) if mark == _MISSING]
 
-    def span(self, index: int) -> range:
+    def chunk_span(self, index: int) -> range:
         """Return the positions of a chunk's bytes in the file."""
         start = index * self.content.chunk_bytes
         return range(start, min(start + self.content.chunk_bytes, self.content.size))
 
-    def is_there(self, index: int) -> bool:
+    def has_chunk(self, index: int) -> bool:
         """Tell whether a chunk has been written."""
         return self._marks[index] != _MISSING
 
-    def mark(self, index: int, written: int) -> None:
+    def mark_chunk(self, index: int, written: int) -> None:
         """Note that a chunk was written through the file handle `written`. Raises StorageFault."""
         try:
             with self._lock:
-                self._set(index, _WRITTEN)
+                self._set_mark(index, _WRITTEN)
                 self._unsynced.append(index)
                 if time.monotonic() - self._synced_at < SYNC_S:
                     return
                 settled, self._unsynced, self._synced_at = self._unsynced, [], time.monotonic()
             os.fsync(written)
             with self._lock:
-                for done in settled:
-                    self._set(done, _ON_DISK)
+                for synced_index in settled:
+                    self._set_mark(synced_index, _ON_DISK)
         except OSError as error:
             raise storage_fault(error) from error
 
-    def clear(self) -> None:
+    def clear_all(self) -> None:
         """Forget every chunk: what was fetched is wrong. Raises StorageFault."""
         with self._lock:
-            self._marks = bytearray(self.content.count)
+            self._marks = bytearray(self.content.chunk_count)
             self._unsynced = []
-            self._begin()
+            self._write_map()
 
-    def remove(self) -> None:
+    def delete_map(self) -> None:
         """End the map; the file it was for is whole."""
         self._handle.close()
         self._file.unlink(missing_ok=True)
@@ -96,22 +96,22 @@ class ChunkMap:
         """Let go of the file; the marks stay."""
         self._handle.close()
 
-    def _set(self, index: int, mark: int) -> None:
+    def _set_mark(self, index: int, mark: int) -> None:
         self._marks[index] = mark
         self._handle.seek(len(self._head) + index)
         self._handle.write(bytes([mark]))
 
-    def _open(self) -> None:
+    def _open_map(self) -> None:
         try:
             self._part.parent.mkdir(parents=True, exist_ok=True)
             self._take_over()
             is_new = not self._file.exists()
             self._handle = self._file.open("r+b" if not is_new else "w+b", buffering=0)
             if is_new:
-                self._begin()
+                self._write_map()
             if not self._part.exists() or self._part.stat().st_size != self.content.size:
-                self._marks = bytearray(self.content.count)
-                self._begin()
+                self._marks = bytearray(self.content.chunk_count)
+                self._write_map()
                 with self._part.open("ab") as part:
                     part.truncate(self.content.size)
         except OSError as error:
@@ -127,27 +127,31 @@ class ChunkMap:
 
         is_older = written_at < psutil.boot_time() - _SLACK_S
         marks = kept[len(self._head) :]
-        if not kept.startswith(self._head) or len(marks) != self.content.count or max(marks, default=0) > _ON_DISK:
+        if (
+            not kept.startswith(self._head)
+            or len(marks) != self.content.chunk_count
+            or max(marks, default=0) > _ON_DISK
+        ):
             self._file.unlink()
             return
         trusted = {_ON_DISK} if is_older else {_WRITTEN, _ON_DISK}
         self._marks = bytearray(mark if mark in trusted else _MISSING for mark in marks)
 
-    def _begin(self) -> None:
+    def _write_map(self) -> None:
         self._handle.seek(0)
         self._handle.write(self._head + bytes(self._marks))
         self._handle.truncate(len(self._head) + len(self._marks))
 
 
-def written_bytes(part: Path) -> int:
+def bytes_written(part: Path) -> int:
     """Return how much of a part file is there by its map; 0 for one that cannot be gone on with."""
     try:
         head, separator, marks = part.with_suffix(".map").read_bytes().partition(b"\n")
-        content = msgspec.json.decode(head, type=Content)
+        content = msgspec.json.decode(head, type=PartContent)
     except (OSError, msgspec.DecodeError):
         return 0
-    if not separator or len(marks) != content.count or not part.exists():
+    if not separator or len(marks) != content.chunk_count or not part.exists():
         return 0
-    there = sum(mark != _MISSING for mark in marks)
+    present_count = sum(mark != _MISSING for mark in marks)
     is_short = bool(marks) and marks[-1] != _MISSING
-    return there * content.chunk_bytes - (content.count * content.chunk_bytes - content.size) * is_short
+    return present_count * content.chunk_bytes - (content.chunk_count * content.chunk_bytes - content.size) * is_short

@@ -7,7 +7,7 @@ from app.core.errors import ErrorBody
 from app.hub.repositories.repository import RepoFile
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class DownloadJob(msgspec.Struct, frozen=True, kw_only=True):
     """Files of one commit, to be brought into the cache at `cache`. The first line on standard input."""
 
     endpoint: str
@@ -26,48 +26,48 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     """Room on the disk that other downloads are about to take."""
 
 
-class Limit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):
+class SpeedLimit(msgspec.Struct, frozen=True, kw_only=True, tag="limit"):
     """Change the limit: any later line on standard input. Its end means that the process should end."""
 
     bytes_per_s: float
 
 
-class Started(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
+class DownloadStarted(msgspec.Struct, frozen=True, kw_only=True, tag="started"):
     """How much there is, and how much of it was there already."""
 
     total_bytes: int
     present_bytes: int
 
 
-class Moved(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
+class DownloadProgress(msgspec.Struct, frozen=True, kw_only=True, tag="moved"):
     """How much is there now."""
 
     present_bytes: int
     file: str
 
 
-class Connected(msgspec.Struct, frozen=True, kw_only=True, tag="connected"):
+class ConnectionsMade(msgspec.Struct, frozen=True, kw_only=True, tag="connected"):
     """Which connections were made since the last time."""
 
     connections: list[Connection]
 
 
-class Noted(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
+class DownloadNote(msgspec.Struct, frozen=True, kw_only=True, tag="noted"):
     """Something a person may want to know, and need not do anything about."""
 
     sentence: str
 
 
-class Failed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
+class DownloadFailed(msgspec.Struct, frozen=True, kw_only=True, tag="failed"):
     """Why it ended. What came so far stays for another try."""
 
     error: ErrorBody
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
+class DownloadDone(msgspec.Struct, frozen=True, kw_only=True, tag="done"):
     """Every file is there, whole and right. `folder` is the snapshot."""
 
     folder: str
 
 
-Said = Started | Moved | Connected | Noted | Failed | Done
+DownloadMessage = DownloadStarted | DownloadProgress | ConnectionsMade | DownloadNote | DownloadFailed | DownloadDone

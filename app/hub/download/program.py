@@ -1,4 +1,4 @@
-"""One download as a process of its own: `python -m app.hub.download.program`, told by `job.Job` on standard input.
+"""One download as a process of its own: `python -m app.hub.download.program`, told by `job.DownloadJob` on standard input.
 
 It can be killed at any moment; the next one goes on. It ends by itself when its standard input does, so that none is
 left when the gateway dies. The token comes by that way too: neither argv nor environment shows it.
@@ -16,13 +16,22 @@ import msgspec
 
 from app.core.errors import Bug, RoundhouseError
 from app.hub.download.cache import RepositoryCache
-from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Connected, Done, Failed, Job, Limit, Moved, Said, Started
-from app.hub.download.transfer import Means
-from app.hub.download.ways import Ways
+from app.hub.download.chunk_map import bytes_written
+from app.hub.download.job import (
+    ConnectionsMade,
+    DownloadDone,
+    DownloadFailed,
+    DownloadJob,
+    DownloadMessage,
+    DownloadProgress,
+    DownloadStarted,
+    SpeedLimit,
+)
+from app.hub.download.transfer import TransferDeps
+from app.hub.download.ways import JobFetcher
 from app.hub.download.wire import Throttle
 from app.hub.repositories.repository import RepoFile
-from app.network.door import door
+from app.network.door import egress_gate
 
 EVERY_S = 0.25
 EXIT_FAILED = 1
@@ -31,69 +40,71 @@ _LOST_PARENT = 81
 
 def main() -> int:
     """Do what the first line says. Returns 0, or 1 with the reason as the last line."""
-    told = os.fdopen(os.dup(0), "rb")  # our own: the interpreter wants to close its standard input when it ends
-    job = msgspec.json.decode(told.readline(), type=Job)
+    control = os.fdopen(os.dup(0), "rb")  # our own: the interpreter wants to close its standard input when it ends
+    job = msgspec.json.decode(control.readline(), type=DownloadJob)
     throttle = Throttle(job.bytes_per_s)
-    threading.Thread(target=_listen, args=(told, throttle), name="lifeline", daemon=True).start()
-    calls = _Calls()
-    with door.kept(is_closed=lambda: False, news=calls.news.set):  # offline, the gateway does not let us run
-        ended = _ended(job, throttle)
-    calls.tell()
-    _say(ended)
-    return EXIT_FAILED if isinstance(ended, Failed) else 0
+    threading.Thread(target=_follow_limits, args=(control, throttle), name="lifeline", daemon=True).start()
+    calls = _CallReporter()
+    with egress_gate.apply_policy(
+        is_closed=lambda: False, news=calls.news.set
+    ):  # offline, the gateway does not let us run
+        result = _run_download(job, throttle)
+    calls.report_calls()
+    _write_message(result)
+    return EXIT_FAILED if isinstance(result, DownloadFailed) else 0
 
 
-def _ended(job: Job, throttle: Throttle) -> Done | Failed:
+def _run_download(job: DownloadJob, throttle: Throttle) -> DownloadDone | DownloadFailed:
     try:
-        return download(job, throttle, _say)
+        return download_files(job, throttle, _write_message)
     except RoundhouseError as error:
-        return Failed(error=error.body)
+        return DownloadFailed(error=error.body)
     except Exception as error:  # noqa: BLE001 -- the last stop of the program: whoever started it is told
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
-        return Failed(error=Bug("The download failed because of a bug in Roundhouse.").body)
+        return DownloadFailed(error=Bug("The download failed because of a bug in Roundhouse.").body)
 
 
-def download(job: Job, throttle: Throttle, say: Callable[[Said], None]) -> Done:
+def download_files(job: DownloadJob, throttle: Throttle, say: Callable[[DownloadMessage], None]) -> DownloadDone:
     """Fetch what is missing, one file after the other, and return where it is. Raises an error of ours."""
     cache = RepositoryCache(Path(job.cache), job.repository)
-    progress = Progress(sum(present_bytes(cache, job.commit, file) for file in job.files), say)
+    progress = ProgressReporter(sum(present_bytes(cache, job.commit, file) for file in job.files), say)
     total = sum(file.size for file in job.files)
-    say(Started(total_bytes=total, present_bytes=progress.present))
+    say(DownloadStarted(total_bytes=total, present_bytes=progress.present))
     cache.check_room(total - progress.present, job.reserved_bytes)
-    ways = Ways(job, Means(progress=progress.moved, throttle=throttle, streams=job.streams), say)
+    ways = JobFetcher(job, TransferDeps(progress=progress.add_bytes, throttle=throttle, streams=job.streams), say)
     for file in job.files:
-        if cache.has(job.commit, file):
+        if cache.has_file(job.commit, file):
             continue
-        progress.begin(file.path)
-        ways.bring(cache, file)
-        cache.link(job.commit, file)
-    cache.remember(job.revision, job.commit)
-    progress.tell()
-    return Done(folder=str(cache.snapshot(job.commit, "")))
+        progress.begin_file(file.path)
+        ways.fetch_file(cache, file)
+        cache.link_file(job.commit, file)
+    cache.remember_revision(job.revision, job.commit)
+    progress.report_progress()
+    return DownloadDone(folder=str(cache.snapshot_path(job.commit, "")))
 
 
 def present_bytes(cache: RepositoryCache, commit: str, file: RepoFile) -> int:
     """Return how much of a file need not be fetched any more."""
-    if cache.has(commit, file) or cache.blob(file).exists():
+    if cache.has_file(commit, file) or cache.blob_path(file).exists():
         return file.size
-    return written_bytes(cache.part(file))
+    return bytes_written(cache.part_path(file))
 
 
-class Progress:
+class ProgressReporter:
     """How many bytes are there, told a few times a second. Thread-safe."""
 
-    def __init__(self, present: int, say: Callable[[Said], None]) -> None:
+    def __init__(self, present: int, say: Callable[[DownloadMessage], None]) -> None:
         self.present = present
         self._say = say
         self._lock = threading.Lock()
         self._file = ""
         self._told_at = 0.0
 
-    def begin(self, file: str) -> None:
+    def begin_file(self, file: str) -> None:
         """Go on to the next file."""
         self._file = file
 
-    def moved(self, count: int) -> None:
+    def add_bytes(self, count: int) -> None:
         """Note bytes that came, or (negative) that have to come again."""
         with self._lock:
             self.present += count
@@ -101,14 +112,14 @@ class Progress:
             if now - self._told_at < EVERY_S:
                 return
             self._told_at = now
-        self.tell()
+        self.report_progress()
 
-    def tell(self) -> None:
+    def report_progress(self) -> None:
         """Say how much there is."""
-        self._say(Moved(present_bytes=self.present, file=self._file))
+        self._say(DownloadProgress(present_bytes=self.present, file=self._file))
 
 
-class _Calls:
+class _CallReporter:
     """Says which connections are made: the first at once, so that a kill hides none, then a few times a second."""
 
     def __init__(self) -> None:
@@ -116,32 +127,32 @@ class _Calls:
         self._telling = threading.Lock()
         threading.Thread(target=self._go_on, name="calls", daemon=True).start()
 
-    def tell(self) -> None:
+    def report_calls(self) -> None:
         """Say what was not said yet."""
         with self._telling:  # what was taken is said before anything that comes after it
-            if connections := door.take():
-                _say(Connected(connections=connections))
+            if connections := egress_gate.take_connections():
+                _write_message(ConnectionsMade(connections=connections))
 
     def _go_on(self) -> None:
         while self.news.wait():
             self.news.clear()
-            self.tell()
+            self.report_calls()
             time.sleep(EVERY_S)
 
 
 _writing = threading.Lock()
 
 
-def _say(said: Said) -> None:
+def _write_message(message: DownloadMessage) -> None:
     with _writing:
-        sys.stdout.buffer.write(msgspec.json.encode(said) + b"\n")
+        sys.stdout.buffer.write(msgspec.json.encode(message) + b"\n")
         sys.stdout.buffer.flush()
 
 
-def _listen(told: BinaryIO, throttle: Throttle) -> None:
+def _follow_limits(control: BinaryIO, throttle: Throttle) -> None:
     """Follow what is told later, and end with the end of it."""
-    for line in told:
-        throttle.bytes_per_s = msgspec.json.decode(line, type=Limit).bytes_per_s
+    for line in control:
+        throttle.bytes_per_s = msgspec.json.decode(line, type=SpeedLimit).bytes_per_s
     os._exit(_LOST_PARENT)
 
 

@@ -16,17 +16,17 @@ class Regions:
         self._taken: set[int] = set()
         self._lock = threading.Lock()
 
-    def take(self) -> range | None:
+    def take_run(self) -> range | None:
         """Return a run of chunks to ask for; the first of them is taken. None when nobody is needed any more."""
         with self._lock:
-            runs = self._runs()
+            runs = self._free_runs()
             if not runs:
                 return None
             run = max(runs, key=len)
             start = run.start
             if start - 1 in self._taken and len(run) > 1:
                 start += len(run) // 2
-            return self._took(range(start, run.stop))
+            return self._mark_taken(range(start, run.stop))
 
     def go_on(self, index: int) -> bool:
         """Note that a chunk is done, and tell whether its stream should read the next one too."""
@@ -34,7 +34,7 @@ class Regions:
             self._taken.discard(index)
             if index + 1 not in self._free:
                 return False
-            self._took(range(index + 1, index + 2))
+            self._mark_taken(range(index + 1, index + 2))
             return True
 
     def give_back(self, index: int) -> None:
@@ -44,12 +44,12 @@ class Regions:
                 self._taken.discard(index)
                 self._free.add(index)
 
-    def _took(self, run: range) -> range:
+    def _mark_taken(self, run: range) -> range:
         self._free.discard(run.start)
         self._taken.add(run.start)
         return run
 
-    def _runs(self) -> list[range]:
+    def _free_runs(self) -> list[range]:
         runs: list[range] = []
         for index in sorted(self._free):
             if runs and runs[-1].stop == index:

@@ -14,10 +14,18 @@ from typing import Protocol
 
 from app.core.errors import EnvironmentFault
 from app.hub.download.cache import storage_fault
-from app.hub.download.chunk_map import ChunkMap, Content
-from app.hub.download.hashing import Follower
+from app.hub.download.chunk_map import ChunkMap, PartContent
+from app.hub.download.hashing import HashFollower
 from app.hub.download.regions import Regions
-from app.hub.download.wire import Changed, Interrupted, NoRanges, Source, Stopped, Stream, Throttle
+from app.hub.download.wire import (
+    ByteStream,
+    DownloadStopped,
+    FileChanged,
+    NoRanges,
+    StreamInterrupted,
+    StreamSource,
+    Throttle,
+)
 from app.hub.repositories.repository import RepoFile
 
 CHUNK_BYTES = 8 << 20
@@ -36,7 +44,7 @@ ATTEMPTS = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class TransferDeps:
     """What a transfer works with. `progress` is told how many bytes were written, from several threads."""
 
     progress: Callable[[int], None]
@@ -52,61 +60,61 @@ class Means:
     widen_after_s: float = WIDEN_AFTER_S
 
 
-class Shelf(Protocol):
+class BlobFolder(Protocol):
     """Where files are kept: the hub's cache, or any other folder."""
 
-    def blob(self, file: RepoFile) -> Path:
+    def blob_path(self, file: RepoFile) -> Path:
         """Return where a file's content is once it is whole and right."""
 
-    def part(self, file: RepoFile) -> Path:
+    def part_path(self, file: RepoFile) -> Path:
         """Return where it grows."""
 
 
-def fetch(cache: Shelf, file: RepoFile, source: Source, means: Means) -> None:
+def fetch_blob(cache: BlobFolder, file: RepoFile, source: StreamSource, deps: TransferDeps) -> None:
     """Bring a file's content to its place on the shelf. Raises Stopped, or what no further try can mend."""
-    blob, part = cache.blob(file), cache.part(file)
+    blob, part = cache.blob_path(file), cache.part_path(file)
     if blob.exists():
         return
-    chunks = ChunkMap(part, Content(size=file.size, chunk_bytes=means.chunk_bytes, etag=file.etag))
+    chunks = ChunkMap(part, PartContent(size=file.size, chunk_bytes=deps.chunk_bytes, etag=file.etag))
     try:
-        for _attempt in range(means.attempts):
-            streams = _Streams(chunks, part, source, means)
-            if _fetched(chunks, part, file, streams):
+        for _attempt in range(deps.attempts):
+            streams = _FileStreams(chunks, part, source, deps)
+            if _fetch_once(chunks, part, file, streams):
                 part.replace(blob)
-                chunks.remove()
+                chunks.delete_map()
                 return
-            streams.forget()
+            streams.start_over()
     except OSError as error:
         raise storage_fault(error) from error
     finally:
         chunks.close()
     part.unlink(missing_ok=True)
-    chunks.remove()
+    chunks.delete_map()
     raise EnvironmentFault(
-        f"{file.path} arrived damaged{' twice' if means.attempts > 1 else ''}.",
+        f"{file.path} arrived damaged{' twice' if deps.attempts > 1 else ''}.",
         hint="The server or something in between changes it. Try another network or mirror.",
         code="checksum_mismatch",
     )
 
 
-def _fetched(chunks: ChunkMap, part: Path, file: RepoFile, streams: "_Streams") -> bool:
+def _fetch_once(chunks: ChunkMap, part: Path, file: RepoFile, streams: "_FileStreams") -> bool:
     """Fetch what is missing; return whether the whole is right."""
-    follower = Follower(part, chunks, file)
+    follower = HashFollower(part, chunks, file)
     try:
-        streams.run(follower.look)
-        return follower.digest() == file.etag or not file.etag
-    except Changed:
+        streams.fetch_all(follower.notify_chunk)
+        return follower.wait_for_digest() == file.etag or not file.etag
+    except FileChanged:
         return False
     finally:
         follower.give_up()
 
 
-class _Streams:
+class _FileStreams:
     """The threads that fetch one file."""
 
-    def __init__(self, chunks: ChunkMap, part: Path, source: Source, means: Means) -> None:
-        self._chunks, self._part, self._source, self._means = chunks, part, source, means
-        self._regions = Regions(chunks.missing)
+    def __init__(self, chunks: ChunkMap, part: Path, source: StreamSource, deps: TransferDeps) -> None:
+        self._chunks, self._part, self._source, self._deps = chunks, part, source, deps
+        self._regions = Regions(chunks.chunks_to_fetch)
         self._failure: Exception | None = None
         self._fruitless = 0
         self._received = 0
@@ -115,18 +123,18 @@ class _Streams:
         self._is_whole = False
         """The server knows no ranges: one stream, from the start."""
 
-    def run(self, arrived: Callable[[], None]) -> None:
+    def fetch_all(self, on_chunk: Callable[[], None]) -> None:
         """Fetch every missing chunk. Raises Changed, Stopped, or an error of ours."""
         threads: list[threading.Thread] = []
-        most = min(self._means.streams, len(self._chunks.missing))
+        most = min(self._deps.streams, len(self._chunks.chunks_to_fetch))
         while not threads or (len(threads) < most and self._would_help(threads)):
-            threads.append(threading.Thread(target=self._work, args=(arrived,), daemon=True))
+            threads.append(threading.Thread(target=self._run_stream, args=(on_chunk,), daemon=True))
             threads[-1].start()
         for thread in threads:
             thread.join()
         if self._is_whole:
             self._failure = None
-            self._read_whole(arrived)
+            self._read_whole(on_chunk)
         if self._failure is not None:
             self._uncount_begun()
             raise self._failure
@@ -135,16 +143,16 @@ class _Streams:
         """Watch for a while and tell whether another stream would help; not once nothing is left to do."""
         while self._failure is None and (alive := [thread for thread in threads if thread.is_alive()]):
             before = self._received
-            alive[0].join(self._means.widen_after_s)
-            if self._received - before <= ENOUGH_BYTES_PER_S * self._means.widen_after_s:
+            alive[0].join(self._deps.widen_after_s)
+            if self._received - before <= ENOUGH_BYTES_PER_S * self._deps.widen_after_s:
                 return True
         return False
 
-    def _work(self, arrived: Callable[[], None]) -> None:
+    def _run_stream(self, on_chunk: Callable[[], None]) -> None:
         try:
             with self._part.open("r+b", buffering=0) as out:
-                while self._failure is None and (run := self._regions.take()):
-                    self._try(run, out, arrived)
+                while self._failure is None and (run := self._regions.take_run()):
+                    self._read_run(run, out, on_chunk)
         except OSError as error:
             self._failure = storage_fault(error)
         except NoRanges as error:
@@ -152,75 +160,75 @@ class _Streams:
         except Exception as error:  # noqa: BLE001 -- raised again by whoever waits for the threads
             self._failure = self._failure or error
 
-    def _try(self, run: range, out: FileIO, arrived: Callable[[], None]) -> None:
+    def _read_run(self, run: range, out: FileIO, on_chunk: Callable[[], None]) -> None:
         index = run.start
-        start = self._chunks.span(index).start + self._begun.get(index, 0)
+        start = self._chunks.chunk_span(index).start + self._begun.get(index, 0)
         try:
-            with self._source.stream(start, self._chunks.span(run.stop - 1).stop) as answer:
+            with self._source.open_stream(start, self._chunks.chunk_span(run.stop - 1).stop) as answer:
                 while True:
-                    self._chunk(index, answer, out)
-                    arrived()
+                    self._write_chunk(index, answer, out)
+                    on_chunk()
                     if self._failure is not None or not self._regions.go_on(index):
                         return
                     index += 1
-        except Interrupted as broken:
+        except StreamInterrupted as interruption:
             self._regions.give_back(index)
-            self._pause(broken)
+            self._pause_or_raise(interruption)
 
-    def _chunk(self, index: int, answer: Stream, out: FileIO) -> None:
+    def _write_chunk(self, index: int, answer: ByteStream, out: FileIO) -> None:
         """Write the rest of a chunk. What came of it before the stream broke is not asked for again."""
-        span = self._chunks.span(index)
+        span = self._chunks.chunk_span(index)
         begun = self._begun.get(index, 0)
         out.seek(span.start + begun)
-        for piece in answer.pieces(len(span) - begun, self._means.stop):
-            _write(out, piece)
+        for piece in answer.read_pieces(len(span) - begun, self._deps.stop):
+            _write_all(out, piece)
             begun += len(piece)
             self._begun[index], self._fruitless = begun, 0
             self._received += len(piece)
-            self._means.progress(len(piece))
-            self._means.throttle.took(len(piece), self._means.stop)
-        self._chunks.mark(index, out.fileno())
+            self._deps.progress(len(piece))
+            self._deps.throttle.wait_for_share(len(piece), self._deps.stop)
+        self._chunks.mark_chunk(index, out.fileno())
 
-    def _read_whole(self, arrived: Callable[[], None]) -> None:
+    def _read_whole(self, on_chunk: Callable[[], None]) -> None:
         size = self._chunks.content.size
         while True:
-            self.forget()
+            self.start_over()
             try:
-                with self._source.stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
-                    for index in range(self._chunks.content.count):
-                        self._chunk(index, answer, out)
-                        arrived()
+                with self._source.open_stream(0, size) as answer, self._part.open("r+b", buffering=0) as out:
+                    for index in range(self._chunks.content.chunk_count):
+                        self._write_chunk(index, answer, out)
+                        on_chunk()
                     return
-            except Interrupted as broken:
-                self._pause(broken)
+            except StreamInterrupted as interruption:
+                self._pause_or_raise(interruption)
 
-    def forget(self) -> None:
+    def start_over(self) -> None:
         """Start over: what is there so far counts for nothing, and is not counted twice."""
         self._uncount_begun()
-        there = [index for index in range(self._chunks.content.count) if self._chunks.is_there(index)]
-        self._means.progress(-sum(len(self._chunks.span(index)) for index in there))
-        self._chunks.clear()
-        self._source.forget()
+        present = [index for index in range(self._chunks.content.chunk_count) if self._chunks.has_chunk(index)]
+        self._deps.progress(-sum(len(self._chunks.chunk_span(index)) for index in present))
+        self._chunks.clear_all()
+        self._source.forget_version()
 
     def _uncount_begun(self) -> None:
         """Whoever goes on from here begins these chunks again."""
-        self._means.progress(-sum(count for index, count in self._begun.items() if not self._chunks.is_there(index)))
+        self._deps.progress(-sum(count for index, count in self._begun.items() if not self._chunks.has_chunk(index)))
         self._begun.clear()
 
-    def _pause(self, broken: Interrupted) -> None:
+    def _pause_or_raise(self, interruption: StreamInterrupted) -> None:
         """Wait before the next try, longer each time nothing came. Raises when it is no use, or somebody ends it."""
         self._fruitless += 1
-        if self._fruitless > self._means.tries or broken.wait_s > LONGEST_WAIT_S:
-            raise broken.error
-        longest = min(LONGEST_PAUSE_S, self._means.first_pause_s * 2 ** (self._fruitless - 1))
-        pause = max(broken.wait_s, longest * random.uniform(0.5, 1.0))  # noqa: S311 -- so that streams spread out
+        if self._fruitless > self._deps.tries or interruption.wait_s > LONGEST_WAIT_S:
+            raise interruption.error
+        longest = min(LONGEST_PAUSE_S, self._deps.first_pause_s * 2 ** (self._fruitless - 1))
+        pause = max(interruption.wait_s, longest * random.uniform(0.5, 1.0))  # noqa: S311 -- so that streams spread out
         while pause > 0 and self._failure is None:
-            if self._means.stop.wait(min(pause, _LOOK_S)):
-                raise Stopped
+            if self._deps.stop.wait(min(pause, _LOOK_S)):
+                raise DownloadStopped
             pause -= _LOOK_S
 
 
-def _write(out: FileIO, piece: memoryview) -> None:
+def _write_all(out: FileIO, piece: memoryview) -> None:
     """Write all of it: a full disk takes a part, and only says so the next time."""
     while piece:
         piece = piece[out.write(piece) :]

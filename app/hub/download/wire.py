@@ -1,7 +1,7 @@
 """One stream of bytes from a hub: asked for by range, and checked to be the range that was asked for.
 
-Everything that can go wrong on the way is one of two things: `Interrupted`, which another try may mend, or an error of
-ours that it cannot. `Source` is what a transfer needs of any way to get at a file's bytes; `Wire` is plain HTTP.
+Everything that can go wrong on the way is one of two things: `StreamInterrupted`, which another try may mend, or an error of
+ours that it cannot. `StreamSource` is what a transfer needs of any way to get at a file's bytes; `HttpSource` is plain HTTP.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Protocol
 
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, RoundhouseError, Unavailable
-from app.hub.repositories.ranges import Budget, Busy, Remote
+from app.hub.repositories.ranges import HubBusy, ReadBudget, RemoteHost
 
 PIECE_BYTES = 512 << 10
 """Read and written at once, at most."""
@@ -26,7 +26,7 @@ _PARTIAL = 206
 _UNENDING = 1 << 62
 
 
-class Interrupted(Exception):
+class StreamInterrupted(Exception):
     """The stream broke, or did not come. `wait_s` is what the server asked for, `error` what is said in the end."""
 
     def __init__(self, error: RoundhouseError, wait_s: float = 0.0) -> None:
@@ -38,11 +38,11 @@ class NoRanges(Exception):
     """The server sends whole files only."""
 
 
-class Changed(Exception):
+class FileChanged(Exception):
     """The file is not the one it was when the download began."""
 
 
-class Stopped(Exception):
+class DownloadStopped(Exception):
     """Somebody wants the download to end."""
 
 
@@ -54,7 +54,7 @@ class Throttle:
         self._lock = Lock()
         self._free_at = 0.0
 
-    def took(self, count: int, stop: Event) -> None:
+    def wait_for_share(self, count: int, stop: Event) -> None:
         """Wait until so many bytes are within the limit."""
         if self.bytes_per_s <= 0:
             return
@@ -65,102 +65,104 @@ class Throttle:
         stop.wait(max(0.0, pause))
 
 
-class Stream(Protocol):
+class ByteStream(Protocol):
     """Bytes of a file as they come, from the position that was asked for."""
 
-    def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
+    def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
         """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
         ...
 
 
-class Source(Protocol):
+class StreamSource(Protocol):
     """Where one file is, and how it is read."""
 
-    def stream(self, start: int, end: int) -> contextlib.AbstractContextManager[Stream]:
+    def open_stream(self, start: int, end: int) -> contextlib.AbstractContextManager[ByteStream]:
         """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
         ...
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         """Take the file as it is from now on."""
         ...
 
 
-class Wire:
+class HttpSource:
     """Where one file is, and how it is read. `size` is what the hub said of it."""
 
-    def __init__(self, remote: Remote, url: str, *, size: int) -> None:
+    def __init__(self, remote: RemoteHost, url: str, *, size: int) -> None:
         self._remote, self._url, self._size = remote, url, size
         self._etag = ""
 
     @contextlib.contextmanager
-    def stream(self, start: int, end: int) -> Iterator[Stream]:
+    def open_stream(self, start: int, end: int) -> Iterator[ByteStream]:
         """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
         try:
-            answer = self._remote.get(self._url, {"Range": f"bytes={start}-{end - 1}"})
-        except Busy as busy:
-            raise Interrupted(busy, busy.retry_s) from None
+            answer = self._remote.open_address(self._url, {"Range": f"bytes={start}-{end - 1}"})
+        except HubBusy as busy:
+            raise StreamInterrupted(busy, busy.retry_s) from None
         except Unavailable as error:
-            raise Interrupted(error) from None
+            raise StreamInterrupted(error) from None
         except BadRequest as error:
-            raise (Changed() if error.code == "model_corrupt" else error) from None
+            raise (FileChanged() if error.code == "model_corrupt" else error) from None
         with answer:
-            self._check(answer, start, end)
-            yield _Answer(answer)
+            self._check_answer(answer, start, end)
+            yield _AnswerBody(answer)
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         """Take the file as it is from now on."""
         self._etag = ""
 
-    def _check(self, answer: HTTPResponse, start: int, end: int) -> None:
+    def _check_answer(self, answer: HTTPResponse, start: int, end: int) -> None:
         if answer.status != _PARTIAL:
             if (start, end) != (0, self._size):
                 raise NoRanges
             if answer.length not in {None, self._size}:
-                raise Changed
+                raise FileChanged
             return
-        said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
-        if said is not None and int(said[3]) != self._size:
-            raise Changed
-        if said is None or int(said[1]) != start or int(said[2]) != end - 1:
-            raise Interrupted(Unavailable("The server sent a different part than requested.", code="hub_unreachable"))
+        content_range = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if content_range is not None and int(content_range[3]) != self._size:
+            raise FileChanged
+        if content_range is None or int(content_range[1]) != start or int(content_range[2]) != end - 1:
+            raise StreamInterrupted(
+                Unavailable("The server sent a different part than requested.", code="hub_unreachable")
+            )
         etag = answer.headers.get("ETag", "")
         if answer.length is not None and answer.length != end - start:
-            raise Interrupted(broke())
+            raise StreamInterrupted(connection_fault())
         if self._etag and etag and etag != self._etag:
-            raise Changed
+            raise FileChanged
         self._etag = self._etag or etag
 
 
-def untiring(endpoint: str, purpose: Purpose, *, token: str = "") -> Remote:
+def unlimited_remote(endpoint: str, purpose: Purpose, *, token: str = "") -> RemoteHost:
     """Return an endpoint for whole files: reading one may cost what it costs."""
-    budget = Budget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
-    return Remote(endpoint, purpose, token=token, budget=budget)
+    budget = ReadBudget(max_bytes=_UNENDING, max_requests=_UNENDING, deadline_s=float("inf"))
+    return RemoteHost(endpoint, purpose, token=token, budget=budget)
 
 
-class _Answer:
+class _AnswerBody:
     """A stream that is an answer's body."""
 
     def __init__(self, answer: HTTPResponse) -> None:
         self._answer = answer
 
-    def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
+    def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
         """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
         buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
         waited_s, received = 0.0, 0
         while received < count:
             if stop.is_set():
-                raise Stopped
+                raise DownloadStopped
             before = time.monotonic()
             try:
-                got = _read_into(self._answer, buffer[: min(len(buffer), count - received)])
+                count_read = _read_into(self._answer, buffer[: min(len(buffer), count - received)])
             except (OSError, HTTPException) as error:
-                raise Interrupted(broke()) from error
-            waited_s, received = waited_s + time.monotonic() - before, received + got
-            if not got:
-                raise Interrupted(broke())
-            yield buffer[:got]
+                raise StreamInterrupted(connection_fault()) from error
+            waited_s, received = waited_s + time.monotonic() - before, received + count_read
+            if not count_read:
+                raise StreamInterrupted(connection_fault())
+            yield buffer[:count_read]
             if waited_s > SLOW_AFTER_S and received < min(count, SLOWEST_BYTES_PER_S * waited_s):
-                raise Interrupted(
+                raise StreamInterrupted(
                     Unavailable("The server is sending almost no data.", hint="Try again.", code="hub_slow")
                 )
 
@@ -174,6 +176,6 @@ def _read_into(answer: HTTPResponse, room: memoryview) -> int:
     return len(piece)
 
 
-def broke() -> Unavailable:
+def connection_fault() -> Unavailable:
     """Return what is said of a connection that ended too early."""
     return Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")

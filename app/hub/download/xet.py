@@ -17,10 +17,10 @@ from threading import Event, Semaphore, Thread
 from typing import Any, NamedTuple
 
 from app.config.environment import quieten_xet
-from app.hub.download.cas import Grant, Kept, XetFailed, calls, granted
-from app.hub.download.wire import Interrupted, Stopped, Stream
-from app.hub.repositories.ranges import Remote
-from app.network.door import Call
+from app.hub.download.cas import ReadGrant, XetFailed, XetFile, note_calls, request_grant
+from app.hub.download.wire import ByteStream, DownloadStopped, StreamInterrupted
+from app.hub.repositories.ranges import RemoteHost
+from app.network.door import EgressCall
 
 TRIES = 2
 """In a row without a byte, before plain HTTP goes on: it knows more ways out."""
@@ -46,14 +46,14 @@ _SETTINGS: Mapping[str, object] = {
 _LOOK_S = 0.25
 
 
-class Library(NamedTuple):
+class XetLibrary(NamedTuple):
     """`hf_xet`, which has no types, and a session of it."""
 
     module: Any
     session: Any
 
 
-def load(folder: Path) -> Library | None:
+def load_library(folder: Path) -> XetLibrary | None:
     """Return `hf_xet` with `folder` for its own files; None where there is none, or where it is no use.
 
     It knows the proxies of the environment, and not those of macOS's or Windows's own settings.
@@ -64,7 +64,7 @@ def load(folder: Path) -> Library | None:
     try:
         import hf_xet  # noqa: PLC0415 -- 10 MB, and it reads the environment when it is loaded
 
-        return Library(hf_xet, hf_xet.XetSession(config=hf_xet.XetConfig().with_config(dict(_SETTINGS))))
+        return XetLibrary(hf_xet, hf_xet.XetSession(config=hf_xet.XetConfig().with_config(dict(_SETTINGS))))
     except Exception:  # noqa: BLE001 -- not installed, not for this system, or a version that has other settings
         return None
 
@@ -72,56 +72,58 @@ def load(folder: Path) -> Library | None:
 class XetSource:
     """Where one file is in Xet. `is_wanted` is asked before each piece; False ends it."""
 
-    def __init__(self, library: Library, remote: Remote, kept: Kept, *, is_wanted: Callable[[], bool]) -> None:
-        self._library, self._remote, self._kept = library, remote, kept
+    def __init__(
+        self, library: XetLibrary, remote: RemoteHost, xet_file: XetFile, *, is_wanted: Callable[[], bool]
+    ) -> None:
+        self._library, self._remote, self._xet_file = library, remote, xet_file
         self._is_wanted = is_wanted
-        self._grant: Grant | None = None
+        self._grant: ReadGrant | None = None
 
     @contextlib.contextmanager
-    def stream(self, start: int, end: int) -> Iterator[Stream]:
+    def open_stream(self, start: int, end: int) -> Iterator[ByteStream]:
         """Open the bytes from `start` up to `end`. Raises Interrupted, or XetFailed when it is no use."""
         try:
-            self._grant = grant = self._grant or granted(self._remote, self._kept)
-            called = calls(self._remote, self._kept, grant, start)[-1]
-            with contextlib.closing(_Hand(lambda: self._begun(grant, start, end))) as hand:
-                yield _Received(hand, self._is_wanted, called)
-        except Interrupted:  # a token that has ended is one of the reasons, and may look like any other
+            self._grant = grant = self._grant or request_grant(self._remote, self._xet_file)
+            call = note_calls(self._remote, self._xet_file, grant, start)[-1]
+            with contextlib.closing(_PieceReader(lambda: self._open_pieces(grant, start, end))) as reader:
+                yield _XetStream(reader, self._is_wanted, call)
+        except StreamInterrupted:  # a token that has ended is one of the reasons, and may look like any other
             self._grant = None
             raise
 
-    def forget(self) -> None:
+    def forget_version(self) -> None:
         """Take the file as it is from now on."""
         self._grant = None
 
-    def _begun(self, grant: Grant, start: int, end: int) -> Iterator[bytes]:
+    def _open_pieces(self, grant: ReadGrant, start: int, end: int) -> Iterator[bytes]:
         group = self._library.session.new_download_stream_group(
             endpoint=grant.cas_url, token=grant.access_token, token_expiry_unix_secs=grant.exp
         )
-        info = self._library.module.XetFileInfo(self._kept.hash, self._kept.size)
+        info = self._library.module.XetFileInfo(self._xet_file.hash, self._xet_file.size)
         yield from group.download_stream(info, start=start, end=end)
 
 
-class _Hand:
+class _PieceReader:
     """Takes pieces in a thread of its own, one ahead of who asks: whoever waits for it need not wait for ever."""
 
     def __init__(self, begin: Callable[[], Iterator[bytes]]) -> None:
         self._begin = begin
         self._asked, self._came = Semaphore(0), SimpleQueue[bytes | Exception]()
         self._is_left = False
-        Thread(target=self._take, name="xet", daemon=True).start()
+        Thread(target=self._read_ahead, name="xet", daemon=True).start()
 
-    def piece(self, stop: Event) -> bytes:
+    def next_piece(self, stop: Event) -> bytes:
         """Return what comes next, nothing at the end. Raises XetFailed after `PATIENCE_S`, Interrupted, Stopped."""
         self._asked.release()
         ends_at = time.monotonic() + PATIENCE_S
         while time.monotonic() < ends_at:
             if stop.is_set():
-                raise Stopped
+                raise DownloadStopped
             with contextlib.suppress(Empty):
-                came = self._came.get(timeout=_LOOK_S)
-                if isinstance(came, Exception):  # what it says may quote an address that is a secret
-                    raise Interrupted(_broke()) from None
-                return came
+                piece = self._came.get(timeout=_LOOK_S)
+                if isinstance(piece, Exception):  # what it says may quote an address that is a secret
+                    raise StreamInterrupted(_xet_fault()) from None
+                return piece
         raise XetFailed("Xet storage is sending almost no data.")
 
     def close(self) -> None:
@@ -129,43 +131,43 @@ class _Hand:
         self._is_left = True
         self._asked.release()
 
-    def _take(self) -> None:
+    def _read_ahead(self) -> None:
         try:
             for piece in self._begin():
-                if not self._is_handed(piece):
+                if not self._hand_over(piece):
                     return
-            self._is_handed(b"")
+            self._hand_over(b"")
         except Exception as error:  # noqa: BLE001 -- handed to who asks
-            self._is_handed(error)
+            self._hand_over(error)
 
-    def _is_handed(self, came: bytes | Exception) -> bool:
+    def _hand_over(self, piece: bytes | Exception) -> bool:
         self._asked.acquire()
         if not self._is_left:
-            self._came.put(came)
+            self._came.put(piece)
         return not self._is_left
 
 
-class _Received:
+class _XetStream:
     """A stream of what a hand takes."""
 
-    def __init__(self, hand: _Hand, is_wanted: Callable[[], bool], called: Call) -> None:
-        self._hand, self._is_wanted, self._called = hand, is_wanted, called
+    def __init__(self, reader: _PieceReader, is_wanted: Callable[[], bool], call: EgressCall) -> None:
+        self._reader, self._is_wanted, self._call = reader, is_wanted, call
         self._rest = memoryview(b"")
 
-    def pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
+    def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
         """Yield the next `count` bytes. Raises Interrupted, Stopped, or XetFailed when it is no use."""
         while count:
             if not self._is_wanted():
                 raise XetFailed("A speed limit was set.")
             if not self._rest:
-                self._rest = memoryview(self._hand.piece(stop))
-                self._called.received(len(self._rest))
+                self._rest = memoryview(self._reader.next_piece(stop))
+                self._call.count_received(len(self._rest))
             if not self._rest:
-                raise Interrupted(_broke())
+                raise StreamInterrupted(_xet_fault())
             piece, self._rest = self._rest[:count], self._rest[count:]
             count -= len(piece)
             yield piece
 
 
-def _broke() -> XetFailed:
+def _xet_fault() -> XetFailed:
     return XetFailed("Xet storage closed the connection.")

@@ -9,7 +9,7 @@ from enum import StrEnum
 import msgspec
 
 
-class Window(StrEnum):
+class WindowRule(StrEnum):
     """How a sliding window is meant."""
 
     NEVER = "never"
@@ -38,10 +38,10 @@ class Recurrence(StrEnum):
     """All but every `full_attention_interval`-th (Qwen3-Next, Qwen3.5)."""
 
 
-class Rule(msgspec.Struct, frozen=True, kw_only=True):
+class ArchitectureRule(msgspec.Struct, frozen=True, kw_only=True):
     """One architecture. `pattern` n: every n-th layer keeps all tokens, the last of each n unless `full_first`."""
 
-    window: Window = Window.NEVER
+    window: WindowRule = WindowRule.NEVER
     window_tokens: int = 0
     is_window_fixed: bool = False
     """llama.cpp takes `window_tokens` whatever the file says."""
@@ -58,34 +58,36 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """The first so many layers keep keys and values, the others read those (Gemma 3n); 0: all do."""
 
 
-PLAIN = Rule()
-_ENCODER = Rule(is_cached=False, is_encoder=True)
-_DIFFUSION = Rule(is_cached=False)
-_RECURRENT = Rule(recurrence=Recurrence.ALL)
-_HYBRID = Rule(recurrence=Recurrence.NO_KV_HEADS)
-_NEMOTRON_H = Rule(recurrence=Recurrence.NO_KV_HEADS_NOR_FEED_FORWARD)
-_DELTA_NET = Rule(recurrence=Recurrence.INTERVAL)
+PLAIN = ArchitectureRule()
+_ENCODER = ArchitectureRule(is_cached=False, is_encoder=True)
+_DIFFUSION = ArchitectureRule(is_cached=False)
+_RECURRENT = ArchitectureRule(recurrence=Recurrence.ALL)
+_HYBRID = ArchitectureRule(recurrence=Recurrence.NO_KV_HEADS)
+_NEMOTRON_H = ArchitectureRule(recurrence=Recurrence.NO_KV_HEADS_NOR_FEED_FORWARD)
+_DELTA_NET = ArchitectureRule(recurrence=Recurrence.INTERVAL)
 
-_SPECIAL: dict[str, Rule] = {
-    "llama4": Rule(window=Window.CHUNKED, window_tokens=8192, is_window_fixed=True, pattern=4),
-    "gemma2": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=2),
-    "gemma3": Rule(window=Window.IF_STATED, pattern=6),
-    "gemma3n": Rule(window=Window.ALWAYS, pattern=5, kv_from_start=20),
-    "gemma4": Rule(window=Window.IF_STATED),
-    "gpt-oss": Rule(window=Window.IF_STATED, pattern=2),
-    "cohere2": Rule(window=Window.ALWAYS, window_tokens=4096, pattern=4),
-    "cohere2moe": Rule(window=Window.IF_STATED, pattern=4),
-    "exaone4": Rule(window=Window.IF_STATED, sliding_blocks=64, pattern=4),
-    "exaone-moe": Rule(window=Window.IF_STATED, pattern=4),
-    "olmo2": Rule(window=Window.IF_STATED, pattern=4),
-    "smallthinker": Rule(window=Window.IF_STATED, window_tokens=4096, is_window_fixed=True, pattern=4, full_first=True),
-    "afmoe": Rule(window=Window.IF_STATED, pattern=4),
-    "plamo3": Rule(window=Window.IF_STATED, pattern=8),
-    "mimo2": Rule(window=Window.IF_STATED),
-    "step35": Rule(window=Window.IF_STATED),
-    "laguna": Rule(window=Window.IF_STATED),
-    "mellum": Rule(window=Window.IF_STATED, pattern=4),
-    "granite_swa": Rule(window=Window.IF_STATED),
+_SPECIAL: dict[str, ArchitectureRule] = {
+    "llama4": ArchitectureRule(window=WindowRule.CHUNKED, window_tokens=8192, is_window_fixed=True, pattern=4),
+    "gemma2": ArchitectureRule(window=WindowRule.ALWAYS, window_tokens=4096, pattern=2),
+    "gemma3": ArchitectureRule(window=WindowRule.IF_STATED, pattern=6),
+    "gemma3n": ArchitectureRule(window=WindowRule.ALWAYS, pattern=5, kv_from_start=20),
+    "gemma4": ArchitectureRule(window=WindowRule.IF_STATED),
+    "gpt-oss": ArchitectureRule(window=WindowRule.IF_STATED, pattern=2),
+    "cohere2": ArchitectureRule(window=WindowRule.ALWAYS, window_tokens=4096, pattern=4),
+    "cohere2moe": ArchitectureRule(window=WindowRule.IF_STATED, pattern=4),
+    "exaone4": ArchitectureRule(window=WindowRule.IF_STATED, sliding_blocks=64, pattern=4),
+    "exaone-moe": ArchitectureRule(window=WindowRule.IF_STATED, pattern=4),
+    "olmo2": ArchitectureRule(window=WindowRule.IF_STATED, pattern=4),
+    "smallthinker": ArchitectureRule(
+        window=WindowRule.IF_STATED, window_tokens=4096, is_window_fixed=True, pattern=4, full_first=True
+    ),
+    "afmoe": ArchitectureRule(window=WindowRule.IF_STATED, pattern=4),
+    "plamo3": ArchitectureRule(window=WindowRule.IF_STATED, pattern=8),
+    "mimo2": ArchitectureRule(window=WindowRule.IF_STATED),
+    "step35": ArchitectureRule(window=WindowRule.IF_STATED),
+    "laguna": ArchitectureRule(window=WindowRule.IF_STATED),
+    "mellum": ArchitectureRule(window=WindowRule.IF_STATED, pattern=4),
+    "granite_swa": ArchitectureRule(window=WindowRule.IF_STATED),
     "jamba": _HYBRID,
     "granitehybrid": _HYBRID,
     "plamo2": _HYBRID,
@@ -96,7 +98,7 @@ _SPECIAL: dict[str, Rule] = {
     "bailingmoe3": _HYBRID,
     "nemotron_h": _NEMOTRON_H,
     "nemotron_h_moe": _NEMOTRON_H,
-    "falcon-h1": Rule(recurrence=Recurrence.BOTH),
+    "falcon-h1": ArchitectureRule(recurrence=Recurrence.BOTH),
     "qwen3next": _DELTA_NET,
     "qwen35": _DELTA_NET,
     "qwen35moe": _DELTA_NET,
@@ -117,7 +119,7 @@ _PLAIN_NAMES = (
     "grovemoe apertus minimax-m2 cogvlm pangu-embedded mistral3 mistral4 paddleocr maincoder talkie hy_v3"
 )
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, ArchitectureRule] = {
     **dict.fromkeys(_PLAIN_NAMES.split(), PLAIN),
     **dict.fromkeys(_DIFFUSION_NAMES.split(), _DIFFUSION),
     **dict.fromkeys(_ENCODER_NAMES.split(), _ENCODER),
@@ -126,10 +128,10 @@ RULES: dict[str, Rule] = {
 }
 """llama.cpp's name of an architecture -> its rule."""
 
-GENERIC = Rule(window=Window.IF_STATED, recurrence=Recurrence.NO_KV_HEADS)
+GENERIC = ArchitectureRule(window=WindowRule.IF_STATED, recurrence=Recurrence.NO_KV_HEADS)
 """For a name not listed: believe the keys that are there."""
 
 
-def rule_for(architecture: str) -> Rule:
+def rule_for(architecture: str) -> ArchitectureRule:
     """Return the rule of an architecture, or the generic reading of one we do not know."""
     return RULES.get(architecture, GENERIC)

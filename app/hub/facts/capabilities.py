@@ -21,20 +21,20 @@ _INFILL_KEYS = tuple(
 
 def template_capabilities(template: str) -> list[str]:
     """Return what a chat template says a model can do."""
-    found = ["chat"] if template.strip() else []
+    capabilities = ["chat"] if template.strip() else []
     if _TOOLS.search(template):
-        found.append("tools")
+        capabilities.append("tools")
     if _THINKING.search(template):
-        found.append("thinking")
-    return found
+        capabilities.append("thinking")
+    return capabilities
 
 
 def header_capabilities(header: GgufHeader) -> list[str]:
     """Return what a GGUF file's header says the model can do. Raises BadRequest for figures no model has."""
     template = template_of(header.values) + template_of(header.values, ".tool_use")
-    found = metadata_capabilities(Metadata(header.values), template)
-    can_fill_in = header.has_infill_tokens and "chat" in found and "infill" not in found
-    return [*found, *(["infill"] if can_fill_in else [])]
+    capabilities = metadata_capabilities(Metadata(header.values), template)
+    can_fill_in = header.has_infill_tokens and "chat" in capabilities and "infill" not in capabilities
+    return [*capabilities, *(["infill"] if can_fill_in else [])]
 
 
 def template_of(values: Mapping[str, Value], variant: str = "") -> str:
@@ -45,13 +45,13 @@ def template_of(values: Mapping[str, Value], variant: str = "") -> str:
 
 def metadata_capabilities(metadata: Metadata, template: str) -> list[str]:
     """Return what GGUF metadata says a model can do."""
-    pooling = metadata.number("pooling_type")
+    pooling = metadata.read_number("pooling_type")
     if pooling == POOLING_RANK:
         return ["rerank"]
     if pooling or rule_for(metadata.architecture).is_encoder:
         return ["embedding"]
-    found = template_capabilities(template)
-    found += [name for name in ("vision", "audio") if metadata.flag(f"has_{name}_encoder")]
+    capabilities = template_capabilities(template)
+    capabilities += [name for name in ("vision", "audio") if metadata.read_flag(f"has_{name}_encoder")]
     if any(key in metadata.values for key in _INFILL_KEYS):
-        found.append("infill")
-    return found
+        capabilities.append("infill")
+    return capabilities

@@ -11,13 +11,13 @@ import msgspec
 
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
-from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.json_text import Object, read_object, read_object_if_there, read_text
 from app.hub.facts.onnx import is_onnx, read_onnx
 from app.hub.facts.openvino import is_openvino, read_openvino
-from app.hub.facts.safetensors import MAX_TENSORS, Stored, read_safetensors
+from app.hub.facts.safetensors import MAX_TENSORS, FileTensor, read_safetensors
 from app.hub.facts.templates import chat_template_of
-from app.hub.gguf.values import corrupt
+from app.hub.gguf.values import corrupt_error
 from app.hub.sources import open_file
 
 INDEX = "model.safetensors.index.json"
@@ -29,7 +29,7 @@ MAX_INDEX_BYTES = 32 << 20
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt")
 
 
-class _Index(msgspec.Struct):
+class _ShardIndex(msgspec.Struct):
     weight_map: dict[str, str] = {}
 
 
@@ -41,14 +41,14 @@ def read_folder(folder: Path) -> ModelFacts:
         return read_openvino(folder)
     shards = shards_of(folder)
     config = read_object(folder / "config.json")
-    headers = [_shard(shard) for shard in shards]
-    tensors = [tensor for found, _, _ in headers for tensor in found]
+    headers = [_read_shard(shard) for shard in shards]
+    tensors = [tensor for shard_tensors, _, _ in headers for tensor in shard_tensors]
     if len(tensors) > MAX_TENSORS:
-        raise corrupt("it claims to have more parts than any model")
-    files = Files(
-        config=_with_separate_quantization(folder, config),
+        raise corrupt_error("it claims to have more parts than any model")
+    files = FolderContent(
+        config=_add_separate_quantization(folder, config),
         tensors=tensors,
-        header_format=next((said for _, said, _ in headers if said), ""),
+        header_format=next((shard_format for _, shard_format, _ in headers if shard_format), ""),
         file_bytes=sum(size for _, _, size in headers),
         chat_template=chat_template_of(folder),
     )
@@ -59,7 +59,7 @@ def shards_of(folder: Path) -> list[Path]:
     """Return the safetensors files that make up the model, by its index if it has one. Raises NotFound, BadRequest."""
     index = folder / INDEX
     if not index.is_file():
-        return [folder / name for name in chosen_shards([path.name for path in folder.iterdir()], folder.name)]
+        return [folder / name for name in select_shards([path.name for path in folder.iterdir()], folder.name)]
     names = shard_names(read_text(index, MAX_INDEX_BYTES))
     missing = [name for name in names if not (folder / name).is_file()]
     if missing:
@@ -71,37 +71,37 @@ def shards_of(folder: Path) -> list[Path]:
     return [folder / name for name in names]
 
 
-def chosen_shards(files: list[str], model: str) -> list[str]:
+def select_shards(files: list[str], model: str) -> list[str]:
     """Return which of a folder's files are the model's weights; none where there is only a configuration.
 
     Raises BadRequest (model_unsupported) if there are weights, and none that can be used.
     """
-    found = sorted(name for name in files if name.endswith(".safetensors") and not name.startswith("adapter"))
-    split = [name for name in found if not name.startswith("consolidated")]  # Mistral's second copy
-    if not found:
+    weight_files = sorted(name for name in files if name.endswith(".safetensors") and not name.startswith("adapter"))
+    split = [name for name in weight_files if not name.startswith("consolidated")]  # Mistral's second copy
+    if not weight_files:
         _refuse_what_cannot_be_used(files, model)
-    return (split or found)[:MAX_SHARDS]
+    return (split or weight_files)[:MAX_SHARDS]
 
 
 def shard_names(text: bytes) -> list[str]:
     """Return the file names in an index. Raises BadRequest (model_corrupt) for names that lead elsewhere."""
     try:
-        names = sorted(set(msgspec.json.decode(text, type=_Index).weight_map.values()))
+        names = sorted(set(msgspec.json.decode(text, type=_ShardIndex).weight_map.values()))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise corrupt("its index cannot be read") from error
+        raise corrupt_error("its index cannot be read") from error
     is_plain = all(Path(name).name == name and name.endswith(".safetensors") and "\\" not in name for name in names)
     if not names or len(names) > MAX_SHARDS or not is_plain:
-        raise corrupt("its index names impossible files")
+        raise corrupt_error("its index names impossible files")
     return names
 
 
-def _shard(path: Path) -> tuple[list[Stored], str, int]:
+def _read_shard(path: Path) -> tuple[list[FileTensor], str, int]:
     with open_file(path) as source:
         header = read_safetensors(source)
     return header.tensors, header.format, header.file_bytes
 
 
-def _with_separate_quantization(folder: Path, config: Object) -> Object:
+def _add_separate_quantization(folder: Path, config: Object) -> Object:
     return with_quantization(config, {name: read_object_if_there(folder / name) for name in SEPARATE})
 
 

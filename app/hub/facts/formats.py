@@ -6,9 +6,9 @@ The bits serve where there is only a configuration: a 4-bit scheme keeps scales,
 import msgspec
 
 from app.core.model_facts import WeightKind
-from app.hub.facts.hf_config import number, text_part
+from app.hub.facts.hf_config import read_count, text_part
 from app.hub.facts.json_text import Object
-from app.hub.facts.packed import Packing
+from app.hub.facts.packed import WeightPacking
 
 SCALE_BITS = 16
 """Scales and biases are half floats in MLX, AWQ and GPTQ."""
@@ -31,12 +31,12 @@ _DTYPE_NAMES = {"bfloat16": "BF16", "float16": "F16", "float32": "F32", "half": 
 _PLAIN_BITS = {"BF16": 16.0, "F16": 16.0, "F32": 32.0}
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True):
+class WeightStorage(msgspec.Struct, frozen=True, kw_only=True):
     """How weights are stored. `quantization` is what people call it; `bits` counts what one parameter takes."""
 
     format: str
     quantization: str
-    packing: Packing = Packing()
+    packing: WeightPacking = WeightPacking()
     dtype: str = "BF16"
     bits: dict[WeightKind, float] = {}
     """Of the kinds that are not stored as `dtype`, scales included."""
@@ -46,20 +46,20 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True):
         return self.bits.get(kind, _PLAIN_BITS.get(self.dtype, 16.0))
 
 
-def storage_of(config: Object, *, header_format: str = "") -> Storage:
+def storage_of(config: Object, *, header_format: str = "") -> WeightStorage:
     """Return how a model is stored. `header_format` is what its safetensors files say ("mlx"), if they were read."""
-    dtype = _dtype(config)
+    dtype = _find_dtype(config)
     mlx, stated = config.get("quantization"), config.get("quantization_config")
     if isinstance(stated, dict) and "quant_method" not in stated and "bits" in stated:
         mlx = mlx if isinstance(mlx, dict) else stated
     if isinstance(mlx, dict) and "bits" in mlx:
-        return _mlx(mlx, dtype)
+        return _mlx_storage(mlx, dtype)
     if isinstance(stated, dict):
-        return _stated(stated, dtype)
-    return Storage(format="mlx" if header_format == "mlx" else "safetensors", quantization=dtype, dtype=dtype)
+        return _storage_from_config(stated, dtype)
+    return WeightStorage(format="mlx" if header_format == "mlx" else "safetensors", quantization=dtype, dtype=dtype)
 
 
-def _dtype(config: Object) -> str:
+def _find_dtype(config: Object) -> str:
     for part in (config, text_part(config)):
         for name in ("dtype", "torch_dtype"):
             value = part.get(name)
@@ -68,94 +68,96 @@ def _dtype(config: Object) -> str:
     return "BF16"
 
 
-def _mlx(quantization: Object, dtype: str) -> Storage:
+def _mlx_storage(quantization: Object, dtype: str) -> WeightStorage:
     """MLX also packs the embedding; each group has a scale and a bias."""
-    bits, group = max(1, number(quantization, "bits", 4)), max(1, number(quantization, "group_size", 64))
-    groups = {module: number(own, "group_size", group) for module, own in quantization.items() if isinstance(own, dict)}
+    bits, group = max(1, read_count(quantization, "bits", 4)), max(1, read_count(quantization, "group_size", 64))
+    groups = {
+        module: read_count(own, "group_size", group) for module, own in quantization.items() if isinstance(own, dict)
+    }
     each = bits + 2 * SCALE_BITS / group
     kinds = {*_BLOCK_KINDS, WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT, WeightKind.ROUTER}
-    return Storage(
+    return WeightStorage(
         format="mlx",
         quantization=f"{bits}bit",
-        packing=Packing(bits, group, groups),
+        packing=WeightPacking(bits, group, groups),
         dtype=dtype,
         bits=dict.fromkeys(kinds, each),
     )
 
 
-def _stated(stated: Object, dtype: str) -> Storage:
+def _storage_from_config(stated: Object, dtype: str) -> WeightStorage:
     method = str(stated.get("quant_method", "")).lower()
     if method in ("exl2", "exl3"):
-        return _exllama(method, stated)
+        return _exllama_storage(method, stated)
     if method in ("awq", "gptq", "auto-round"):
-        return _integer(method, stated, dtype)
+        return _integer_storage(method, stated, dtype)
     if method == "compressed-tensors":
-        return _compressed(stated, dtype)
+        return _storage_of_compressed(stated, dtype)
     if method in ("fp8", "fbgemm_fp8", "modelopt", "mxfp4", "modelopt_fp4"):
-        return _floating(method, stated, dtype)
+        return _float_storage(method, stated, dtype)
     if method == "bitsandbytes":
         bits = 4 if stated.get("load_in_4bit") is True else 8
-        return _blocks("safetensors", f"bnb-{bits}bit", Packing(bits), dtype, bits + 0.5)
-    return Storage(format="safetensors", quantization=method or dtype, dtype=dtype)
+        return _block_storage("safetensors", f"bnb-{bits}bit", WeightPacking(bits), dtype, bits + 0.5)
+    return WeightStorage(format="safetensors", quantization=method or dtype, dtype=dtype)
 
 
-def _blocks(name: str, label: str, packing: Packing, dtype: str, bits: float) -> Storage:
+def _block_storage(name: str, label: str, packing: WeightPacking, dtype: str, bits: float) -> WeightStorage:
     """Return a scheme that packs the blocks and leaves embedding, output and router alone."""
-    return Storage(
+    return WeightStorage(
         format=name, quantization=label, packing=packing, dtype=dtype, bits=dict.fromkeys(_BLOCK_KINDS, bits)
     )
 
 
-def _exllama(method: str, stated: Object) -> Storage:
+def _exllama_storage(method: str, stated: Object) -> WeightStorage:
     """Read bits per weight, which need not be whole, and those of the output matrix; the embedding stays F16."""
-    bits, head = _real(stated, "bits", 4.0), _real(stated, "head_bits", EXL_DEFAULT_HEAD_BITS)
+    bits, head = _parse_float(stated, "bits", 4.0), _parse_float(stated, "head_bits", EXL_DEFAULT_HEAD_BITS)
     kinds = {**dict.fromkeys(_BLOCK_KINDS, bits), WeightKind.OUTPUT: head}
-    return Storage(
-        format=method, quantization=f"{bits:g}bpw", packing=Packing(max(1, round(bits))), dtype="F16", bits=kinds
+    return WeightStorage(
+        format=method, quantization=f"{bits:g}bpw", packing=WeightPacking(max(1, round(bits))), dtype="F16", bits=kinds
     )
 
 
-def _integer(method: str, stated: Object, dtype: str) -> Storage:
+def _integer_storage(method: str, stated: Object, dtype: str) -> WeightStorage:
     """AWQ and GPTQ: each group has a half-float scale and a packed zero point."""
-    bits, group = max(1, number(stated, "bits", 4)), number(stated, "group_size", 128) or 128
+    bits, group = max(1, read_count(stated, "bits", 4)), read_count(stated, "group_size", 128) or 128
     each = bits + (SCALE_BITS + bits) / group
     name = "awq" if method == "awq" or "awq" in str(stated.get("packing_format", "")) else "gptq"
-    return _blocks(name, f"{bits}bit", Packing(bits, group), dtype, each)
+    return _block_storage(name, f"{bits}bit", WeightPacking(bits, group), dtype, each)
 
 
-def _compressed(stated: Object, dtype: str) -> Storage:
+def _storage_of_compressed(stated: Object, dtype: str) -> WeightStorage:
     groups = stated.get("config_groups")
     group: object = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     weights = group.get("weights") if isinstance(group, dict) else {}
     weights = weights if isinstance(weights, dict) else {}
-    bits, size = max(1, number(weights, "num_bits", 8)), number(weights, "group_size") or 128
+    bits, size = max(1, read_count(weights, "num_bits", 8)), read_count(weights, "group_size") or 128
     label = str(stated.get("format", ""))
     if "nvfp4" in label:
-        return _blocks("nvfp4", "NVFP4", Packing(4, 16), dtype, 4.5)
+        return _block_storage("nvfp4", "NVFP4", WeightPacking(4, 16), dtype, 4.5)
     if "mxfp4" in label:
-        return _blocks("mxfp4", "MXFP4", Packing(4, 32), dtype, 4.25)
+        return _block_storage("mxfp4", "MXFP4", WeightPacking(4, 32), dtype, 4.25)
     each = bits + (SCALE_BITS / size if bits < 8 else 0)  # noqa: PLR2004 -- bytes carry one scale per channel
     kind = "FP" if weights.get("type") == "float" else "INT"
-    return _blocks("compressed-tensors", f"{kind}{bits}", Packing(bits, size), dtype, each)
+    return _block_storage("compressed-tensors", f"{kind}{bits}", WeightPacking(bits, size), dtype, each)
 
 
-def _floating(method: str, stated: Object, dtype: str) -> Storage:
+def _float_storage(method: str, stated: Object, dtype: str) -> WeightStorage:
     """FP8, and the four-bit floats of NVIDIA (a scale per 16) and of the OCP (a shared exponent per 32)."""
     algorithm = str(stated.get("quant_algo", "")).upper()
     if method == "mxfp4":
-        return Storage(
+        return WeightStorage(
             format="mxfp4",
             quantization="MXFP4",
-            packing=Packing(4, 32),
+            packing=WeightPacking(4, 32),
             dtype=dtype,
             bits={WeightKind.EXPERTS: 4.25},
         )
     if "FP4" in algorithm or method == "modelopt_fp4":
-        return _blocks("nvfp4", "NVFP4", Packing(4, 16), dtype, 4.5)
-    return _blocks("fp8", "FP8", Packing(8), dtype, 8 + 32 / (128 * 128))
+        return _block_storage("nvfp4", "NVFP4", WeightPacking(4, 16), dtype, 4.5)
+    return _block_storage("fp8", "FP8", WeightPacking(8), dtype, 8 + 32 / (128 * 128))
 
 
-def _real(stated: Object, name: str, default: float) -> float:
+def _parse_float(stated: Object, name: str, default: float) -> float:
     value = stated.get(name)
     if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value <= MAX_BITS:
         return default

@@ -61,12 +61,12 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
     groups = weight_groups(tensors, layers, alignment)
     template, tool_template = template_of(values), template_of(values, ".tool_use")
     is_tied = _is_tied(metadata, tensors)
-    hidden, vocabulary = metadata.number("embedding_length"), _vocabulary(metadata, tensors)
+    hidden, vocabulary = metadata.read_number("embedding_length"), _vocabulary_rows(metadata, tensors)
     return ModelFacts(
         name=name,
         format="gguf",
         architecture=metadata.architecture,
-        quantization=_quantization(values, groups),
+        quantization=_quantization_name(values, groups),
         layers=layers,
         weights=groups,
         hidden=hidden,
@@ -75,7 +75,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         parameters=sum(group.elements for group in groups),
         active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
         tied_embeddings=is_tied,
-        trained_context=metadata.number("context_length") or None,
+        trained_context=metadata.read_number("context_length") or None,
         chat_template=template,
         tool_template=tool_template,
         capabilities=metadata_capabilities(metadata, template + tool_template),
@@ -96,16 +96,16 @@ def _is_tied(metadata: Metadata, tensors: Sequence[TensorInfo]) -> bool:
     )
 
 
-def _vocabulary(metadata: Metadata, tensors: Sequence[TensorInfo]) -> int:
+def _vocabulary_rows(metadata: Metadata, tensors: Sequence[TensorInfo]) -> int:
     """Return the rows of the embedding, which may be padded beyond the tokeniser's; else what the keys say."""
     for tensor in tensors:
         if tensor.name in ("token_embd.weight", "output.weight") and len(tensor.shape) > 1:
             return tensor.shape[1]
     tokens = metadata.values.get("tokenizer.ggml.tokens")
-    return metadata.number("vocab_size", len(tokens) if isinstance(tokens, list) else 0)
+    return metadata.read_number("vocab_size", len(tokens) if isinstance(tokens, list) else 0)
 
 
-def _quantization(values: Mapping[str, Value], groups: Sequence[WeightGroup]) -> str:
+def _quantization_name(values: Mapping[str, Value], groups: Sequence[WeightGroup]) -> str:
     """Return the name the file gives its mix; without one, the type most bytes are in."""
     stated = values.get("general.file_type")
     if isinstance(stated, int) and stated in FILE_TYPES:

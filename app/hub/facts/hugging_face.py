@@ -13,18 +13,18 @@ from app.core.machine import Confidence
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.architectures import RULES, rule_for
 from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS, template_capabilities
-from app.hub.facts.formats import Storage, storage_of
+from app.hub.facts.formats import WeightStorage, storage_of
 from app.hub.facts.hf_config import metadata_of, text_part
 from app.hub.facts.hf_names import kind_of
 from app.hub.facts.json_text import Object
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
-from app.hub.facts.packed import Weight, weights_of
+from app.hub.facts.packed import ModuleWeight, weights_of
 from app.hub.facts.parameters import active_parameters
-from app.hub.facts.safetensors import Stored
+from app.hub.facts.safetensors import FileTensor
 from app.hub.facts.tensors import kind_of as gguf_kind_of
-from app.hub.gguf.values import MAX_NUMBER, corrupt
-from app.hub.shapes.architectures import outlines
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
+from app.hub.shapes.architectures import build_outlines
 
 NORM_BITS = 16.0
 _EMBEDDERS = ("SentenceTransformer", "EmbeddingModel")
@@ -34,32 +34,32 @@ _TIED = frozenset({"gemma", "gemma2", "gemma3_text", "gemma3n_text", "gemma4_tex
 """Model types that share input and output matrix unless their configuration says otherwise."""
 
 
-class Files(msgspec.Struct, frozen=True, kw_only=True):
+class FolderContent(msgspec.Struct, frozen=True, kw_only=True):
     """What was read of a folder. Without `tensors` there are no weights yet."""
 
     config: Object
-    tensors: list[Stored] = []
-    weights: list[Weight] = []
+    tensors: list[FileTensor] = []
+    weights: list[ModuleWeight] = []
     """Instead of `tensors`, where another kind of file says what the weights are."""
-    storage: Storage | None = None
+    storage: WeightStorage | None = None
     header_format: str = ""
     file_bytes: int = 0
     chat_template: str = ""
 
 
-def facts_of(files: Files, *, name: str, source: str) -> ModelFacts:
+def facts_of(files: FolderContent, *, name: str, source: str) -> ModelFacts:
     """Return what configuration and headers say. Raises BadRequest (model_corrupt) for impossible figures."""
     metadata = metadata_of(files.config)
     storage = files.storage or storage_of(files.config, header_format=files.header_format)
     weights = files.weights or weights_of(files.tensors, storage.packing)
     if weights:
         layers, groups = _from_headers(metadata, weights)
-        is_tied = not any(group.kind is WeightKind.OUTPUT for group in groups) and _generates(metadata)
+        is_tied = not any(group.kind is WeightKind.OUTPUT for group in groups) and _generates_text(metadata)
     else:
         is_tied = _is_said_to_be_tied(files.config)
         layers = layers_of(metadata)
         groups = _from_shapes(metadata, storage, layers, is_tied=is_tied)
-    hidden, vocabulary = metadata.number("embedding_length"), metadata.number("vocab_size")
+    hidden, vocabulary = metadata.read_number("embedding_length"), metadata.read_number("vocab_size")
     return ModelFacts(
         name=name,
         format=storage.format,
@@ -73,16 +73,16 @@ def facts_of(files: Files, *, name: str, source: str) -> ModelFacts:
         parameters=sum(group.elements for group in groups),
         active_parameters=active_parameters(groups, layers, rows=vocabulary, tied=hidden * vocabulary * is_tied),
         tied_embeddings=is_tied,
-        trained_context=metadata.number("context_length") or None,
+        trained_context=metadata.read_number("context_length") or None,
         chat_template=files.chat_template[:MAX_TEMPLATE_CHARACTERS],
-        capabilities=_capabilities(files, metadata),
+        capabilities=_find_capabilities(files, metadata),
         needs_remote_code=isinstance(files.config.get("auto_map"), dict),
-        confidence=_confidence(metadata, layers, has_weights=bool(weights)),
+        confidence=_judge_confidence(metadata, layers, has_weights=bool(weights)),
         source=source,
     )
 
 
-def _confidence(metadata: Metadata, layers: Sequence[Layer], *, has_weights: bool) -> Confidence:
+def _judge_confidence(metadata: Metadata, layers: Sequence[Layer], *, has_weights: bool) -> Confidence:
     """Say how far to trust it: a configuration may leave out what its class fills in, and describe no layer then."""
     keeps = any(layer.attention is not AttentionKind.NONE or layer.state_elements for layer in layers)
     if not keeps and rule_for(metadata.architecture).is_cached:
@@ -90,7 +90,7 @@ def _confidence(metadata: Metadata, layers: Sequence[Layer], *, has_weights: boo
     return Confidence.MEASURED if has_weights and metadata.architecture in RULES else Confidence.DERIVED
 
 
-def _generates(metadata: Metadata) -> bool:
+def _generates_text(metadata: Metadata) -> bool:
     return not rule_for(metadata.architecture).is_encoder
 
 
@@ -100,11 +100,11 @@ def _is_said_to_be_tied(config: Object) -> bool:
     return stated if isinstance(stated, bool) else text.get("model_type") in _TIED
 
 
-def _from_headers(metadata: Metadata, weights: Sequence[Weight]) -> tuple[list[Layer], list[WeightGroup]]:
+def _from_headers(metadata: Metadata, weights: Sequence[ModuleWeight]) -> tuple[list[Layer], list[WeightGroup]]:
     placed = [(*kind_of(weight.module), weight) for weight in weights]
     expert_blocks = frozenset(block for kind, block, _ in placed if kind is WeightKind.EXPERTS and block is not None)
     layers = layers_of(metadata, expert_blocks)
-    groups = _summed((*_in_its_layer(kind, block, layers), weight) for kind, block, weight in placed)
+    groups = _sum_groups((*_in_its_layer(kind, block, layers), weight) for kind, block, weight in placed)
     if not any(group.kind is WeightKind.DRAFT for group in groups):
         layers = [layer for layer in layers if not layer.is_draft]
     return layers, groups
@@ -122,14 +122,14 @@ def _in_its_layer(kind: WeightKind, block: int | None, layers: Sequence[Layer]) 
     return WeightKind.RECURRENT if keeps_state and kind is WeightKind.ATTENTION else kind, block
 
 
-def _summed(placed: Iterable[tuple[WeightKind, int | None, Weight]]) -> list[WeightGroup]:
+def _sum_groups(placed: Iterable[tuple[WeightKind, int | None, ModuleWeight]]) -> list[WeightGroup]:
     sums: dict[tuple[WeightKind, int | None, str], list[int]] = {}
     for kind, block, weight in placed:
-        found = sums.setdefault((kind, block, weight.type), [0, 0, 0])
+        sum_so_far = sums.setdefault((kind, block, weight.type), [0, 0, 0])
         for place, value in enumerate((weight.tensors, weight.elements, weight.bytes)):
-            found[place] += value
+            sum_so_far[place] += value
     if any(value > MAX_NUMBER for values in sums.values() for value in values):
-        raise corrupt("a tensor has an impossible size")
+        raise corrupt_error("a tensor has an impossible size")
     return [
         WeightGroup(
             kind=kind, layer=block, type=type_name, tensors=count, elements=elements, bytes=size, padded_bytes=size
@@ -138,42 +138,44 @@ def _summed(placed: Iterable[tuple[WeightKind, int | None, Weight]]) -> list[Wei
     ]
 
 
-def _from_shapes(metadata: Metadata, storage: Storage, layers: Sequence[Layer], *, is_tied: bool) -> list[WeightGroup]:
+def _from_shapes(
+    metadata: Metadata, storage: WeightStorage, layers: Sequence[Layer], *, is_tied: bool
+) -> list[WeightGroup]:
     """Return the weights a model of these widths has, with the bits its format spends on each kind."""
     has = frozenset({"tied"}) if is_tied else frozenset[str]()
-    return _summed(
-        (*_in_its_layer(kind, block, layers), _estimated(kind, elements, storage))
-        for kind, block, elements in _outlined(metadata, has)
+    return _sum_groups(
+        (*_in_its_layer(kind, block, layers), _estimate_weight(kind, elements, storage))
+        for kind, block, elements in _outline_weights(metadata, has)
     )
 
 
-def _outlined(metadata: Metadata, has: frozenset[str]) -> list[tuple[WeightKind, int | None, int]]:
+def _outline_weights(metadata: Metadata, has: frozenset[str]) -> list[tuple[WeightKind, int | None, int]]:
     if not metadata.block_count:
         return []
     try:
-        found = outlines(metadata.values, has)
+        tensor_outlines = build_outlines(metadata.values, has)
     except KeyError:
         own = f"{metadata.architecture}."
         values = {f"{_GENERIC}.{key.removeprefix(own)}": value for key, value in metadata.values.items()}
-        found = outlines({**values, "general.architecture": _GENERIC}, has)
-    return [(*gguf_kind_of(outline.name), prod(outline.shape)) for outline in found]
+        tensor_outlines = build_outlines({**values, "general.architecture": _GENERIC}, has)
+    return [(*gguf_kind_of(outline.name), prod(outline.shape)) for outline in tensor_outlines]
 
 
-def _estimated(kind: WeightKind, elements: int, storage: Storage) -> Weight:
+def _estimate_weight(kind: WeightKind, elements: int, storage: WeightStorage) -> ModuleWeight:
     bits = NORM_BITS if kind is WeightKind.NORM else storage.bits_of(kind)
     label = storage.quantization if kind in storage.bits else storage.dtype
-    return Weight("", label, elements, round(elements * bits / 8), 1)
+    return ModuleWeight("", label, elements, round(elements * bits / 8), 1)
 
 
-def _capabilities(files: Files, metadata: Metadata) -> list[str]:
+def _find_capabilities(files: FolderContent, metadata: Metadata) -> list[str]:
     names = files.config.get("architectures")
     classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
     if any(name.endswith("ForSequenceClassification") for name in classes):
         return ["rerank"]
-    if not _generates(metadata) or any(name.endswith(_EMBEDDERS) for name in classes):
+    if not _generates_text(metadata) or any(name.endswith(_EMBEDDERS) for name in classes):
         return ["embedding"]
-    found = template_capabilities(files.chat_template)
+    capabilities = template_capabilities(files.chat_template)
     for what, keys in (("vision", ("vision_config", "visual")), ("audio", ("audio_config",))):
         if any(isinstance(files.config.get(key), dict) for key in keys):
-            found.append(what)
-    return found
+            capabilities.append(what)
+    return capabilities

@@ -18,12 +18,12 @@ Object = dict[str, Any]
 def parse_object(text: bytes, name: str) -> Object:
     """Return a JSON object. Raises BadRequest (model_corrupt) for anything else."""
     try:
-        found = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unreadable(name) from error
-    if not isinstance(found, dict):
-        raise _unreadable(name)
-    return found
+        raise _unreadable_json(name) from error
+    if not isinstance(document, dict):
+        raise _unreadable_json(name)
+    return document
 
 
 def read_text(path: Path, limit: int = MAX_BYTES) -> bytes:
@@ -44,7 +44,7 @@ def read_object_if_there(path: Path) -> Object:
     return read_object(path) if path.is_file() else {}
 
 
-def _unreadable(name: str) -> BadRequest:
+def _unreadable_json(name: str) -> BadRequest:
     return BadRequest(
         f"{name} is damaged: it holds no JSON object.",
         hint="Download it again; an interrupted download is the usual cause.",

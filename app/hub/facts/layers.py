@@ -7,9 +7,9 @@ and sequence.
 import msgspec
 
 from app.core.model_facts import AttentionKind, Layer
-from app.hub.facts.architectures import Recurrence, Rule, Window, rule_for
+from app.hub.facts.architectures import ArchitectureRule, Recurrence, WindowRule, rule_for
 from app.hub.facts.metadata import Metadata
-from app.hub.gguf.values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
 
 
 def layers_of(metadata: Metadata, expert_blocks: frozenset[int] | None = None) -> list[Layer]:
@@ -17,18 +17,18 @@ def layers_of(metadata: Metadata, expert_blocks: frozenset[int] | None = None) -
 
     `expert_blocks` are those whose tensors include experts; without a tensor table the keys have to tell.
     """
-    reading = _Reading(metadata, expert_blocks)
-    layers = [reading.layer(index) for index in range(metadata.block_count)]
-    if any(figure > MAX_NUMBER for layer in layers for figure in _figures(layer)):
-        raise corrupt("a layer has an impossible size")
+    reader = _LayerReader(metadata, expert_blocks)
+    layers = [reader.build_layer(index) for index in range(metadata.block_count)]
+    if any(figure > MAX_NUMBER for layer in layers for figure in _layer_figures(layer)):
+        raise corrupt_error("a layer has an impossible size")
     return layers
 
 
-def _figures(layer: Layer) -> list[int]:
+def _layer_figures(layer: Layer) -> list[int]:
     return [value for value in msgspec.structs.astuple(layer) if type(value) is int]
 
 
-class _Reading:
+class _LayerReader:
     """What holds for all layers, read once."""
 
     def __init__(self, metadata: Metadata, expert_blocks: frozenset[int] | None) -> None:
@@ -36,21 +36,23 @@ class _Reading:
         self.heads = metadata.per_layer("attention.head_count")
         self.kv_heads = metadata.per_layer("attention.head_count_kv", self.heads)
         self.feed_forward = metadata.per_layer("feed_forward_length")
-        self.window, self.is_full = _windows(metadata, self.rule)
+        self.window, self.is_full = _read_windows(metadata, self.rule)
         self.widths, self.widths_sliding = _head_widths(metadata, max(self.heads, default=0))
-        self.recurs = _recurring(metadata, self.rule, self.kv_heads, self.feed_forward)
+        self.recurs = _recurrent_flags(metadata, self.rule, self.kv_heads, self.feed_forward)
         self.conv, self.state = _state_sizes(metadata)
-        self.first_draft = metadata.block_count - metadata.number("nextn_predict_layers")
+        self.first_draft = metadata.block_count - metadata.read_number("nextn_predict_layers")
         self.kv_layers = _layers_with_kv(metadata, self.rule, self.first_draft)
-        self.is_latent = bool(metadata.number("attention.kv_lora_rank") and metadata.has("attention.key_length_mla"))
-        self.indexer = metadata.number("attention.indexer.key_length")
-        self.experts = _experts(metadata, self.feed_forward, expert_blocks)
+        self.is_latent = bool(
+            metadata.read_number("attention.kv_lora_rank") and metadata.has_key("attention.key_length_mla")
+        )
+        self.indexer = metadata.read_number("attention.indexer.key_length")
+        self.experts = _read_experts(metadata, self.feed_forward, expert_blocks)
 
-    def layer(self, index: int) -> Layer:
+    def build_layer(self, index: int) -> Layer:
         """Return the block of that number."""
         is_draft = index >= self.first_draft
         recurs = self.recurs[index] and not is_draft
-        kind = self._attention(index, recurs=recurs, is_draft=is_draft)
+        kind = self._attention_kind(index, recurs=recurs, is_draft=is_draft)
         attends = kind is not AttentionKind.NONE or not self.rule.is_cached
         key, value = self.widths if self.is_full[index] or is_draft else self.widths_sliding
         feed_forward, experts, used = self.experts[index]
@@ -71,7 +73,7 @@ class _Reading:
             is_draft=is_draft,
         )
 
-    def _attention(self, index: int, *, recurs: bool, is_draft: bool) -> AttentionKind:
+    def _attention_kind(self, index: int, *, recurs: bool, is_draft: bool) -> AttentionKind:
         recurrence = self.rule.recurrence
         if not self.rule.is_cached or recurrence is Recurrence.ALL or self.kv_heads[index] == 0:
             return AttentionKind.NONE
@@ -83,47 +85,52 @@ class _Reading:
             return AttentionKind.LATENT
         if self.is_full[index] or is_draft:
             return AttentionKind.FULL
-        return AttentionKind.CHUNKED if self.rule.window is Window.CHUNKED else AttentionKind.SLIDING
+        return AttentionKind.CHUNKED if self.rule.window is WindowRule.CHUNKED else AttentionKind.SLIDING
 
 
-def _windows(metadata: Metadata, rule: Rule) -> tuple[int, list[bool]]:
+def _read_windows(metadata: Metadata, rule: ArchitectureRule) -> tuple[int, list[bool]]:
     """Return the window and, per layer, whether it keeps all tokens."""
     count, window = metadata.block_count, _window_tokens(metadata, rule)
     listed = metadata.is_list("attention.sliding_window_pattern")
-    is_usual = rule.window is not Window.NEVER and rule.sliding_blocks in (0, count)
+    is_usual = rule.window is not WindowRule.NEVER and rule.sliding_blocks in (0, count)
     if window == 0 or not (listed or is_usual):
         return 0, [True] * count
     if listed:
         return window, [not slides for slides in metadata.per_layer("attention.sliding_window_pattern")]
-    pattern = metadata.number("attention.sliding_window_pattern", rule.pattern)
+    pattern = metadata.read_number("attention.sliding_window_pattern", rule.pattern)
     last = 0 if rule.full_first else pattern - 1
     return window, [pattern != 0 and index % pattern == last for index in range(count)]
 
 
-def _window_tokens(metadata: Metadata, rule: Rule) -> int:
+def _window_tokens(metadata: Metadata, rule: ArchitectureRule) -> int:
     """Return the window, or 0 for none. A file that states 0 has none."""
-    usual = 0 if rule.window is Window.IF_STATED else rule.window_tokens
-    stated = metadata.number("attention.sliding_window", usual)
+    usual = 0 if rule.window is WindowRule.IF_STATED else rule.window_tokens
+    stated = metadata.read_number("attention.sliding_window", usual)
     return rule.window_tokens if stated and rule.is_window_fixed else stated
 
 
 def _head_widths(metadata: Metadata, heads: int) -> tuple[tuple[int, int], tuple[int, int]]:
     """Return key and value widths of a head, in full layers and in sliding ones."""
-    usual = metadata.number("embedding_length") // heads if heads else 0
-    key = metadata.number("attention.key_length", usual)
-    value = metadata.number("attention.value_length", usual)
-    sliding = metadata.number("attention.key_length_swa", key), metadata.number("attention.value_length_swa", value)
+    usual = metadata.read_number("embedding_length") // heads if heads else 0
+    key = metadata.read_number("attention.key_length", usual)
+    value = metadata.read_number("attention.value_length", usual)
+    sliding = (
+        metadata.read_number("attention.key_length_swa", key),
+        metadata.read_number("attention.value_length_swa", value),
+    )
     return (key, value), sliding
 
 
-def _recurring(metadata: Metadata, rule: Rule, kv_heads: list[int], feed_forward: list[int]) -> list[bool]:
+def _recurrent_flags(
+    metadata: Metadata, rule: ArchitectureRule, kv_heads: list[int], feed_forward: list[int]
+) -> list[bool]:
     count = metadata.block_count
     if metadata.is_list("attention.recurrent_layers"):
         return [bool(flag) for flag in metadata.per_layer("attention.recurrent_layers")]
     if rule.recurrence in (Recurrence.ALL, Recurrence.BOTH):
         return [True] * count
     if rule.recurrence is Recurrence.INTERVAL:
-        interval = metadata.number("full_attention_interval", 4) or 4
+        interval = metadata.read_number("full_attention_interval", 4) or 4
         return [(index + 1) % interval != 0 for index in range(count)]
     if rule.recurrence is Recurrence.NO_KV_HEADS:
         return [heads == 0 for heads in kv_heads]
@@ -134,29 +141,31 @@ def _recurring(metadata: Metadata, rule: Rule, kv_heads: list[int], feed_forward
 
 def _state_sizes(metadata: Metadata) -> tuple[int, int]:
     """Return elements of the convolution's tail and of the state, per recurrent layer and sequence."""
-    hidden = metadata.number("embedding_length")
-    if head := metadata.number("wkv.head_size"):
-        return metadata.number("token_shift_count", 2) * hidden, hidden * head
-    if length := metadata.number("shortconv.l_cache"):
+    hidden = metadata.read_number("embedding_length")
+    if head := metadata.read_number("wkv.head_size"):
+        return metadata.read_number("token_shift_count", 2) * hidden, hidden * head
+    if length := metadata.read_number("shortconv.l_cache"):
         return hidden * (length - 1), 0
-    tail = max(0, metadata.number("ssm.conv_kernel") - 1)
-    if head := metadata.number("kda.head_dim"):
-        inner = head * metadata.number("attention.head_count")
+    tail = max(0, metadata.read_number("ssm.conv_kernel") - 1)
+    if head := metadata.read_number("kda.head_dim"):
+        inner = head * metadata.read_number("attention.head_count")
         return 3 * tail * inner, head * inner
-    inner, state = metadata.number("ssm.inner_size"), metadata.number("ssm.state_size")
-    return tail * (inner + 2 * metadata.number("ssm.group_count") * state), state * inner
+    inner, state = metadata.read_number("ssm.inner_size"), metadata.read_number("ssm.state_size")
+    return tail * (inner + 2 * metadata.read_number("ssm.group_count") * state), state * inner
 
 
-def _layers_with_kv(metadata: Metadata, rule: Rule, first_draft: int) -> int:
+def _layers_with_kv(metadata: Metadata, rule: ArchitectureRule, first_draft: int) -> int:
     """Return how many layers from the start keep keys and values of their own."""
-    if metadata.has("attention.shared_kv_layers"):
-        return max(0, first_draft - metadata.number("attention.shared_kv_layers"))
+    if metadata.has_key("attention.shared_kv_layers"):
+        return max(0, first_draft - metadata.read_number("attention.shared_kv_layers"))
     return rule.kv_from_start or first_draft
 
 
-def _experts(metadata: Metadata, feed_forward: list[int], blocks: frozenset[int] | None) -> list[tuple[int, int, int]]:
+def _read_experts(
+    metadata: Metadata, feed_forward: list[int], blocks: frozenset[int] | None
+) -> list[tuple[int, int, int]]:
     """Return per layer the feed-forward width, the experts and how many of them a token uses."""
-    count, used = metadata.number("expert_count"), metadata.number("expert_used_count")
+    count, used = metadata.read_number("expert_count"), metadata.read_number("expert_used_count")
     chosen = blocks if blocks is not None else _expert_blocks(metadata)
     widths = metadata.per_layer("expert_feed_forward_length", feed_forward)
     return [
@@ -168,6 +177,6 @@ def _experts(metadata: Metadata, feed_forward: list[int], blocks: frozenset[int]
 
 
 def _expert_blocks(metadata: Metadata) -> frozenset[int]:
-    dense = metadata.number("leading_dense_block_count")
-    step = metadata.number("interleave_moe_layer_step", 1) or 1
+    dense = metadata.read_number("leading_dense_block_count")
+    step = metadata.read_number("interleave_moe_layer_step", 1) or 1
     return frozenset(index for index in range(dense, metadata.block_count) if (index + 1) % step == 0)

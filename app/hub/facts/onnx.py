@@ -10,14 +10,14 @@ from pathlib import Path
 
 from app.core.errors import BadRequest
 from app.core.model_facts import ModelFacts
-from app.hub.facts.formats import Storage
-from app.hub.facts.hf_config import number
-from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.formats import WeightStorage
+from app.hub.facts.hf_config import read_count
+from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.json_text import Object, read_object, read_object_if_there
-from app.hub.facts.packed import Weight, under
+from app.hub.facts.packed import ModuleWeight, prefix_modules
 from app.hub.facts.templates import chat_template_of
-from app.hub.gguf.values import MAX_NUMBER, corrupt
-from app.hub.sources import Source, open_file
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
+from app.hub.sources import ByteSource, open_file
 
 CONFIG = "genai_config.json"
 MAX_FIELDS = 4_000_000
@@ -43,10 +43,10 @@ def read_onnx(folder: Path) -> ModelFacts:
     config = read_object(folder / CONFIG)
     graphs = graphs_of(folder, config)
     if not graphs:
-        raise corrupt(f"{CONFIG} names no graph")
-    weights = [weight for part, graph in graphs for weight in _of_part(part, graph)]
-    storage = Storage(format="onnx-genai", quantization=quantization_of(weights))
-    files = Files(
+        raise corrupt_error(f"{CONFIG} names no graph")
+    weights = [weight for part, graph in graphs for weight in _part_weights(part, graph)]
+    storage = WeightStorage(format="onnx-genai", quantization=quantization_of(weights))
+    files = FolderContent(
         config=read_object_if_there(folder / "config.json") or configuration_of(config),
         weights=weights,
         storage=storage,
@@ -69,7 +69,7 @@ def configuration_of(config: Object) -> Object:
         "max_position_embeddings": model.get("context_length"),
         "vocab_size": model.get("vocab_size"),
         "head_dim": decoder.get("head_size"),
-        "sliding_window": number(window, "window_size") if isinstance(window, dict) else None,
+        "sliding_window": read_count(window, "window_size") if isinstance(window, dict) else None,
         **{name: decoder.get(name) for name in names},
     }
 
@@ -78,53 +78,55 @@ def graphs_of(folder: Path, config: Object) -> list[tuple[str, Path]]:
     """Return the parts ("decoder", "vision", ...) with their graphs, by file names that stay within the folder."""
     model = config.get("model")
     parts = model.items() if isinstance(model, dict) else ()
-    named = ((part, own.get("filename")) for part, own in parts if isinstance(own, dict))
-    return [(part, folder / name) for part, name in named if isinstance(name, str) and Path(name).name == name]
+    file_names = ((part, own.get("filename")) for part, own in parts if isinstance(own, dict))
+    return [(part, folder / name) for part, name in file_names if isinstance(name, str) and Path(name).name == name]
 
 
-def weights_of_graph(graph: Path) -> list[Weight]:
+def weights_of_graph(graph: Path) -> list[ModuleWeight]:
     """Return the initialisers as weights. Raises NotFound or BadRequest (model_corrupt)."""
     with open_file(graph) as source:
-        reader = _Reader(source)
-        found = [weight for start, end in reader.initializers() if (weight := reader.weight(start, end)).bytes]
-    if not found:
+        reader = _ProtobufReader(source)
+        weights = [
+            weight for start, end in reader.iter_initializers() if (weight := reader.read_weight(start, end)).bytes
+        ]
+    if not weights:
         raise BadRequest(f"{graph.name} holds no weights.", code="model_corrupt")
-    return found
+    return weights
 
 
-class _Reader:
+class _ProtobufReader:
     """Fields of nested messages by their place in the file; nothing is read ahead of its length check."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: ByteSource) -> None:
         self._source = source
         self._window = b""
         self._start = 0
         self._fields_left = MAX_FIELDS
 
-    def initializers(self) -> Iterator[tuple[int, int]]:
+    def iter_initializers(self) -> Iterator[tuple[int, int]]:
         """Yield where each initialiser begins and ends."""
         count = 0
-        for field, start, end in self._messages(0, self._source.size):
+        for field, start, end in self._iter_messages(0, self._source.size):
             if field != _GRAPH:
                 continue
-            for inner, inner_start, inner_end in self._messages(start, end):
+            for inner, inner_start, inner_end in self._iter_messages(start, end):
                 if inner == _INITIALIZER:
                     count += 1
                     if count > MAX_INITIALIZERS:
-                        raise corrupt("it claims to have more parts than any model")
+                        raise corrupt_error("it claims to have more parts than any model")
                     yield inner_start, inner_end
 
-    def weight(self, start: int, end: int) -> Weight:
+    def read_weight(self, start: int, end: int) -> ModuleWeight:
         """Return one initialiser."""
         dimensions: list[int] = []
         name, kind, size = "", 0, 0
-        for field, at, stop, value in self._fields(start, end):
+        for field, at, stop, value in self._iter_fields(start, end):
             if field == _DIMENSIONS:
-                dimensions += [value] if at == stop else self._packed(at, stop)
+                dimensions += [value] if at == stop else self._packed_numbers(at, stop)
             elif field == _TYPE:
                 kind = value
             elif field == _NAME:
-                name = self._bytes(at, min(stop, at + MAX_TEXT_BYTES)).decode(errors="replace")
+                name = self._read_bytes(at, min(stop, at + MAX_TEXT_BYTES)).decode(errors="replace")
             elif field == _RAW:
                 size += stop - at
             elif field == _EXTERNAL:
@@ -132,57 +134,57 @@ class _Reader:
         elements = prod(dimensions)
         label, bits = _TYPES.get(kind, (str(kind), 0))
         if elements > MAX_NUMBER or size > MAX_NUMBER:
-            raise corrupt("a tensor has an impossible size")
-        return _named(name, label, elements, size or -(-elements * bits // 8))
+            raise corrupt_error("a tensor has an impossible size")
+        return _name_weight(name, label, elements, size or -(-elements * bits // 8))
 
     def _external_length(self, start: int, end: int) -> int:
         """Return the number behind the key "length" of a text pair; other pairs count nothing."""
-        texts = [self._bytes(at, min(stop, at + 64)) for _, at, stop in self._messages(start, end)]
+        texts = [self._read_bytes(at, min(stop, at + 64)) for _, at, stop in self._iter_messages(start, end)]
         is_length = len(texts) == 2 and texts[0] == b"length" and texts[1].isdigit()  # noqa: PLR2004 -- key, value
         return int(texts[1]) if is_length else 0
 
-    def _packed(self, at: int, end: int) -> list[int]:
-        found: list[int] = []
-        while at < end and len(found) < 16:  # noqa: PLR2004 -- more dimensions than any tensor
-            value, at = self._varint(at, end)
-            found.append(value)
-        return found
+    def _packed_numbers(self, at: int, end: int) -> list[int]:
+        numbers: list[int] = []
+        while at < end and len(numbers) < 16:  # noqa: PLR2004 -- more dimensions than any tensor
+            value, at = self._read_varint(at, end)
+            numbers.append(value)
+        return numbers
 
-    def _messages(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        return ((field, at, stop) for field, at, stop, _ in self._fields(start, end) if at != stop)
+    def _iter_messages(self, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        return ((field, at, stop) for field, at, stop, _ in self._iter_fields(start, end) if at != stop)
 
-    def _fields(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    def _iter_fields(self, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
         """Yield number, start and end of each field's bytes, and its value if it is a plain number."""
         while at < end:
             self._fields_left -= 1
             if self._fields_left < 0:
-                raise corrupt("its graph is longer than any model needs")
-            tag, at = self._varint(at, end)
+                raise corrupt_error("its graph is longer than any model needs")
+            tag, at = self._read_varint(at, end)
             kind, value, stop = tag & 7, 0, at
             if kind == _VARINT:
-                value, at = self._varint(at, end)
+                value, at = self._read_varint(at, end)
                 stop = at
             elif kind == _BYTES:
-                length, at = self._varint(at, end)
+                length, at = self._read_varint(at, end)
                 stop = at + length
             elif kind in (_EIGHT, _FOUR):
                 stop = at + (8 if kind == _EIGHT else 4)
             else:
-                raise corrupt("it is not an ONNX graph")
+                raise corrupt_error("it is not an ONNX graph")
             if stop > end:
-                raise corrupt("it ends in the middle")
+                raise corrupt_error("it ends in the middle")
             yield tag >> 3, at, stop, value
             at = stop
 
-    def _varint(self, at: int, end: int) -> tuple[int, int]:
+    def _read_varint(self, at: int, end: int) -> tuple[int, int]:
         value = 0
-        for index, byte in enumerate(self._bytes(at, min(end, at + 10))):
+        for index, byte in enumerate(self._read_bytes(at, min(end, at + 10))):
             value |= (byte & 127) << (7 * index)
             if byte < 128:  # noqa: PLR2004 -- the last byte of a number has its top bit clear
                 return value, at + index + 1
-        raise corrupt("it ends in the middle")
+        raise corrupt_error("it ends in the middle")
 
-    def _bytes(self, at: int, end: int) -> bytes:
+    def _read_bytes(self, at: int, end: int) -> bytes:
         offset = at - self._start
         if offset < 0 or offset + end - at > len(self._window):
             self._window = self._source.read_at(at, max(end - at, 1 << 16))
@@ -190,19 +192,19 @@ class _Reader:
         return self._window[offset : offset + end - at]
 
 
-def _named(name: str, label: str, elements: int, size: int) -> Weight:
+def _name_weight(name: str, label: str, elements: int, size: int) -> ModuleWeight:
     """Return a weight under its module's name; of a packed one, the scales count bytes and no parameters."""
     module = name.replace(".MatMul.", ".")
     for ending in ("_scales", "_zp", "_zero_points"):
         if module.endswith(ending):
-            return Weight(module.removesuffix(ending), label, 0, size, 1)
+            return ModuleWeight(module.removesuffix(ending), label, 0, size, 1)
     base, mark, bits = module.rpartition("_Q")
     if mark and bits.isdigit() and 0 < int(bits) <= 8:  # noqa: PLR2004 -- packed into bytes
-        return Weight(base, f"{int(bits)}-bit", size * 8 // int(bits), size, 1)
-    return Weight(module, label, elements, size, 1)
+        return ModuleWeight(base, f"{int(bits)}-bit", size * 8 // int(bits), size, 1)
+    return ModuleWeight(module, label, elements, size, 1)
 
 
-def quantization_of(weights: list[Weight]) -> str:
+def quantization_of(weights: list[ModuleWeight]) -> str:
     """Return the name of the type most parameters are in."""
     counts: dict[str, int] = {}
     for weight in weights:
@@ -211,9 +213,9 @@ def quantization_of(weights: list[Weight]) -> str:
     return {"4-bit": "INT4", "8-bit": "INT8"}.get(kind, kind)
 
 
-def _of_part(part: str, graph: Path) -> list[Weight]:
+def _part_weights(part: str, graph: Path) -> list[ModuleWeight]:
     weights = weights_of_graph(graph)
-    return weights if part in ("decoder", "embedding") else under("visual", weights)
+    return weights if part in ("decoder", "embedding") else prefix_modules("visual", weights)
 
 
 def _size_of(path: Path) -> int:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
-from app.hub.gguf.values import MAX_NUMBER, corrupt
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
 
 _NOT_READ = frozenset({WeightKind.DRAFT, WeightKind.PROJECTOR})
 """Plain decoding of text touches neither."""
@@ -15,13 +15,13 @@ def active_parameters(groups: Sequence[WeightGroup], layers: Sequence[Layer], *,
     All but the experts not chosen and the input embedding, of which one row of `rows` is read; `tied` is the size of
     the part of it that is read again, whole, as the output matrix. Raises BadRequest (model_corrupt).
     """
-    total = tied + sum(_read(group, layers, rows) for group in groups)
+    total = tied + sum(_read_share(group, layers, rows) for group in groups)
     if total > MAX_NUMBER:
-        raise corrupt("it claims more parameters than any model has")
+        raise corrupt_error("it claims more parameters than any model has")
     return total
 
 
-def _read(group: WeightGroup, layers: Sequence[Layer], rows: int) -> int:
+def _read_share(group: WeightGroup, layers: Sequence[Layer], rows: int) -> int:
     if group.kind in _NOT_READ:
         return 0
     if group.kind is WeightKind.INPUT_EMBEDDING:

@@ -54,10 +54,10 @@ def with_projector(facts: ModelFacts, projector: ModelFacts) -> ModelFacts:
 
 def gguf_facts(candidate: Candidate) -> ModelFacts:
     """Return the facts of all parts of a GGUF model together. Raises NotFound or BadRequest."""
-    return facts_of_headers([_header(part, candidate) for part in candidate.parts], name=candidate.stem)
+    return facts_of_headers([_read_part_header(part, candidate) for part in candidate.parts], name=candidate.stem)
 
 
-def _header(part: Path, candidate: Candidate) -> GgufHeader:
+def _read_part_header(part: Path, candidate: Candidate) -> GgufHeader:
     try:
         with open_file(part) as source:
             return read_header(source)

@@ -13,12 +13,12 @@ from urllib.parse import quote, unquote, urlsplit
 
 import msgspec
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, NotFound, TooLarge
 from app.core.model_facts import ModelFacts
-from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, chosen_shards, shard_names, with_quantization
+from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, select_shards, shard_names, with_quantization
 from app.hub.facts.gguf import facts_of_headers
-from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.json_text import MAX_BYTES, Object, parse_object
 from app.hub.facts.safetensors import read_safetensors
 from app.hub.facts.templates import MAX_BYTES as MAX_TEMPLATE_BYTES
@@ -27,8 +27,8 @@ from app.hub.gguf.cursor import WINDOW_BYTES
 from app.hub.gguf.header import read_header
 from app.hub.library.candidates import split_parts, split_stem
 from app.hub.library.companions import kind_by_name
-from app.hub.repositories.ranges import Remote, RemoteSource
-from app.hub.sources import Source
+from app.hub.repositories.ranges import RemoteHost, RemoteSource
+from app.hub.sources import ByteSource
 
 ENDPOINT = "https://huggingface.co"
 CONNECTIONS = 6
@@ -45,18 +45,18 @@ _REVISION = re.compile(r"^[A-Za-z0-9][\w.-]{0,127}$")
 _PATH = re.compile(r"^[^\x00-\x1f\\?#%]{1,512}$")
 
 
-class _Sibling(msgspec.Struct):
+class _RemoteSibling(msgspec.Struct):
     rfilename: str = ""
 
 
-class _Listing(msgspec.Struct):
-    siblings: list[_Sibling] = []
+class _SiblingList(msgspec.Struct):
+    siblings: list[_RemoteSibling] = []
 
 
-class _Repository:
+class _RemoteRepository:
     """One revision of a repository on a hub, and the addresses of what is in it."""
 
-    def __init__(self, remote: Remote, name: str, revision: str) -> None:
+    def __init__(self, remote: RemoteHost, name: str, revision: str) -> None:
         if not _REPOSITORY.match(name) or not _REVISION.match(revision):
             raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
         self.remote = remote
@@ -64,30 +64,32 @@ class _Repository:
         self._base = f"{remote.endpoint}/{name}/resolve/{revision}"
         self._listing = f"{remote.endpoint}/api/models/{name}/revision/{revision}"
 
-    def address(self, path: str) -> str:
+    def file_address(self, path: str) -> str:
         """Return where a file is. Raises BadRequest for a path that leads elsewhere."""
         if not _PATH.match(path) or any(step in ("", ".", "..") for step in path.split("/")):
             raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
         return f"{self._base}/{quote(path)}"
 
-    def text(self, path: str, limit: int) -> bytes:
+    def read_text(self, path: str, limit: int) -> bytes:
         """Return a small file. Raises NotFound and what else the network raises."""
-        return self.remote.text(self.address(path), limit)
+        return self.remote.read_small_file(self.file_address(path), limit)
 
     def text_if_there(self, path: str, limit: int) -> bytes:
         """Return a small file, or nothing if there is none."""
         try:
-            return self.text(path, limit)
+            return self.read_text(path, limit)
         except NotFound:
             return b""
 
-    def files(self) -> list[str]:
+    def list_files(self) -> list[str]:
         """Return the names of all files; none if the hub does not list them."""
         try:
-            found = msgspec.json.decode(self.remote.text(self._listing, MAX_LISTING_BYTES), type=_Listing)
+            listing = msgspec.json.decode(
+                self.remote.read_small_file(self._listing, MAX_LISTING_BYTES), type=_SiblingList
+            )
         except (NotFound, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return []
-        return [sibling.rfilename for sibling in found.siblings if _PATH.match(sibling.rfilename)]
+        return [sibling.rfilename for sibling in listing.siblings if _PATH.match(sibling.rfilename)]
 
 
 def read_remote_facts(
@@ -101,102 +103,107 @@ def read_remote_facts(
     Raises NotFound, Unauthorized, Forbidden, BadRequest, TooLarge or Unavailable.
     """
     about = urlsplit(repo_or_url).hostname or "" if "://" in repo_or_url else repo_or_url.partition(":")[0]
-    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=about), token=token)
+    remote = RemoteHost(endpoint, Purpose(why=ConnectionReason.MODEL, about=about), token=token)
     if "://" in repo_or_url:
-        return _gguf(remote, [repo_or_url])
+        return _read_gguf(remote, [repo_or_url])
     name, _, quantization = repo_or_url.partition(":")
-    repository = _Repository(remote, name, revision)
+    repository = _RemoteRepository(remote, name, revision)
     if filename:
         return _gguf_parts(repository, filename)
     return _whole_repository(repository, quantization)
 
 
-def _gguf_parts(repository: _Repository, filename: str) -> ModelFacts:
-    return _gguf(repository.remote, [repository.address(part) for part in _parts(filename)])
+def _gguf_parts(repository: _RemoteRepository, filename: str) -> ModelFacts:
+    return _read_gguf(repository.remote, [repository.file_address(part) for part in _part_paths(filename)])
 
 
-def _parts(path: str) -> list[str]:
+def _part_paths(path: str) -> list[str]:
     """Return the paths of all parts of the model a path within a repository belongs to."""
     folder, slash, name = path.rpartition("/")
     return [f"{folder}{slash}{part}" for part in split_parts(name)]
 
 
-def _gguf(remote: Remote, urls: Sequence[str]) -> ModelFacts:
-    headers = _all(remote, urls, read_header)
+def _read_gguf(remote: RemoteHost, urls: Sequence[str]) -> ModelFacts:
+    headers = _read_all(remote, urls, read_header)
     stem = split_stem(PurePosixPath(unquote(urlsplit(urls[0]).path)).name)
     return facts_of_headers(headers, name=stem)
 
 
-def _whole_repository(repository: _Repository, quantization: str) -> ModelFacts:
-    files = repository.files()
-    models = _models({_parts(name)[0] for name in files if name.endswith(".gguf")})
+def _whole_repository(repository: _RemoteRepository, quantization: str) -> ModelFacts:
+    files = repository.list_files()
+    models = _model_files({_part_paths(name)[0] for name in files if name.endswith(".gguf")})
     if quantization or (models and "config.json" not in files):
-        return _gguf_parts(repository, _chosen(repository, models, quantization))
-    config = parse_object(repository.text("config.json", MAX_BYTES), "config.json")
-    shards = _shards(repository, files)
-    headers = _all(
-        repository.remote, [repository.address(shard) for shard in shards], read_safetensors, block_bytes=SHARD_BYTES
+        return _gguf_parts(repository, _choose_model(repository, models, quantization))
+    config = parse_object(repository.read_text("config.json", MAX_BYTES), "config.json")
+    shards = _find_shards(repository, files)
+    headers = _read_all(
+        repository.remote,
+        [repository.file_address(shard) for shard in shards],
+        read_safetensors,
+        block_bytes=SHARD_BYTES,
     )
-    found = Files(
-        config=_with_separate_quantization(repository, config, files),
+    content = FolderContent(
+        config=_add_separate_quantization(repository, config, files),
         tensors=[tensor for header in headers for tensor in header.tensors],
         header_format=next((header.format for header in headers if header.format), ""),
         file_bytes=sum(header.file_bytes for header in headers),
-        chat_template=_template(repository),
+        chat_template=_read_template(repository),
     )
-    return facts_of(found, name=repository.name, source="safetensors headers" if headers else "configuration")
+    return facts_of(content, name=repository.name, source="safetensors headers" if headers else "configuration")
 
 
-def _models(ggufs: set[str]) -> list[str]:
+def _model_files(ggufs: set[str]) -> list[str]:
     """Return those that are models: all, if every one is named like what goes with one."""
     return sorted(name for name in ggufs if kind_by_name(name) is None) or sorted(ggufs)
 
 
-def _chosen(repository: _Repository, models: list[str], quantization: str) -> str:
+def _choose_model(repository: _RemoteRepository, models: list[str], quantization: str) -> str:
     """Return the model of that quantisation; without one the only model, or the one in the usual quantisation."""
     if len(models) == 1 and not quantization:
         return models[0]
-    wanted = (quantization or USUAL_QUANTIZATION).casefold()
-    found = [name for name in models if _is_quantized(split_stem(name).casefold(), wanted)]
-    if len(found) != 1:
+    folded_quantization = (quantization or USUAL_QUANTIZATION).casefold()
+    matches = [name for name in models if _is_quantized(split_stem(name).casefold(), folded_quantization)]
+    if len(matches) != 1:
         raise BadRequest(
             f"{repository.name} holds {len(models)} GGUF models.",
             hint="Choose one of them: " + ", ".join(models[:MAX_NAMED]) + "." if models else "",
             code="model_unsupported",
         )
-    return found[0]
+    return matches[0]
 
 
-def _is_quantized(stem: str, wanted: str) -> bool:
+def _is_quantized(stem: str, folded_quantization: str) -> bool:
     """Whether a file's name ends in that quantisation, and not only in a part of another ("UD-Q4_K_M")."""
-    rest = stem.removesuffix(wanted)
+    rest = stem.removesuffix(folded_quantization)
     return rest != stem and rest[-1:] in "-._" and not rest.endswith("ud-")
 
 
-def _shards(repository: _Repository, files: list[str]) -> list[str]:
+def _find_shards(repository: _RemoteRepository, files: list[str]) -> list[str]:
     """Return the safetensors files by the index or the list of files; none where only a configuration is."""
     index = repository.text_if_there(INDEX, MAX_INDEX_BYTES) if INDEX in files or not files else b""
     if index:
         return shard_names(index)
     if files:
-        return chosen_shards([name for name in files if "/" not in name], repository.name)
+        return select_shards([name for name in files if "/" not in name], repository.name)
     try:
-        repository.remote.get(repository.address("model.safetensors"), {"Range": "bytes=0-7"}).close()
+        repository.remote.open_address(repository.file_address("model.safetensors"), {"Range": "bytes=0-7"}).close()
     except NotFound:
         return []
     return ["model.safetensors"]
 
 
-def _with_separate_quantization(repository: _Repository, config: Object, files: list[str]) -> Object:
-    found = {name: repository.text_if_there(name, MAX_BYTES) for name in SEPARATE if name in files}
-    return with_quantization(config, {name: parse_object(text, name) for name, text in found.items() if text})
+def _add_separate_quantization(repository: _RemoteRepository, config: Object, files: list[str]) -> Object:
+    texts = {name: repository.text_if_there(name, MAX_BYTES) for name in SEPARATE if name in files}
+    return with_quantization(config, {name: parse_object(text, name) for name, text in texts.items() if text})
 
 
-def _template(repository: _Repository) -> str:
+def _read_template(repository: _RemoteRepository) -> str:
     """Return the chat template, which is no reason to refuse a model if it cannot be had."""
     try:
         own = repository.text_if_there("chat_template.jinja", MAX_TEMPLATE_BYTES)
-        return own.decode(errors="replace") or template_in(repository.text("tokenizer_config.json", MAX_TEMPLATE_BYTES))
+        return own.decode(errors="replace") or template_in(
+            repository.read_text("tokenizer_config.json", MAX_TEMPLATE_BYTES)
+        )
     except (NotFound, TooLarge):
         return ""
 
@@ -204,14 +211,14 @@ def _template(repository: _Repository) -> str:
 Header = TypeVar("Header")
 
 
-def _all(
-    remote: Remote, urls: Sequence[str], read: Callable[[Source], Header], *, block_bytes: int = WINDOW_BYTES
+def _read_all(
+    remote: RemoteHost, urls: Sequence[str], read: Callable[[ByteSource], Header], *, block_bytes: int = WINDOW_BYTES
 ) -> list[Header]:
     """Return the headers of several files in their order. The first failure ends it."""
 
-    def one(url: str) -> Header:
+    def read_one(url: str) -> Header:
         with closing(RemoteSource(remote, url, block_bytes=block_bytes)) as source:
             return read(source)
 
     with ThreadPoolExecutor(max_workers=CONNECTIONS) as pool:
-        return list(pool.map(one, urls))
+        return list(pool.map(read_one, urls))

@@ -8,8 +8,8 @@ from math import prod
 
 import msgspec
 
-from app.hub.gguf.values import MAX_NUMBER, corrupt
-from app.hub.sources import Source
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
+from app.hub.sources import ByteSource
 
 MAX_HEADER_BYTES = 16 << 20
 """The format itself allows 100 MB; shards of the largest models have below one."""
@@ -43,7 +43,7 @@ DTYPE_BITS: dict[str, int] = {
 """Bits of one element, as the format's own library has them (safetensors, `Dtype`)."""
 
 
-class Stored(msgspec.Struct, frozen=True):
+class FileTensor(msgspec.Struct, frozen=True):
     """One tensor of a file: how it is stored, which for packed weights is not how many parameters it has."""
 
     name: str
@@ -60,12 +60,12 @@ class Stored(msgspec.Struct, frozen=True):
 class SafetensorsHeader(msgspec.Struct, frozen=True):
     """One file's tensors. `format` is what its free-form metadata says of itself: "pt", "mlx", or nothing."""
 
-    tensors: list[Stored]
+    tensors: list[FileTensor]
     format: str
     file_bytes: int
 
 
-class _Entry(msgspec.Struct, gc=False):
+class _HeaderEntry(msgspec.Struct, gc=False):
     """What stands behind a name; for the name "__metadata__" only `format` matters."""
 
     dtype: str = ""
@@ -74,46 +74,46 @@ class _Entry(msgspec.Struct, gc=False):
     format: str = ""
 
 
-_DECODER = msgspec.json.Decoder(dict[str, _Entry])
+_DECODER = msgspec.json.Decoder(dict[str, _HeaderEntry])
 """Typed, so that a header of nested lists is refused at its first one instead of being built up in memory."""
 
 
-def read_safetensors(source: Source) -> SafetensorsHeader:
+def read_safetensors(source: ByteSource) -> SafetensorsHeader:
     """Return the header. Raises BadRequest (model_corrupt), and what `source` raises."""
     if source.size < 8:  # noqa: PLR2004 -- the length field itself
-        raise corrupt("it is too short to be a model")
+        raise corrupt_error("it is too short to be a model")
     (length,) = struct.unpack("<Q", source.read_at(0, 8))
     if length > source.size - 8:
-        raise corrupt("it ends in the middle of its header")
+        raise corrupt_error("it ends in the middle of its header")
     if length > MAX_HEADER_BYTES:
-        raise corrupt("its header is longer than any model needs")
-    entries = _decoded(source.read_at(8, length))
-    metadata = entries.pop("__metadata__", _Entry())
+        raise corrupt_error("its header is longer than any model needs")
+    entries = _decode_header(source.read_at(8, length))
+    metadata = entries.pop("__metadata__", _HeaderEntry())
     data_bytes = source.size - 8 - length
-    tensors = [_stored(name, entry, data_bytes) for name, entry in entries.items()]
+    tensors = [_check_tensor(name, entry, data_bytes) for name, entry in entries.items()]
     if sum(tensor.bytes for tensor in tensors) > data_bytes:
-        raise corrupt("its tensors lie on top of each other")
+        raise corrupt_error("its tensors lie on top of each other")
     return SafetensorsHeader(tensors, metadata.format, source.size)
 
 
-def _decoded(text: bytes) -> dict[str, _Entry]:
+def _decode_header(text: bytes) -> dict[str, _HeaderEntry]:
     try:
         entries = _DECODER.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise corrupt("its header cannot be read") from error
+        raise corrupt_error("its header cannot be read") from error
     if len(entries) > MAX_TENSORS:
-        raise corrupt("it claims to have more parts than any model")
+        raise corrupt_error("it claims to have more parts than any model")
     return entries
 
 
-def _stored(name: str, entry: _Entry, data_bytes: int) -> Stored:
+def _check_tensor(name: str, entry: _HeaderEntry, data_bytes: int) -> FileTensor:
     start, end = entry.data_offsets
     if not 0 <= start <= end <= data_bytes:
-        raise corrupt("a tensor lies outside the file")
+        raise corrupt_error("a tensor lies outside the file")
     if len(entry.shape) > MAX_DIMENSIONS or any(not 0 <= length <= MAX_NUMBER for length in entry.shape):
-        raise corrupt("a tensor has an impossible shape")
+        raise corrupt_error("a tensor has an impossible shape")
     bits = DTYPE_BITS.get(entry.dtype)
     elements = prod(entry.shape)
     if elements > MAX_NUMBER or (bits and -(-elements * bits // 8) != end - start):
-        raise corrupt("a tensor has an impossible size")
-    return Stored(name, entry.dtype, tuple(entry.shape), end - start)
+        raise corrupt_error("a tensor has an impossible size")
+    return FileTensor(name, entry.dtype, tuple(entry.shape), end - start)

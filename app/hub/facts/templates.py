@@ -31,9 +31,9 @@ def chat_template_of(folder: Path) -> str:
 def template_in(text: bytes) -> str:
     """Return the default template of a tokeniser's configuration, or all of several."""
     try:
-        found = msgspec.json.decode(text, type=_Tokenizer).chat_template
+        template = msgspec.json.decode(text, type=_Tokenizer).chat_template
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
-    if isinstance(found, list):
-        return "\n".join(entry.get("template", "") for entry in found)
-    return found or ""
+    if isinstance(template, list):
+        return "\n".join(entry.get("template", "") for entry in template)
+    return template or ""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
 from app.hub.gguf.tables import TYPE_NAMES
-from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt
+from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt_error
 
 __all__ = ["TensorInfo", "expert_blocks", "kind_of", "weight_groups"]
 
@@ -53,7 +53,7 @@ def expert_blocks(tensors: Iterable[TensorInfo]) -> frozenset[int]:
 
 
 @dataclass(slots=True)
-class _Sum:
+class _GroupSum:
     tensors: int = 0
     elements: int = 0
     bytes: int = 0
@@ -65,17 +65,17 @@ def weight_groups(tensors: Iterable[TensorInfo], layers: Sequence[Layer], alignm
 
     A draft block is all DRAFT; the projections of a purely recurrent block are RECURRENT. Raises BadRequest.
     """
-    sums: dict[tuple[WeightKind, int | None, str], _Sum] = {}
+    sums: dict[tuple[WeightKind, int | None, str], _GroupSum] = {}
     total = 0
     for tensor in tensors:
         kind, block = kind_of(tensor.name)
         layer = layers[block] if block is not None and block < len(layers) else None
         total += tensor.elements
         if total > MAX_NUMBER:
-            raise corrupt("a tensor has an impossible size")
+            raise corrupt_error("a tensor has an impossible size")
         key = (_in_its_layer(kind, layer), block, TYPE_NAMES.get(tensor.type, str(tensor.type)))
-        _add(sums.setdefault(key, _Sum()), tensor, alignment)
-    return [_group(key, found) for key, found in sums.items()]
+        _add_tensor(sums.setdefault(key, _GroupSum()), tensor, alignment)
+    return [_build_group(key, group_sum) for key, group_sum in sums.items()]
 
 
 def _in_its_layer(kind: WeightKind, layer: Layer | None) -> WeightKind:
@@ -88,22 +88,22 @@ def _in_its_layer(kind: WeightKind, layer: Layer | None) -> WeightKind:
     return kind
 
 
-def _add(found: _Sum, tensor: TensorInfo, alignment: int) -> None:
+def _add_tensor(group_sum: _GroupSum, tensor: TensorInfo, alignment: int) -> None:
     size = tensor.size_bytes
-    found.tensors += 1
-    found.elements += tensor.elements
-    found.bytes += size
-    found.padded_bytes += -(-size // alignment) * alignment
+    group_sum.tensors += 1
+    group_sum.elements += tensor.elements
+    group_sum.bytes += size
+    group_sum.padded_bytes += -(-size // alignment) * alignment
 
 
-def _group(key: tuple[WeightKind, int | None, str], found: _Sum) -> WeightGroup:
+def _build_group(key: tuple[WeightKind, int | None, str], group_sum: _GroupSum) -> WeightGroup:
     kind, layer, type_name = key
     return WeightGroup(
         kind=kind,
         layer=layer,
         type=type_name,
-        tensors=found.tensors,
-        elements=found.elements,
-        bytes=found.bytes,
-        padded_bytes=found.padded_bytes,
+        tensors=group_sum.tensors,
+        elements=group_sum.elements,
+        bytes=group_sum.bytes,
+        padded_bytes=group_sum.padded_bytes,
     )

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 import msgspec
 
 from app.core.errors import BadRequest
-from app.hub.gguf.cursor import Cursor, printable
+from app.hub.gguf.cursor import Cursor, drop_unprintable
 from app.hub.gguf.tables import ARRAY, SCALARS, STRING
 from app.hub.gguf.tensors import read_tensors
-from app.hub.gguf.values import TensorInfo, Value, corrupt
-from app.hub.sources import Source
+from app.hub.gguf.values import TensorInfo, Value, corrupt_error
+from app.hub.sources import ByteSource
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -62,30 +62,30 @@ class GgufHeader(msgspec.Struct, frozen=True):
     """Numbers in all tensors."""
 
 
-def read_header(source: Source, *, with_tensors: bool = True) -> GgufHeader:
+def read_header(source: ByteSource, *, with_tensors: bool = True) -> GgufHeader:
     """Return the header, with the single tensors or their sums only.
 
     Raises BadRequest with code model_corrupt or model_unsupported, and what `source` raises.
     """
     cursor = Cursor(source)
     _check_magic(cursor)
-    tensor_count = cursor.number("Q")
-    key_count = cursor.number("Q")
+    tensor_count = cursor.read_number("Q")
+    key_count = cursor.read_number("Q")
     if key_count > MAX_KEYS or tensor_count > MAX_TENSORS:
-        raise corrupt("it claims to have more parts than any model")
-    kept = _Kept()
+        raise corrupt_error("it claims to have more parts than any model")
+    reader = _ValueReader()
     for _ in range(key_count):
-        kept.read_next(cursor)
+        reader.read_next(cursor)
     tensors: list[TensorInfo] = []
     table = read_tensors(cursor, tensor_count, tensors if with_tensors else None)
     return GgufHeader(
-        values=kept.values,
+        values=reader.values,
         tensors=tensors,
         tensor_count=tensor_count,
-        tokens=kept.tokens,
-        has_infill_tokens=kept.has_infill_tokens,
+        tokens=reader.tokens,
+        has_infill_tokens=reader.has_infill_tokens,
         file_bytes=cursor.size,
-        data_end=_data_end(alignment_of(kept.values), table.end, cursor.position),
+        data_end=_data_end(alignment_of(reader.values), table.end, cursor.position),
         elements=table.elements,
     )
 
@@ -94,16 +94,16 @@ def alignment_of(values: Mapping[str, Value]) -> int:
     """Return what tensors are padded to, in bytes. Raises BadRequest (model_corrupt)."""
     value = values.get("general.alignment", DEFAULT_ALIGNMENT)
     if not isinstance(value, int) or not 0 < value <= MAX_ALIGNMENT:
-        raise corrupt("its alignment is impossible")
+        raise corrupt_error("its alignment is impossible")
     return value
 
 
 def _check_magic(cursor: Cursor) -> None:
     if cursor.size == 0:
-        raise corrupt("it is empty")
-    if cursor.take(min(4, cursor.size)) != MAGIC:
-        raise corrupt("it is not a GGUF file")
-    version = cursor.number("I")
+        raise corrupt_error("it is empty")
+    if cursor.take_bytes(min(4, cursor.size)) != MAGIC:
+        raise corrupt_error("it is not a GGUF file")
+    version = cursor.read_number("I")
     if version and not version & 0xFFFF:
         raise BadRequest("The model file was written for big-endian computers.", code="model_unsupported")
     if version not in VERSIONS:
@@ -114,7 +114,7 @@ def _check_magic(cursor: Cursor) -> None:
         )
 
 
-class _Kept:
+class _ValueReader:
     """The values kept so far, and how much more may be."""
 
     def __init__(self) -> None:
@@ -126,8 +126,8 @@ class _Kept:
 
     def read_next(self, cursor: Cursor) -> None:
         """Read one key and its value, or step over the value."""
-        key = cursor.text(MAX_KEY_BYTES)
-        kind = cursor.number("I")
+        key = cursor.read_text(MAX_KEY_BYTES)
+        kind = cursor.read_number("I")
         if kind == STRING:
             self._read_text(cursor, key)
         elif kind == ARRAY:
@@ -137,51 +137,51 @@ class _Kept:
 
     def _read_text(self, cursor: Cursor, key: str) -> None:
         if key.startswith(TEMPLATE):
-            text = cursor.beginning(min(MAX_TEMPLATE_BYTES, self._text_left))
+            text = cursor.read_beginning(min(MAX_TEMPLATE_BYTES, self._text_left))
         else:
-            text = printable(cursor.beginning(min(MAX_TEXT_BYTES, self._text_left)))
+            text = drop_unprintable(cursor.read_beginning(min(MAX_TEXT_BYTES, self._text_left)))
         self._text_left -= len(text)
         self.values[key] = text
 
     def _read_array(self, cursor: Cursor, key: str) -> None:
-        kind = cursor.number("I")
-        count = cursor.number("Q")
+        kind = cursor.read_number("I")
+        count = cursor.read_number("Q")
         if kind == STRING and key == TOKENS:
             self.has_infill_tokens = cursor.skip_texts(count, _INFILL_MARKS)
             self.tokens = count
         elif kind in SCALARS and count <= min(MAX_LIST, self._numbers_left):
             self._numbers_left -= count
             size = struct.calcsize(SCALARS[kind])
-            self.values[key] = list(struct.unpack(f"<{count}{SCALARS[kind]}", cursor.take(count * size)))
+            self.values[key] = list(struct.unpack(f"<{count}{SCALARS[kind]}", cursor.take_bytes(count * size)))
         else:
             _skip_items(cursor, kind, count, 1)
 
 
-def texts_under(source: Source, key: str) -> list[str]:
+def texts_under(source: ByteSource, key: str) -> list[str]:
     """Return the list of texts a file has under a key, each cut at `MAX_WORD_BYTES`; none if it has none.
 
     Raises as `read_header` does. A vocabulary of 150,000 tokens takes 0.2 s, which is why no header is read like this.
     """
     cursor = Cursor(source)
     _check_magic(cursor)
-    cursor.number("Q")
-    for _ in range(min(cursor.number("Q"), MAX_KEYS)):
-        is_wanted = cursor.text(MAX_KEY_BYTES) == key
-        kind = cursor.number("I")
+    cursor.read_number("Q")
+    for _ in range(min(cursor.read_number("Q"), MAX_KEYS)):
+        is_wanted = cursor.read_text(MAX_KEY_BYTES) == key
+        kind = cursor.read_number("I")
         if kind != ARRAY:
             _skip_items(cursor, kind, 1, 1)
             continue
-        item, count = cursor.number("I"), cursor.number("Q")
+        item, count = cursor.read_number("I"), cursor.read_number("Q")
         if is_wanted and item == STRING:
-            cursor.spend(count)
-            return [cursor.beginning(MAX_WORD_BYTES) for _ in range(count)]
+            cursor.spend_items(count)
+            return [cursor.read_beginning(MAX_WORD_BYTES) for _ in range(count)]
         _skip_items(cursor, item, count, 1)
     return []
 
 
 def _read_scalar(cursor: Cursor, kind: int) -> int | float | bool:
     code = _scalar_code(kind)
-    value: int | float | bool = struct.unpack("<" + code, cursor.take(struct.calcsize(code)))[0]
+    value: int | float | bool = struct.unpack("<" + code, cursor.take_bytes(struct.calcsize(code)))[0]
     return value
 
 
@@ -189,25 +189,25 @@ def _skip_items(cursor: Cursor, kind: int, count: int, depth: int) -> None:
     if kind == STRING:
         cursor.skip_texts(count)
     elif kind == ARRAY:
-        cursor.spend(count)
+        cursor.spend_items(count)
         for _ in range(count):
             _skip_array(cursor, depth + 1)
     else:
-        cursor.skip(count * struct.calcsize(_scalar_code(kind)))
+        cursor.skip_bytes(count * struct.calcsize(_scalar_code(kind)))
 
 
 def _skip_array(cursor: Cursor, depth: int) -> None:
     if depth > MAX_NESTING:
-        raise corrupt("its lists are nested too deeply")
-    kind = cursor.number("I")
-    _skip_items(cursor, kind, cursor.number("Q"), depth)
+        raise corrupt_error("its lists are nested too deeply")
+    kind = cursor.read_number("I")
+    _skip_items(cursor, kind, cursor.read_number("Q"), depth)
 
 
 def _scalar_code(kind: int) -> str:
     try:
         return SCALARS[kind]
     except KeyError:
-        raise corrupt("it contains a value of unknown type") from None
+        raise corrupt_error("it contains a value of unknown type") from None
 
 
 def _data_end(alignment: int, end: int | None, header_end: int) -> int | None:

@@ -8,7 +8,7 @@ import msgspec
 from app.core.capabilities import Capability, in_order
 from app.hub.gguf.header import GgufHeader, read_header
 from app.hub.gguf.tables import FILE_TYPES
-from app.hub.gguf.values import MAX_NUMBER, Value, corrupt
+from app.hub.gguf.values import MAX_NUMBER, Value, corrupt_error
 from app.hub.sources import open_file
 
 
@@ -41,42 +41,42 @@ def read_gguf(path: Path) -> GgufFacts:
     Raises NotFound (model_not_found), or BadRequest with code model_corrupt, model_unsupported or model_unreadable.
     """
     with open_file(path) as source:
-        return _facts(read_header(source, with_tensors=False))
+        return _build_facts(read_header(source, with_tensors=False))
 
 
-def _facts(header: GgufHeader) -> GgufFacts:
+def _build_facts(header: GgufHeader) -> GgufFacts:
     values = header.values
-    architecture = _text(values, "general.architecture")
+    architecture = _text_value(values, "general.architecture")
     if not architecture:
-        raise corrupt("it does not say what kind of model it is")
+        raise corrupt_error("it does not say what kind of model it is")
     return GgufFacts(
         architecture=architecture,
-        kind=_text(values, "general.type"),
-        name=_text(values, "general.name").strip(),
-        size_label=_text(values, "general.size_label"),
-        quantization=FILE_TYPES.get(_integer(values, "general.file_type", default=-1), ""),
-        trained_context=_integer(values, f"{architecture}.context_length") or None,
+        kind=_text_value(values, "general.type"),
+        name=_text_value(values, "general.name").strip(),
+        size_label=_text_value(values, "general.size_label"),
+        quantization=FILE_TYPES.get(_integer_value(values, "general.file_type", default=-1), ""),
+        trained_context=_integer_value(values, f"{architecture}.context_length") or None,
         parameters=header.elements,
-        capabilities=_capabilities(header),
+        capabilities=_find_capabilities(header),
         tensor_count=header.tensor_count,
-        split_count=_integer(values, "split.count"),
+        split_count=_integer_value(values, "split.count"),
         file_bytes=header.file_bytes,
         data_end=header.data_end,
     )
 
 
-def _capabilities(header: GgufHeader) -> list[Capability]:
+def _find_capabilities(header: GgufHeader) -> list[Capability]:
     from app.hub.facts.capabilities import header_capabilities  # noqa: PLC0415 -- the gateway starts without it
 
     return in_order(map(Capability, header_capabilities(header)))
 
 
-def _text(values: Mapping[str, Value], key: str) -> str:
+def _text_value(values: Mapping[str, Value], key: str) -> str:
     value = values.get(key, "")
     return value if isinstance(value, str) else ""
 
 
-def _integer(values: Mapping[str, Value], key: str, *, default: int = 0) -> int:
+def _integer_value(values: Mapping[str, Value], key: str, *, default: int = 0) -> int:
     """Return a number that is not negative and that a reader of our JSON can hold; anything else is the default."""
     value = values.get(key)
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_NUMBER else default

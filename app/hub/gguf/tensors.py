@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from math import prod
 from typing import NamedTuple
 
-from app.hub.gguf.cursor import Cursor, printable
+from app.hub.gguf.cursor import Cursor, drop_unprintable
 from app.hub.gguf.tables import TYPE_SIZES
-from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt
+from app.hub.gguf.values import MAX_NUMBER, TensorInfo, corrupt_error
 
 MAX_NAME_BYTES = 256
 """llama.cpp itself takes 63 (GGML_MAX_NAME)."""
@@ -36,44 +36,44 @@ class TensorSums(NamedTuple):
 def read_tensors(cursor: Cursor, count: int, kept: list[TensorInfo] | None = None) -> TensorSums:
     """Step over a table and return its sums; its entries are added to `kept`, if they are wanted."""
     total, end, is_known = 0, 0, True
-    for name, shape, kind, offset in _entries(cursor, count):
+    for name, shape, kind, offset in _iter_entries(cursor, count):
         if kept is not None:
-            kept.append(TensorInfo(printable(str(name, "utf-8", "replace")), tuple(shape), kind))
+            kept.append(TensorInfo(drop_unprintable(str(name, "utf-8", "replace")), tuple(shape), kind))
         elements = prod(shape)
         total += elements
         if total > MAX_NUMBER or offset > MAX_NUMBER:
-            raise corrupt("a tensor has an impossible size")
+            raise corrupt_error("a tensor has an impossible size")
         block, size = TYPE_SIZES.get(kind, _NO_SIZE)
         is_known = is_known and size > 0
         end = max(end, offset + -(-elements // block) * size)
     return TensorSums(total, end if is_known else None)
 
 
-def _entries(cursor: Cursor, count: int) -> Iterator[_Entry]:
-    window, at = cursor.ahead(_LONGEST)
-    begun = at
+def _iter_entries(cursor: Cursor, count: int) -> Iterator[_Entry]:
+    window, at = cursor.look_ahead(_LONGEST)
+    window_start = at
     for _ in range(count):
         if at > len(window) - _LONGEST:  # the next entry might go beyond it
-            cursor.skip(at - begun)
-            window, at = cursor.ahead(_LONGEST)
-            begun = at
+            cursor.skip_bytes(at - window_start)
+            window, at = cursor.look_ahead(_LONGEST)
+            window_start = at
         try:
-            entry, at = _entry(window, at)
+            entry, at = _parse_entry(window, at)
         except struct.error:
-            raise corrupt("it ends in the middle of its header") from None
+            raise corrupt_error("it ends in the middle of its header") from None
         yield entry
-    cursor.skip(at - begun)
+    cursor.skip_bytes(at - window_start)
 
 
-def _entry(window: bytes, at: int) -> tuple[_Entry, int]:
+def _parse_entry(window: bytes, at: int) -> tuple[_Entry, int]:
     """Return the entry there, and where the next one is. Raises struct.error where the window ends within it."""
     (length,) = _LENGTH.unpack_from(window, at)
     if length > MAX_NAME_BYTES:
-        raise corrupt("it contains a name of impossible length")
-    named = at + _LENGTH.size + length
-    (dimensions,) = _COUNT.unpack_from(window, named)
+        raise corrupt_error("it contains a name of impossible length")
+    name_end = at + _LENGTH.size + length
+    (dimensions,) = _COUNT.unpack_from(window, name_end)
     if dimensions > MAX_DIMENSIONS:
-        raise corrupt("a tensor has an impossible shape")
+        raise corrupt_error("a tensor has an impossible shape")
     rest = _REST[dimensions]
-    *shape, kind, offset = rest.unpack_from(window, named + _COUNT.size)
-    return (window[at + _LENGTH.size : named], shape, kind, offset), named + _COUNT.size + rest.size
+    *shape, kind, offset = rest.unpack_from(window, name_end + _COUNT.size)
+    return (window[at + _LENGTH.size : name_end], shape, kind, offset), name_end + _COUNT.size + rest.size

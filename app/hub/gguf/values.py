@@ -40,7 +40,7 @@ class TensorInfo(msgspec.Struct, frozen=True, gc=False):  # numbers and a name: 
         return -(-self.elements // block) * size
 
 
-def corrupt(what: str) -> BadRequest:
+def corrupt_error(what: str) -> BadRequest:
     """Return the refusal of a file that contradicts itself. `what` completes the sentence."""
     return BadRequest(
         f"The model file is damaged or incomplete: {what}.",

@@ -11,12 +11,12 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from app.core.capabilities import SINGLE, Capability, with_implied
+from app.core.capabilities import SINGLE, Capability, add_implied
 from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo
 from app.hub.library import naming
-from app.hub.library.made import checked_name
-from app.hub.library.registry_file import KeptFile, write_whole
+from app.hub.library.made import check_name
+from app.hub.library.registry_file import JsonFile, write_whole
 from engines.api import Route
 
 FORMAT = "remote"
@@ -25,7 +25,7 @@ _RECORD_SUFFIX = ".json"
 _DIGITS = 16
 
 
-class Probe(msgspec.Struct, frozen=True, kw_only=True):
+class RouteProbe(msgspec.Struct, frozen=True, kw_only=True):
     """What came of asking an endpoint for one of its routes. `at` is Unix seconds."""
 
     path: str
@@ -35,12 +35,12 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """Of a tokenizer's: what it calls the text in a request."""
 
 
-class Knowledge(msgspec.Struct, frozen=True, kw_only=True):
+class EndpointKnowledge(msgspec.Struct, frozen=True, kw_only=True):
     """What an endpoint says of a model, and what asking it showed. What nobody said is in none of them."""
 
     cards: dict[Capability, bool] = {}
     context: int | None = None
-    probes: dict[Route, Probe] = {}
+    probes: dict[Route, RouteProbe] = {}
     digest: str = ""
     """Of the model's entry in the endpoint's list: with another one all of this is asked for anew."""
     read_at: float = 0.0
@@ -71,7 +71,7 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
     served_as: str
     can: list[Capability] | None = None
     stated_context: int | None = None
-    known: Knowledge = Knowledge()
+    known: EndpointKnowledge = EndpointKnowledge()
     attached_at: float = 0.0
 
     @property
@@ -89,10 +89,10 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
             present.add(Capability.CHAT)
         if Capability.CHAT in present and Capability.TOOLS not in answers:
             present.add(Capability.TOOLS)
-        return with_implied(present)
+        return add_implied(present)
 
     @property
-    def refused(self) -> frozenset[Capability]:
+    def impossible_capabilities(self) -> frozenset[Capability]:
         """What it surely cannot do. The rest is tried."""
         if self.can is not None:
             return frozenset(Capability) - {*self.can}
@@ -104,87 +104,93 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True):
         return self.stated_context or self.known.context
 
 
-class Attachments:
+class AttachmentStore:
     """The attached models. Reads and writes disks; its library holds a lock around what reads."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._read: dict[Path, Attachment] = {}
+        self._records: dict[Path, Attachment] = {}
         """What the records say: requests must not wait for a disk."""
 
-    def models(self) -> list[ModelInfo]:
+    def list_models(self) -> list[ModelInfo]:
         """Return them as the library lists models, by name."""
         records = sorted(self.folder.glob("*" + _RECORD_SUFFIX)) if self.folder.is_dir() else []
-        read = ((path, _file(path).read()) for path in records)
-        self._read = {path: attachment for path, attachment in read if attachment is not None}
-        return sorted((_listed(path, one) for path, one in self._read.items()), key=lambda model: model.name)
+        read = ((path, _record_file(path).read_value()) for path in records)
+        self._records = {path: attachment for path, attachment in read if attachment is not None}
+        return sorted((_model_info(path, entry) for path, entry in self._records.items()), key=lambda model: model.name)
 
-    def put(self, attachment: Attachment, key: str) -> None:
+    def put_attachment(self, attachment: Attachment, key: str) -> None:
         """Keep one, in place of the one that had its name; what was said of that one stays. Raises StorageFault."""
-        record = self._record(attachment.name)
+        record = self._record_path(attachment.name)
         # First: an endpoint whose record has no key would be asked without one.
         write_whole(record.with_suffix(KEY_SUFFIX), key.encode(), "The endpoint's key")
-        before = _file(record).read()
+        before = _record_file(record).read_value()
         if before is not None and (before.url, before.served_as) == (attachment.url, attachment.served_as):
             can = before.can if attachment.can is None else attachment.can
             context = attachment.stated_context or before.stated_context
             attachment = msgspec.structs.replace(attachment, can=can, stated_context=context)
-        self.rewrite(attachment)
+        self.rewrite_attachment(attachment)
 
-    def rewrite(self, attachment: Attachment) -> None:
+    def rewrite_attachment(self, attachment: Attachment) -> None:
         """Keep what is known now of one that is attached; its key stays. Raises StorageFault."""
-        record = self._record(attachment.name)
-        _file(record).write(attachment)
-        self._read[record] = attachment
+        record = self._record_path(attachment.name)
+        _record_file(record).write_value(attachment)
+        self._records[record] = attachment
 
-    def at(self, record: Path) -> Attachment | None:
+    def attachment_at(self, record: Path) -> Attachment | None:
         """Return one by its record, as it was read last; None if it is gone. May be asked from any thread."""
-        known = self._read.get(record)
-        return known if known is not None else _file(record).read()
+        known = self._records.get(record)
+        return known if known is not None else _record_file(record).read_value()
 
-    def remove(self, record: Path) -> None:
+    def remove_attachment(self, record: Path) -> None:
         """Forget one, and its key. Raises StorageFault."""
         try:
-            self._read.pop(record, None)
+            self._records.pop(record, None)
             record.unlink(missing_ok=True)
             record.with_suffix(KEY_SUFFIX).unlink(missing_ok=True)
         except OSError as error:
             raise StorageFault(f"The attached model could not be removed from the list: {error}") from error
 
-    def _record(self, name: str) -> Path:
+    def _record_path(self, name: str) -> Path:
         digest = hashlib.sha256(name.casefold().encode()).hexdigest()[:_DIGITS]
         return self.folder / (digest + _RECORD_SUFFIX)
 
 
-def with_free_name(one: Attachment, others: Mapping[str, ModelInfo]) -> Attachment:
+def with_free_name(attachment: Attachment, others: Mapping[str, ModelInfo]) -> Attachment:
     """Return it under a name that no other model has; attached anew it keeps its own. `others` by folded name.
 
     Raises BadRequest for a name no client could ask for.
     """
-    name = checked_name(one.name)
-    for tried in (name, f"{name}@{urlsplit(one.url).hostname}", f"{name}@{urlsplit(one.url).netloc.replace(':', '-')}"):
-        taken = others.get(naming.folded(tried))
-        if taken is None or (taken.preset is None and (taken.attached, taken.served_as) == (one.url, one.served_as)):
-            return msgspec.structs.replace(one, name=tried)
+    name = check_name(attachment.name)
+    for candidate_name in (
+        name,
+        f"{name}@{urlsplit(attachment.url).hostname}",
+        f"{name}@{urlsplit(attachment.url).netloc.replace(':', '-')}",
+    ):
+        taken = others.get(naming.fold_name(candidate_name))
+        if taken is None or (
+            taken.preset is None and (taken.attached, taken.served_as) == (attachment.url, attachment.served_as)
+        ):
+            return msgspec.structs.replace(attachment, name=candidate_name)
     raise Conflict(f"There is a model called {name} already.", hint="Attach it under another name.")
 
 
-def _file(path: Path) -> KeptFile[Attachment]:
-    return KeptFile(path, Attachment, "The attached model")
+def _record_file(path: Path) -> JsonFile[Attachment]:
+    return JsonFile(path, Attachment, "The attached model")
 
 
-def _listed(record: Path, one: Attachment) -> ModelInfo:
+def _model_info(record: Path, attachment: Attachment) -> ModelInfo:
     return ModelInfo(
-        name=one.name,
-        title=one.name,
+        name=attachment.name,
+        title=attachment.name,
         path=str(record),
         format=FORMAT,
         size_bytes=0,
-        trained_context=one.context,
-        chats=Capability.CHAT in one.capabilities,
-        embeds=Capability.EMBEDDING in one.capabilities,
-        capabilities=one.capabilities,
-        modified_at=one.attached_at,
-        attached=one.url,
-        served_as=one.served_as,
+        trained_context=attachment.context,
+        chats=Capability.CHAT in attachment.capabilities,
+        embeds=Capability.EMBEDDING in attachment.capabilities,
+        capabilities=attachment.capabilities,
+        modified_at=attachment.attached_at,
+        attached=attachment.url,
+        served_as=attachment.served_as,
     )

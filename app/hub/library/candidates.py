@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 
-from app.hub.library.listings import Listing, Listings, is_text, walked
+from app.hub.library.listings import FolderListing, FolderListings, is_text, walk_folders
 
 MAX_DEPTH = 8
 MAX_FILES = 20_000
@@ -45,16 +45,16 @@ class Candidate:
 
 def candidate_for(path: Path) -> Candidate:
     """Return the model a file belongs to. A part of a split model stands for the whole."""
-    return _identified(str(path))
+    return _build_candidate(str(path))
 
 
-def _identified(path: str) -> Candidate:
-    parts, stem = _named(path)
+def _build_candidate(path: str) -> Candidate:
+    parts, stem = _parse_parts(path)
     return Candidate(first=parts[0], stem=stem, parts=parts, identity=identity_of(parts[0]))
 
 
 @lru_cache(maxsize=MAX_FILES)
-def _named(path: str) -> tuple[tuple[Path, ...], str]:
+def _parse_parts(path: str) -> tuple[tuple[Path, ...], str]:
     """Return the parts and the stem that a file's name tells: the same names are looked at again and again."""
     file = Path(path)
     return tuple(file.with_name(name) for name in split_parts(file.name)), split_stem(file.name)
@@ -67,10 +67,10 @@ def candidate_at(path: Path) -> Candidate:
 
 def folder_candidate(folder: Path) -> Candidate:
     """Return the model that a folder is."""
-    return _folder(folder, folder_format(path.name for path in folder.iterdir()) or "safetensors")
+    return _build_folder(folder, folder_format(path.name for path in folder.iterdir()) or "safetensors")
 
 
-def _folder(folder: Path, kind: str) -> Candidate:
+def _build_folder(folder: Path, kind: str) -> Candidate:
     return Candidate(folder, _folder_stem(folder), (folder,), identity_of(folder), is_folder=True, format=kind)
 
 
@@ -96,7 +96,7 @@ def _folder_stem(folder: Path) -> str:
 
 def split_parts(name: str) -> list[str]:
     """Return the names of all parts of the model one file belongs to: its own, unless it says it is one of several."""
-    split = _split(name)
+    split = _match_split(name)
     if split is None:
         return [name]
     stem, count, ending = split["stem"], split["count"], name[len(split[0]) :]
@@ -105,49 +105,49 @@ def split_parts(name: str) -> list[str]:
 
 def split_stem(name: str) -> str:
     """Return the file name without its ending and without the number of its part."""
-    split = _split(name)
+    split = _match_split(name)
     return split["stem"] if split else Path(name).stem
 
 
-def _split(name: str) -> re.Match[str] | None:
+def _match_split(name: str) -> re.Match[str] | None:
     split = _SPLIT.match(Path(name).stem)
     is_one = split is not None and 1 <= int(split["part"]) <= int(split["count"]) <= MAX_PARTS
     return split if is_one else None
 
 
 def find_candidates(
-    folders: Sequence[Path], listings: Listings | None = None, *, with_projectors: bool = False
+    folders: Sequence[Path], listings: FolderListings | None = None, *, with_projectors: bool = False
 ) -> list[Candidate]:
     """Return what looks like a model in these folders, each split model once, projectors left out unless asked for.
 
     `listings` is what is remembered of them from the last time.
     """
-    found: dict[Path, Candidate] = {}
-    for candidate in _bounded(_found(folders, Listings() if listings is None else listings)):
+    by_path: dict[Path, Candidate] = {}
+    for candidate in _limit_count(_iter_candidates(folders, FolderListings() if listings is None else listings)):
         if with_projectors or not candidate.is_projector:
-            found.setdefault(candidate.first, candidate)
-    return list(found.values())
+            by_path.setdefault(candidate.first, candidate)
+    return list(by_path.values())
 
 
-def _bounded(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
+def _limit_count(candidates: Iterator[Candidate]) -> Iterator[Candidate]:
     for _number, candidate in zip(range(MAX_FILES), candidates, strict=False):
         yield candidate
 
 
-def _found(folders: Sequence[Path], listings: Listings) -> Iterator[Candidate]:
+def _iter_candidates(folders: Sequence[Path], listings: FolderListings) -> Iterator[Candidate]:
     seen: set[tuple[int, int]] = set()
     for folder in folders:
-        for place, listing in walked(listings, str(folder), MAX_DEPTH, seen):
-            yield from _held(place, listing)
+        for place, listing in walk_folders(listings, str(folder), MAX_DEPTH, seen):
+            yield from _candidates_in(place, listing)
 
 
-def _held(place: str, listing: Listing) -> Iterator[Candidate]:
+def _candidates_in(place: str, listing: FolderListing) -> Iterator[Candidate]:
     kind = folder_format(listing.files)
     if kind and is_text(place):
-        yield _folder(Path(place), kind)
+        yield _build_folder(Path(place), kind)
     for name in listing.files:
         if name.lower().endswith(".gguf"):
-            yield _identified(f"{place}{os.sep}{name}")
+            yield _build_candidate(f"{place}{os.sep}{name}")
 
 
 def identity_of(path: Path) -> object:

@@ -53,12 +53,12 @@ def projector_place(path: str) -> tuple[int, str]:
 
 def why_no_lora(model: Path, adapter: Path) -> str:
     """Return why an adapter does not go with a GGUF model; empty if it does."""
-    mine, theirs = _header(model), _header(adapter)
+    mine, theirs = _try_header(model), _try_header(adapter)
     if mine is None or theirs is None:
         return f"{adapter.name if theirs is None else model.name} cannot be read as GGUF."
     if theirs.values.get("general.type") != ADAPTER:
         return f"{adapter.name} is not a LoRA adapter."
-    made_for, own = (str(one.values.get("general.architecture", "")) for one in (theirs, mine))
+    made_for, own = (str(header.values.get("general.architecture", "")) for header in (theirs, mine))
     if made_for != own:
         return f"{adapter.name} was made for {made_for or 'another'} models, and this model is {own}."
     return _why_other_shape(mine, theirs, adapter.name)
@@ -79,7 +79,7 @@ def _why_other_shape(mine: GgufHeader, theirs: GgufHeader, name: str) -> str:
 
 def why_no_projector(projector: Path) -> str:
     """Return why a file is no projector; empty if it is one."""
-    header = _header(projector)
+    header = _try_header(projector)
     if header is None:
         return f"{projector.name} cannot be read as GGUF."
     kind, architecture = (str(header.values.get(f"general.{key}", "")) for key in ("type", "architecture"))
@@ -88,14 +88,14 @@ def why_no_projector(projector: Path) -> str:
 
 def why_no_draft(model: Path, draft: Path) -> str:
     """Return why a GGUF file cannot draft for a model; empty if it can. A plain draft needs the same vocabulary."""
-    theirs = _header(draft)
+    theirs = _try_header(draft)
     if theirs is None:
         return f"{draft.name} cannot be read as GGUF."
     if not naming.is_model_kind(str(theirs.values.get("general.type", "")), ""):
         return f"{draft.name} is not a model, so it cannot be a draft model."
     if draft_kind(draft) != "model":
         return ""
-    mine, other = _vocabulary(model), _vocabulary(draft)
+    mine, other = _read_vocabulary(model), _read_vocabulary(draft)
     shared = min(len(mine), len(other))
     if not shared or abs(len(mine) - len(other)) > _SPARE_TOKENS:
         return (
@@ -106,7 +106,7 @@ def why_no_draft(model: Path, draft: Path) -> str:
     return ""
 
 
-def _header(path: Path) -> GgufHeader | None:
+def _try_header(path: Path) -> GgufHeader | None:
     try:
         with open_file(path) as source:
             return read_header(source)
@@ -114,15 +114,15 @@ def _header(path: Path) -> GgufHeader | None:
         return None
 
 
-def _vocabulary(path: Path) -> list[str]:
+def _read_vocabulary(path: Path) -> list[str]:
     try:
         status = path.stat()
-        return _tokens(path, (status.st_size, status.st_mtime_ns))
+        return _read_tokens(path, (status.st_size, status.st_mtime_ns))
     except (RoundhouseError, OSError):
         return []
 
 
 @lru_cache(maxsize=8)
-def _tokens(path: Path, _stamp: tuple[int, int]) -> list[str]:
+def _read_tokens(path: Path, _stamp: tuple[int, int]) -> list[str]:
     with open_file(path) as source:
         return texts_under(source, TOKENS)

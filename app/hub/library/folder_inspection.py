@@ -13,7 +13,7 @@ from app.core.errors import UserError
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
 from app.hub.library.candidates import Candidate
-from app.hub.library.header_index import FolderStamp, ReadFolder
+from app.hub.library.header_index import FolderRecord, FolderStamp
 
 _CORRUPT = frozenset({"model_corrupt", "model_not_found", "model_unreadable"})
 
@@ -26,35 +26,35 @@ class FolderInspector:
         self.has_new = False
         """Whether anything was read since it was last kept."""
 
-    def recall(self, kept: Mapping[str, ReadFolder]) -> None:
+    def recall_folders(self, kept: Mapping[str, FolderRecord]) -> None:
         """Remember what was read before the last restart."""
         self._known = {Path(path): (read.stamp, read.model) for path, read in kept.items()} | self._known
 
-    def kept(self) -> dict[str, ReadFolder]:
+    def export_folders(self) -> dict[str, FolderRecord]:
         """Return what is to be kept over the next restart."""
-        return {str(path): ReadFolder(stamp, model) for path, (stamp, model) in self._known.items()}
+        return {str(path): FolderRecord(stamp, model) for path, (stamp, model) in self._known.items()}
 
-    def describe(self, candidate: Candidate) -> ModelInfo | None:
+    def describe_folder(self, candidate: Candidate) -> ModelInfo | None:
         """Return the model, with its problem if it has one; None for a folder that holds none of ours."""
-        stamp = _stamp(candidate.first)
+        stamp = _folder_stamp(candidate.first)
         known = self._known.get(candidate.first)
         if known is None or known[0] != stamp:
-            known = (stamp, _described(candidate, stamp))
+            known = (stamp, _describe_folder(candidate, stamp))
             self._known[candidate.first], self.has_new = known, True
         return known[1]
 
     def is_as_it_was(self, path: Path) -> bool:
         """Whether a folder that was read is still the same."""
         known = self._known.get(path)
-        return known is not None and known[0] == _stamp(path)
+        return known is not None and known[0] == _folder_stamp(path)
 
     def keep_only(self, folders: Iterable[Path]) -> None:
         """Forget folders that are no longer there."""
-        there = frozenset(folders)
-        self._known = {path: known for path, known in self._known.items() if path in there}
+        present = frozenset(folders)
+        self._known = {path: known for path, known in self._known.items() if path in present}
 
 
-def _described(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
+def _describe_folder(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
     from app.hub.facts import read_facts  # noqa: PLC0415 -- the gateway starts without it
 
     modified_at = max((changed for _, _, changed in stamp), default=0) / 1e9
@@ -73,10 +73,10 @@ def _described(candidate: Candidate, stamp: FolderStamp) -> ModelInfo | None:
             modified_at=modified_at,
             store=candidate.store,
         )
-    return _told(candidate, facts, modified_at)
+    return _build_model(candidate, facts, modified_at)
 
 
-def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelInfo:
+def _build_model(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelInfo:
     capabilities = in_order(map(Capability, facts.capabilities))
     return ModelInfo(
         name=candidate.stem,
@@ -96,13 +96,13 @@ def _told(candidate: Candidate, facts: ModelFacts, modified_at: float) -> ModelI
     )
 
 
-def _stamp(folder: Path) -> FolderStamp:
+def _folder_stamp(folder: Path) -> FolderStamp:
     try:
         with os.scandir(folder) as entries:
-            found = sorted(entries, key=lambda entry: entry.name)
+            sorted_entries = sorted(entries, key=lambda entry: entry.name)
     except OSError:
         return ()
-    return tuple(stamp for entry in found if (stamp := _stamp_of(entry)) is not None)
+    return tuple(stamp for entry in sorted_entries if (stamp := _stamp_of(entry)) is not None)
 
 
 def _stamp_of(entry: "os.DirEntry[str]") -> tuple[str, int, int] | None:

@@ -22,26 +22,26 @@ FolderStamp = tuple[tuple[str, int, int], ...]
 """Name, size and time of change of every file of a folder."""
 
 
-class Read(msgspec.Struct, frozen=True):
+class FileRecord(msgspec.Struct, frozen=True):
     """One file as it was read."""
 
     stamp: Stamp
     facts: GgufFacts
 
 
-class ReadFolder(msgspec.Struct, frozen=True):
+class FolderRecord(msgspec.Struct, frozen=True):
     """One folder as it was read; without a model when it holds none of ours."""
 
     stamp: FolderStamp
     model: ModelInfo | None
 
 
-class Headers(msgspec.Struct, frozen=True):
+class HeaderRecords(msgspec.Struct, frozen=True):
     """All that was read, by path. `reader` is the Roundhouse that read it: another may see more in the same bytes."""
 
     reader: str = __version__
-    files: dict[str, Read] = {}
-    folders: dict[str, ReadFolder] = {}
+    files: dict[str, FileRecord] = {}
+    folders: dict[str, FolderRecord] = {}
 
 
 class HeaderIndex:
@@ -50,18 +50,18 @@ class HeaderIndex:
     def __init__(self, file: Path | None) -> None:
         self._file = file
 
-    def read(self) -> Headers:
+    def read_index(self) -> HeaderRecords:
         """Return what was kept; nothing when there is nothing that counts."""
         if self._file is not None:
             with contextlib.suppress(OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-                kept = msgspec.msgpack.decode(self._file.read_bytes(), type=Headers)
-                if kept.reader == __version__:
-                    return kept
-        return Headers()
+                records = msgspec.msgpack.decode(self._file.read_bytes(), type=HeaderRecords)
+                if records.reader == __version__:
+                    return records
+        return HeaderRecords()
 
-    def write(self, files: Mapping[str, Read], folders: Mapping[str, ReadFolder]) -> None:
+    def write_index(self, files: Mapping[str, FileRecord], folders: Mapping[str, FolderRecord]) -> None:
         """Keep this from now on."""
         if self._file is not None:
             with contextlib.suppress(StorageFault):
-                headers = Headers(files=dict(files), folders=dict(folders))
+                headers = HeaderRecords(files=dict(files), folders=dict(folders))
                 write_whole(self._file, msgspec.msgpack.encode(headers), "What headers said")

@@ -12,12 +12,12 @@ from app.hub.gguf.listing import GgufFacts, read_gguf
 from app.hub.library import naming
 from app.hub.library.candidates import Candidate
 from app.hub.library.folder_inspection import FolderInspector
-from app.hub.library.header_index import HeaderIndex, Read, Stamp
+from app.hub.library.header_index import FileRecord, HeaderIndex, Stamp
 
 FORMAT = "gguf"
 
 
-class _Seen(NamedTuple):
+class _ModelRecord(NamedTuple):
     """A model as it was described, and what it was described from."""
 
     candidate: Candidate
@@ -25,7 +25,7 @@ class _Seen(NamedTuple):
     model: ModelInfo | None
 
 
-class Inspector:
+class HeaderInspector:
     """Reads headers and remembers them, failures included. Not thread-safe: its library holds a lock.
 
     `index` is where they are kept over restarts.
@@ -34,32 +34,32 @@ class Inspector:
     def __init__(self, index: HeaderIndex | None = None) -> None:
         self._index = index or HeaderIndex(None)
         self._known: dict[Path, tuple[Stamp, GgufFacts | UserError]] = {}
-        self._seen: dict[Path, _Seen] = {}
+        self._records: dict[Path, _ModelRecord] = {}
         self._folders = FolderInspector()
         self._has_new = False
 
-    def facts(self, candidate: Candidate) -> GgufFacts:
+    def header_facts(self, candidate: Candidate) -> GgufFacts:
         """Return what the first part's header says. Raises NotFound or BadRequest."""
-        return self._read(candidate.first, _stamp(candidate.first))
+        return self._read_once(candidate.first, _file_stamp(candidate.first))
 
-    def describe(self, candidate: Candidate) -> ModelInfo | None:
+    def describe_model(self, candidate: Candidate) -> ModelInfo | None:
         """Return the model, with its problem if it has one; None for files and folders that are no models.
 
         What is as it was is the same value as before.
         """
         if candidate.is_folder:
-            return self._folders.describe(candidate)
-        stamps = tuple(map(_stamp, candidate.parts))
-        seen = self._seen.get(candidate.first)
-        if seen is None or seen.stamps != stamps or seen.candidate != candidate:
-            seen = _Seen(candidate, stamps, self._described(candidate, stamps))
-            self._seen[candidate.first] = seen
-        return seen.model
+            return self._folders.describe_folder(candidate)
+        stamps = tuple(map(_file_stamp, candidate.parts))
+        record = self._records.get(candidate.first)
+        if record is None or record.stamps != stamps or record.candidate != candidate:
+            record = _ModelRecord(candidate, stamps, self._describe_files(candidate, stamps))
+            self._records[candidate.first] = record
+        return record.model
 
-    def companion(self, candidate: Candidate) -> GgufFacts | None:
+    def companion_facts(self, candidate: Candidate) -> GgufFacts | None:
         """Return what a file says that goes with a model and is none; None for models and what cannot be read."""
         try:
-            facts = self.facts(candidate)
+            facts = self.header_facts(candidate)
         except UserError:
             return None
         return None if naming.is_model_kind(facts.kind, facts.architecture) else facts
@@ -69,41 +69,41 @@ class Inspector:
         known = self._known.get(path)
         if known is None:
             return self._folders.is_as_it_was(path)
-        return known[0] == _stamp(path)
+        return known[0] == _file_stamp(path)
 
-    def recall(self) -> None:
+    def recall_index(self) -> None:
         """Remember what was read before the last restart."""
-        kept = self._index.read()
-        known = {Path(path): (read.stamp, read.facts) for path, read in kept.files.items()}
+        records = self._index.read_index()
+        known = {Path(path): (read.stamp, read.facts) for path, read in records.files.items()}
         self._known = {**known, **self._known}
-        self._folders.recall(kept.folders)
+        self._folders.recall_folders(records.folders)
 
     def keep_only(self, files: Iterable[Path]) -> None:
         """Forget files that are no longer there; parts of a split model go with their folder."""
-        there = frozenset(files)
-        folders = frozenset(file.parent for file in there)
-        self._folders.keep_only(there)
-        self._seen = {path: seen for path, seen in self._seen.items() if path in there}
-        self._known = {path: known for path, known in self._known.items() if path in there or path.parent in folders}
+        present = frozenset(files)
+        folders = frozenset(file.parent for file in present)
+        self._folders.keep_only(present)
+        self._records = {path: record for path, record in self._records.items() if path in present}
+        self._known = {path: known for path, known in self._known.items() if path in present or path.parent in folders}
 
-    def keep(self) -> None:
+    def store_index(self) -> None:
         """Keep what was read over the next restart, if anything was read anew."""
         if self._has_new or self._folders.has_new:
             self._has_new = self._folders.has_new = False
             known = self._known.items()
-            files = {str(path): Read(at, facts) for path, (at, facts) in known if isinstance(facts, GgufFacts)}
-            self._index.write(files, self._folders.kept())
+            files = {str(path): FileRecord(at, facts) for path, (at, facts) in known if isinstance(facts, GgufFacts)}
+            self._index.write_index(files, self._folders.export_folders())
 
-    def _described(self, candidate: Candidate, stamps: tuple[Stamp, ...]) -> ModelInfo | None:
+    def _describe_files(self, candidate: Candidate, stamps: tuple[Stamp, ...]) -> ModelInfo | None:
         try:
-            facts = [self._read(part, stamp) for part, stamp in zip(candidate.parts, stamps, strict=True)]
+            facts = [self._read_once(part, stamp) for part, stamp in zip(candidate.parts, stamps, strict=True)]
         except UserError as error:
-            return _broken(candidate, stamps, _first_problem(candidate, error))
+            return _unusable_model(candidate, stamps, _first_problem(candidate, error))
         if not naming.is_model_kind(facts[0].kind, facts[0].architecture):
             return None
-        return _described(candidate, stamps, facts)
+        return _build_model(candidate, stamps, facts)
 
-    def _read(self, path: Path, stamp: Stamp) -> GgufFacts:
+    def _read_once(self, path: Path, stamp: Stamp) -> GgufFacts:
         known = self._known.get(path)
         if known is None or known[0] != stamp:
             known = (stamp, _read_or_error(path))
@@ -120,7 +120,7 @@ def _read_or_error(path: Path) -> GgufFacts | UserError:
         return error
 
 
-def _stamp(path: Path) -> Stamp:
+def _file_stamp(path: Path) -> Stamp:
     try:
         status = os.stat(path)  # noqa: PTH116 -- thousands of times; `Path.stat` takes twice as long
     except OSError:
@@ -139,27 +139,27 @@ def _first_problem(candidate: Candidate, error: UserError) -> str:
     return f"Part {missing[0]} of {len(candidate.parts)} is missing."
 
 
-def _broken(candidate: Candidate, stamps: Sequence[Stamp], problem: str) -> ModelInfo:
+def _unusable_model(candidate: Candidate, stamps: Sequence[Stamp], problem: str) -> ModelInfo:
     return ModelInfo(
         name=candidate.stem,
         title=candidate.stem,
         path=str(candidate.first),
         format=FORMAT,
-        size_bytes=_size(stamps),
+        size_bytes=_total_size(stamps),
         problem=problem,
         modified_at=_modified_at(stamps),
         store=candidate.store,
     )
 
 
-def _described(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[GgufFacts]) -> ModelInfo:
+def _build_model(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[GgufFacts]) -> ModelInfo:
     first = facts[0]
     return ModelInfo(
         name=candidate.stem,
         title=first.name or candidate.stem,
         path=str(candidate.first),
         format=FORMAT,
-        size_bytes=_size(stamps),
+        size_bytes=_total_size(stamps),
         architecture=first.architecture,
         quantization=first.quantization,
         parameters=sum(part.parameters for part in facts) or None,
@@ -167,13 +167,13 @@ def _described(candidate: Candidate, stamps: Sequence[Stamp], facts: Sequence[Gg
         embeds=Capability.EMBEDDING in first.capabilities,
         chats=SINGLE.isdisjoint(first.capabilities),
         capabilities=first.capabilities,
-        problem=_problem(facts),
+        problem=_find_problem(facts),
         modified_at=_modified_at(stamps),
         store=candidate.store,
     )
 
 
-def _problem(facts: Sequence[GgufFacts]) -> str:
+def _find_problem(facts: Sequence[GgufFacts]) -> str:
     missing = sum(part.missing_bytes for part in facts)
     if missing:
         whole = sum(part.file_bytes for part in facts) + missing
@@ -184,7 +184,7 @@ def _problem(facts: Sequence[GgufFacts]) -> str:
     return ""
 
 
-def _size(stamps: Iterable[Stamp]) -> int:
+def _total_size(stamps: Iterable[Stamp]) -> int:
     return sum(max(0, size) for size, _ in stamps)
 
 

@@ -10,18 +10,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.config.paths import expanded
+from app.config.paths import expand_path
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.core.models import ModelInfo, Preset
 from app.hub.gguf.listing import GgufFacts
 from app.hub.library import naming
-from app.hub.library.attached import Attachment, Attachments, with_free_name
+from app.hub.library.attached import Attachment, AttachmentStore, with_free_name
 from app.hub.library.candidates import Candidate, candidate_at, candidate_for, find_candidates
 from app.hub.library.header_index import HeaderIndex
-from app.hub.library.inspection import Inspector
-from app.hub.library.listings import Listings
-from app.hub.library.made import Made, MadeModels, checked_name, with_made
-from app.hub.library.pulled import find_pulled
+from app.hub.library.inspection import HeaderInspector
+from app.hub.library.listings import FolderListings
+from app.hub.library.made import MadeModel, MadeModelStore, add_made_models, check_name
+from app.hub.library.pulled import find_by_pull_name
 from app.hub.library.registry_file import RegistryFile
 
 GUIDE_NAME = "guide"
@@ -43,142 +43,146 @@ class Library:
     ) -> None:
         self._folders, self._others = folders, others
         self._registry = RegistryFile(registry_file)
-        self._made = MadeModels(registry_file.with_name("made.json"))
-        self.attachments = Attachments(registry_file.with_name("attached"))
+        self._made_models = MadeModelStore(registry_file.with_name("made.json"))
+        self.attachments = AttachmentStore(registry_file.with_name("attached"))
         self._guide = guide
-        self._inspector = Inspector(HeaderIndex(registry_file.with_name("headers.bin")))
-        self._listings = Listings()
+        self._inspector = HeaderInspector(HeaderIndex(registry_file.with_name("headers.bin")))
+        self._listings = FolderListings()
         self._is_recalled = False
         self._last: tuple[object, list[ModelInfo]] = (None, [])
         self._lock = threading.Lock()
-        self.making = threading.Lock()
+        self.making_lock = threading.Lock()
         """Held from putting uploaded weights together until they have a name: what has none is tidied away."""
         self._known: dict[str, ModelInfo] = {}
         self._known_folders: tuple[Path, ...] = ()
 
-    def models(self) -> list[ModelInfo]:
+    def list_models(self) -> list[ModelInfo]:
         """Return all models, the Guide first, the rest by name."""
         with self._lock:
-            return self._models()
+            return self._refresh_models()
 
-    def find(self, name: str) -> ModelInfo:
+    def find_model(self, name: str) -> ModelInfo:
         """Return the model of that name, whatever its case and with or without ":latest".
 
         Raises NotFound (model_not_found) with the names that exist.
         """
-        wanted = naming.folded(name)
-        known = self._known.get(wanted)  # without the lock: a long look through the folders must not hold up requests
+        folded_name = naming.fold_name(name)
+        known = self._known.get(
+            folded_name
+        )  # without the lock: a long look through the folders must not hold up requests
         if known is not None and self._is_as_it_was(known):
             return known
         with self._lock:
-            models = self._models()
-            found = self._known.get(wanted) or find_pulled(models, name)
-            if found is not None:
-                return found
+            models = self._refresh_models()
+            match = self._known.get(folded_name) or find_by_pull_name(models, name)
+            if match is not None:
+                return match
         raise NotFound(
             f"There is no model called {name!r}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
             code="model_not_found",
         )
 
-    def register(self, path: Path) -> ModelInfo:
+    def register_path(self, path: Path) -> ModelInfo:
         """List a file or folder where it lies. Raises NotFound or BadRequest if it is no model that can be read."""
-        candidate = self._checked(path)
+        candidate = self._check_candidate(path)
         with self._lock:
-            self._registry.add(candidate.first)
-            return next(model for model in self._models() if _is_same(Path(model.path), candidate.first))
+            self._registry.add_path(candidate.first)
+            return next(model for model in self._refresh_models() if _is_same(Path(model.path), candidate.first))
 
-    def make(self, name: str, path: Path, preset: Preset) -> ModelInfo:
+    def make_model(self, name: str, path: Path, preset: Preset) -> ModelInfo:
         """Give weights that are here a further name with settings; a made model of that name is replaced.
 
         Raises BadRequest for an impossible name, Conflict for one that a model of another kind has.
         """
-        plain = checked_name(name)
+        plain = check_name(name)
         with self._lock:
-            taken = {naming.folded(model.name): model for model in self._models()}.get(naming.folded(plain))
+            taken = {naming.fold_name(model.name): model for model in self._refresh_models()}.get(
+                naming.fold_name(plain)
+            )
             if taken is not None and taken.preset is None:
                 raise Conflict(f"There is a model called {taken.name} already.", hint="Choose another name.")
-            self._made.put(Made(name=plain, path=str(path), preset=preset, made_at=time.time()))
-            return next(model for model in self._models() if model.name == plain)
+            self._made_models.put_model(MadeModel(name=plain, path=str(path), preset=preset, made_at=time.time()))
+            return next(model for model in self._refresh_models() if model.name == plain)
 
-    def attach(self, attachments: Sequence[Attachment], key: str) -> list[ModelInfo]:
+    def attach_models(self, attachments: Sequence[Attachment], key: str) -> list[ModelInfo]:
         """List models of an endpoint; one whose name another has gets its host's name added.
 
         Raises BadRequest for an impossible name, StorageFault.
         """
         with self._lock:
-            others = {naming.folded(model.name): model for model in self._models()}
-            placed = [with_free_name(one, others) for one in attachments]
-            for one in placed:
-                self.attachments.put(one, key)
-            names = {one.name for one in placed}
-            return [model for model in self._models() if model.name in names]
+            others = {naming.fold_name(model.name): model for model in self._refresh_models()}
+            placed = [with_free_name(attachment, others) for attachment in attachments]
+            for attachment in placed:
+                self.attachments.put_attachment(attachment, key)
+            names = {attachment.name for attachment in placed}
+            return [model for model in self._refresh_models() if model.name in names]
 
-    def attachment(self, model: ModelInfo) -> Attachment:
+    def find_attachment(self, model: ModelInfo) -> Attachment:
         """Return what is known of an attached model, or of the one a made model was made from. Raises NotFound."""
-        found = self.attachments.at(Path(model.path))
-        if found is None:
+        attachment = self.attachments.attachment_at(Path(model.path))
+        if attachment is None:
             raise NotFound(f"{model.name} is no longer attached.", code="model_not_found")
-        return found
+        return attachment
 
-    def correct(self, name: str, change: Callable[[Attachment], Attachment]) -> ModelInfo:
+    def correct_attachment(self, name: str, change: Callable[[Attachment], Attachment]) -> ModelInfo:
         """Change what is known of an attached model. Raises NotFound, StorageFault."""
-        model = self.find(name)
+        model = self.find_model(name)
         with self._lock:
-            self.attachments.rewrite(change(self.attachment(model)))
+            self.attachments.rewrite_attachment(change(self.find_attachment(model)))
             self._known = {}
-        return self.find(name)
+        return self.find_model(name)
 
-    def check(self, path: Path) -> None:
+    def check_file(self, path: Path) -> None:
         """Return if a file is a whole model that can be loaded by itself. Raises NotFound or BadRequest."""
-        described = self._inspector.describe(self._checked(path))
+        described = self._inspector.describe_model(self._check_candidate(path))
         if described is not None and described.problem:
             raise BadRequest(f"{path.name} cannot be used: {described.problem}", code="model_unusable")
 
-    def companions(self) -> list[tuple[Path, GgufFacts]]:
+    def list_companions(self) -> list[tuple[Path, GgufFacts]]:
         """Return the files that go with models and are none by themselves: projectors and LoRA adapters."""
         with self._lock:
-            found = find_candidates(tuple(self._folders()), self._listings, with_projectors=True)
-            files = [one for one in found if not one.is_folder]
-            told = ((one.first, self._inspector.companion(one)) for one in files)
-            return [(path, facts) for path, facts in told if facts is not None]
+            candidates = find_candidates(tuple(self._folders()), self._listings, with_projectors=True)
+            files = [candidate for candidate in candidates if not candidate.is_folder]
+            readings = ((candidate.first, self._inspector.companion_facts(candidate)) for candidate in files)
+            return [(path, facts) for path, facts in readings if facts is not None]
 
     def look_again(self) -> None:
         """Forget what is known of names: something outside the folders changed."""
         with self._lock:
             self._known = {}
 
-    def forget(self, name: str) -> None:
+    def forget_model(self, name: str) -> None:
         """Stop listing a registered file, a made or an attached model; files stay on disk.
 
         Raises NotFound, or Conflict for what is listed because it lies where it does.
         """
-        model = self.find(name)
+        model = self.find_model(name)
         if model.is_builtin:
             raise Conflict("The Guide is part of Roundhouse and cannot be removed from the list.")
         with self._lock:
             self._known = {}
             if model.preset is not None:
-                self._made.remove(model.name)
+                self._made_models.remove_model(model.name)
                 return
             if model.attached:
-                self.attachments.remove(Path(model.path))
+                self.attachments.remove_attachment(Path(model.path))
                 return
             if model.store:
                 raise Conflict(f"{model.name} belongs to {model.store}.", hint=f"Remove it in {model.store}.")
-            if not self._registry.remove(Path(model.path)):
+            if not self._registry.remove_path(Path(model.path)):
                 raise Conflict(
                     f"{model.name} is in a model folder and would be found again.",
                     hint=f"Move {model.path} elsewhere, or remove its folder in the settings.",
                 )
 
-    def _checked(self, path: Path) -> Candidate:
+    def _check_candidate(self, path: Path) -> Candidate:
         if "\0" in str(path):  # no system has names like that, and asking one raises something else each time
             raise NotFound("There is no file of that name.", code="model_not_found")
-        candidate = candidate_at(_absolute(path))
+        candidate = candidate_at(_absolute_path(path))
         if candidate.is_folder:
-            return self._checked_folder(candidate)
-        facts = self._inspector.facts(candidate)
+            return self._check_folder(candidate)
+        facts = self._inspector.header_facts(candidate)
         if candidate.is_projector or not naming.is_model_kind(facts.kind, facts.architecture):
             raise BadRequest(
                 f"{path.name} is part of another model and cannot be loaded on its own.",
@@ -186,8 +190,8 @@ class Library:
             )
         return candidate
 
-    def _checked_folder(self, candidate: Candidate) -> Candidate:
-        described = self._inspector.describe(candidate)
+    def _check_folder(self, candidate: Candidate) -> Candidate:
+        described = self._inspector.describe_model(candidate)
         if described is not None and described.format == "gguf":
             raise BadRequest(
                 f"{candidate.first.name} is a folder with GGUF files.",
@@ -199,33 +203,35 @@ class Library:
             raise BadRequest(f"{candidate.first.name} cannot be used: {why}", code="model_unusable")
         return candidate
 
-    def _models(self) -> list[ModelInfo]:
+    def _refresh_models(self) -> list[ModelInfo]:
         if not self._is_recalled:
-            self._inspector.recall()
+            self._inspector.recall_index()
             self._is_recalled = True
-        registered = self._registry.files()
+        registered = self._registry.list_paths()
         self._known_folders = tuple(self._folders())
         guide = self._describe_guide()
         if not self._known:
             self._known = {GUIDE_NAME: guide}  # who asks for it need not wait for all the others
-        found = find_candidates(self._known_folders, self._listings)
+        candidates = find_candidates(self._known_folders, self._listings)
         self._listings.forget_unused()
-        unique = _without_repeats([*(candidate_at(path) for path in registered), *found, *self._others()])
-        made = self._made.all()
-        uploaded = self._uploads(made, unique)
+        unique = _without_repeats([*(candidate_at(path) for path in registered), *candidates, *self._others()])
+        made = self._made_models.list_models()
+        uploaded = self._upload_candidates(made, unique)
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
-        here = _Here(
-            described=[model for one in unique if (model := self._inspector.describe(one)) is not None],
-            attached=self.attachments.models(),
+        here = _LibraryContent(
+            described=[model for one in unique if (model := self._inspector.describe_model(one)) is not None],
+            attached=self.attachments.list_models(),
             made=made,
-            alone={str(one.first): model for one in uploaded if (model := self._inspector.describe(one)) is not None},
+            alone={
+                str(one.first): model for one in uploaded if (model := self._inspector.describe_model(one)) is not None
+            },
             guide=guide,
         )
-        self._inspector.keep()
+        self._inspector.store_index()
         if here != self._last[0]:
-            self._last = (here, _named(here))
+            self._last = (here, _name_models(here))
         models = self._last[1]
-        self._known = {naming.folded(model.name): model for model in models}
+        self._known = {naming.fold_name(model.name): model for model in models}
         return list(models)
 
     def _is_as_it_was(self, model: ModelInfo) -> bool:
@@ -234,40 +240,42 @@ class Library:
             return False
         return bool(model.attached) or self._inspector.is_as_it_was(Path(model.path))
 
-    def _uploads(self, made: Iterable[Made], others: Iterable[Candidate]) -> list[Candidate]:
+    def _upload_candidates(self, made: Iterable[MadeModel], others: Iterable[Candidate]) -> list[Candidate]:
         """Return the weights that only made models have: those that were uploaded for them."""
         listed = {str(candidate.first) for candidate in others} | {str(self._guide)}
-        paths = dict.fromkeys(one.path for one in made if one.path not in listed and Path(one.path).is_file())
+        paths = dict.fromkeys(
+            made_model.path for made_model in made if made_model.path not in listed and Path(made_model.path).is_file()
+        )
         attached = self.attachments.folder
         return [candidate_for(Path(path)) for path in paths if Path(path).parent != attached]
 
     def _describe_guide(self) -> ModelInfo:
-        model = self._inspector.describe(candidate_for(self._guide))
+        model = self._inspector.describe_model(candidate_for(self._guide))
         if model is None or model.problem:
-            return _missing_guide(self._guide, model.problem if model else "")
-        return naming.renamed(model, GUIDE_NAME, title=GUIDE_TITLE, is_builtin=True)
+            return _absent_guide(self._guide, model.problem if model else "")
+        return naming.rename_model(model, GUIDE_NAME, title=GUIDE_TITLE, is_builtin=True)
 
 
-class _Here(NamedTuple):
+class _LibraryContent(NamedTuple):
     """All that is here, before it has names of its own."""
 
     described: list[ModelInfo]
     attached: list[ModelInfo]
-    made: list[Made]
+    made: list[MadeModel]
     alone: dict[str, ModelInfo]
     guide: ModelInfo
 
 
-def _named(here: _Here) -> list[ModelInfo]:
+def _name_models(content: _LibraryContent) -> list[ModelInfo]:
     """Return what is here under names that are unique, the Guide first."""
-    usable = sorted(here.described, key=lambda model: model.path)
-    taken = {GUIDE_NAME, *(one.name for one in here.made), *(model.name for model in here.attached)}
-    named = [*naming.with_unique_names(usable, taken=taken), *here.attached]
-    others = with_made([here.guide, *named], here.made, here.alone)[1:]
-    return [here.guide, *sorted(others, key=lambda model: model.name.casefold())]
+    usable = sorted(content.described, key=lambda model: model.path)
+    taken = {GUIDE_NAME, *(made_model.name for made_model in content.made), *(model.name for model in content.attached)}
+    with_names = [*naming.with_unique_names(usable, taken=taken), *content.attached]
+    others = add_made_models([content.guide, *with_names], content.made, content.alone)[1:]
+    return [content.guide, *sorted(others, key=lambda model: model.name.casefold())]
 
 
-def _missing_guide(path: Path, problem: str) -> ModelInfo:
+def _absent_guide(path: Path, problem: str) -> ModelInfo:
     return ModelInfo(
         name=GUIDE_NAME,
         title=GUIDE_TITLE,
@@ -287,9 +295,9 @@ def _without_repeats(candidates: Iterable[Candidate]) -> list[Candidate]:
     return list(seen.values())
 
 
-def _absolute(path: Path) -> Path:
-    return expanded(path).absolute()
+def _absolute_path(path: Path) -> Path:
+    return expand_path(path).absolute()
 
 
-def _is_same(one: Path, other: Path) -> bool:
-    return one == other or (one.exists() and other.exists() and one.samefile(other))
+def _is_same(first: Path, second: Path) -> bool:
+    return first == second or (first.exists() and second.exists() and first.samefile(second))

@@ -13,7 +13,7 @@ SETTLED_NS = 2_500_000_000
 """FAT's clock ticks every two seconds."""
 
 
-class Listing(NamedTuple):
+class FolderListing(NamedTuple):
     """One folder: its identity, the names in it that can be shown, in order, and those of its folders."""
 
     identity: tuple[int, int]
@@ -21,14 +21,14 @@ class Listing(NamedTuple):
     folders: tuple[str, ...]
 
 
-class Listings:
+class FolderListings:
     """Remembers what was listed. Not thread-safe: its owner holds a lock."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[int, Listing]] = {}
+        self._known: dict[str, tuple[int, FolderListing]] = {}
         self._used: set[str] = set()
 
-    def of(self, folder: str) -> Listing | None:
+    def listing_of(self, folder: str) -> FolderListing | None:
         """Return what a folder holds; None if it cannot be listed."""
         try:
             status = os.stat(folder)  # noqa: PTH116 -- thousands of times; a Path takes longer than the question
@@ -37,7 +37,7 @@ class Listings:
             known = self._known.get(folder)
             if known is not None and known[0] == status.st_mtime_ns and known[1].identity == identity:
                 return known[1]
-            listing, is_sure = _listed(folder, identity)
+            listing, is_sure = _list_folder(folder, identity)
         except OSError:
             return None
         if is_sure and status.st_mtime_ns < time.time_ns() - SETTLED_NS:
@@ -51,15 +51,15 @@ class Listings:
         self._used.clear()
 
 
-def _listed(folder: str, identity: tuple[int, int]) -> tuple[Listing, bool]:
+def _list_folder(folder: str, identity: tuple[int, int]) -> tuple[FolderListing, bool]:
     """Return what is in a folder, and whether that stays so while its time of change does."""
     with os.scandir(folder) as entries:
-        found = sorted((entry for entry in entries if is_text(entry.name)), key=lambda entry: entry.name)
-    folders = tuple(entry.name for entry in found if _is_folder(entry))
+        sorted_entries = sorted((entry for entry in entries if is_text(entry.name)), key=lambda entry: entry.name)
+    folders = tuple(entry.name for entry in sorted_entries if _is_folder(entry))
     inside = frozenset(folders)
-    files = [entry for entry in found if entry.name not in inside and _is_file(entry)]
+    files = [entry for entry in sorted_entries if entry.name not in inside and _is_file(entry)]
     # What a link leads to comes and goes without this folder's knowledge.
-    return Listing(identity, tuple(entry.name for entry in files), folders), not any(map(_leads_nowhere, files))
+    return FolderListing(identity, tuple(entry.name for entry in files), folders), not any(map(_leads_nowhere, files))
 
 
 def is_text(name: str) -> bool:
@@ -93,13 +93,15 @@ def _leads_nowhere(entry: os.DirEntry[str]) -> bool:
         return True
 
 
-def walked(listings: Listings, folder: str, depth: int, seen: set[tuple[int, int]]) -> Iterator[tuple[str, Listing]]:
+def walk_folders(
+    listings: FolderListings, folder: str, depth: int, seen: set[tuple[int, int]]
+) -> Iterator[tuple[str, FolderListing]]:
     """Yield a folder and those below it, hidden ones left out. `seen` has those visited: a link back ends there."""
-    listing = listings.of(folder)
+    listing = listings.listing_of(folder)
     if listing is None or listing.identity in seen:
         return
     seen.add(listing.identity)
     yield folder, listing
     for name in listing.folders if depth > 0 else ():
         if not name.startswith("."):
-            yield from walked(listings, f"{folder}{os.sep}{name}", depth - 1, seen)
+            yield from walk_folders(listings, f"{folder}{os.sep}{name}", depth - 1, seen)

@@ -13,7 +13,7 @@ import msgspec
 from app.core.errors import BadRequest
 from app.core.models import ModelInfo, Preset
 from app.hub.library import naming
-from app.hub.library.registry_file import VERSION, KeptFile
+from app.hub.library.registry_file import VERSION, JsonFile
 
 LONGEST_NAME = 200
 _PART = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
@@ -21,7 +21,7 @@ _NAME = re.compile(rf"{_PART}(?:/{_PART}){{0,2}}(?::{_PART})?")
 """`[host/][namespace/]model[:tag]`, as Ollama writes names."""
 
 
-class Made(msgspec.Struct, frozen=True, kw_only=True):
+class MadeModel(msgspec.Struct, frozen=True, kw_only=True):
     """One name. `path` is the first file of its weights, or the record of an attached endpoint; times in Unix s."""
 
     name: str
@@ -30,41 +30,43 @@ class Made(msgspec.Struct, frozen=True, kw_only=True):
     made_at: float
 
 
-class _Content(msgspec.Struct):
+class _MadeContent(msgspec.Struct):
     version: int
-    models: list[Made]
+    models: list[MadeModel]
 
 
-class MadeModels:
+class MadeModelStore:
     """The names that were made, in the order of making. Its library holds a lock around it."""
 
     def __init__(self, file: Path) -> None:
-        self._kept = KeptFile(file, _Content, "The list of made models")
+        self._json_file = JsonFile(file, _MadeContent, "The list of made models")
 
-    def all(self) -> list[Made]:
+    def list_models(self) -> list[MadeModel]:
         """Return every made model."""
-        content = self._kept.read()
+        content = self._json_file.read_value()
         return content.models if content else []
 
-    def put(self, made: Made) -> None:
+    def put_model(self, made: MadeModel) -> None:
         """Keep one, in place of the one that had its name. Raises StorageFault."""
-        self._write([*self._others(made.name), made])
+        self._write_models([*self._all_but(made.name), made])
 
-    def remove(self, name: str) -> Made | None:
+    def remove_model(self, name: str) -> MadeModel | None:
         """Forget one; return it, or None if there was none of that name. Raises StorageFault."""
-        found = next((made for made in self.all() if naming.folded(made.name) == naming.folded(name)), None)
-        if found is not None:
-            self._write(self._others(name))
-        return found
+        model = next(
+            (made for made in self.list_models() if naming.fold_name(made.name) == naming.fold_name(name)), None
+        )
+        if model is not None:
+            self._write_models(self._all_but(name))
+        return model
 
-    def _others(self, name: str) -> list[Made]:
-        return [made for made in self.all() if naming.folded(made.name) != naming.folded(name)]
+    def _all_but(self, name: str) -> list[MadeModel]:
+        return [made for made in self.list_models() if naming.fold_name(made.name) != naming.fold_name(name)]
 
-    def _write(self, models: list[Made]) -> None:
-        self._kept.write(_Content(version=VERSION, models=models))
+    def _write_models(self, models: list[MadeModel]) -> None:
+        self._json_file.write_value(_MadeContent(version=VERSION, models=models))
 
 
-def checked_name(name: str) -> str:
+def check_name(name: str) -> str:
     """Return the name without the tag that every name has. Raises BadRequest for what no client could ask for."""
     plain = name.strip().removesuffix(":latest")
     if len(plain) > LONGEST_NAME or not _NAME.fullmatch(plain):
@@ -76,22 +78,24 @@ def checked_name(name: str) -> str:
     return plain
 
 
-def with_made(models: Sequence[ModelInfo], made: Iterable[Made], uploaded: dict[str, ModelInfo]) -> list[ModelInfo]:
+def add_made_models(
+    models: Sequence[ModelInfo], made: Iterable[MadeModel], uploaded: dict[str, ModelInfo]
+) -> list[ModelInfo]:
     """Return the models with the made ones. `uploaded` are those whose weights are nobody else's, by path."""
     listed, bases = list(models), {model.path: model for model in models}
-    for one in made:
-        base = bases.get(one.path)
-        if base is None and one.path in uploaded:
-            listed.append(_over(uploaded[one.path], one, base=""))
-            bases[one.path] = msgspec.structs.replace(uploaded[one.path], name=one.name)
+    for made_model in made:
+        base = bases.get(made_model.path)
+        if base is None and made_model.path in uploaded:
+            listed.append(_apply_preset(uploaded[made_model.path], made_model, base=""))
+            bases[made_model.path] = msgspec.structs.replace(uploaded[made_model.path], name=made_model.name)
         elif base is not None:
-            listed.append(_over(base, one, base=base.name))
+            listed.append(_apply_preset(base, made_model, base=base.name))
         else:
-            listed.append(_orphan(one))
+            listed.append(_orphan_model(made_model))
     return listed
 
 
-def _over(model: ModelInfo, made: Made, *, base: str) -> ModelInfo:
+def _apply_preset(model: ModelInfo, made: MadeModel, *, base: str) -> ModelInfo:
     return msgspec.structs.replace(
         model,
         name=made.name,
@@ -102,7 +106,7 @@ def _over(model: ModelInfo, made: Made, *, base: str) -> ModelInfo:
     )
 
 
-def _orphan(made: Made) -> ModelInfo:
+def _orphan_model(made: MadeModel) -> ModelInfo:
     return ModelInfo(
         name=made.name,
         title=made.name,

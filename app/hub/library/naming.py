@@ -24,7 +24,7 @@ def is_model_kind(kind: str, architecture: str) -> bool:
     return kind not in _NOT_MODELS and not is_projector_kind(kind, architecture)
 
 
-def folded(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return the form in which names are compared.
 
     Ollama clients add ":latest", and may write its registry and the namespace `library` in front; people add the file's
@@ -34,23 +34,23 @@ def folded(name: str) -> str:
     return plain.removesuffix(":latest").removesuffix(".gguf")
 
 
-def renamed(model: ModelInfo, name: str, *, title: str = "", is_builtin: bool = False) -> ModelInfo:
+def rename_model(model: ModelInfo, name: str, *, title: str = "", is_builtin: bool = False) -> ModelInfo:
     """Return the same model under another name."""
     return msgspec.structs.replace(model, name=name, title=title or model.title, is_builtin=is_builtin)
 
 
 def with_unique_names(models: Iterable[ModelInfo], *, taken: Iterable[str]) -> list[ModelInfo]:
     """Give each model a name of its own: a second one of a name gets its folder's name added, then a number."""
-    used = {folded(name) for name in taken}
-    named: list[ModelInfo] = []
+    used = {fold_name(name) for name in taken}
+    with_names: list[ModelInfo] = []
     for model in models:
-        name = next(name for name in _names(model) if folded(name) not in used)
-        used.add(folded(name))
-        named.append(renamed(model, name))
-    return named
+        name = next(name for name in _possible_names(model) if fold_name(name) not in used)
+        used.add(fold_name(name))
+        with_names.append(rename_model(model, name))
+    return with_names
 
 
-def _names(model: ModelInfo) -> Iterable[str]:
+def _possible_names(model: ModelInfo) -> Iterable[str]:
     yield model.name
     longer = f"{model.name}@{Path(model.path).parent.name}"
     yield longer

@@ -32,11 +32,11 @@ def projectors_beside(model: Path) -> list[Path]:
     if model.suffix.lower() != ".gguf":
         return []
     try:
-        for place in places(model):
-            company = _company_at(place)
-            found = [file for file, owner in company.owners.items() if owner == _base(model)]
-            if found:
-                return sorted(found, key=lambda file: projector_place(file.name))
+        for place in projector_folders(model):
+            folder_models = _folder_models_at(place)
+            matches = [file for file, owner in folder_models.owners.items() if owner == _base_name(model)]
+            if matches:
+                return sorted(matches, key=lambda file: projector_place(file.name))
     except OSError:
         return []
     return []
@@ -44,47 +44,51 @@ def projectors_beside(model: Path) -> list[Path]:
 
 def models_with(projector: Path) -> set[Path]:
     """Return the models a projector goes with, each by its first file. Raises OSError."""
-    company = _Company(projector.parent)
-    owner = company.owner(projector)
-    there = (file for file in (*company.models, *company.below) if owner is not None and _base(file) == owner)
+    folder_models = _FolderModels(projector.parent)
+    owner = folder_models.owner_of(projector)
+    there = (
+        file
+        for file in (*folder_models.models, *folder_models.below)
+        if owner is not None and _base_name(file) == owner
+    )
     return {candidate_for(file).first for file in there}
 
 
-def places(model: Path) -> Iterator[Path]:
+def projector_folders(model: Path) -> Iterator[Path]:
     """Yield the folders whose projectors may go with a GGUF file, the nearest first."""
     yield model.parent
     origin = origin_of(model.parent)
     yield from model.parent.parents[: len(PurePath(origin.path).parts) if origin is not None else 0]
 
 
-def _company_at(place: Path) -> "_Company":
+def _folder_models_at(place: Path) -> "_FolderModels":
     """Return the files of a folder, looked at again once it changed: lists ask for those of each model in it."""
     changed_ns = place.stat().st_mtime_ns
     known = _KNOWN.get(place)
     if known is not None and known[0] == changed_ns:
         return known[1]
-    company = _Company(place)
+    folder_models = _FolderModels(place)
     # In the hub's cache folders below count too, whose changes do not show here; each model has its own place there.
     if origin_of(place) is None and time.time_ns() - changed_ns > _SETTLED_NS:
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
-        _KNOWN[place] = (changed_ns, company)
-    return company
+        _KNOWN[place] = (changed_ns, folder_models)
+    return folder_models
 
 
-class _Company:
+class _FolderModels:
     """The GGUF files of one folder."""
 
     def __init__(self, place: Path) -> None:
         self._place = place
-        files = _ggufs(place.iterdir())
+        files = _filter_ggufs(place.iterdir())
         self.projectors = [file for file in files if _is_projector(file)]
         self.models = [file for file in files if not _is_projector(file)]
 
     @cached_property
     def owners(self) -> dict[Path, str | None]:
         """Each projector, and the name of the models it goes with."""
-        return {file: self.owner(file) for file in self.projectors}
+        return {file: self.owner_of(file) for file in self.projectors}
 
     @cached_property
     def below(self) -> list[Path]:
@@ -92,19 +96,21 @@ class _Company:
         if origin_of(self._place) is None:
             return []
         return [
-            file for file in _ggufs(self._place.rglob("*")) if not (file.parent == self._place or _is_projector(file))
+            file
+            for file in _filter_ggufs(self._place.rglob("*"))
+            if not (file.parent == self._place or _is_projector(file))
         ]
 
-    def owner(self, projector: Path) -> str | None:
+    def owner_of(self, projector: Path) -> str | None:
         """Return the name of the models a projector goes with; None if nobody knows whose it is."""
         files = self.models or self.below
-        said = projector.stem.lower().replace("mmproj", "")
-        named = max((name for name in map(_base, files) if name in said), key=len, default=None)
-        models = {_base(file) for file in files if kind_by_name(file.name) is None}
-        return named or (models.pop() if len(models) == 1 else None)
+        name_part = projector.stem.lower().replace("mmproj", "")
+        longest_match = max((name for name in map(_base_name, files) if name in name_part), key=len, default=None)
+        models = {_base_name(file) for file in files if kind_by_name(file.name) is None}
+        return longest_match or (models.pop() if len(models) == 1 else None)
 
 
-def _ggufs(files: Iterable[Path]) -> list[Path]:
+def _filter_ggufs(files: Iterable[Path]) -> list[Path]:
     ggufs = (file for file in files if file.suffix.lower() == ".gguf")
     return [file for file in ggufs if "imatrix" not in file.name.lower()]
 
@@ -113,10 +119,10 @@ def _is_projector(file: Path) -> bool:
     return kind_by_name(file.name) is CompanionKind.PROJECTOR
 
 
-def _base(file: Path) -> str:
+def _base_name(file: Path) -> str:
     """Return a model's name without its quantisation, in small letters."""
     return _QUANTIZATION.sub("", candidate_for(file).stem.lower())
 
 
-_KNOWN: dict[Path, tuple[int, _Company]] = {}
+_KNOWN: dict[Path, tuple[int, _FolderModels]] = {}
 """Folders by when they changed last, in nanoseconds."""

@@ -7,23 +7,23 @@ from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 from app.core.origins import origin_of
 from app.hub.library.candidates import split_stem
-from app.hub.repositories.asked import parse
+from app.hub.repositories.asked import parse_reference
 from app.hub.repositories.variants import quantization_of
 
 _NO_TAG = frozenset({"", "latest"})
 
 
-def find_pulled(models: Iterable[ModelInfo], typed: str) -> ModelInfo | None:
+def find_by_pull_name(models: Iterable[ModelInfo], typed: str) -> ModelInfo | None:
     """Return the model that was pulled by that name, the newest of several; None if there is none."""
     try:
-        asked = parse(typed)
+        reference = parse_reference(typed)
     except BadRequest:
         return None
-    if not asked.repository:
+    if not reference.repository:
         return None
-    wanted = "" if asked.quantization.casefold() in _NO_TAG else asked.quantization.casefold()
-    found = [model for model in models if _is_of(model, asked.repository, asked.file, wanted)]
-    return max(found, key=lambda model: model.modified_at, default=None)
+    quantization = "" if reference.quantization.casefold() in _NO_TAG else reference.quantization.casefold()
+    matches = [model for model in models if _is_of(model, reference.repository, reference.file, quantization)]
+    return max(matches, key=lambda model: model.modified_at, default=None)
 
 
 def _is_of(model: ModelInfo, repository: str, file: str, quantization: str) -> bool:

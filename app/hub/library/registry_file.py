@@ -18,13 +18,13 @@ VERSION = 1
 C = TypeVar("C", bound=msgspec.Struct)
 
 
-class KeptFile(Generic[C]):
+class JsonFile(Generic[C]):
     """One value of the type `kind` in a file that only its owner can read. `what` names it in errors."""
 
     def __init__(self, file: Path, kind: type[C], what: str) -> None:
         self._file, self._kind, self._what = file, kind, what
 
-    def read(self) -> C | None:
+    def read_value(self) -> C | None:
         """Return what was kept; None when nothing was, or it cannot be read."""
         try:
             return msgspec.json.decode(self._file.read_bytes(), type=self._kind)
@@ -35,7 +35,7 @@ class KeptFile(Generic[C]):
                 self._file.replace(self._file.with_suffix(".unreadable"))
             return None
 
-    def write(self, content: C) -> None:
+    def write_value(self, content: C) -> None:
         """Keep this from now on. Raises StorageFault."""
         write_whole(self._file, msgspec.json.format(msgspec.json.encode(content)), self._what)
 
@@ -56,7 +56,7 @@ def write_whole(file: Path, data: bytes, what: str) -> None:
         raise StorageFault(f"{what} could not be saved: {error}") from error
 
 
-class _Content(msgspec.Struct):
+class _RegistryContent(msgspec.Struct):
     version: int
     files: list[str]
 
@@ -65,26 +65,26 @@ class RegistryFile:
     """Absolute paths in the order they were registered."""
 
     def __init__(self, file: Path) -> None:
-        self._kept = KeptFile(file, _Content, "The list of registered models")
+        self._json_file = JsonFile(file, _RegistryContent, "The list of registered models")
 
-    def files(self) -> list[Path]:
+    def list_paths(self) -> list[Path]:
         """Return the registered paths; none when nothing was registered yet."""
-        content = self._kept.read()
+        content = self._json_file.read_value()
         return [Path(file) for file in content.files] if content else []
 
-    def add(self, path: Path) -> None:
+    def add_path(self, path: Path) -> None:
         """Remember a path; once is enough. Raises StorageFault."""
-        files = self.files()
+        files = self.list_paths()
         if path not in files:
-            self._write([*files, path])
+            self._write_paths([*files, path])
 
-    def remove(self, path: Path) -> bool:
+    def remove_path(self, path: Path) -> bool:
         """Forget a path; False if it was not there. Raises StorageFault."""
-        files = self.files()
+        files = self.list_paths()
         if path not in files:
             return False
-        self._write([file for file in files if file != path])
+        self._write_paths([file for file in files if file != path])
         return True
 
-    def _write(self, files: list[Path]) -> None:
-        self._kept.write(_Content(version=VERSION, files=[str(file) for file in files]))
+    def _write_paths(self, files: list[Path]) -> None:
+        self._json_file.write_value(_RegistryContent(version=VERSION, files=[str(file) for file in files]))

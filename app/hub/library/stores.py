@@ -17,7 +17,7 @@ import msgspec
 
 from app.config.home import Home
 from app.hub.library.candidates import Candidate, find_candidates, identity_of
-from app.hub.library.listings import Listings, walked
+from app.hub.library.listings import FolderListings, walk_folders
 
 OLLAMA = "Ollama"
 MAX_MANIFESTS = 5000
@@ -31,62 +31,70 @@ _PLAIN = re.compile(r"[A-Za-z0-9_][\w.-]{0,127}")
 _SETTINGS_BYTES = 1 << 20
 
 
-class Store(NamedTuple):
+class ModelStore(NamedTuple):
     """One program's models: what it is called, and its folder."""
 
     title: str
     folder: Path
 
 
-class _Place(NamedTuple):
+class _ManifestPath(NamedTuple):
     """A manifest, and the names that lead to it."""
 
     path: str
     parts: tuple[str, ...]
 
 
-class _Layer(msgspec.Struct):
+class _OllamaLayer(msgspec.Struct):
     digest: str = ""
     mediaType: str = ""  # noqa: N815 -- the format's name
 
 
-class _Manifest(msgspec.Struct):
-    layers: list[_Layer] = []
+class _OllamaManifest(msgspec.Struct):
+    layers: list[_OllamaLayer] = []
 
 
-class _LmStudio(msgspec.Struct):
+class _LmStudioSettings(msgspec.Struct):
     downloadsFolder: str = ""  # noqa: N815 -- LM Studio's name
 
 
-def stores(home: Home) -> list[Store]:
+def find_stores(home: Home) -> list[ModelStore]:
     """Return the stores of other programs that are there."""
-    places = [*_lm_studio(home), *_llama_cpp(home), *_jan(home), *_gpt4all(home), *_ollama(home)]
+    places = [
+        *_lm_studio_stores(home),
+        *_llama_cpp_stores(home),
+        *_jan_stores(home),
+        *_gpt4all_stores(home),
+        *_ollama_stores(home),
+    ]
     return [store for store in places if store.folder.is_dir()]
 
 
-def other_models(home: Home, listings: Listings | None = None) -> list[Candidate]:
+def other_models(home: Home, listings: FolderListings | None = None) -> list[Candidate]:
     """Return the models in them. `listings` is what is remembered of their folders from the last time."""
-    known = Listings() if listings is None else listings
-    found: list[Candidate] = []
-    for store in stores(home):
+    known = FolderListings() if listings is None else listings
+    candidates: list[Candidate] = []
+    for store in find_stores(home):
         is_ollama = store.title == OLLAMA
         listed = ollama_models(store.folder, known) if is_ollama else find_candidates([store.folder], known)
-        found += [_kept_by(store.title, candidate) for candidate in listed]
+        candidates += [_mark_store(store.title, candidate) for candidate in listed]
     known.forget_unused()
-    return found
+    return candidates
 
 
-def ollama_models(folder: Path, listings: Listings | None = None) -> list[Candidate]:
+def ollama_models(folder: Path, listings: FolderListings | None = None) -> list[Candidate]:
     """Return the models of an Ollama folder by the names Ollama has for them; what is broken is left out."""
-    known = Listings() if listings is None else listings
-    found = (_named_blob(folder, manifest) for manifest in _manifests(known, f"{folder}{os.sep}manifests"))
-    return [candidate for candidate in found if candidate is not None]
+    known = FolderListings() if listings is None else listings
+    candidates = (
+        _blob_candidate(folder, manifest) for manifest in _iter_manifests(known, f"{folder}{os.sep}manifests")
+    )
+    return [candidate for candidate in candidates if candidate is not None]
 
 
-def _manifests(listings: Listings, root: str) -> Iterator["_Place"]:
+def _iter_manifests(listings: FolderListings, root: str) -> Iterator["_ManifestPath"]:
     places = (
-        _Place(f"{folder}{os.sep}{name}", (*Path(folder[len(root) + 1 :]).parts, name))
-        for folder, listing in walked(listings, root, _MANIFEST_DEPTH, set())
+        _ManifestPath(f"{folder}{os.sep}{name}", (*Path(folder[len(root) + 1 :]).parts, name))
+        for folder, listing in walk_folders(listings, root, _MANIFEST_DEPTH, set())
         for name in listing.files
         if not name.startswith(".")
     )
@@ -94,10 +102,10 @@ def _manifests(listings: Listings, root: str) -> Iterator["_Place"]:
         yield place
 
 
-def _named_blob(folder: Path, manifest: "_Place") -> Candidate | None:
+def _blob_candidate(folder: Path, manifest: "_ManifestPath") -> Candidate | None:
     if len(manifest.parts) < 3 or not all(map(_PLAIN.fullmatch, manifest.parts)):  # noqa: PLR2004 -- registry, name, tag
         return None
-    digest = _weights(manifest.path)
+    digest = _weights_digest(manifest.path)
     blob = folder / "blobs" / f"sha256-{digest}"
     identity = identity_of(blob)
     if not digest or isinstance(identity, str):  # no plain file is there
@@ -105,7 +113,7 @@ def _named_blob(folder: Path, manifest: "_Place") -> Candidate | None:
     return Candidate(first=blob, stem=_ollama_name(manifest.parts), parts=(blob,), identity=identity)
 
 
-def _weights(manifest: str) -> str:
+def _weights_digest(manifest: str) -> str:
     try:
         status = os.stat(manifest)  # noqa: PTH116 -- as often as there are models
     except OSError:
@@ -118,11 +126,11 @@ def _weights_of(manifest: str, _size: int, _changed: int) -> str:
     """Return the digest a manifest names, read again once it changed."""
     try:
         with Path(manifest).open("rb") as file:
-            layers = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=_Manifest).layers
+            layers = msgspec.json.decode(file.read(MAX_MANIFEST_BYTES), type=_OllamaManifest).layers
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return ""
     digests = (_DIGEST.fullmatch(layer.digest) for layer in layers if layer.mediaType == _MODEL_LAYER)
-    return next((found[1] for found in digests if found), "")
+    return next((match[1] for match in digests if match), "")
 
 
 def _ollama_name(parts: tuple[str, ...]) -> str:
@@ -133,61 +141,61 @@ def _ollama_name(parts: tuple[str, ...]) -> str:
     return f"{'/'.join([*host, *names])}:{tag}"
 
 
-def _kept_by(title: str, candidate: Candidate) -> Candidate:
+def _mark_store(title: str, candidate: Candidate) -> Candidate:
     """Note whose it is. Jan calls every file `model.gguf`, in a folder that has the name."""
     is_unnamed = candidate.stem.lower() == "model" and not candidate.is_folder
     return replace(candidate, store=title, stem=candidate.first.parent.name if is_unnamed else candidate.stem)
 
 
-def _lm_studio(home: Home) -> Iterator[Store]:
+def _lm_studio_stores(home: Home) -> Iterator[ModelStore]:
     usual = (home.folder / ".lmstudio/models", home.folder / ".cache/lm-studio/models")
-    chosen = _chosen_in_lm_studio(home)
+    chosen = _lm_studio_folder(home)
     for folder in usual if chosen is None else (chosen,):
-        yield Store("LM Studio", folder)
+        yield ModelStore("LM Studio", folder)
 
 
-def _chosen_in_lm_studio(home: Home) -> Path | None:
+def _lm_studio_folder(home: Home) -> Path | None:
     try:
         with (home.folder / ".lmstudio/settings.json").open("rb") as file:
-            chosen = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudio).downloadsFolder
+            chosen = msgspec.json.decode(file.read(_SETTINGS_BYTES), type=_LmStudioSettings).downloadsFolder
     except (OSError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     return Path(chosen) if chosen and Path(chosen).is_absolute() else None
 
 
-def _llama_cpp(home: Home) -> Iterator[Store]:
-    yield Store("llama.cpp", home.named.get("LLAMA_CACHE") or _caches(home) / "llama.cpp")
+def _llama_cpp_stores(home: Home) -> Iterator[ModelStore]:
+    yield ModelStore("llama.cpp", home.variable_folders.get("LLAMA_CACHE") or _cache_folder(home) / "llama.cpp")
 
 
-def _jan(home: Home) -> Iterator[Store]:
+def _jan_stores(home: Home) -> Iterator[ModelStore]:
     data = home.support / "Jan/data"
     for folder in (data / "llamacpp/models", data / "models", home.folder / "jan/models"):
-        yield Store("Jan", folder)
+        yield ModelStore("Jan", folder)
 
 
-def _gpt4all(home: Home) -> Iterator[Store]:
+def _gpt4all_stores(home: Home) -> Iterator[ModelStore]:
     data = {
-        "linux": home.named.get("XDG_DATA_HOME") or home.folder / ".local/share",
+        "linux": home.variable_folders.get("XDG_DATA_HOME") or home.folder / ".local/share",
         "macos": home.support,
-        "windows": _local(home),
+        "windows": _local_folder(home),
     }[home.system]
-    yield Store("GPT4All", data / "nomic.ai/GPT4All")
+    yield ModelStore("GPT4All", data / "nomic.ai/GPT4All")
 
 
-def _ollama(home: Home) -> Iterator[Store]:
-    named = home.named.get("OLLAMA_MODELS")
-    yield Store(OLLAMA, named or home.folder / ".ollama/models")
+def _ollama_stores(home: Home) -> Iterator[ModelStore]:
+    named = home.variable_folders.get("OLLAMA_MODELS")
+    yield ModelStore(OLLAMA, named or home.folder / ".ollama/models")
     if home.system == "linux" and not named:
-        yield Store(OLLAMA, Path("/usr/share/ollama/.ollama/models"))
+        yield ModelStore(OLLAMA, Path("/usr/share/ollama/.ollama/models"))
 
 
-def _caches(home: Home) -> Path:
+def _cache_folder(home: Home) -> Path:
     return {
-        "linux": home.named.get("XDG_CACHE_HOME") or home.folder / ".cache",
+        "linux": home.variable_folders.get("XDG_CACHE_HOME") or home.folder / ".cache",
         "macos": home.folder / "Library/Caches",
-        "windows": _local(home),
+        "windows": _local_folder(home),
     }[home.system]
 
 
-def _local(home: Home) -> Path:
-    return home.named.get("LOCALAPPDATA") or home.folder / "AppData/Local"
+def _local_folder(home: Home) -> Path:
+    return home.variable_folders.get("LOCALAPPDATA") or home.folder / "AppData/Local"

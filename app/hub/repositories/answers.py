@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from app.core.errors import StorageFault
-from app.hub.library.registry_file import KeptFile
+from app.hub.library.registry_file import JsonFile
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ FRESH_S = 600.0
 """A search and a description stand for so long without asking again."""
 
 
-class Answer(msgspec.Struct, Generic[T], frozen=True):
+class HubAnswer(msgspec.Struct, Generic[T], frozen=True):
     """A value and when it was told, in Unix seconds."""
 
     value: T
@@ -41,42 +41,42 @@ class Answer(msgspec.Struct, Generic[T], frozen=True):
         return self.age_s < FRESH_S
 
 
-class Answers(Generic[T]):
+class HubAnswerCache(Generic[T]):
     """Answers of one kind below a folder. Safe to share between threads."""
 
     def __init__(self, folder: Path, kind: type[T]) -> None:
         self._folder, self._kind = folder, kind
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Answer[T]] = OrderedDict()
+        self._known: OrderedDict[str, HubAnswer[T]] = OrderedDict()
 
-    def find(self, question: str) -> Answer[T] | None:
+    def find_answer(self, question: str) -> HubAnswer[T] | None:
         """Return what was answered last; None if nothing is known."""
         key = hashlib.sha256(question.encode()).hexdigest()
         with self._lock:
-            found = self._known.get(key) or self._file(key).read()
-            if found is not None:
-                self._remember(key, found)
-            return found
+            answer = self._known.get(key) or self._answer_file(key).read_value()
+            if answer is not None:
+                self._remember_answer(key, answer)
+            return answer
 
-    def keep(self, question: str, value: T, *, at: float | None = None) -> Answer[T]:
+    def keep_answer(self, question: str, value: T, *, at: float | None = None) -> HubAnswer[T]:
         """Keep an answer, told now unless another time is said. A disk that refuses costs only the next start."""
         key = hashlib.sha256(question.encode()).hexdigest()
-        answer = Answer(value, time.time() if at is None else at)
+        answer = HubAnswer(value, time.time() if at is None else at)
         with self._lock:
-            self._remember(key, answer)
+            self._remember_answer(key, answer)
             with contextlib.suppress(StorageFault):
-                self._file(key).write(answer)
+                self._answer_file(key).write_value(answer)
                 self._thin_out()
         return answer
 
-    def _remember(self, key: str, answer: Answer[T]) -> None:
+    def _remember_answer(self, key: str, answer: HubAnswer[T]) -> None:
         self._known[key] = answer
         self._known.move_to_end(key)
         while len(self._known) > MOST:
             self._known.popitem(last=False)
 
-    def _file(self, key: str) -> KeptFile[Answer[T]]:
-        return KeptFile(self._folder / f"{key}.json", Answer[self._kind], "What the hub said")  # type: ignore[name-defined] # told at run time
+    def _answer_file(self, key: str) -> JsonFile[HubAnswer[T]]:
+        return JsonFile(self._folder / f"{key}.json", HubAnswer[self._kind], "What the hub said")  # type: ignore[name-defined] # told at run time
 
     def _thin_out(self) -> None:
         with contextlib.suppress(OSError):

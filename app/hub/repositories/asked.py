@@ -20,7 +20,7 @@ _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,127}")
 _LONGEST = 512
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ModelReference(msgspec.Struct, frozen=True, kw_only=True):
     """What was named. Either `repository` ("owner/name") or `catalogue` is set; everything else may be empty."""
 
     repository: str = ""
@@ -45,76 +45,78 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return f":{self.quantization}" if self.quantization else ""
 
 
-def parse(text: str, *, endpoint: str = "") -> Asked:
+def parse_reference(text: str, *, endpoint: str = "") -> ModelReference:
     """Return what a text names; addresses on the configured `endpoint` count as the hub's own.
 
     Raises BadRequest (bad_model_name) with what would be understood.
     """
     typed = text.strip()
     if not typed or len(typed) > _LONGEST or not typed.isprintable():
-        raise _not_understood(text)
+        raise _bad_reference(text)
     scheme, separator, rest = typed.partition("://")
     if separator:
-        return _address(scheme.lower(), rest, typed, endpoint)
+        return _parse_address(scheme.lower(), rest, typed, endpoint)
     host, slash, path = typed.partition("/")
     if slash and host.lower() in _HOSTS:
-        return _named(path, typed)
-    return _named(typed, typed)
+        return _parse_name(path, typed)
+    return _parse_name(typed, typed)
 
 
-def _address(scheme: str, rest: str, typed: str, endpoint: str) -> Asked:
+def _parse_address(scheme: str, rest: str, typed: str, endpoint: str) -> ModelReference:
     if scheme in {"hf", "huggingface"}:
-        return _named(rest, typed)
+        return _parse_name(rest, typed)
     own = urlsplit(endpoint).netloc.lower()
     try:
         parts = urlsplit(typed)
         host = (parts.hostname or "").lower()
         is_hub = host in _HOSTS or (own and parts.netloc.lower() == own)
     except ValueError:
-        raise _not_understood(typed) from None
+        raise _bad_reference(typed) from None
     if scheme not in {"http", "https"} or not is_hub or parts.username:
         raise BadRequest(
             f"Models are downloaded from the hub, not from {host or typed!r}.",
             hint="Write owner/name, or download the file yourself and use `roundhouse import`.",
             code="bad_model_name",
         )
-    return _page([unquote(step) for step in parts.path.split("/") if step], typed)
+    return _parse_page([unquote(step) for step in parts.path.split("/") if step], typed)
 
 
-def _page(steps: list[str], typed: str) -> Asked:
+def _parse_page(steps: list[str], typed: str) -> ModelReference:
     """Read the path of one of the hub's pages: owner/name[/tree|blob|resolve/revision[/file]]."""
     if len(steps) <= 2 or steps[2] not in _PAGES:  # noqa: PLR2004 -- owner and name
-        return _named("/".join(steps), typed)
+        return _parse_name("/".join(steps), typed)
     owner, name, page, *more = steps
     if not more:
-        raise _not_understood(typed)
-    found = _named(f"{owner}/{name}", typed)
+        raise _bad_reference(typed)
+    reference = _parse_name(f"{owner}/{name}", typed)
     file = "/".join(more[1:]) if page != "tree" else ""
-    return _checked(msgspec.structs.replace(found, revision=more[0], file=file), typed)
+    return _check_reference(msgspec.structs.replace(reference, revision=more[0], file=file), typed)
 
 
-def _named(text: str, typed: str) -> Asked:
+def _parse_name(text: str, typed: str) -> ModelReference:
     rest, _, tag = text.rstrip("/").partition(":")
     name, _, revision = rest.partition("@")
     steps = name.split("/")
     if any(not _PART.fullmatch(step) for step in steps[:2]) or (tag and not _TAG.fullmatch(tag)):
-        raise _not_understood(typed)
+        raise _bad_reference(typed)
     if len(steps) == 1:
-        return Asked(catalogue=name, revision=revision, quantization=tag)
+        return ModelReference(catalogue=name, revision=revision, quantization=tag)
     repository, file = "/".join(steps[:2]), "/".join(steps[2:])
-    return _checked(Asked(repository=repository, revision=revision, quantization=tag, file=file), typed)
+    return _check_reference(
+        ModelReference(repository=repository, revision=revision, quantization=tag, file=file), typed
+    )
 
 
-def _checked(asked: Asked, typed: str) -> Asked:
-    steps = asked.file.split("/") if asked.file else []
+def _check_reference(reference: ModelReference, typed: str) -> ModelReference:
+    steps = reference.file.split("/") if reference.file else []
     if any(step in {"", ".", ".."} or "\\" in step for step in steps):
-        raise _not_understood(typed)
-    if asked.revision and (not _REVISION.fullmatch(asked.revision) or ".." in asked.revision):
-        raise _not_understood(typed)
-    return asked
+        raise _bad_reference(typed)
+    if reference.revision and (not _REVISION.fullmatch(reference.revision) or ".." in reference.revision):
+        raise _bad_reference(typed)
+    return reference
 
 
-def _not_understood(text: str) -> BadRequest:
+def _bad_reference(text: str) -> BadRequest:
     shown = text.strip()[:80]
     return BadRequest(
         f"{shown!r} is not a model.",

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 
 from app.config.paths import RESOURCES
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, Conflict, StorageFault
 from app.core.hub import HubUse
-from app.hub.library.registry_file import KeptFile
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.library.registry_file import JsonFile
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import REPOSITORY
 from app.hub.repositories.signatures import is_signed
 from app.hub.repositories.variants import quantization_of
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
 _DEFAULT_TAGS = frozenset({"", "latest"})
 
 
-class Entry(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One model. `rank` compares entries of one use: the higher, the better its answers."""
 
     name: str
@@ -48,15 +48,15 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.name}:{self.tag}"
 
 
-class Content(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogueContent(msgspec.Struct, frozen=True, kw_only=True):
     """The file. `issued` is its date, "2026-11-21": the later is the newer."""
 
     version: int
     issued: str
-    models: list[Entry]
+    models: list[CatalogueEntry]
 
 
-class _Signed(msgspec.Struct, frozen=True, kw_only=True):
+class _SignedCatalogue(msgspec.Struct, frozen=True, kw_only=True):
     """A fetched list as it is kept: with its signature, so that it is checked again whenever it is read."""
 
     content: bytes
@@ -69,86 +69,91 @@ class CatalogueRefused(Conflict):
     default_code = "catalogue_refused"
 
 
-class Catalogue:
+class ModelCatalogue:
     """The list in force: the one that was fetched, where there is one whose signature holds, else the shipped one."""
 
     def __init__(self, file: Path, shipped: Path = SHIPPED) -> None:
-        self._kept = KeptFile(file, _Signed, "The catalogue")
+        self._json_file = JsonFile(file, _SignedCatalogue, "The catalogue")
         self._shipped = shipped
         self._lock = threading.Lock()
-        self._content: Content | None = None
+        self._content: CatalogueContent | None = None
         self._key = ""
 
-    def content(self, key: str = "") -> Content:
+    def read_content(self, key: str = "") -> CatalogueContent:
         """Return the list in force for the public key of the settings."""
         with self._lock:
             if self._content is None or self._key != key:
-                self._content, self._key = self._newest(key), key
+                self._content, self._key = self._newest_content(key), key
             return self._content
 
-    def find(self, name: str, tag: str = "", *, key: str = "") -> Entry | None:
+    def find_entry(self, name: str, tag: str = "", *, key: str = "") -> CatalogueEntry | None:
         """Return what a short name means: with a tag such as "8b" or "8b-q8_0", or the usual one without."""
         size, _, rest = tag.casefold().partition("-")
-        there = [entry for entry in self.content(key).models if entry.name == name.casefold()]
+        candidates = [entry for entry in self.read_content(key).models if entry.name == name.casefold()]
         if size in _DEFAULT_TAGS:
-            return next((entry for entry in there if entry.is_default), None)
-        found = next((entry for entry in there if entry.tag == size), None)
-        if found is None or not rest:
-            return found
+            return next((entry for entry in candidates if entry.is_default), None)
+        entry_found = next((entry for entry in candidates if entry.tag == size), None)
+        if entry_found is None or not rest:
+            return entry_found
         quantization = quantization_of(rest)
-        return msgspec.structs.replace(found, quantization=quantization) if quantization else None
+        return msgspec.structs.replace(entry_found, quantization=quantization) if quantization else None
 
-    def refresh(self, url: str, key: str) -> Content:
+    def fetch_newest(self, url: str, key: str) -> CatalogueContent:
         """Fetch the list anew. Raises CatalogueRefused, BadRequest without address and key, or what fetching does."""
         if not url or not key:
             hint = "Set both: `roundhouse settings catalogue.url ADDRESS` and `catalogue.key KEY`."
             raise BadRequest("The catalogue has no address, or no key to verify it.", hint=hint, code="no_catalogue")
-        remote = Remote(url, Purpose(why=Why.CATALOGUE), budget=Budget(max_bytes=2 * MAX_BYTES, max_requests=8))
-        content, signature = remote.text(url, MAX_BYTES), remote.text(f"{url}.sig", MAX_BYTES).decode("latin-1")
-        signed = _Signed(content=content, signature=_decoded(signature))
+        remote = RemoteHost(
+            url, Purpose(why=ConnectionReason.CATALOGUE), budget=ReadBudget(max_bytes=2 * MAX_BYTES, max_requests=8)
+        )
+        content, signature = (
+            remote.read_small_file(url, MAX_BYTES),
+            remote.read_small_file(f"{url}.sig", MAX_BYTES).decode("latin-1"),
+        )
+        signed = _SignedCatalogue(content=content, signature=_decode_base64(signature))
         with self._lock:
-            fresh, known = _checked(signed, key), self._newest(key)
+            fresh, known = _check_signature(signed, key), self._newest_content(key)
             if fresh.issued < known.issued:
-                said = f"The catalogue from {fresh.issued} is older than the current one, from {known.issued}."
-                raise CatalogueRefused(said)
-            self._kept.write(signed)
+                sentence = f"The catalogue from {fresh.issued} is older than the current one, from {known.issued}."
+                raise CatalogueRefused(sentence)
+            self._json_file.write_value(signed)
             self._content, self._key = fresh, key
             return fresh
 
-    def _newest(self, key: str) -> Content:
-        shipped = read(self._shipped.read_bytes())
-        fetched = self._fetched(key) if key else None
+    def _newest_content(self, key: str) -> CatalogueContent:
+        shipped = parse_catalogue(self._shipped.read_bytes())
+        fetched = self._read_fetched(key) if key else None
         return fetched if fetched is not None and fetched.issued >= shipped.issued else shipped
 
-    def _fetched(self, key: str) -> Content | None:
-        signed = self._kept.read()
+    def _read_fetched(self, key: str) -> CatalogueContent | None:
+        signed = self._json_file.read_value()
         try:
-            return _checked(signed, key) if signed else None
+            return _check_signature(signed, key) if signed else None
         except (CatalogueRefused, StorageFault):
             return None
 
 
-def read(content: bytes) -> Content:
+def parse_catalogue(content: bytes) -> CatalogueContent:
     """Return what a file lists. Raises CatalogueRefused for one that makes no sense."""
     try:
-        found = msgspec.json.decode(content, type=Content)
+        content_read = msgspec.json.decode(content, type=CatalogueContent)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise CatalogueRefused("The catalogue cannot be read.") from None
-    if found.version != VERSION:
+    if content_read.version != VERSION:
         raise CatalogueRefused("The catalogue has an unsupported version.", hint="Update Roundhouse.")
-    for entry in found.models:
+    for entry in content_read.models:
         if not (_NAME.fullmatch(entry.name) and _NAME.fullmatch(entry.tag) and REPOSITORY.fullmatch(entry.repository)):
             raise CatalogueRefused(f"The catalogue has an entry without a model: {entry.title[:80]!r}.")
-    return found
+    return content_read
 
 
-def _checked(signed: _Signed, key: str) -> Content:
-    if not is_signed(signed.content, signed.signature, _decoded(key)):
+def _check_signature(signed: _SignedCatalogue, key: str) -> CatalogueContent:
+    if not is_signed(signed.content, signed.signature, _decode_base64(key)):
         raise CatalogueRefused("The catalogue's signature is not valid.", hint="The current one stays in use.")
-    return read(signed.content)
+    return parse_catalogue(signed.content)
 
 
-def _decoded(text: str) -> bytes:
+def _decode_base64(text: str) -> bytes:
     try:
         return base64.b64decode(text.strip(), validate=True)
     except (binascii.Error, ValueError):

@@ -3,22 +3,22 @@
 Blocks; call it from a thread.
 """
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Forbidden, Unauthorized
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import Repository, resolve_address
 
 _TOKEN = "`roundhouse token set`"  # noqa: S105 -- a command
 
 
-def page(endpoint: str, name: str) -> str:
+def repository_page(endpoint: str, name: str) -> str:
     """Return a repository's page for people."""
     return f"{endpoint.rstrip('/')}/{name}"
 
 
 def what_to_do(endpoint: str, name: str, *, has_token: bool) -> str:
     """Return what opens a gated repository, in a sentence."""
-    accept = f"Open {page(endpoint, name)}, sign in and accept its terms"
+    accept = f"Open {repository_page(endpoint, name)}, sign in and accept its terms"
     if has_token:
         return f"{accept} with the account your token belongs to; some publishers approve each request by hand."
     return f"{accept}; then create a read token at {endpoint.rstrip('/')}/settings/tokens and give it to {_TOKEN}."
@@ -28,10 +28,12 @@ def check_gate(endpoint: str, repository: Repository, path: str, *, token: str =
     """Ask for a byte of a file of a gated repository. Raises Forbidden (hub_gated) with what to do."""
     if not repository.gated:
         return
-    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=repository.name), token=token, budget=Budget())
+    remote = RemoteHost(
+        endpoint, Purpose(why=ConnectionReason.MODEL, about=repository.name), token=token, budget=ReadBudget()
+    )
     address = resolve_address(endpoint, repository.name, repository.commit, path)
     try:
-        remote.get(address, {"Range": "bytes=0-0"}).close()
+        remote.open_address(address, {"Range": "bytes=0-0"}).close()
     except (Unauthorized, Forbidden):
         raise Forbidden(
             f"{repository.name} is gated: its terms must be accepted first.",

@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import msgspec
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import NotFound, RoundhouseError
 from app.core.models import ModelSampling
 from app.core.origins import origin_of
 from app.hub.gguf.header import read_header
 from app.hub.library.naming import GENERATION_CONFIG
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import REPOSITORY
 from app.hub.sources import open_file
 
@@ -43,17 +43,17 @@ _DIGITS = 6
 """GGUF keeps 32-bit numbers: 0.95 is read as 0.949999988."""
 
 
-class Recommended(msgspec.Struct, frozen=True, kw_only=True):
+class SamplingRecommendation(msgspec.Struct, frozen=True, kw_only=True):
     """What a model recommends, and where that is written."""
 
     sampling: ModelSampling = ModelSampling()
     source: str = ""
 
 
-NOTHING = Recommended()
+NOTHING = SamplingRecommendation()
 
 
-def recommended(path: Path) -> Recommended:
+def read_recommendation(path: Path) -> SamplingRecommendation:
     """Return what the files of a model recommend; nothing where they cannot be read. Blocks."""
     try:
         return _of_folder(path) if path.is_dir() else _of_file(path)
@@ -63,24 +63,26 @@ def recommended(path: Path) -> Recommended:
 
 def sampling_in(values: Mapping[str, object], names: Mapping[str, str]) -> ModelSampling:
     """Return the sampling among values, `names` being theirs and ours. What is out of bounds is left out."""
-    found: dict[str, object] = {}
+    values_by_name: dict[str, object] = {}
     for theirs, ours in names.items():
         value = values.get(theirs)
         if isinstance(value, bool) or not isinstance(value, int | float):
             continue
-        told = int(value) if ours == "top_k" else round(float(value), _DIGITS)
-        if _is_possible(ours, told):
-            found[ours] = told
-    return msgspec.convert(found, ModelSampling)
+        number = int(value) if ours == "top_k" else round(float(value), _DIGITS)
+        if _is_possible(ours, number):
+            values_by_name[ours] = number
+    return msgspec.convert(values_by_name, ModelSampling)
 
 
-def fetched(endpoint: str, repository: str, *, token: str = "") -> Recommended:
+def fetch_recommendation(endpoint: str, repository: str, *, token: str = "") -> SamplingRecommendation:
     """Return what a repository of a hub recommends. Blocks. Raises what the network raises, NotFound without a file."""
     if not REPOSITORY.fullmatch(repository):
         return NOTHING
-    remote = Remote(endpoint, Purpose(why=Why.MODEL, about=repository), token=token, budget=Budget())
-    text = remote.text(f"{remote.endpoint}/{quote(repository)}/resolve/main/{GENERATION_CONFIG}", _MAX_BYTES)
-    return _told(sampling_in(_object(text), _HF), repository)
+    remote = RemoteHost(
+        endpoint, Purpose(why=ConnectionReason.MODEL, about=repository), token=token, budget=ReadBudget()
+    )
+    text = remote.read_small_file(f"{remote.endpoint}/{quote(repository)}/resolve/main/{GENERATION_CONFIG}", _MAX_BYTES)
+    return _build_recommendation(sampling_in(_parse_object(text), _HF), repository)
 
 
 def _is_possible(name: str, value: float) -> bool:
@@ -91,46 +93,46 @@ def _is_possible(name: str, value: float) -> bool:
     return True
 
 
-def _of_folder(folder: Path) -> Recommended:
-    found = sampling_in(_object_in(folder / GENERATION_CONFIG), _HF)
-    if found != ModelSampling():
-        return _told(found, GENERATION_CONFIG)
+def _of_folder(folder: Path) -> SamplingRecommendation:
+    sampling = sampling_in(_object_in(folder / GENERATION_CONFIG), _HF)
+    if sampling != ModelSampling():
+        return _build_recommendation(sampling, GENERATION_CONFIG)
     search = _object_in(folder / _GENAI).get("search")
     # Its figures are those of the exporter, and count only where it chooses among words at all.
     if not isinstance(search, dict) or search.get("do_sample") is not True:
         return NOTHING
-    return _told(sampling_in(search, _HF), _GENAI)
+    return _build_recommendation(sampling_in(search, _HF), _GENAI)
 
 
-def _of_file(path: Path) -> Recommended:
+def _of_file(path: Path) -> SamplingRecommendation:
     status = path.stat()
-    found = _of_header(path, (status.st_size, status.st_mtime_ns))
-    if found != NOTHING or origin_of(path) is None:
-        return found
-    return _told(sampling_in(_object_in(path.parent / GENERATION_CONFIG), _HF), GENERATION_CONFIG)
+    recommendation = _of_header(path, (status.st_size, status.st_mtime_ns))
+    if recommendation != NOTHING or origin_of(path) is None:
+        return recommendation
+    return _build_recommendation(sampling_in(_object_in(path.parent / GENERATION_CONFIG), _HF), GENERATION_CONFIG)
 
 
 def _object_in(file: Path) -> Mapping[str, object]:
     """Return the object in a small file; an empty one for anything else."""
     with contextlib.suppress(NotFound), open_file(file) as source:
-        return _object(source.read_at(0, min(source.size, _MAX_BYTES)))
+        return _parse_object(source.read_at(0, min(source.size, _MAX_BYTES)))
     return {}
 
 
-def _object(text: bytes) -> Mapping[str, object]:
+def _parse_object(text: bytes) -> Mapping[str, object]:
     try:
-        found = msgspec.json.decode(text)
+        document = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return document if isinstance(document, dict) else {}
 
 
 @lru_cache(maxsize=64)
-def _of_header(path: Path, _stamp: tuple[int, int]) -> Recommended:
+def _of_header(path: Path, _stamp: tuple[int, int]) -> SamplingRecommendation:
     with open_file(path) as source:
         values = read_header(source, with_tensors=False).values
-    return _told(sampling_in(values, _GGUF), path.name)
+    return _build_recommendation(sampling_in(values, _GGUF), path.name)
 
 
-def _told(sampling: ModelSampling, source: str) -> Recommended:
-    return NOTHING if sampling == ModelSampling() else Recommended(sampling=sampling, source=source)
+def _build_recommendation(sampling: ModelSampling, source: str) -> SamplingRecommendation:
+    return NOTHING if sampling == ModelSampling() else SamplingRecommendation(sampling=sampling, source=source)

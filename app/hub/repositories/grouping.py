@@ -7,8 +7,8 @@ format and the quantisation to the name they took. A finetune or a merge is a mo
 import re
 from collections.abc import Mapping, Sequence
 
-from app.core.hub import HubCard, HubFound
-from app.hub.repositories.search import Listed
+from app.core.hub import HubCard, HubSearchHit
+from app.hub.repositories.search import RepositoryHit
 
 _FARTHEST = 5
 """Steps from a quantised model to what it was made from: one, or two where somebody quantised an unpacked copy."""
@@ -20,22 +20,22 @@ _FORM = re.compile(
 _ORIGINAL = frozenset({"safetensors"})
 
 
-def cards(listed: Sequence[Listed]) -> list[HubCard]:
+def group_cards(hits: Sequence[RepositoryHit]) -> list[HubCard]:
     """Return one card per model, in the order in which the models were found first."""
-    by_name = {one.found.repository: one for one in listed}
-    bases = {one.found.repository: _origin(one, by_name) for one in listed}
-    known = {folded(base): base for base in bases.values() if base}
-    groups: dict[str, list[HubFound]] = {}
+    by_name = {hit.found.repository: hit for hit in hits}
+    bases = {hit.found.repository: _find_origin(hit, by_name) for hit in hits}
+    known = {fold_repository(base): base for base in bases.values() if base}
+    groups: dict[str, list[HubSearchHit]] = {}
     titles: dict[str, str] = {}
-    for one in listed:
-        base = bases[one.found.repository] or known.get(folded(one.found.repository), one.found.repository)
-        key = folded(base) if base == one.found.repository and not _is_original(one.found) else base.casefold()
-        groups.setdefault(key, []).append(one.found)
+    for hit in hits:
+        base = bases[hit.found.repository] or known.get(fold_repository(hit.found.repository), hit.found.repository)
+        key = fold_repository(base) if base == hit.found.repository and not _is_original(hit.found) else base.casefold()
+        groups.setdefault(key, []).append(hit.found)
         titles.setdefault(key, base)
-    return [_card(titles[key], found) for key, found in groups.items()]
+    return [_build_card(titles[key], repositories) for key, repositories in groups.items()]
 
 
-def folded(repository: str) -> str:
+def fold_repository(repository: str) -> str:
     """Return what is left of a repository's name without publisher, format and quantisation, for comparing."""
     from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
 
@@ -45,13 +45,13 @@ def folded(repository: str) -> str:
     return name.casefold()
 
 
-def _is_original(found: HubFound) -> bool:
-    return bool(_ORIGINAL & set(found.formats))
+def _is_original(repository: HubSearchHit) -> bool:
+    return bool(_ORIGINAL & set(repository.formats))
 
 
-def _origin(one: Listed, by_name: Mapping[str, Listed]) -> str:
+def _find_origin(hit: RepositoryHit, by_name: Mapping[str, RepositoryHit]) -> str:
     """Return the repository a model's weights are from; empty where a quantised one does not say."""
-    base, at = "", one
+    base, at = "", hit
     for _step in range(_FARTHEST):
         if not at.base or at.base == at.found.repository or not _is_same_model(at):
             break
@@ -59,29 +59,31 @@ def _origin(one: Listed, by_name: Mapping[str, Listed]) -> str:
         if base not in by_name:
             return base
         at = by_name[base]
-    return base or (one.found.repository if _is_original(one.found) else "")
+    return base or (hit.found.repository if _is_original(hit.found) else "")
 
 
-def _is_same_model(one: Listed) -> bool:
-    if one.relation:
-        return one.relation == "quantized"
-    return folded(one.base) == folded(one.found.repository)
+def _is_same_model(hit: RepositoryHit) -> bool:
+    if hit.relation:
+        return hit.relation == "quantized"
+    return fold_repository(hit.base) == fold_repository(hit.found.repository)
 
 
-def _card(base: str, found: Sequence[HubFound]) -> HubCard:
-    ordered = sorted(found, key=lambda one: (bool(one.problem), -one.downloads, one.repository))
-    original = next((one for one in ordered if one.repository == base), None)
-    known = [one for one in ([original] if original else []) + ordered if one.parameters]
+def _build_card(base: str, repositories: Sequence[HubSearchHit]) -> HubCard:
+    ordered = sorted(
+        repositories, key=lambda repository: (bool(repository.problem), -repository.downloads, repository.repository)
+    )
+    original = next((repository for repository in ordered if repository.repository == base), None)
+    known = [repository for repository in ([original] if original else []) + ordered if repository.parameters]
     return HubCard(
         base=base,
-        title=_title(base),
+        title=_card_title(base),
         repositories=ordered,
         parameters=known[0].parameters if known else None,
-        downloads=sum(one.downloads for one in ordered),
+        downloads=sum(repository.downloads for repository in ordered),
     )
 
 
-def _title(base: str) -> str:
+def _card_title(base: str) -> str:
     """Return the model's name as its page has it, without what only says how it is packed."""
     name = base.rpartition("/")[2]
     while (shorter := _FORM.sub("", name)) != name and shorter:

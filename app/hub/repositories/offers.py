@@ -13,7 +13,7 @@ import msgspec
 from app.core.errors import NotFound, RoundhouseError
 from app.core.model_facts import ModelFacts
 from app.hub.repositories.repository import Repository, read_branches, read_repository
-from app.hub.repositories.variants import Variant, variants_of
+from app.hub.repositories.variants import ModelVariant, variants_of
 
 USUAL = "Q4_K_M"
 """The balance of size and quality that most people take."""
@@ -23,18 +23,18 @@ _MOST_BRANCHES = 16
 _AT_ONCE = 4
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class RepositoryOffer(msgspec.Struct, frozen=True, kw_only=True):
     """A repository, and its branches that are variants of the same model. `facts` are those of one variant."""
 
     repository: Repository
     branches: list[Repository] = []
     read: str = ""
-    """`label` of the variant that `facts` were read of."""
+    """`variant_label` of the variant that `facts` were read of."""
     facts: ModelFacts | None = None
 
-    def variants(self) -> list[Variant]:
+    def list_variants(self) -> list[ModelVariant]:
         """Return what can be run. Raises BadRequest (pickle_only) or NotFound (no_model_files)."""
-        rates = [variant for branch in self.branches for variant in _of_branch(branch)]
+        rates = [variant for branch in self.branches for variant in _branch_variants(branch)]
         try:
             return [*variants_of(self.repository), *rates]
         except NotFound:
@@ -42,98 +42,100 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
                 raise
             return rates
 
-    def home(self, variant: Variant) -> Repository:
+    def home_of(self, variant: ModelVariant) -> Repository:
         """Return the revision a variant lies on."""
-        return next((one for one in self.branches if one.revision == variant.revision), self.repository)
+        return next((branch for branch in self.branches if branch.revision == variant.revision), self.repository)
 
 
-def read_offer(endpoint: str, name: str, *, revision: str = "", token: str = "") -> Offer:
+def read_offer(endpoint: str, name: str, *, revision: str = "", token: str = "") -> RepositoryOffer:
     """Return what a repository offers; of a revision that was named, that alone. Raises as `read_repository` does."""
     repository = read_repository(endpoint, name, revision=revision, token=token)
-    if revision or not _exl(repository):
-        return Offer(repository=repository)
+    if revision or not _exl_format(repository):
+        return RepositoryOffer(repository=repository)
     try:
         names = [branch for branch in read_branches(endpoint, name, token=token) if _BIT_RATE.search(branch)]
     except RoundhouseError:  # what is known already can still be shown
         names = []
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        read = pool.map(lambda branch: _branch(endpoint, name, branch, token), names[:_MOST_BRANCHES])
-        return Offer(repository=repository, branches=[one for one in read if one is not None])
+        read = pool.map(lambda branch: _read_branch(endpoint, name, branch, token), names[:_MOST_BRANCHES])
+        return RepositoryOffer(repository=repository, branches=[answer for answer in read if answer is not None])
 
 
-def facts_of(offer: Offer, endpoint: str, token: str = "") -> tuple[Offer, dict[str, ModelFacts]]:
-    """Return facts by `label`: of one variant as its header says, of the others as far as they follow from it.
+def facts_of(offer: RepositoryOffer, endpoint: str, token: str = "") -> tuple[RepositoryOffer, dict[str, ModelFacts]]:
+    """Return facts by `variant_label`: of one variant as its header says, of the others as far as they follow from it.
 
     The offer returned has what was read, so that another time nothing need be fetched. Raises as reading does.
     """
     from app.hub.facts.remote import read_remote_facts  # noqa: PLC0415 -- the gateway starts without it
 
-    offered = offer.variants()
-    read = next((one for one in offered if label(one) == offer.read), None) if offer.facts else None
+    offered = offer.list_variants()
+    read = next((variant for variant in offered if variant_label(variant) == offer.read), None) if offer.facts else None
     if read is None:
-        read = _middle(offered)
+        read = _middle_variant(offered)
         known = read_remote_facts(
             offer.repository.name,
             filename=read.first if read.format == "gguf" else "",
-            revision=offer.home(read).commit,
+            revision=offer.home_of(read).commit,
             endpoint=endpoint,
             token=token,
         )
-        offer = msgspec.structs.replace(offer, read=label(read), facts=known)
+        offer = msgspec.structs.replace(offer, read=variant_label(read), facts=known)
     assert offer.facts is not None  # noqa: S101 -- for the type checker: read just now, or before
-    return offer, _derived(offer.facts, read, offered)
+    return offer, _derive_facts(offer.facts, read, offered)
 
 
-def label(variant: Variant) -> str:
+def variant_label(variant: ModelVariant) -> str:
     """Return what tells a variant from the others of its repository."""
     return f"{variant.format}:{variant.quantization}:{variant.first}:{variant.revision}"
 
 
-def _derived(known: ModelFacts, read: Variant, offered: list[Variant]) -> dict[str, ModelFacts]:
-    from app.hub.shapes import requantized  # noqa: PLC0415 -- as above
+def _derive_facts(known: ModelFacts, read: ModelVariant, offered: list[ModelVariant]) -> dict[str, ModelFacts]:
+    from app.hub.shapes import requantize  # noqa: PLC0415 -- as above
 
-    found = {label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
+    by_label = {variant_label(read): msgspec.structs.replace(known, file_bytes=read.size_bytes)}
     if read.revision:
-        found[label(read)] = msgspec.structs.replace(found[label(read)], quantization=read.quantization)
+        by_label[variant_label(read)] = msgspec.structs.replace(
+            by_label[variant_label(read)], quantization=read.quantization
+        )
     for other in offered:
         if other is read or not other.quantization or other.format != read.format:
             continue
         try:
-            changed = requantized(known, other.quantization.removeprefix("UD-"))
+            changed = requantize(known, other.quantization.removeprefix("UD-"))
         except RoundhouseError:  # a mixture nobody wrote down: it can still be named
             continue
-        found[label(other)] = msgspec.structs.replace(
+        by_label[variant_label(other)] = msgspec.structs.replace(
             changed, quantization=other.quantization, file_bytes=other.size_bytes
         )
-    return found
+    return by_label
 
 
-def _middle(offered: list[Variant]) -> Variant:
+def _middle_variant(offered: list[ModelVariant]) -> ModelVariant:
     """Return the variant to read: the usual one, or one that every reader knows."""
-    ggufs = [one for one in offered if one.format == "gguf"]
-    return next((one for one in ggufs if one.quantization == USUAL), ggufs[-1] if ggufs else offered[0])
+    ggufs = [variant for variant in offered if variant.format == "gguf"]
+    return next((variant for variant in ggufs if variant.quantization == USUAL), ggufs[-1] if ggufs else offered[0])
 
 
-def _exl(repository: Repository) -> str:
-    said = _EXL.search(repository.name)
-    return said[1].lower() if said else next((tag for tag in ("exl3", "exl2") if tag in repository.tags), "")
+def _exl_format(repository: Repository) -> str:
+    match = _EXL.search(repository.name)
+    return match[1].lower() if match else next((tag for tag in ("exl3", "exl2") if tag in repository.tags), "")
 
 
-def _branch(endpoint: str, name: str, branch: str, token: str) -> Repository | None:
+def _read_branch(endpoint: str, name: str, branch: str, token: str) -> Repository | None:
     try:
         return read_repository(endpoint, name, revision=branch, token=token)
     except RoundhouseError:  # one that cannot be read is not offered
         return None
 
 
-def _of_branch(branch: Repository) -> Iterator[Variant]:
+def _branch_variants(branch: Repository) -> Iterator[ModelVariant]:
     rate = _BIT_RATE.search(branch.revision)
     try:
-        found = variants_of(branch)
+        variants = variants_of(branch)
     except RoundhouseError:
         return
-    for one in found if rate else ():
+    for variant in variants if rate else ():
         bits = float(rate[1].replace("_", ".")) if rate else 0.0
         yield msgspec.structs.replace(
-            one, format=_exl(branch) or "exl2", quantization=f"{bits:.1f}bpw", revision=branch.revision
+            variant, format=_exl_format(branch) or "exl2", quantization=f"{bits:.1f}bpw", revision=branch.revision
         )

@@ -16,9 +16,9 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
-from app.hub.gguf.values import MAX_NUMBER, corrupt
-from app.hub.repositories.waits import asked_wait_s
-from app.network.urls import opener
+from app.hub.gguf.values import MAX_NUMBER, corrupt_error
+from app.hub.repositories.waits import retry_wait_s
+from app.network.urls import build_opener
 
 MAX_BYTES = 64 << 20
 """For all headers of one model; those of GGUF files have 1 to 20 MiB."""
@@ -34,7 +34,7 @@ _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,16})-(\d{1,16})/(\d{1,16})$")
 
 
-class Busy(Unavailable):
+class HubBusy(Unavailable):
     """The server wants to be left alone for a while: `retry_s`, as far as it says."""
 
     default_code = "hub_busy"
@@ -45,7 +45,7 @@ class Busy(Unavailable):
         super().__init__("The server is overloaded, or accepts no more requests from this computer for now.", hint=hint)
 
 
-class Budget:
+class ReadBudget:
     """What reading one model may cost. Shared by threads."""
 
     def __init__(
@@ -56,15 +56,15 @@ class Budget:
         self._requests_left = max_requests
         self._ends_at = time.monotonic() + deadline_s
 
-    def request(self) -> None:
+    def count_request(self) -> None:
         """Count one request. Raises TooLarge or Unavailable."""
         with self._lock:
             self._requests_left -= 1
             if self._requests_left < 0:
                 raise TooLarge("Reading the model's description takes more requests than any model should need.")
-        self.received(0)
+        self.count_bytes(0)
 
-    def received(self, count: int) -> None:
+    def count_bytes(self, count: int) -> None:
         """Count bytes, and look at the clock. Raises TooLarge or Unavailable."""
         with self._lock:
             self._bytes_left -= count
@@ -74,21 +74,24 @@ class Budget:
             raise Unavailable("The server answers too slowly.", hint="Try again later.", code="hub_unreachable")
 
 
-class Remote:
+class RemoteHost:
     """One endpoint, by default reached over https, why it is asked, and the token that only it is shown."""
 
-    def __init__(self, endpoint: str, purpose: Purpose, *, token: str = "", budget: Budget | None = None) -> None:
+    def __init__(self, endpoint: str, purpose: Purpose, *, token: str = "", budget: ReadBudget | None = None) -> None:
         self.endpoint = endpoint.rstrip("/")
-        self._origin = _origin(urlsplit(self.endpoint))
+        self._origin = _address_origin(urlsplit(self.endpoint))
         self._token = token
-        self.budget = budget or Budget()
+        self.budget = budget or ReadBudget()
         self.purpose = purpose
-        self._opener, self._staying = opener(purpose, _Redirects(self.check)), opener(purpose, _Staying())
+        self._opener, self._plain_opener = (
+            build_opener(purpose, _RedirectCheck(self.check_address)),
+            build_opener(purpose, _NoRedirects()),
+        )
 
-    def check(self, url: str) -> None:
+    def check_address(self, url: str) -> None:
         """Raise BadRequest unless an address is https, or the endpoint's own."""
         parts = urlsplit(url)
-        is_own = parts.scheme in ("http", "https") and _origin(parts) == self._origin
+        is_own = parts.scheme in ("http", "https") and _address_origin(parts) == self._origin
         if not is_own and not self._is_beside(parts) and (parts.scheme != "https" or not parts.hostname):
             raise BadRequest("Models are read over https only.", code="bad_address")
         if parts.username or parts.password:
@@ -96,50 +99,50 @@ class Remote:
 
     def _is_beside(self, parts: SplitResult) -> bool:
         """Tell whether it is the endpoint under another of the names this computer has for itself."""
-        (scheme, host, port), own = _origin(parts), self._origin
+        (scheme, host, port), own = _address_origin(parts), self._origin
         return (scheme, port) == (own[0], own[2]) and {host, own[1]} <= _LOOPBACK
 
-    def get(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
+    def open_address(self, url: str, headers: Mapping[str, str]) -> HTTPResponse:
         """Open an address. Raises what the status means in words, or Offline."""
-        return self._open(self._opener, url, "GET", headers)
+        return self._open_request(self._opener, url, "GET", headers)
 
-    def head(self, url: str) -> HTTPMessage:
-        """Return the headers of an address, or of the redirect that is there. Raises as `get` does."""
-        with self._open(self._staying, url, "HEAD", {}) as answer:
+    def read_headers(self, url: str) -> HTTPMessage:
+        """Return the headers of an address, or of the redirect that is there. Raises as `open_address` does."""
+        with self._open_request(self._plain_opener, url, "HEAD", {}) as answer:
             return answer.headers
 
-    def _open(
+    def _open_request(
         self, way: urllib.request.OpenerDirector, url: str, method: str, headers: Mapping[str, str]
     ) -> HTTPResponse:
-        self.check(url)
-        self.budget.request()
+        self.check_address(url)
+        self.budget.count_request()
         more = {**headers, "Accept-Encoding": "identity"}
         request = urllib.request.Request(url, headers=more, method=method)  # noqa: S310 -- checked
-        if self._token and "Authorization" not in headers and _origin(urlsplit(url)) == self._origin:
+        if self._token and "Authorization" not in headers and _address_origin(urlsplit(url)) == self._origin:
             request.add_unredirected_header("Authorization", f"Bearer {self._token}")
         try:
             answer: HTTPResponse = way.open(request, timeout=TIMEOUT_S)
         except urllib.error.HTTPError as error:
             error.close()
-            raise _refusal(error.code, url, asked_wait_s(error.headers)) from None
+            raise _refusal_error(error.code, url, retry_wait_s(error.headers)) from None
         except (OSError, HTTPException, ValueError) as error:
-            raise _unreachable(url) from error
+            raise _unreachable_error(url) from error
         return answer
 
-    def text(self, url: str, limit: int, headers: Mapping[str, str] | None = None) -> bytes:
+    def read_small_file(self, url: str, limit: int, headers: Mapping[str, str] | None = None) -> bytes:
         """Return a whole small file. Raises TooLarge beyond `limit`. With headers, no redirect is followed."""
-        with self._open(self._staying if headers else self._opener, url, "GET", headers or {}) as answer:
-            found = self.read(answer, limit + 1)
-        if len(found) > limit:
-            raise TooLarge(f"{_name(url)} is larger than any such file.", code="model_too_large")
-        return found
+        with self._open_request(self._plain_opener if headers else self._opener, url, "GET", headers or {}) as answer:
+            content = self.read_answer(answer, limit + 1)
+        if len(content) > limit:
+            raise TooLarge(f"{_file_name(url)} is larger than any such file.", code="model_too_large")
+        return content
 
-    def read(self, answer: HTTPResponse, count: int) -> bytes:
+    def read_answer(self, answer: HTTPResponse, count: int) -> bytes:
         """Return up to `count` bytes of an answer, never waiting beyond the budget's end."""
         pieces: list[bytes] = []
         try:
             while count > 0 and (piece := answer.read1(min(count, _PIECE_BYTES))):
-                self.budget.received(len(piece))
+                self.budget.count_bytes(len(piece))
                 pieces.append(piece)
                 count -= len(piece)
         except (OSError, HTTPException) as error:
@@ -153,7 +156,7 @@ class RemoteSource:
     Blocks begin with `block_bytes` and grow. Opening fetches the first. Raises what the network and the budget raise.
     """
 
-    def __init__(self, remote: Remote, url: str, *, block_bytes: int = 1 << 20) -> None:
+    def __init__(self, remote: RemoteHost, url: str, *, block_bytes: int = 1 << 20) -> None:
         self._remote = remote
         self._url = url
         self._block, self._start, self._next_bytes = b"", 0, block_bytes
@@ -161,7 +164,7 @@ class RemoteSource:
         self._stream: HTTPResponse | None = None
         self.size = 0
         try:
-            self._fetch(0, block_bytes)
+            self._fetch_block(0, block_bytes)
         except RoundhouseError:
             self.close()
             raise
@@ -172,7 +175,7 @@ class RemoteSource:
         if offset >= end:
             return b""
         if not (self._start <= offset and end <= self._start + len(self._block)):
-            self._fetch(offset, max(end - offset, self._next_bytes))
+            self._fetch_block(offset, max(end - offset, self._next_bytes))
             self._next_bytes = min(self._next_bytes * 2, LARGEST_BLOCK_BYTES)
         return self._block[offset - self._start : end - self._start]
 
@@ -181,11 +184,11 @@ class RemoteSource:
         if self._stream is not None:
             self._stream.close()
 
-    def _fetch(self, offset: int, count: int) -> None:
+    def _fetch_block(self, offset: int, count: int) -> None:
         if self._stream is not None:
             self._read_on(offset + count)
             return
-        answer = self._remote.get(self._url, {"Range": f"bytes={offset}-{offset + count - 1}"})
+        answer = self._remote.open_address(self._url, {"Range": f"bytes={offset}-{offset + count - 1}"})
         if answer.status == 206:  # noqa: PLR2004 -- partial content
             with answer:
                 self._take_part(answer, offset, count)
@@ -193,16 +196,16 @@ class RemoteSource:
             self._begin_whole(answer, offset + count)
 
     def _take_part(self, answer: HTTPResponse, offset: int, count: int) -> None:
-        said = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
-        if said is None or int(said[1]) != offset or int(said[3]) > MAX_NUMBER:
+        content_range = _CONTENT_RANGE.match(answer.headers.get("Content-Range", ""))
+        if content_range is None or int(content_range[1]) != offset or int(content_range[3]) > MAX_NUMBER:
             raise Unavailable("The server sent a different part than requested.", code="hub_unreachable")
-        total = int(said[3])
+        total = int(content_range[3])
         if self.size not in (0, total):
-            raise corrupt("it changed while it was read")
+            raise corrupt_error("it changed while it was read")
         self.size = total
-        wanted = min(count, total - offset)
-        self._block, self._start = self._remote.read(answer, wanted), offset
-        if len(self._block) < wanted:
+        expected_bytes = min(count, total - offset)
+        self._block, self._start = self._remote.read_answer(answer, expected_bytes), offset
+        if len(self._block) < expected_bytes:
             raise Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")
 
     def _begin_whole(self, answer: HTTPResponse, end: int) -> None:
@@ -216,14 +219,14 @@ class RemoteSource:
 
     def _read_on(self, end: int) -> None:
         assert self._stream is not None  # noqa: S101 -- for the type checker
-        wanted = min(end, self.size) - len(self._block)
-        more = self._remote.read(self._stream, wanted)
+        expected_bytes = min(end, self.size) - len(self._block)
+        more = self._remote.read_answer(self._stream, expected_bytes)
         self._block += more
-        if len(more) < wanted:
+        if len(more) < expected_bytes:
             raise Unavailable("The connection broke.", hint="Try again.", code="hub_unreachable")
 
 
-class _Redirects(urllib.request.HTTPRedirectHandler):
+class _RedirectCheck(urllib.request.HTTPRedirectHandler):
     """Follow redirects to addresses that pass the check; unredirected headers (the token) are not sent on."""
 
     max_redirections = MAX_REDIRECTS
@@ -243,7 +246,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         return super().redirect_request(req, fp, code, msg, headers, newurl)
 
 
-class _Staying(urllib.request.HTTPErrorProcessor):
+class _NoRedirects(urllib.request.HTTPErrorProcessor):
     """Take a redirect as the answer."""
 
     def http_response(self, request: urllib.request.Request, response: HTTPResponse) -> HTTPResponse:
@@ -254,7 +257,7 @@ class _Staying(urllib.request.HTTPErrorProcessor):
     https_response = http_response
 
 
-def _origin(parts: SplitResult) -> tuple[str, str, int]:
+def _address_origin(parts: SplitResult) -> tuple[str, str, int]:
     try:
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme, 0)
     except ValueError:
@@ -262,16 +265,16 @@ def _origin(parts: SplitResult) -> tuple[str, str, int]:
     return parts.scheme, parts.hostname or "", port
 
 
-def _name(url: str) -> str:
+def _file_name(url: str) -> str:
     return urlsplit(url).path.rsplit("/", 1)[-1]
 
 
-def _unreachable(url: str) -> Unavailable:
+def _unreachable_error(url: str) -> Unavailable:
     host = urlsplit(url).hostname
     return Unavailable(f"{host} cannot be reached.", hint="Check the network connection.", code="hub_unreachable")
 
 
-_SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
+_REFUSALS: dict[int, Callable[[str, str], RoundhouseError]] = {
     400: lambda _name, _host: BadRequest("The server did not understand the request.", code="hub_refused"),
     401: lambda name, _host: Unauthorized(
         f"{name} does not exist or is private.",
@@ -285,7 +288,7 @@ _SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
     ),
     404: lambda name, host: NotFound(f"There is no {name} at {host}.", code="model_not_found"),
     410: lambda name, host: NotFound(f"There is no {name} at {host}.", code="model_not_found"),
-    416: lambda _name, _host: corrupt("it is shorter than the server said"),
+    416: lambda _name, _host: corrupt_error("it is shorter than the server said"),
 }
 """What a status means for somebody who wants a model, by the file's name and the host."""
 
@@ -293,12 +296,12 @@ _SAID: dict[int, Callable[[str, str], RoundhouseError]] = {
 _TOO_MANY, _NOT_NOW = 429, 503
 
 
-def _refusal(status: int, url: str, wait_s: float) -> RoundhouseError:
+def _refusal_error(status: int, url: str, wait_s: float) -> RoundhouseError:
     """Say a status in words."""
     if status == _TOO_MANY or (status == _NOT_NOW and wait_s):
-        return Busy(wait_s)
-    if status in _SAID:
-        return _SAID[status](_name(url), urlsplit(url).hostname or "")
+        return HubBusy(wait_s)
+    if status in _REFUSALS:
+        return _REFUSALS[status](_file_name(url), urlsplit(url).hostname or "")
     return Unavailable(
         f"The server answered with an error ({status}).", hint="Try again later.", code="hub_unreachable"
     )

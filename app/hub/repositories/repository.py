@@ -10,9 +10,9 @@ from urllib.parse import quote, urlsplit
 
 import msgspec
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 
 T = TypeVar("T")
 
@@ -59,7 +59,7 @@ class Repository(msgspec.Struct, frozen=True, kw_only=True):
     likes: int = 0
     modified: str = ""
 
-    def file(self, path: str) -> RepoFile | None:
+    def find_file(self, path: str) -> RepoFile | None:
         """Return the file at a path."""
         return next((file for file in self.files if file.path == path), None)
 
@@ -69,28 +69,28 @@ class _Lfs(msgspec.Struct):
     size: int = 0
 
 
-class _Sibling(msgspec.Struct):
+class _RepositorySibling(msgspec.Struct):
     rfilename: str = ""
     size: int | None = None
     blobId: str = ""  # noqa: N815 -- the hub's name
     lfs: _Lfs | None = None
 
 
-class _Card(msgspec.Struct):
+class _CardData(msgspec.Struct):
     license: object = None
     base_model: object = None
 
 
-class _Answer(msgspec.Struct):
+class _RepositoryAnswer(msgspec.Struct):
     id: str = ""
     sha: str = ""
-    siblings: list[_Sibling] = []
+    siblings: list[_RepositorySibling] = []
     gated: bool | str = False
     private: bool = False
     tags: list[str] = []
     library_name: str = ""
     pipeline_tag: str = ""
-    cardData: _Card | None = None  # noqa: N815 -- the hub's name
+    cardData: _CardData | None = None  # noqa: N815 -- the hub's name
     downloads: int = 0
     likes: int = 0
     lastModified: str = ""  # noqa: N815 -- the hub's name
@@ -107,40 +107,40 @@ class _Refs(msgspec.Struct):
 
 
 def read_repository(
-    endpoint: str, name: str, *, revision: str = "", token: str = "", why: Why = Why.MODEL
+    endpoint: str, name: str, *, revision: str = "", token: str = "", why: ConnectionReason = ConnectionReason.MODEL
 ) -> Repository:
     """Return what is in a revision, the default branch without one.
 
     Raises NotFound (model_not_found, revision_not_found), Unauthorized, Forbidden, BadRequest (bad_address) or
     Unavailable.
     """
-    wanted = revision or "main"
-    remote = Remote(endpoint, Purpose(why=why, about=name), token=token, budget=Budget())
-    address = f"{remote.endpoint}/api/models/{_checked(name)}/revision/{quote(wanted, safe='')}?blobs=true"
+    revision_name = revision or "main"
+    remote = RemoteHost(endpoint, Purpose(why=why, about=name), token=token, budget=ReadBudget())
+    address = f"{remote.endpoint}/api/models/{_check_name(name)}/revision/{quote(revision_name, safe='')}?blobs=true"
     try:
-        answer = _decoded(remote.text(address, MAX_ANSWER_BYTES), _Answer)
+        answer = _decode_answer(remote.read_small_file(address, MAX_ANSWER_BYTES), _RepositoryAnswer)
     except Unauthorized as error:  # the hub does not tell strangers whether a repository is private or none at all
         raise Unauthorized(
-            f"{_absence(remote, name)}, or it is private.", hint=_REPOSITORY_HINT, code=error.code
+            f"{_absence_sentence(remote, name)}, or it is private.", hint=_REPOSITORY_HINT, code=error.code
         ) from None
     except Forbidden as error:
         raise Forbidden(f"{name} is not accessible with this account.", hint=error.hint, code=error.code) from None
     except NotFound as error:
-        raise _missing(remote, name, wanted) from error
+        raise _revision_not_found(remote, name, revision_name) from error
     if not _COMMIT.fullmatch(answer.sha):
-        raise _nonsense()
+        raise _nonsense_fault()
     return Repository(
         name=name,
-        revision=wanted,
+        revision=revision_name,
         commit=answer.sha,
-        files=[_file(sibling) for sibling in answer.siblings if _is_plain(sibling.rfilename)],
+        files=[_parse_file(sibling) for sibling in answer.siblings if _is_plain(sibling.rfilename)],
         gated=bool(answer.gated),
         private=answer.private,
         tags=answer.tags,
         library=answer.library_name,
         task=answer.pipeline_tag,
-        base_models=_texts(answer.cardData.base_model if answer.cardData else None),
-        licence=next(iter(_texts(answer.cardData.license if answer.cardData else None)), ""),
+        base_models=_text_list(answer.cardData.base_model if answer.cardData else None),
+        licence=next(iter(_text_list(answer.cardData.license if answer.cardData else None)), ""),
         downloads=answer.downloads,
         likes=answer.likes,
         modified=answer.lastModified,
@@ -149,30 +149,36 @@ def read_repository(
 
 def read_branches(endpoint: str, name: str, *, token: str = "") -> list[str]:
     """Return the names of all branches. Raises as `read_repository` does."""
-    return _branches(Remote(endpoint, Purpose(why=Why.MODEL, about=name), token=token, budget=Budget()), name)
+    return _list_branches(
+        RemoteHost(endpoint, Purpose(why=ConnectionReason.MODEL, about=name), token=token, budget=ReadBudget()), name
+    )
 
 
-def _branches(remote: Remote, name: str) -> list[str]:
-    address = f"{remote.endpoint}/api/models/{_checked(name)}/refs"
-    return [ref.name for ref in _decoded(remote.text(address, MAX_ANSWER_BYTES), _Refs).branches if ref.name]
+def _list_branches(remote: RemoteHost, name: str) -> list[str]:
+    address = f"{remote.endpoint}/api/models/{_check_name(name)}/refs"
+    return [
+        ref.name
+        for ref in _decode_answer(remote.read_small_file(address, MAX_ANSWER_BYTES), _Refs).branches
+        if ref.name
+    ]
 
 
-def _missing(remote: Remote, name: str, revision: str) -> NotFound:
+def _revision_not_found(remote: RemoteHost, name: str, revision: str) -> NotFound:
     """Return what is said where a hub has no such revision: that, or that it has no such repository either."""
     try:
-        remote.text(f"{remote.endpoint}/api/models/{name}", MAX_ANSWER_BYTES)
+        remote.read_small_file(f"{remote.endpoint}/api/models/{name}", MAX_ANSWER_BYTES)
     except RoundhouseError:
-        return NotFound(f"{_absence(remote, name)}.", hint=_REPOSITORY_HINT, code="model_not_found")
+        return NotFound(f"{_absence_sentence(remote, name)}.", hint=_REPOSITORY_HINT, code="model_not_found")
     try:
-        branches = _branches(remote, name)
+        branches = _list_branches(remote, name)
     except RoundhouseError:
         branches = []
-    named = ", ".join(branches[:_MOST_BRANCHES_NAMED])
-    hint = f"Its branches are {named}." if named else "Its page lists its branches and tags."
+    branch_names = ", ".join(branches[:_MOST_BRANCHES_NAMED])
+    hint = f"Its branches are {branch_names}." if branch_names else "Its page lists its branches and tags."
     return NotFound(f"{name} has no revision {revision!r}.", hint=hint, code="revision_not_found")
 
 
-def _absence(remote: Remote, name: str) -> str:
+def _absence_sentence(remote: RemoteHost, name: str) -> str:
     return f"There is no repository {name} at {urlsplit(remote.endpoint).hostname}"
 
 
@@ -185,10 +191,10 @@ def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:
     """Return where the hub serves a file of a commit. Raises BadRequest for a path that leads elsewhere."""
     if not _COMMIT.fullmatch(commit) or not _is_plain(path):
         raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
-    return f"{endpoint.rstrip('/')}/{_checked(name)}/resolve/{commit}/{quote(path)}"
+    return f"{endpoint.rstrip('/')}/{_check_name(name)}/resolve/{commit}/{quote(path)}"
 
 
-def _checked(name: str) -> str:
+def _check_name(name: str) -> str:
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
         raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
     return name
@@ -201,11 +207,11 @@ def _is_plain(path: str) -> bool:
     )
 
 
-def _file(sibling: _Sibling) -> RepoFile:
+def _parse_file(sibling: _RepositorySibling) -> RepoFile:
     lfs = sibling.lfs
     size = lfs.size if lfs is not None and lfs.size else sibling.size
     if size is None or not 0 <= size <= MAX_FILE_BYTES:
-        raise _nonsense()
+        raise _nonsense_fault()
     sha256 = lfs.sha256 if lfs is not None and _SHA256.fullmatch(lfs.sha256) else ""
     return RepoFile(
         path=sibling.rfilename,
@@ -215,17 +221,17 @@ def _file(sibling: _Sibling) -> RepoFile:
     )
 
 
-def _decoded(answer: bytes, kind: type[T]) -> T:
+def _decode_answer(answer: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(answer, type=kind, strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise _nonsense() from None
+        raise _nonsense_fault() from None
 
 
-def _texts(value: object) -> list[str]:
+def _text_list(value: object) -> list[str]:
     values = value if isinstance(value, list) else [value]
-    return [one for one in values if isinstance(one, str)]
+    return [item for item in values if isinstance(item, str)]
 
 
-def _nonsense() -> Unavailable:
+def _nonsense_fault() -> Unavailable:
     return Unavailable("The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable")

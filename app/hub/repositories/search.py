@@ -12,12 +12,12 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import msgspec
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Unavailable
-from app.core.hub import HubFound, HubQuery, HubSort, HubTask
+from app.core.hub import HubQuery, HubSearchHit, HubSort, HubTask
 from app.hub.library.candidates import split_stem
 from app.hub.library.companions import kind_by_name
-from app.hub.repositories.ranges import Budget, Remote
+from app.hub.repositories.ranges import ReadBudget, RemoteHost
 from app.hub.repositories.repository import REPOSITORY
 from app.hub.repositories.variants import PICKLES, quantization_of
 
@@ -60,23 +60,23 @@ _PACKED = ("exl3", "exl2", "awq", "gptq", "nvfp4", "mxfp4", "fp8", "compressed-t
 _PARAMETERS = re.compile(r"(?:^|[-_ ])(\d{1,4}(?:\.\d{1,3})?)([bm])(?=$|[-_ .])", re.IGNORECASE)
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class RepositoryHit(msgspec.Struct, frozen=True, kw_only=True):
     """One repository, and the one it says it was made from."""
 
-    found: HubFound
+    found: HubSearchHit
     base: str = ""
     relation: str = ""
     """"quantized", "finetune", "merge", "adapter"; empty where only a base is named."""
 
 
-class Listing(msgspec.Struct, frozen=True, kw_only=True):
+class SearchPage(msgspec.Struct, frozen=True, kw_only=True):
     """One page of what was found; `next` leads to the following one."""
 
-    listed: list[Listed]
+    listed: list[RepositoryHit]
     next: str = ""
 
 
-class _Sibling(msgspec.Struct):
+class _SearchSibling(msgspec.Struct):
     rfilename: str = ""
 
 
@@ -93,7 +93,7 @@ class _Safetensors(msgspec.Struct):
 class _Item(msgspec.Struct):
     id: str = ""
     tags: list[str] = []
-    siblings: list[_Sibling] | None = None
+    siblings: list[_SearchSibling] | None = None
     gguf: _Gguf | None = None
     safetensors: _Safetensors | None = None
     gated: bool | str = False
@@ -104,24 +104,24 @@ class _Item(msgspec.Struct):
     lastModified: str = ""  # noqa: N815 -- the hub's name
 
 
-def search(endpoint: str, query: HubQuery, *, token: str = "") -> Listing:
+def search_hub(endpoint: str, query: HubQuery, *, token: str = "") -> SearchPage:
     """Return one page of what fits. Raises what the hub's refusals mean."""
-    remote = Remote(endpoint, Purpose(why=Why.SEARCH), token=token, budget=Budget())
-    address = f"{remote.endpoint}/api/models?{urlencode(list(_asked(query)))}"
-    with remote.get(address, {}) as answer:
-        content = remote.read(answer, MAX_ANSWER_BYTES)
-        following = _cursor(answer.headers.get("Link", ""))
+    remote = RemoteHost(endpoint, Purpose(why=ConnectionReason.SEARCH), token=token, budget=ReadBudget())
+    address = f"{remote.endpoint}/api/models?{urlencode(list(_query_parameters(query)))}"
+    with remote.open_address(address, {}) as answer:
+        content = remote.read_answer(answer, MAX_ANSWER_BYTES)
+        following = _next_cursor(answer.headers.get("Link", ""))
     try:
         items = msgspec.json.decode(content, type=list[_Item], strict=False)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise Unavailable(
             "The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable"
         ) from None
-    told = (_listed(item) for item in items if REPOSITORY.fullmatch(item.id))
-    return Listing(listed=[one for one in told if _is_wanted(one.found, query)], next=following)
+    hits = (_build_hit(item) for item in items if REPOSITORY.fullmatch(item.id))
+    return SearchPage(listed=[hit for hit in hits if _fits_query(hit.found, query)], next=following)
 
 
-def _asked(query: HubQuery) -> Iterator[tuple[str, str]]:
+def _query_parameters(query: HubQuery) -> Iterator[tuple[str, str]]:
     yield "limit", str(PAGE)
     yield "sort", _SORTS[query.sort]
     yield "direction", "-1"
@@ -143,7 +143,7 @@ def _asked(query: HubQuery) -> Iterator[tuple[str, str]]:
         yield "expand", field
 
 
-def _cursor(link: str) -> str:
+def _next_cursor(link: str) -> str:
     """Return the cursor of a `Link` header's next page. Its address is not followed: only where it stands counts."""
     for part in link.split(","):
         address, _, relation = part.partition(";")
@@ -152,20 +152,20 @@ def _cursor(link: str) -> str:
     return ""
 
 
-def _is_wanted(found: HubFound, query: HubQuery) -> bool:
+def _fits_query(repository: HubSearchHit, query: HubQuery) -> bool:
     """Tell whether it fits what the hub was not asked, or may not have heeded."""
-    if not found.formats and not found.problem:
+    if not repository.formats and not repository.problem:
         return False
-    size = found.parameters
+    size = repository.parameters
     if query.min_parameters is not None and (size is None or size < query.min_parameters):
         return False
     if query.max_parameters is not None and (size is None or size > query.max_parameters):
         return False
-    if query.gated is not None and found.gated is not query.gated:
+    if query.gated is not None and repository.gated is not query.gated:
         return False
-    if query.format and query.format not in found.formats:
+    if query.format and query.format not in repository.formats:
         return False
-    return query.days is None or _is_since(found.modified, datetime.now(UTC) - timedelta(days=query.days))
+    return query.days is None or _is_since(repository.modified, datetime.now(UTC) - timedelta(days=query.days))
 
 
 def _is_since(modified: str, then: datetime) -> bool:
@@ -175,17 +175,17 @@ def _is_since(modified: str, then: datetime) -> bool:
         return False
 
 
-def _listed(item: _Item) -> Listed:
+def _build_hit(item: _Item) -> RepositoryHit:
     files = [sibling.rfilename for sibling in item.siblings or ()]
     tags = {tag.casefold() for tag in item.tags}
-    formats = list(dict.fromkeys(_formats(item, files, tags)))
+    formats = list(dict.fromkeys(_guess_formats(item, files, tags)))
     has_pickles = any(file.endswith(PICKLES) for file in files)
-    relation, base = _base(item.tags)
-    found = HubFound(
+    relation, base = _find_base(item.tags)
+    repository = HubSearchHit(
         repository=item.id,
         formats=formats,
-        quantizations=_quantizations(item.id, files),
-        parameters=_parameters(item),
+        quantizations=_list_quantizations(item.id, files),
+        parameters=_count_parameters(item),
         trained_context=item.gguf.context_length if item.gguf else None,
         architecture=item.gguf.architecture if item.gguf else "",
         task=_TASK_OF.get(item.pipeline_tag or "", ""),
@@ -197,10 +197,10 @@ def _listed(item: _Item) -> Listed:
         modified=item.lastModified,
         problem="Its weights are pickle files only, which can run programs." if has_pickles and not formats else "",
     )
-    return Listed(found=found, base=base, relation=relation)
+    return RepositoryHit(found=repository, base=base, relation=relation)
 
 
-def _formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterator[str]:
+def _guess_formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterator[str]:
     names = {PurePosixPath(file).name for file in files}
     suffixes = {PurePosixPath(name).suffix.lower() for name in names}
     if ".gguf" in suffixes:
@@ -219,27 +219,29 @@ def _formats(item: _Item, files: Iterable[str], tags: set[str]) -> Iterator[str]
         yield packed or "safetensors"
 
 
-def _quantizations(repository: str, files: Iterable[str]) -> list[str]:
+def _list_quantizations(repository: str, files: Iterable[str]) -> list[str]:
     from app.hub.shapes import split_name  # noqa: PLC0415 -- the gateway starts without it
 
     ggufs = [PurePosixPath(file).name for file in files if file.lower().endswith(".gguf")]
-    said = [quantization_of(split_stem(name)) for name in ggufs if kind_by_name(name) is None]
-    return list(dict.fromkeys(filter(None, said))) or list(filter(None, [split_name(repository)[1]]))
+    names_found = [quantization_of(split_stem(name)) for name in ggufs if kind_by_name(name) is None]
+    return list(dict.fromkeys(filter(None, names_found))) or list(filter(None, [split_name(repository)[1]]))
 
 
-def _parameters(item: _Item) -> int | None:
+def _count_parameters(item: _Item) -> int | None:
     """Return how many parameters it has: as its name says, as packed files count their integers and not what is in."""
-    said = _PARAMETERS.findall(item.id.partition("/")[2])
-    if said:
-        count, unit = said[0]
+    matches = _PARAMETERS.findall(item.id.partition("/")[2])
+    if matches:
+        count, unit = matches[0]
         return round(float(count) * (1e9 if unit.lower() == "b" else 1e6))
     if item.gguf is not None and item.gguf.total:
         return item.gguf.total
     return item.safetensors.total if item.safetensors else None
 
 
-def _base(tags: Iterable[str]) -> tuple[str, str]:
+def _find_base(tags: Iterable[str]) -> tuple[str, str]:
     """Return the relation to the repository it was made from, and that; the first that says how."""
-    said = [tag.removeprefix("base_model:").rpartition(":") for tag in tags if tag.startswith("base_model:")]
-    known = [(relation, base) for relation, _, base in said if REPOSITORY.fullmatch(base)]
-    return next((one for one in known if one[0]), known[0] if known else ("", ""))
+    relations = [tag.removeprefix("base_model:").rpartition(":") for tag in tags if tag.startswith("base_model:")]
+    known = [(relation, base) for relation, _, base in relations if REPOSITORY.fullmatch(base)]
+    return next(
+        (relation_and_base for relation_and_base in known if relation_and_base[0]), known[0] if known else ("", "")
+    )

@@ -20,48 +20,48 @@ from app.hub.repositories.variants import quantization_of
 _HASH = re.compile(r"[0-9a-f]{64}|[0-9a-f]{40}")
 
 
-def asked(model: ModelInfo, origin: Origin, note: str = "") -> ModelUpdate:
+def initial_update(model: ModelInfo, origin: Origin, note: str = "") -> ModelUpdate:
     """Return what is known before the hub was asked."""
     path = Path(model.path)
     return ModelUpdate(
         model=model.name,
         repository=origin.repository,
-        revision=_branch(_snapshot(path, origin)),
+        revision=_find_branch(_snapshot_folder(path, origin)),
         quantization="" if path.is_dir() else quantization_of(split_stem(path.name)) or model.quantization,
         state=Freshness.UNKNOWN,
         note=note,
     )
 
 
-def compared(model: ModelInfo, origin: Origin, there: Repository) -> ModelUpdate:
+def compare_with_hub(model: ModelInfo, origin: Origin, there: Repository) -> ModelUpdate:
     """Return how what is here compares with a revision of its repository."""
-    snapshot = _snapshot(Path(model.path), origin)
-    known = replace(asked(model, origin), modified=there.modified)
-    pairs = [(file, there.file(file.relative_to(snapshot).as_posix())) for file in files_of(model)]
-    found = [(file, one) for file, one in pairs if one is not None]
-    if not found:
+    snapshot = _snapshot_folder(Path(model.path), origin)
+    known = replace(initial_update(model, origin), modified=there.modified)
+    pairs = [(file, there.find_file(file.relative_to(snapshot).as_posix())) for file in files_of(model)]
+    matched_pairs = [(file, hub_file) for file, hub_file in pairs if hub_file is not None]
+    if not matched_pairs:
         return replace(known, state=Freshness.GONE, note="The hub no longer has these files.")
-    others = [one for file, one in found if _is_other(file, one)]
+    others = [hub_file for file, hub_file in matched_pairs if _is_other(file, hub_file)]
     if others:
-        size = sum(one.size for one in others)
-        return replace(known, state=Freshness.NEWER, files=[one.path for one in others], download_bytes=size)
-    if not all(_HASH.fullmatch(file.resolve().name) for file, _ in found):
+        size = sum(hub_file.size for hub_file in others)
+        return replace(known, state=Freshness.NEWER, files=[hub_file.path for hub_file in others], download_bytes=size)
+    if not all(_HASH.fullmatch(file.resolve().name) for file, _ in matched_pairs):
         return replace(known, note="Only its size could be compared, which is the same.")
     return replace(known, state=Freshness.CURRENT)
 
 
 def _is_other(file: Path, there: RepoFile) -> bool:
-    named = file.resolve().name
-    if there.etag and _HASH.fullmatch(named) and len(named) == len(there.etag):
-        return named != there.etag
+    file_name = file.resolve().name
+    if there.etag and _HASH.fullmatch(file_name) and len(file_name) == len(there.etag):
+        return file_name != there.etag
     return file.stat().st_size != there.size
 
 
-def _snapshot(path: Path, origin: Origin) -> Path:
+def _snapshot_folder(path: Path, origin: Origin) -> Path:
     return path if path.is_dir() else path.parents[len(Path(origin.path).parts) - 1]
 
 
-def _branch(snapshot: Path) -> str:
+def _find_branch(snapshot: Path) -> str:
     """Return the branch that points to a snapshot; the default one for a snapshot that a branch has moved on from."""
     references = snapshot.parent.parent / "refs"
     for reference in sorted(references.rglob("*")):

@@ -30,7 +30,7 @@ _ADAPTER = "adapter_config.json"
 """What PEFT writes beside an adapter."""
 
 
-class Variant(msgspec.Struct, frozen=True, kw_only=True):
+class ModelVariant(msgspec.Struct, frozen=True, kw_only=True):
     """One way to have the model. `quantization` is empty where only the configuration tells."""
 
     format: str
@@ -52,20 +52,20 @@ class Variant(msgspec.Struct, frozen=True, kw_only=True):
         return sum(file.size for file in self.files)
 
     @property
-    def wanted(self) -> list[RepoFile]:
+    def files_to_fetch(self) -> list[RepoFile]:
         """Everything to fetch."""
         return [*self.files, *(file for file in (self.projector, self.recommends) if file is not None)]
 
 
-def variants_of(repository: Repository) -> list[Variant]:
+def variants_of(repository: Repository) -> list[ModelVariant]:
     """Return what can be run, GGUF files by size, largest first.
 
     Raises BadRequest (pickle_only) when all weights are pickles, NotFound (no_model_files) when there are none at all.
     """
-    found = [*_ggufs(repository), *_openvino(repository.files), *_onnx(repository.files)]
-    found += _safetensors(repository.files)
-    if found:
-        return found
+    variants = [*_gguf_variants(repository), *_openvino_variants(repository.files), *_onnx_variants(repository.files)]
+    variants += _safetensors_variants(repository.files)
+    if variants:
+        return variants
     if any(file.path == _ADAPTER for file in repository.files):
         raise BadRequest(
             f"{repository.name} is a LoRA adapter, not a complete model.",
@@ -96,24 +96,24 @@ def companions_of(repository: Repository) -> list[tuple[CompanionKind, RepoFile]
 
 def quantization_of(stem: str) -> str:
     """Return the quantisation a GGUF file's name ends with, in capitals; empty if it names none."""
-    said = _QUANTIZATION.search(stem)
-    return said[1].upper() if said else ""
+    match = _QUANTIZATION.search(stem)
+    return match[1].upper() if match else ""
 
 
-def named(variants: Iterable[Variant], wanted: str) -> Variant:
+def find_variant(variants: Iterable[ModelVariant], query: str) -> ModelVariant:
     """Return the variant of a quantisation or a file's path. Raises NotFound (variant_not_found) with what there is."""
-    there = list(variants)
-    folded = wanted.casefold()
-    for one in there:
-        name = PurePosixPath(one.first).name
-        names = {one.quantization, one.revision, one.first, name, split_stem(name)}
+    available = list(variants)
+    folded = query.casefold()
+    for variant in available:
+        name = PurePosixPath(variant.first).name
+        names = {variant.quantization, variant.revision, variant.first, name, split_stem(name)}
         if folded in {name.casefold() for name in names if name}:
-            return one
-    listed = ", ".join(one.quantization or one.first or one.format for one in there)
-    raise NotFound(f"There is no {wanted}.", hint=f"There are {listed}.", code="variant_not_found")
+            return variant
+    listed = ", ".join(variant.quantization or variant.first or variant.format for variant in available)
+    raise NotFound(f"There is no {query}.", hint=f"There are {listed}.", code="variant_not_found")
 
 
-def _ggufs(repository: Repository) -> list[Variant]:
+def _gguf_variants(repository: Repository) -> list[ModelVariant]:
     by_path = {file.path: file for file in repository.files if file.path.lower().endswith(".gguf")}
     projectors = [file for path, file in by_path.items() if _is_projector(path)]
     beside = {file.path for _, file in companions_of(repository)} | {file.path for file in projectors}
@@ -124,18 +124,18 @@ def _ggufs(repository: Repository) -> list[Variant]:
     whole = {
         first: parts for first, parts in groups.items() if len(parts) == len(split_parts(PurePosixPath(first).name))
     }
-    found = [
-        Variant(
+    variants = [
+        ModelVariant(
             format="gguf",
             quantization=quantization_of(split_stem(PurePosixPath(first).name)),
             first=first,
             files=parts,
             projector=min(projectors, key=lambda file: projector_place(file.path), default=None),
-            recommends=repository.file(GENERATION_CONFIG),
+            recommends=repository.find_file(GENERATION_CONFIG),
         )
         for first, parts in whole.items()
     ]
-    return sorted(found, key=lambda one: (-one.size_bytes, one.first))
+    return sorted(variants, key=lambda variant: (-variant.size_bytes, variant.first))
 
 
 def _first_part(path: str) -> str:
@@ -152,22 +152,22 @@ def _hint_for_adapter(bases: list[str]) -> str:
     return f"Download the model{base}, and look for the adapter as GGUF: `roundhouse tune MODEL --lora FILE` adds that."
 
 
-def _openvino(files: Iterable[RepoFile]) -> list[Variant]:
+def _openvino_variants(files: Iterable[RepoFile]) -> list[ModelVariant]:
     there = [file for file in files if "/" not in file.path]
     names = {file.path for file in there}
     if not {"openvino_model.xml", "openvino_language_model.xml"} & names:
         return []
     own = [file for file in there if file.path.startswith("openvino_") and file.path.endswith((".xml", ".bin"))]
-    return [Variant(format="openvino", quantization="", first="", files=[*own, *_beside(there)])]
+    return [ModelVariant(format="openvino", quantization="", first="", files=[*own, *_small_files_beside(there)])]
 
 
-def _onnx(files: Iterable[RepoFile]) -> list[Variant]:
+def _onnx_variants(files: Iterable[RepoFile]) -> list[ModelVariant]:
     listed = list(files)
     folders = [
         PurePosixPath(file.path).parent for file in listed if PurePosixPath(file.path).name == "genai_config.json"
     ]
     return [
-        Variant(
+        ModelVariant(
             format="onnx-genai",
             quantization=folder.name,
             first="" if str(folder) == "." else str(folder),
@@ -177,16 +177,20 @@ def _onnx(files: Iterable[RepoFile]) -> list[Variant]:
     ]
 
 
-def _safetensors(files: Iterable[RepoFile]) -> list[Variant]:
+def _safetensors_variants(files: Iterable[RepoFile]) -> list[ModelVariant]:
     there = [file for file in files if "/" not in file.path]
     weights = [file for file in there if file.path.endswith(".safetensors") and not file.path.startswith("adapter")]
     if not weights or "config.json" not in {file.path for file in there}:
         return []
     shards = [file for file in weights if not file.path.startswith("consolidated")]
-    return [Variant(format="safetensors", quantization="", first="", files=[*(shards or weights), *_beside(there)])]
+    return [
+        ModelVariant(
+            format="safetensors", quantization="", first="", files=[*(shards or weights), *_small_files_beside(there)]
+        )
+    ]
 
 
-def _beside(files: Iterable[RepoFile]) -> list[RepoFile]:
+def _small_files_beside(files: Iterable[RepoFile]) -> list[RepoFile]:
     return [
         file
         for file in files

@@ -13,16 +13,16 @@ _LIMIT = re.compile(r"r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,9})(?!\d)")
 _SECONDS = re.compile(r"\d{1,9}")
 
 
-def asked_wait_s(headers: Message, now: float | None = None) -> float:
+def retry_wait_s(headers: Message, now: float | None = None) -> float:
     """Return the seconds; 0 where nothing is said, or nothing that makes sense. `now` is in Unix seconds."""
     limit = _LIMIT.search(headers.get("RateLimit", ""))
-    said = headers.get("Retry-After", "").strip()
-    if _SECONDS.fullmatch(said):
-        return float(said)
+    retry_after = headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(retry_after):
+        return float(retry_after)
     if limit is not None:
         return float(limit[1])
     try:
-        until = parsedate_to_datetime(said).timestamp()
+        until = parsedate_to_datetime(retry_after).timestamp()
     except (ValueError, OverflowError):
         return 0.0
     return max(0.0, until - (time.time() if now is None else now))

@@ -12,7 +12,7 @@ import msgspec
 from app.core.errors import BadRequest
 from app.hub.facts.metadata import Metadata, Value
 from app.hub.gguf.tables import TYPE_NAMES, TYPE_SIZES
-from app.hub.shapes.architectures import Outline
+from app.hub.shapes.architectures import TensorOutline
 
 TYPE_IDS = {name: number for number, name in TYPE_NAMES.items()}
 IMPORTANCE = frozenset({"IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS"})
@@ -79,14 +79,14 @@ _ROLES = ("attn_qkv", "attn_kv_b", "attn_v", "attn_k", "attn_q", "attn_output")
 _BLOCK = re.compile(r"^blk\.(\d+)\.")
 
 
-class Mixed(msgspec.Struct, frozen=True):
+class TypeMix(msgspec.Struct, frozen=True):
     """A GGML type per tensor; `is_exact` unless the mix is an approximation."""
 
     types: list[int]
     is_exact: bool = True
 
 
-class _Tensor(msgspec.Struct, frozen=True, kw_only=True):
+class _MixTensor(msgspec.Struct, frozen=True, kw_only=True):
     """A tensor on its way to a type: its role, and the how-manieth of that role it is."""
 
     role: str
@@ -94,7 +94,7 @@ class _Tensor(msgspec.Struct, frozen=True, kw_only=True):
     layers: int
 
 
-class _Mixing(msgspec.Struct, kw_only=True):
+class _MixContext(msgspec.Struct, kw_only=True):
     """What the rules look at besides the tensor; `seen` counts tensors by role as they come."""
 
     mix: str
@@ -124,18 +124,18 @@ class _Mixing(msgspec.Struct, kw_only=True):
         return self.sharing >= 4  # noqa: PLR2004 -- llama.cpp's own limit
 
 
-def mix(quantization: str, tensors: Sequence[Outline], values: Mapping[str, Value]) -> Mixed:
+def choose_types(quantization: str, tensors: Sequence[TensorOutline], values: Mapping[str, Value]) -> TypeMix:
     """Return the type of every tensor. Raises BadRequest for a quantisation that no GGUF has."""
     metadata = Metadata(values)
     name = quantization.upper().replace("MXFP4_MOE", "MXFP4").replace("MXFP4", "MXFP4_MOE")
-    recipe = _recipe(name, has_experts=metadata.number("expert_count") > 0)
+    recipe = _find_recipe(name, has_experts=metadata.read_number("expert_count") > 0)
     if recipe is None:
         raise BadRequest(f"{quantization} is not a quantisation of GGUF files.", code="quantization_unknown")
-    mixing = _mixing(recipe, tensors, metadata)
-    return Mixed([TYPE_IDS[_type(tensor, mixing)] for tensor in tensors], is_exact=recipe.is_exact)
+    context = _build_context(recipe, tensors, metadata)
+    return TypeMix([TYPE_IDS[_tensor_type(tensor, context)] for tensor in tensors], is_exact=recipe.is_exact)
 
 
-class _Recipe(msgspec.Struct, frozen=True):
+class _MixRecipe(msgspec.Struct, frozen=True):
     """A llama.cpp mix, and what an uploader does differently: types for the ends, for attention."""
 
     mix: str
@@ -144,20 +144,20 @@ class _Recipe(msgspec.Struct, frozen=True):
     is_exact: bool = True
 
 
-def _recipe(name: str, *, has_experts: bool) -> _Recipe | None:
+def _find_recipe(name: str, *, has_experts: bool) -> _MixRecipe | None:
     """Return what is behind a name, None for one that no GGUF has."""
     if name in BASES:
-        return _Recipe(name)
+        return _MixRecipe(name)
     if name in WITH_Q8_ENDS:
-        return _Recipe(WITH_Q8_ENDS[name], ends="Q8_0")
+        return _MixRecipe(WITH_Q8_ENDS[name], ends="Q8_0")
     if "QAT" in name:
-        return _Recipe("Q4_0", ends="Q4_0", is_exact=False) if "Q4_0" in name else None
+        return _MixRecipe("Q4_0", ends="Q4_0", is_exact=False) if "Q4_0" in name else None
     if not name.startswith("UD-") and name not in DYNAMIC:
         return None
-    return _dynamic(name.removeprefix("UD-"), has_experts=has_experts)
+    return _dynamic_recipe(name.removeprefix("UD-"), has_experts=has_experts)
 
 
-def _dynamic(plain: str, *, has_experts: bool) -> _Recipe | None:
+def _dynamic_recipe(plain: str, *, has_experts: bool) -> _MixRecipe | None:
     """Return an approximation of Unsloth's dynamic uploads: attention gets more bits, routed experts no more than most.
 
     That is how their maker describes them; which tensors it is differs from model to model and month to month.
@@ -166,19 +166,19 @@ def _dynamic(plain: str, *, has_experts: bool) -> _Recipe | None:
     usual = small if has_experts else medium
     if usual not in BASES:
         return None
-    return _Recipe(usual, attention="Q6_K" if has_experts and usual != "Q8_0" else "", is_exact=False)
+    return _MixRecipe(usual, attention="Q6_K" if has_experts and usual != "Q8_0" else "", is_exact=False)
 
 
-def _mixing(recipe: _Recipe, tensors: Sequence[Outline], metadata: Metadata) -> _Mixing:
-    heads, kv = metadata.number("attention.head_count"), metadata.number("attention.head_count_kv")
+def _build_context(recipe: _MixRecipe, tensors: Sequence[TensorOutline], metadata: Metadata) -> _MixContext:
+    heads, kv = metadata.read_number("attention.head_count"), metadata.read_number("attention.head_count_kv")
     roles = [role_of(tensor.name) for tensor in tensors]
     blocks = metadata.block_count
-    return _Mixing(
+    return _MixContext(
         mix=recipe.mix,
         base=BASES[recipe.mix],
         architecture=metadata.architecture,
         sharing=heads // kv if kv else 0,
-        experts=metadata.number("expert_count"),
+        experts=metadata.read_number("expert_count"),
         blocks=blocks,
         is_70b=blocks == 80 and heads != kv and metadata.architecture in {"llama", "qwen2"},  # noqa: PLR2004 -- `LLM_TYPE_70B`
         is_tied="output" not in roles,
@@ -200,29 +200,29 @@ def role_of(name: str) -> str:
     return next((role for role in ("ffn_up", "ffn_gate", "ffn_down") if role in name), "other")
 
 
-def _type(tensor: Outline, mixing: _Mixing) -> str:
+def _tensor_type(tensor: TensorOutline, context: _MixContext) -> str:
     if not _is_quantised(tensor):
-        return _kept(tensor, mixing)
-    if mixing.architecture == "gpt-oss" and "_exps" in tensor.name:
+        return _unquantised_type(tensor, context)
+    if context.architecture == "gpt-oss" and "_exps" in tensor.name:
         return "MXFP4"  # as published: no uploader changes them
-    if mixing.base in {"F32", "F16", "BF16"}:
-        return mixing.base
-    return fitted(_chosen(tensor, mixing), tensor.shape[0])
+    if context.base in {"F32", "F16", "BF16"}:
+        return context.base
+    return fit_type(_choose_type(tensor, context), tensor.shape[0])
 
 
-def _is_quantised(tensor: Outline) -> bool:
+def _is_quantised(tensor: TensorOutline) -> bool:
     is_matrix = sum(length > 1 for length in tensor.shape) > 1
     return is_matrix and tensor.name.endswith("weight") and not _UNTOUCHED.search(tensor.name)
 
 
-def _kept(tensor: Outline, mixing: _Mixing) -> str:
+def _unquantised_type(tensor: TensorOutline, context: _MixContext) -> str:
     single = len(tensor.shape) < 2 or not tensor.name.endswith(".weight") or _SINGLE.search(tensor.name)  # noqa: PLR2004 -- a vector
     if single:
         return "F32"
-    return mixing.base if mixing.base in {"F32", "F16"} else "BF16"
+    return context.base if context.base in {"F32", "F16"} else "BF16"
 
 
-def fitted(chosen: str, row: int) -> str:
+def fit_type(chosen: str, row: int) -> str:
     """Return the type, or the one that llama.cpp takes for rows that do not fit its blocks."""
     if row % TYPE_SIZES[TYPE_IDS[chosen]][0] == 0:
         return chosen
@@ -230,29 +230,29 @@ def fitted(chosen: str, row: int) -> str:
     return fallback if row % TYPE_SIZES[TYPE_IDS[fallback]][0] == 0 else "F16"
 
 
-def _chosen(tensor: Outline, mixing: _Mixing) -> str:
+def _choose_type(tensor: TensorOutline, context: _MixContext) -> str:
     role = role_of(tensor.name)
-    if role == "output" or (role == "embedding" and mixing.is_tied):
-        return mixing.ends or _output_type(mixing, tensor.shape[0])
-    if mixing.mix == "MXFP4_MOE":
+    if role == "output" or (role == "embedding" and context.is_tied):
+        return context.ends or _output_type(context, tensor.shape[0])
+    if context.mix == "MXFP4_MOE":
         return "MXFP4" if len(tensor.shape) > 2 and tensor.shape[2] > 1 else "Q8_0"  # noqa: PLR2004 -- experts are 3D
     if role == "embedding":
-        return mixing.ends or _EMBEDDING.get(mixing.mix, mixing.base)
-    if role.startswith("attn") and mixing.attention:
-        return mixing.attention
-    return _RULES[role](mixing, _numbered(tensor, role, mixing))
+        return context.ends or _EMBEDDING.get(context.mix, context.base)
+    if role.startswith("attn") and context.attention:
+        return context.attention
+    return _RULES[role](context, _number_tensor(tensor, role, context))
 
 
-def _numbered(tensor: Outline, role: str, mixing: _Mixing) -> _Tensor:
-    count = mixing.seen.get(role, 0)
-    mixing.seen = {**mixing.seen, role: count + 1}
+def _number_tensor(tensor: TensorOutline, role: str, context: _MixContext) -> _MixTensor:
+    count = context.seen.get(role, 0)
+    context.seen = {**context.seen, role: count + 1}
     block = _BLOCK.match(tensor.name)
-    if role.startswith("ffn") and mixing.experts > 1 and block:
+    if role.startswith("ffn") and context.experts > 1 and block:
         count = int(block[1])
-    return _Tensor(role=role, index=count, layers=mixing.values if role == "attn_v" else mixing.blocks)
+    return _MixTensor(role=role, index=count, layers=context.values if role == "attn_v" else context.blocks)
 
 
-def _output_type(mixing: _Mixing, row: int) -> str:
+def _output_type(mixing: _MixContext, row: int) -> str:
     if mixing.mix == "MXFP4_MOE" or mixing.architecture == "falcon" or row % TYPE_SIZES[TYPE_IDS[mixing.base]][0]:
         return "Q8_0"
     if mixing.mix in IMPORTANCE:
@@ -272,7 +272,7 @@ def _wants_more(index: int, layers: int) -> bool:
     return index < layers // 8 or index >= 7 * layers // 8 or (index - layers // 8) % 3 == 2  # noqa: PLR2004 -- as above
 
 
-def _low(mixing: _Mixing, tensor: _Tensor) -> str | None:
+def _low_bit_type(mixing: _MixContext, tensor: _MixTensor) -> str | None:
     """Return the type in mixes of two bits and less; None where the usual rule holds."""
     if mixing.mix not in IMPORTANCE - {"IQ3_XXS"}:
         return None
@@ -293,8 +293,8 @@ def _low_output(name: str, base: str) -> str:
     return {"IQ1_S": "IQ2_XXS", "IQ1_M": "IQ2_XXS", "IQ2_S": "IQ3_S", "IQ2_M": "IQ3_S"}.get(name, base)
 
 
-def _value(mixing: _Mixing, tensor: _Tensor) -> str:
-    if low := _low(mixing, tensor):
+def _value_type(mixing: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mixing, tensor):
         return low
     if mixing.is_eight_experts:
         return "Q8_0"
@@ -302,21 +302,21 @@ def _value(mixing: _Mixing, tensor: _Tensor) -> str:
     return "Q5_K" if mixing.is_70b and chosen in {"Q3_K", "Q4_K"} else chosen
 
 
-def _as_base(mixing: _Mixing, _tensor: _Tensor) -> str:
+def _as_base(mixing: _MixContext, _tensor: _MixTensor) -> str:
     return mixing.base
 
 
-def _more_q6(mixing: _Mixing, tensor: _Tensor) -> str:
+def _q6_for_some(mixing: _MixContext, tensor: _MixTensor) -> str:
     return "Q6_K" if _wants_more(tensor.index, tensor.layers) else mixing.base
 
 
-_VALUE: dict[str, Callable[[_Mixing, _Tensor], str]] = {
+_VALUE: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
     "Q2_K": lambda mixing, _: "Q4_K" if mixing.is_shared else "Q3_K",
     "Q3_K_M": lambda _, tensor: "Q5_K" if tensor.index < 2 else "Q4_K",  # noqa: PLR2004 -- the first two
     "Q3_K_L": lambda _mixing, _tensor: "Q5_K",
     "IQ3_M": lambda _mixing, _tensor: "Q4_K",
-    "Q4_K_M": _more_q6,
-    "Q5_K_M": _more_q6,
+    "Q4_K_M": _q6_for_some,
+    "Q5_K_M": _q6_for_some,
     "Q4_K_S": lambda mixing, tensor: "Q5_K" if tensor.index < 4 else mixing.base,  # noqa: PLR2004 -- the first four
     **dict.fromkeys(
         ("Q2_K_S", "IQ3_XXS", "IQ3_XS", "IQ3_S"), lambda mixing, _: "Q4_K" if mixing.is_shared else mixing.base
@@ -325,23 +325,23 @@ _VALUE: dict[str, Callable[[_Mixing, _Tensor], str]] = {
 }
 
 
-def _query_or_key(mixing: _Mixing, tensor: _Tensor) -> str:
-    if low := _low(mixing, tensor):
+def _query_or_key(mixing: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mixing, tensor):
         return low
     if tensor.role == "attn_k" and mixing.is_eight_experts:
         return "Q8_0"
     return {"IQ3_XS": "IQ3_XXS", "IQ3_XXS": "IQ2_S"}.get(mixing.mix, mixing.base)
 
 
-def _down(mixing: _Mixing, tensor: _Tensor) -> str:
-    if low := _low(mixing, tensor):
+def _down_type(mixing: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mixing, tensor):
         return low
     if mixing.architecture == "falcon":
         return _down_falcon(mixing, tensor)
     return _DOWN.get(mixing.mix, _as_base)(mixing, tensor)
 
 
-_DOWN: dict[str, Callable[[_Mixing, _Tensor], str]] = {
+_DOWN: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
     "Q2_K": lambda _mixing, _tensor: "Q3_K",
     "Q2_K_S": lambda mixing, tensor: "Q4_K" if tensor.index < tensor.layers // 8 else mixing.base,
     "Q3_K_M": lambda _, tensor: "Q5_K" if tensor.index < tensor.layers // 16 else "Q4_K",
@@ -351,13 +351,13 @@ _DOWN: dict[str, Callable[[_Mixing, _Tensor], str]] = {
         if tensor.index < tensor.layers // 8 or (mixing.is_eight_experts and _wants_more(tensor.index, tensor.layers))
         else mixing.base
     ),
-    "Q4_K_M": _more_q6,
-    "Q5_K_M": _more_q6,
+    "Q4_K_M": _q6_for_some,
+    "Q5_K_M": _q6_for_some,
     "Q4_K_S": lambda mixing, tensor: "Q5_K" if tensor.index < tensor.layers // 8 else mixing.base,
 }
 
 
-def _down_falcon(mixing: _Mixing, tensor: _Tensor) -> str:
+def _down_falcon(mixing: _MixContext, tensor: _MixTensor) -> str:
     more = _wants_more(tensor.index, tensor.layers)
     is_first = tensor.index < tensor.layers // 16
     if mixing.mix == "Q4_K_M":
@@ -366,11 +366,11 @@ def _down_falcon(mixing: _Mixing, tensor: _Tensor) -> str:
         return "Q5_K" if is_first else ("Q4_K" if more else "Q3_K")
     if mixing.mix in {"Q3_K_L", "Q2_K"}:
         return {"Q3_K_L": "Q4_K", "Q2_K": "Q3_K"}[mixing.mix]
-    return _more_q6(mixing, tensor) if mixing.mix == "Q5_K_M" else mixing.base
+    return _q6_for_some(mixing, tensor) if mixing.mix == "Q5_K_M" else mixing.base
 
 
-def _attention_output(mixing: _Mixing, tensor: _Tensor) -> str:
-    if low := _low(mixing, tensor):
+def _attention_output(mixing: _MixContext, tensor: _MixTensor) -> str:
+    if low := _low_bit_type(mixing, tensor):
         return low
     if mixing.architecture == "falcon":
         return "Q4_K" if mixing.mix == "Q3_K_L" else mixing.base
@@ -387,17 +387,17 @@ _OUTPUT_Q5 = frozenset(
 """Mixes that give the attention output of eight-expert models more bits."""
 
 
-def _gate_or_up(mixing: _Mixing, tensor: _Tensor) -> str:
+def _gate_or_up(mixing: _MixContext, tensor: _MixTensor) -> str:
     is_middle = tensor.layers // 8 <= tensor.index < 7 * tensor.layers // 8
     return "IQ3_XXS" if mixing.mix == "IQ3_XS" and is_middle else mixing.base
 
 
-_RULES: dict[str, Callable[[_Mixing, _Tensor], str]] = {
-    "attn_v": _value,
+_RULES: dict[str, Callable[[_MixContext, _MixTensor], str]] = {
+    "attn_v": _value_type,
     "attn_k": _query_or_key,
     "attn_q": _query_or_key,
     "attn_output": _attention_output,
-    "ffn_down": _down,
+    "ffn_down": _down_type,
     "ffn_gate": _gate_or_up,
     "ffn_up": _gate_or_up,
     "other": _as_base,

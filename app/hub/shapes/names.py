@@ -27,44 +27,44 @@ _PIECES = re.compile(r"\d+(?:\.\d+)*|[a-z]+")
 def split_name(text: str) -> tuple[str, str]:
     """Return a model's name and its quantisation in capitals ("Q4_K_M", "4BIT-G64", "AWQ"); "" where none is said."""
     name = _ENDING.sub("", text.strip())
-    found = _QUANTIZATION.search(name)
-    if found is None:
+    match = _QUANTIZATION.search(name)
+    if match is None:
         return name, ""
-    said = found["quantization"].upper()
-    before = name[: found.start()].rstrip("-_.:/ ")
-    return _TRAINED_FOR.sub("", before) or name[found.end() :].lstrip("-_.:/ "), _SAME.get(said, said)
+    quantization = match["quantization"].upper()
+    before = name[: match.start()].rstrip("-_.:/ ")
+    return _TRAINED_FOR.sub("", before) or name[match.end() :].lstrip("-_.:/ "), _SAME.get(quantization, quantization)
 
 
-def words(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
     """Return a name's words: "Llama-3.2-1B_Instruct" and "llama3.2:1b-instruct" are the same."""
     last = name.casefold().rstrip("/").rpartition("/")[2]
     joined = re.sub(r"(?<=\d)_(?=\d)", ".", last)  # InternLM writes 2_5 for 2.5
-    found: list[str] = []
+    pieces: list[str] = []
     for part in re.split(r"[^a-z0-9.]+", joined):
-        found += [part] if _SIZE.fullmatch(part) else _PIECES.findall(part)
-    return found
+        pieces += [part] if _SIZE.fullmatch(part) else _PIECES.findall(part)
+    return pieces
 
 
-def cut(pattern: str) -> str:
-    """Return a pattern in the form `fit` takes: its words cut as a name's are, "!" left in front."""
-    return " ".join(f"!{word[1:]}" if word.startswith("!") else " ".join(words(word)) for word in pattern.split())
+def cut_pattern(pattern: str) -> str:
+    """Return a pattern in the form `count_matches` takes: its words cut as a name's are, "!" left in front."""
+    return " ".join(f"!{word[1:]}" if word.startswith("!") else " ".join(name_words(word)) for word in pattern.split())
 
 
-def fit(pattern: str, name: Sequence[str]) -> int:
+def count_matches(pattern: str, name: Sequence[str]) -> int:
     """Return how well a pattern fits the words of a name: the count of its words, or 0 if it does not.
 
     A pattern that says no size fits only a name that says none: "llama 3.2" is what a chat program calls its 3B, but
     never an 11B.
     """
-    wanted = [word for word in pattern.split() if not word.startswith("!")]
-    unwanted = {word[1:] for word in pattern.split() if word.startswith("!")}
-    if not unwanted.isdisjoint(name) or not _occur_in_order(wanted, name):
+    expected = [word for word in pattern.split() if not word.startswith("!")]
+    excluded = {word[1:] for word in pattern.split() if word.startswith("!")}
+    if not excluded.isdisjoint(name) or not _occur_in_order(expected, name):
         return 0
-    if any(map(_TOTAL.fullmatch, name)) and not any(map(_TOTAL.fullmatch, wanted)):
+    if any(map(_TOTAL.fullmatch, name)) and not any(map(_TOTAL.fullmatch, expected)):
         return 0
-    return len(wanted)
+    return len(expected)
 
 
-def _occur_in_order(wanted: Sequence[str], name: Sequence[str]) -> bool:
+def _occur_in_order(expected: Sequence[str], name: Sequence[str]) -> bool:
     rest = iter(name)
-    return all(word in rest for word in wanted)
+    return all(word in rest for word in expected)

@@ -9,31 +9,31 @@ from collections.abc import Iterator, Mapping
 from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.metadata import Value
 from app.hub.facts.tensors import TensorInfo, weight_groups
-from app.hub.shapes.architectures import Outline
-from app.hub.shapes.mixes import TYPE_IDS, mix
+from app.hub.shapes.architectures import TensorOutline
+from app.hub.shapes.mixes import TYPE_IDS, choose_types
 
 _FULL_PRECISION = frozenset({"F32", "F16", "BF16"})
 _KEPT = frozenset({WeightKind.NORM, WeightKind.ROUTER, WeightKind.OTHER, WeightKind.PROJECTOR})
 _FEED_FORWARD = {WeightKind.FEED_FORWARD: "", WeightKind.EXPERTS: "_exps", WeightKind.SHARED_EXPERTS: "_shexp"}
 
 
-def remixed(facts: ModelFacts, quantization: str) -> list[WeightGroup]:
+def remix_weights(facts: ModelFacts, quantization: str) -> list[WeightGroup]:
     """Return the weights in another mix. Raises BadRequest (quantization_unknown)."""
-    kept = [group for group in facts.weights if _stays(group, facts)]
-    outlines = [outline for group in _summed(facts, kept) for outline in _outlines(group, facts)]
-    types = mix(quantization, outlines, _metadata(facts)).types
+    kept = [group for group in facts.weights if _stays_as_is(group, facts)]
+    outlines = [outline for group in _sum_by_purpose(facts, kept) for outline in _outline_group(group, facts)]
+    types = choose_types(quantization, outlines, _build_metadata(facts)).types
     tensors = [TensorInfo(outline.name, outline.shape, kind) for outline, kind in zip(outlines, types, strict=True)]
     return [*weight_groups(tensors, facts.layers, facts.alignment), *kept]
 
 
-def _stays(group: WeightGroup, facts: ModelFacts) -> bool:
+def _stays_as_is(group: WeightGroup, facts: ModelFacts) -> bool:
     """Whether no mix changes these: small tensors, which quantised files leave in full precision."""
     if group.kind in _KEPT or group.type not in TYPE_IDS:
         return True
     return group.type == "F32" or (group.type in _FULL_PRECISION and facts.quantization not in _FULL_PRECISION)
 
 
-def _summed(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]:
+def _sum_by_purpose(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]:
     """Yield one group per purpose and layer, whatever types it was in."""
     sums: dict[tuple[WeightKind, int | None], list[WeightGroup]] = {}
     for group in facts.weights:
@@ -51,33 +51,33 @@ def _summed(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]
         )
 
 
-def _outlines(group: WeightGroup, facts: ModelFacts) -> Iterator[Outline]:
+def _outline_group(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
     if group.layer is None:
-        yield from _ends(group, facts)
+        yield from _outline_ends(group, facts)
         return
     layer, block = facts.layers[group.layer], f"blk.{group.layer}"
     if group.kind is WeightKind.ATTENTION:
-        yield from _attention(group, layer, block, facts.hidden)
+        yield from _outline_attention(group, layer, block, facts.hidden)
     elif group.kind in _FEED_FORWARD:
-        yield from _feed_forward(group, layer, block, facts.hidden)
+        yield from _outline_feed_forward(group, layer, block, facts.hidden)
     else:
         part = "nextn.eh_proj" if group.kind is WeightKind.DRAFT else "ssm_in"
-        yield _outline(f"{block}.{part}.weight", facts.hidden, group.elements)
+        yield _outline_matrix(f"{block}.{part}.weight", facts.hidden, group.elements)
 
 
-def _ends(group: WeightGroup, facts: ModelFacts) -> Iterator[Outline]:
+def _outline_ends(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
     """Yield embedding or output; what an embedding holds beyond its vocabulary is Gemma's, one per layer."""
     if group.kind is not WeightKind.INPUT_EMBEDDING:
         name = "output" if group.kind is WeightKind.OUTPUT else "other"
-        yield _outline(f"{name}.weight", facts.hidden, group.elements)
+        yield _outline_matrix(f"{name}.weight", facts.hidden, group.elements)
         return
     words = min(group.elements, facts.hidden * facts.vocabulary)
     for name, elements in (("token_embd", words), ("per_layer_token_embd", group.elements - words)):
         if elements:
-            yield _outline(f"{name}.weight", facts.hidden, elements)
+            yield _outline_matrix(f"{name}.weight", facts.hidden, elements)
 
 
-def _attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[Outline]:
+def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
     """Yield queries, keys, values and output; what they do not account for (MLA, gates) counts as queries."""
     key, value = hidden * layer.kv_heads * layer.key_dim, hidden * layer.kv_heads * layer.value_dim
     out = hidden * layer.heads * layer.value_dim
@@ -91,10 +91,10 @@ def _attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Ite
         ("attn_output", layer.heads * layer.value_dim, out),
     ):
         if elements:
-            yield _outline(f"{block}.{name}.weight", row, elements)
+            yield _outline_matrix(f"{block}.{name}.weight", row, elements)
 
 
-def _feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[Outline]:
+def _outline_feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
     """Yield gate, up and down, or only up and down; what they do not account for counts as neither."""
     experts = layer.experts if group.kind is WeightKind.EXPERTS else 1
     part = hidden * layer.feed_forward * experts
@@ -104,19 +104,19 @@ def _feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> 
     names = ("ffn_up", "ffn_down", "ffn_gate")[: min(count, group.elements // part)]
     for name in names:
         row = layer.feed_forward if name == "ffn_down" and layer.feed_forward else hidden
-        yield _outline(f"{block}.{name}{_FEED_FORWARD[group.kind]}.weight", row, part, experts)
+        yield _outline_matrix(f"{block}.{name}{_FEED_FORWARD[group.kind]}.weight", row, part, experts)
     if rest := group.elements - part * len(names):
-        yield _outline(f"{block}.proj.weight", hidden, rest)
+        yield _outline_matrix(f"{block}.proj.weight", hidden, rest)
 
 
-def _outline(name: str, row: int, elements: int, experts: int = 1) -> Outline:
+def _outline_matrix(name: str, row: int, elements: int, experts: int = 1) -> TensorOutline:
     """Return a matrix of that many elements; rows are of a usual block's length where `row` does not divide them."""
     row = next(length for length in (row, 256, 32, 1) if length and elements % length == 0)
     rows = elements // row
-    return Outline(name, (row, rows // experts, experts) if experts > 1 and rows % experts == 0 else (row, rows))
+    return TensorOutline(name, (row, rows // experts, experts) if experts > 1 and rows % experts == 0 else (row, rows))
 
 
-def _metadata(facts: ModelFacts) -> Mapping[str, Value]:
+def _build_metadata(facts: ModelFacts) -> Mapping[str, Value]:
     name = facts.architecture
     attending = next((layer for layer in facts.layers if layer.kv_heads), Layer())
     return {

@@ -7,9 +7,9 @@ import msgspec
 
 from app.hub.facts.metadata import Value
 from app.hub.facts.tensors import TensorInfo
-from app.hub.shapes.architectures import Outline, architecture, outlines, short_keys
-from app.hub.shapes.mixes import Mixed, mix
-from app.hub.shapes.names import cut
+from app.hub.shapes.architectures import TensorOutline, build_outlines, find_architecture, short_keys
+from app.hub.shapes.mixes import TypeMix, choose_types
+from app.hub.shapes.names import cut_pattern
 
 _GENERAL = ("tokenizer.", "xielu.")
 """Keys that llama.cpp reads without an architecture in front."""
@@ -19,7 +19,7 @@ FEED_FORWARD_ONLY = "-E"
 """Letters for layers that are a feed-forward part only (Nemotron-H)."""
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True):
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     """A model without its weights. `values` are GGUF metadata, `has` the options of its tensor template."""
 
     name: str
@@ -31,26 +31,28 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     patterns: tuple[str, ...] = ()
     """What `find` compares a name with."""
 
-    def metadata(self) -> dict[str, Value]:
+    def build_metadata(self) -> dict[str, Value]:
         """Return what the header of its GGUF file says, but for the tokeniser."""
         return {"general.architecture": self.architecture, "general.name": self.name, **self.values}
 
-    def outlines(self) -> list[Outline]:
+    def list_outlines(self) -> list[TensorOutline]:
         """Return names and shapes of the tensors, in the order of a file."""
-        return outlines(self.metadata(), self.has)
+        return build_outlines(self.build_metadata(), self.has)
 
-    def tensors(self, quantization: str) -> list[TensorInfo]:
+    def build_tensors(self, quantization: str) -> list[TensorInfo]:
         """Return the tensor table as llama.cpp quantises. Raises BadRequest for a name that is no GGUF quantisation."""
-        found = self.outlines()
-        types = mix(quantization, found, self.metadata()).types
-        return [TensorInfo(outline.name, outline.shape, kind) for outline, kind in zip(found, types, strict=True)]
+        tensor_outlines = self.list_outlines()
+        types = choose_types(quantization, tensor_outlines, self.build_metadata()).types
+        return [
+            TensorInfo(outline.name, outline.shape, kind) for outline, kind in zip(tensor_outlines, types, strict=True)
+        ]
 
-    def mixed(self, quantization: str) -> Mixed:
+    def mix_types(self, quantization: str) -> TypeMix:
         """Return the types alone, and whether they follow llama.cpp's rules exactly."""
-        return mix(quantization, self.outlines(), self.metadata())
+        return choose_types(quantization, self.list_outlines(), self.build_metadata())
 
 
-def shape_from(name: str, architecture_name: str, figures: Mapping[str, object]) -> Shape:
+def shape_from(name: str, architecture_name: str, figures: Mapping[str, object]) -> ModelShape:
     """Return a shape from a line of the model table: short words or GGUF keys without the architecture.
 
     Besides: `names`, `parameters`, `has`; `head` sets key and value width; `pattern` says layer by layer what a hybrid
@@ -58,16 +60,16 @@ def shape_from(name: str, architecture_name: str, figures: Mapping[str, object])
     """
     line = dict(figures)
     names, parameters, has = line.pop("names", []), line.pop("parameters", 0), line.pop("has", [])
-    keys = {**architecture(architecture_name).keys, **dict(_spread(_hybrid(_sliding(line))))}
-    values = {key: _value(raw) for key, raw in keys.items()}
+    keys = {**find_architecture(architecture_name).keys, **dict(_spread_words(_apply_hybrid(_apply_sliding(line))))}
+    values = {key: _to_value(raw) for key, raw in keys.items()}
     _default_rope(values)
-    return Shape(
+    return ModelShape(
         name=name,
         architecture=architecture_name,
         values={_whole_key(architecture_name, key): value for key, value in values.items()},
         has=msgspec.convert(has, frozenset[str]),
         parameters=round(msgspec.convert(parameters, float)),
-        patterns=tuple(cut(pattern) for pattern in [name, *msgspec.convert(names, list[str])]),
+        patterns=tuple(cut_pattern(pattern) for pattern in [name, *msgspec.convert(names, list[str])]),
     )
 
 
@@ -75,7 +77,7 @@ def _whole_key(architecture_name: str, key: str) -> str:
     return key if key.startswith(_GENERAL) else f"{architecture_name}.{key}"
 
 
-def _spread(line: Mapping[str, object]) -> Iterator[tuple[str, object]]:
+def _spread_words(line: Mapping[str, object]) -> Iterator[tuple[str, object]]:
     keys = short_keys()
     for word, value in line.items():
         if word == "head":
@@ -85,25 +87,25 @@ def _spread(line: Mapping[str, object]) -> Iterator[tuple[str, object]]:
             yield keys.get(word, word), value
 
 
-def _repeated(pattern: object, line: Mapping[str, object]) -> list[str]:
+def _repeat_pattern(pattern: object, line: Mapping[str, object]) -> list[str]:
     return list(islice(cycle(str(pattern)), msgspec.convert(line["layers"], int)))
 
 
-def _hybrid(line: dict[str, object]) -> dict[str, object]:
+def _apply_hybrid(line: dict[str, object]) -> dict[str, object]:
     """Turn `pattern` into heads and feed-forward widths per layer, as Jamba's and Nemotron-H's files state them."""
     if "pattern" not in line:
         return line
-    letters = _repeated(line.pop("pattern"), line)
+    letters = _repeat_pattern(line.pop("pattern"), line)
     per_layer: dict[str, object] = {"kv": [line["kv"] if letter in ATTENDS else 0 for letter in letters]}
     if set(letters) & set(FEED_FORWARD_ONLY):
         per_layer["ff"] = [line["ff"] if letter in FEED_FORWARD_ONLY else 0 for letter in letters]
     return line | per_layer
 
 
-def _sliding(line: dict[str, object]) -> dict[str, object]:
+def _apply_sliding(line: dict[str, object]) -> dict[str, object]:
     if "sliding" not in line:
         return line
-    slides = [letter == "s" for letter in _repeated(line.pop("sliding"), line)]
+    slides = [letter == "s" for letter in _repeat_pattern(line.pop("sliding"), line)]
     per_layer: dict[str, object] = {"attention.sliding_window_pattern": slides}
     if "kv_full" in line:
         full = line.pop("kv_full")
@@ -111,7 +113,7 @@ def _sliding(line: dict[str, object]) -> dict[str, object]:
     return line | per_layer
 
 
-def _value(raw: object) -> Value:
+def _to_value(raw: object) -> Value:
     """Return what TOML held as metadata. Raises msgspec.ValidationError for anything else."""
     if isinstance(raw, str | int | float | bool):
         return raw

@@ -8,7 +8,7 @@ import re
 
 from app.core.errors import BadRequest
 from app.core.model_facts import WeightKind
-from app.hub.facts.formats import Storage, storage_of
+from app.hub.facts.formats import WeightStorage, storage_of
 from app.hub.facts.json_text import Object
 
 _BITS = re.compile(r"(?P<bits>\d(?:\.\d+)?)[-_ ]?(?:bit|bpw)(?:[-_]?g(?P<group>\d+))?", re.IGNORECASE)
@@ -31,23 +31,23 @@ _MATRICES = frozenset(
 _ENDS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT})
 
 
-def storage_for(model_format: str, quantization: str) -> Storage:
+def storage_for(model_format: str, quantization: str) -> WeightStorage:
     """Return the storage of a format and quantisation. Raises BadRequest (quantization_unknown)."""
     plain = {"BF16": "bfloat16", "F16": "float16", "FP16": "float16", "F32": "float32"}.get(quantization.upper())
     if plain is not None:
-        return _named(storage_of({"torch_dtype": plain}), model_format)
+        return _rename_storage(storage_of({"torch_dtype": plain}), model_format)
     if model_format in {"openvino", "onnx-genai", "mlc"}:
-        return _converted(model_format, quantization)
-    config = _config(model_format, quantization)
+        return _converter_storage(model_format, quantization)
+    config = _build_config(model_format, quantization)
     if config is None:
         raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
-    return _named(storage_of(config), model_format)
+    return _rename_storage(storage_of(config), model_format)
 
 
-def _named(storage: Storage, model_format: str) -> Storage:
+def _rename_storage(storage: WeightStorage, model_format: str) -> WeightStorage:
     if model_format in {storage.format, "safetensors"}:
         return storage
-    return Storage(
+    return WeightStorage(
         format=model_format,
         quantization=storage.quantization,
         packing=storage.packing,
@@ -56,9 +56,9 @@ def _named(storage: Storage, model_format: str) -> Storage:
     )
 
 
-def _config(model_format: str, quantization: str) -> Object | None:
+def _build_config(model_format: str, quantization: str) -> Object | None:
     """Return what such a folder's `config.json` would say."""
-    bits = _bits(quantization)
+    bits = _parse_bits(quantization)
     if model_format == "mlx":
         return {"quantization": {"bits": round(bits[0]), "group_size": bits[1] or MLX_GROUP}} if bits else None
     if model_format in {"exl2", "exl3"}:
@@ -81,22 +81,22 @@ _FLOATS: dict[str, Object] = {
 }
 
 
-def _bits(quantization: str) -> tuple[float, int] | None:
+def _parse_bits(quantization: str) -> tuple[float, int] | None:
     """Return bits and group size of "4bit", "8bit-g32", "4.0bpw", "int4"; 0 for a group that is not said."""
-    found = _BITS.fullmatch(quantization)
-    if found is not None:
-        return float(found["bits"]), int(found["group"] or 0)
+    match = _BITS.fullmatch(quantization)
+    if match is not None:
+        return float(match["bits"]), int(match["group"] or 0)
     integer = _INTEGER.match(quantization)
     return (float(integer["bits"]), 0) if integer else None
 
 
-def _converted(model_format: str, quantization: str) -> Storage:
+def _converter_storage(model_format: str, quantization: str) -> WeightStorage:
     """Return the defaults of the converters: NNCF (OpenVINO), the ONNX Runtime GenAI model builder, MLC.
 
     NNCF: groups of 128 with scale and zero point, the ends in eight bits. The others: groups of 32 with a half-float
     scale; the model builder leaves the embedding in half floats.
     """
-    bits = _bits(quantization)
+    bits = _parse_bits(quantization)
     if bits is None:
         raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
     width = bits[0]
@@ -109,4 +109,4 @@ def _converted(model_format: str, quantization: str) -> Storage:
     kinds = dict.fromkeys(_MATRICES, each) | dict.fromkeys(_ENDS, ends)
     if model_format == "onnx-genai":
         del kinds[WeightKind.INPUT_EMBEDDING]
-    return Storage(format=model_format, quantization=quantization, dtype="F16", bits=kinds)
+    return WeightStorage(format=model_format, quantization=quantization, dtype="F16", bits=kinds)

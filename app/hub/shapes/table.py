@@ -4,12 +4,12 @@ import tomllib
 from functools import cache
 
 from app.hub.shapes.architectures import SHAPES
-from app.hub.shapes.names import fit, split_name, words
-from app.hub.shapes.shape import Shape, shape_from
+from app.hub.shapes.names import count_matches, name_words, split_name
+from app.hub.shapes.shape import ModelShape, shape_from
 
 
 @cache
-def shapes() -> list[Shape]:
+def list_shapes() -> list[ModelShape]:
     """Return every model of the table."""
     raw = tomllib.loads((SHAPES / "models.toml").read_text(encoding="utf-8"))
     return [
@@ -19,12 +19,12 @@ def shapes() -> list[Shape]:
     ]
 
 
-def find(name: str) -> Shape | None:
+def find_shape(name: str) -> ModelShape | None:
     """Return the model a name means, whatever vendor, quantisation or fine-tune it says besides; None if none does."""
-    cut = words(split_name(name)[0])
-    best = max(shapes(), key=lambda shape: _fit(shape, cut))
-    return best if _fit(best, cut) else None
+    cut = name_words(split_name(name)[0])
+    best = max(list_shapes(), key=lambda shape: _best_match(shape, cut))
+    return best if _best_match(best, cut) else None
 
 
-def _fit(shape: Shape, cut: list[str]) -> int:
-    return max((fit(pattern, cut) for pattern in shape.patterns), default=0)
+def _best_match(shape: ModelShape, cut: list[str]) -> int:
+    return max((count_matches(pattern, cut) for pattern in shape.patterns), default=0)

@@ -7,7 +7,7 @@ from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata, Value
 
 
-class Widths:
+class LayerWidths:
     """The dimensions and the conditions of one layer; outside the blocks those of the first.
 
     Raises KeyError for a word that is none.
@@ -19,43 +19,43 @@ class Widths:
         self.index = index
         self._has = has
 
-    def size(self, expression: str) -> int:
+    def size_of(self, expression: str) -> int:
         """Return the value of "embd", "12", "2*q" or "rope/2"."""
         if "*" in expression:
             left, right = expression.split("*")
-            return self.size(left) * self.size(right)
+            return self.size_of(left) * self.size_of(right)
         if "/" in expression:
             left, right = expression.split("/")
-            return self.size(left) // self.size(right)
-        return int(expression) if expression.isdigit() else self._word(expression)
+            return self.size_of(left) // self.size_of(right)
+        return int(expression) if expression.isdigit() else self._word_value(expression)
 
-    def holds(self, conditions: str) -> bool:
+    def all_hold(self, conditions: str) -> bool:
         """Whether all conditions of "moe&!tied" hold."""
-        return all(self._holds(condition) for condition in conditions.split("&"))
+        return all(self._condition_holds(condition) for condition in conditions.split("&"))
 
-    def _holds(self, condition: str) -> bool:
+    def _condition_holds(self, condition: str) -> bool:
         if condition.startswith("!"):
-            return not self._holds(condition[1:])
+            return not self._condition_holds(condition[1:])
         rule = _CONDITIONS.get(condition)
         return condition in self._has if rule is None else rule(self)
 
-    def _word(self, word: str) -> int:
+    def _word_value(self, word: str) -> int:
         key = _KEYS.get(word)
         if key is not None:
-            return self.metadata.number(key)
+            return self.metadata.read_number(key)
         return _WORDS[word](self)
 
-    def number(self, key: str, default: int = 0) -> int:
+    def layer_number(self, key: str, default: int = 0) -> int:
         """Return a figure of this layer from the metadata."""
         numbers = self.metadata.per_layer(key, default)
         return numbers[self.index] if numbers else default
 
 
-def widths_of(values: Mapping[str, Value], has: frozenset[str]) -> list[Widths]:
+def widths_of(values: Mapping[str, Value], has: frozenset[str]) -> list[LayerWidths]:
     """Return the widths of every layer of a model."""
     metadata = Metadata(values)
     layers = layers_of(metadata)
-    return [Widths(metadata, layer, index=index, has=has) for index, layer in enumerate(layers)]
+    return [LayerWidths(metadata, layer, index=index, has=has) for index, layer in enumerate(layers)]
 
 
 _KEYS = {
@@ -82,38 +82,38 @@ _KEYS = {
 """Words that are one key."""
 
 
-def _whole(value: Value | None) -> int:
+def _as_int(value: Value | None) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _key_width(at: Widths) -> int:
-    return at.metadata.number("attention.key_length_mla") or at.layer.key_dim
+def _key_width(at: LayerWidths) -> int:
+    return at.metadata.read_number("attention.key_length_mla") or at.layer.key_dim
 
 
-def _value_width(at: Widths) -> int:
-    return at.metadata.number("attention.value_length_mla") or at.layer.value_dim
+def _value_width(at: LayerWidths) -> int:
+    return at.metadata.read_number("attention.value_length_mla") or at.layer.value_dim
 
 
-def _expert_ff(at: Widths) -> int:
-    return at.number("expert_feed_forward_length") or at.number("feed_forward_length")
+def _expert_ff(at: LayerWidths) -> int:
+    return at.layer_number("expert_feed_forward_length") or at.layer_number("feed_forward_length")
 
 
-def _shared_ff(at: Widths) -> int:
-    stated = at.number("expert_shared_feed_forward_length")
-    return stated or _expert_ff(at) * max(1, at.metadata.number("expert_shared_count"))
+def _shared_ff(at: LayerWidths) -> int:
+    stated = at.layer_number("expert_shared_feed_forward_length")
+    return stated or _expert_ff(at) * max(1, at.metadata.read_number("expert_shared_count"))
 
 
-def _value_rank(at: Widths) -> int:
+def _value_rank(at: LayerWidths) -> int:
     """Return the rank of RWKV-7's value mixing; the first layer, which has nothing to mix, takes another's."""
-    return at.metadata.number("attention.value_residual_mix_lora_rank") if at.index else at.size("rate_rank")
+    return at.metadata.read_number("attention.value_residual_mix_lora_rank") if at.index else at.size_of("rate_rank")
 
 
-def _mamba2_conv(at: Widths) -> int:
-    return at.size("inner") + 2 * at.size("groups") * at.size("state")
+def _mamba2_conv(at: LayerWidths) -> int:
+    return at.size_of("inner") + 2 * at.size_of("groups") * at.size_of("state")
 
 
-_WORDS: dict[str, Callable[[Widths], int]] = {
-    "types": lambda at: _whole(at.metadata.values.get("tokenizer.ggml.token_type_count")),
+_WORDS: dict[str, Callable[[LayerWidths], int]] = {
+    "types": lambda at: _as_int(at.metadata.values.get("tokenizer.ggml.token_type_count")),
     "value_rank": _value_rank,
     "heads": lambda at: at.layer.heads,
     "kv": lambda at: at.layer.kv_heads,
@@ -122,32 +122,32 @@ _WORDS: dict[str, Callable[[Widths], int]] = {
     "k": lambda at: at.layer.kv_heads * at.layer.key_dim,
     "v": lambda at: at.layer.kv_heads * at.layer.value_dim,
     "o": lambda at: at.layer.heads * at.layer.value_dim,
-    "qkv": lambda at: at.size("q") + at.size("k") + at.size("v"),
-    "ff": lambda at: at.number("feed_forward_length"),
+    "qkv": lambda at: at.size_of("q") + at.size_of("k") + at.size_of("v"),
+    "ff": lambda at: at.layer_number("feed_forward_length"),
     "expert_ff": _expert_ff,
     "shared_ff": _shared_ff,
-    "expert_in": lambda at: at.metadata.number("moe_latent_size") or at.size("embd"),
+    "expert_in": lambda at: at.metadata.read_number("moe_latent_size") or at.size_of("embd"),
     "mla_q": lambda at: at.layer.heads * _key_width(at),
     "mla_o": lambda at: at.layer.heads * _value_width(at),
     "mla_value": _value_width,
-    "mla_kv": lambda at: at.layer.heads * (at.size("nope") + _value_width(at)),
-    "nope": lambda at: _key_width(at) - at.size("rope"),
-    "latent": lambda at: at.size("kv_rank") + at.size("rope"),
-    "mamba_x": lambda at: at.size("ranks") + 2 * at.size("state"),
+    "mla_kv": lambda at: at.layer.heads * (at.size_of("nope") + _value_width(at)),
+    "nope": lambda at: _key_width(at) - at.size_of("rope"),
+    "latent": lambda at: at.size_of("kv_rank") + at.size_of("rope"),
+    "mamba_x": lambda at: at.size_of("ranks") + 2 * at.size_of("state"),
     "mamba2_conv": _mamba2_conv,
-    "mamba2_in": lambda at: at.size("inner") + _mamba2_conv(at) + at.size("ranks"),
-    "kda": lambda at: at.size("kda_head") * at.layer.heads,
-    "per_layer_all": lambda at: at.size("per_layer") * at.metadata.block_count,
+    "mamba2_in": lambda at: at.size_of("inner") + _mamba2_conv(at) + at.size_of("ranks"),
+    "kda": lambda at: at.size_of("kda_head") * at.layer.heads,
+    "per_layer_all": lambda at: at.size_of("per_layer") * at.metadata.block_count,
 }
 """Words that are computed; the names and shapes are those of llama.cpp's `load_arch_tensors`."""
 
-_CONDITIONS: dict[str, Callable[[Widths], bool]] = {
+_CONDITIONS: dict[str, Callable[[LayerWidths], bool]] = {
     "moe": lambda at: at.layer.experts > 0,
     "dense": lambda at: at.layer.experts == 0,
     "attends": lambda at: at.layer.attention is not AttentionKind.NONE,
     "recurs": lambda at: at.layer.conv_elements > 0 or at.layer.state_elements > 0,
-    "ff": lambda at: at.number("feed_forward_length") > 0,
+    "ff": lambda at: at.layer_number("feed_forward_length") > 0,
     "draft": lambda at: at.layer.is_draft,
     "own_kv": lambda at: at.layer.attention is not AttentionKind.SHARED,
-    "own_v": lambda at: at.layer.window > 0 or not at.holds("values_are_keys"),
+    "own_v": lambda at: at.layer.window > 0 or not at.all_hold("values_are_keys"),
 }

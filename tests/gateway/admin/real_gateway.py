@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from app.client.discovery import running_gateway
-from app.client.http import Client
+from app.client.discovery import find_running_gateway
+from app.client.http import GatewayClient
 from app.config.paths import Paths
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, module_command
 from app.core.api import PortFile
 from app.core.errors import RoundhouseError
 from app.gateway.main import main
@@ -47,8 +47,8 @@ class RealGateway(msgspec.Struct, frozen=True):
     patience_s: float = PATIENCE_S
 
     @property
-    def client(self) -> Client:
-        return Client(self.port_file, timeout_s=self.patience_s)
+    def client(self) -> GatewayClient:
+        return GatewayClient(self.port_file, timeout_s=self.patience_s)
 
     def kill(self) -> None:
         """End it as the system does when it is out of memory: at once."""
@@ -72,11 +72,11 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
     takes more `patience_s`.
     """
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
-    paths.create()
+    paths.create_folders()
     for name in MODELS:
         TinyLlama().write(paths.models / f"{name}.gguf")
     process = subprocess.Popen(
-        argv or command("tests.gateway.admin.real_gateway"),
+        argv or module_command("tests.gateway.admin.real_gateway"),
         cwd=ROOT,
         env=child_environment(
             {
@@ -101,17 +101,17 @@ def running(  # noqa: PLR0913 -- what tests start otherwise, each by its name
 def _announced(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> PortFile:
     deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline and process.poll() is None:
-        found = running_gateway(paths)
+        found = find_running_gateway(paths)
         if found is not None:
             return found
     raise AssertionError("the gateway did not start")
 
 
 def _end(process: "subprocess.Popen[bytes]", paths: Paths, patience_s: float) -> None:
-    found = running_gateway(paths) if process.poll() is None else None
+    found = find_running_gateway(paths) if process.poll() is None else None
     try:
         if found is not None:
-            Client(found).post("/shutdown", None, object)
+            GatewayClient(found).post("/shutdown", None, object)
             process.wait(patience_s)
     except (RoundhouseError, subprocess.TimeoutExpired):
         process.kill()

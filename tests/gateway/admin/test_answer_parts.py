@@ -7,9 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.chats import AnswerDone, Chat, Message, MessageStatus, Role, Sampling
-from app.gateway.canonical.events import Finish, Finished, PromptProgress, ReasoningDelta, TextDelta, Usage
-from app.gateway.chats.live_answer import LiveAnswer, chat_request, messages_for, sentence_for_reader
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.canonical.events import (
+    AnswerFinished,
+    FinishReason,
+    PromptProgress,
+    ReasoningDelta,
+    TextDelta,
+    TokenUsage,
+)
+from app.gateway.chats.live_answer import LiveAnswer, chat_request, error_for_reader, messages_for
+from app.gateway.exchange.engine.refusals import error_from_refusal
 from app.gateway.exchange.engine.request import body_of
 from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature
@@ -75,8 +82,8 @@ def test_a_stream_reads_the_same_however_it_is_cut(cuts: list[int]) -> None:
     events = [event for start, end in pairwise(edges) for event in reader.feed(STREAM[start:end])]
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "é🎉漢\n\n字"
     assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm 🤔"
-    assert [event.usage for event in events if isinstance(event, Finished)] == [
-        Usage(prompt=10, completion=3, cached=2)
+    assert [event.usage for event in events if isinstance(event, AnswerFinished)] == [
+        TokenUsage(prompt=10, completion=3, cached=2)
     ]
     assert reader.is_over
 
@@ -103,12 +110,12 @@ def test_progress_counts_what_had_to_be_read(progress: dict[str, int], fraction:
 
 @given(body=st.binary(max_size=100))
 def test_any_refusal_becomes_a_sentence(body: bytes) -> None:
-    error = sentence_for_reader(refused(body, 400))
+    error = error_for_reader(error_from_refusal(body, 400))
     assert str(error).startswith(("The engine refused to answer: ", "This conversation is longer"))
 
 
 def test_a_context_refusal_without_counts_is_a_sentence_too() -> None:
-    error = sentence_for_reader(refused(b'{"error":{"type":"exceed_context_size_error","message":"x"}}', 400))
+    error = error_for_reader(error_from_refusal(b'{"error":{"type":"exceed_context_size_error","message":"x"}}', 400))
     assert (error.code, str(error)) == ("context_too_long", "This conversation is longer than the model's context.")
 
 
@@ -129,9 +136,9 @@ def test_speed_is_measured_when_the_engine_does_not_say() -> None:
     for _ in range(5):
         clock.now += 0.5
         answer.add(TextDelta("x"))
-    answer.complete(Finished(reason=Finish.LENGTH, usage=Usage(prompt=3, completion=5)), {})
+    answer.note_finish(AnswerFinished(reason=FinishReason.LENGTH, usage=TokenUsage(prompt=3, completion=5)), {})
     clock.now += 1.0
-    ended = answer.ended(MessageStatus.COMPLETE)
+    ended = answer.final_message(MessageStatus.COMPLETE)
     cost = ended.timings
     assert cost is not None
     assert (cost.ttft_s, cost.total_s, cost.decode_tokens_per_s) == (0.5, 3.5, 2.0)
@@ -139,17 +146,17 @@ def test_speed_is_measured_when_the_engine_does_not_say() -> None:
 
 
 def test_an_answer_without_a_token_has_no_first_one() -> None:
-    cost = live(Clock()).ended(MessageStatus.STOPPED).timings
+    cost = live(Clock()).final_message(MessageStatus.STOPPED).timings
     assert cost is not None
     assert (cost.ttft_s, cost.decode_tokens_per_s, cost.completion_tokens) == (None, None, None)
 
 
 async def test_only_the_first_end_counts() -> None:
     answer = live(Clock())
-    first = answer.ended(MessageStatus.STOPPED)
-    answer.finish(first)
-    answer.finish(answer.ended(MessageStatus.COMPLETE))
-    assert await answer.finished() == first
+    first = answer.final_message(MessageStatus.STOPPED)
+    answer.publish_final(first)
+    answer.publish_final(answer.final_message(MessageStatus.COMPLETE))
+    assert await answer.wait_until_final() == first
     assert [event async for event in answer.follow(0)] == [AnswerDone(message=first)]
 
 

@@ -19,8 +19,8 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, Unavailable
 from app.core.events import ChatChanged, EngineChanged, Event
 from app.gateway.chats import answers
-from app.gateway.chats.live_answer import Writer
-from app.gateway.loading.launch import resolve as resolve_at_once
+from app.gateway.chats.live_answer import AnswerWriter
+from app.gateway.loading.launch import resolve_model as resolve_at_once
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_and_end, text_until
 from tests.gateway.played import KEY
 from tests.patience import PATIENCE_S
@@ -317,7 +317,7 @@ async def test_a_mistake_of_ours_ends_the_answer_too(
     async def broken(*_arguments: object) -> None:
         raise KeyError("oops")
 
-    monkeypatch.setattr(Writer, "write", broken)
+    monkeypatch.setattr(AnswerWriter, "write", broken)
     message = await api.ended((await api.ask((await api.chat()).id)).answer)
     assert (message.status, message.error) == ("failed", "There was an error in Roundhouse. See the log.")
     assert [record.levelno for record in caplog.records] == [logging.ERROR]
@@ -353,7 +353,7 @@ async def test_what_is_written_is_saved_every_second(api: Api, pen: Pen, monkeyp
 async def _stored_with(api: Api, answer: Message, content: str) -> Message:
     async with asyncio.timeout(PATIENCE_S):
         while True:
-            message = await api.gateway.services.chats.message(answer.chat, answer.id)
+            message = await api.gateway.services.chats.read_message(answer.chat, answer.id)
             if message.content == content:
                 return message
 
@@ -365,13 +365,13 @@ async def test_a_full_disk_fails_the_answer_and_the_store_goes_on_when_there_is_
     monkeypatch.setattr(answers, "SAVE_AGAIN_S", 0.02)
     chats = api.gateway.services.chats
     turn = await api.ask((await api.chat()).id)
-    await chats._do(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
+    await chats._run_job(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
     pen.write(chunk("x" * 50_000))
     message = await api.ended(turn.answer)
     assert (message.status, len(message.content)) == ("failed", 50_000)
     assert message.error.startswith("The disk is full")
     assert (await api.read(turn.answer.chat)).messages[-1] == message
-    await chats._do(lambda c: c.execute("PRAGMA max_page_count = 100000"))
+    await chats._run_job(lambda c: c.execute("PRAGMA max_page_count = 100000"))
     assert (await _stored_with(api, message, message.content)) == message
     assert {record.levelno for record in caplog.records} <= {logging.ERROR}
     pen.write(LAST)
@@ -397,8 +397,8 @@ async def test_a_question_that_comes_while_we_end_is_turned_away(api: Api, monke
         await may_go_on.wait()
         return await resolve_at_once(*asked)
 
-    monkeypatch.setattr(answers, "resolve", slowly)
-    ours = answers.Answers(api.gateway.services, api.gateway.engines)
+    monkeypatch.setattr(answers, "resolve_model", slowly)
+    ours = answers.ChatAnswers(api.gateway.services, api.gateway.engines)
     asking = asyncio.create_task(ours.start(chat.id, NewTurn(content="Why?")))
     await asyncio.wait({asking}, timeout=0.05)
     await ours.close()

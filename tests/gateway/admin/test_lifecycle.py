@@ -48,7 +48,7 @@ def test_what_runs_holds_memory_and_is_shown(gateway: RealGateway) -> None:
     load(gateway, "quick")
     (pool, *_) = gateway.client.get("/memory", MemoryState).pools
     assert (pool.id, [holder.model for holder in pool.holders]) == ("system", ["quick"])
-    assert 0 < pool.taken < pool.limit
+    assert 0 < pool.bytes_in_use < pool.limit
     assert "quick" in said("room")
 
 

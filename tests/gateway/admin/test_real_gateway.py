@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewChat, NewTurn, Turn
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, GatewayGone, NotFound
@@ -16,15 +16,15 @@ from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.patience import PATIENCE_S
 
 
-def ask(client: Client, model: str) -> Turn:
+def ask(client: GatewayClient, model: str) -> Turn:
     chat = client.post("/chats", NewChat(model=model), Chat)
     return client.post(f"/chats/{chat.id}/turns", NewTurn(content="Go on"), Turn)
 
 
-def read_for(client: Client, answer: Message, seconds: float) -> list[tuple[float, int]]:
+def read_for(client: GatewayClient, answer: Message, seconds: float) -> list[tuple[float, int]]:
     """Follow an answer for so long after its first text; return when there were how many characters."""
     seen: list[tuple[float, int]] = []
-    for event in client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
+    for event in client.stream_events(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
         if isinstance(event, AnswerDelta):
             seen.append((time.monotonic(), event.offset + len(event.content)))
         if seen and time.monotonic() - seen[0][0] > seconds:
@@ -39,8 +39,8 @@ async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, un
         gateway.kill()
         killed_at = time.monotonic()
     store = await ChatStore.open(gateway.paths.database)
-    kept = await store.message(answer.chat, answer.id)
-    assert [summary.id for summary in await store.summaries("word")] == [answer.chat]
+    kept = await store.read_message(answer.chat, answer.id)
+    assert [summary.id for summary in await store.list_summaries("word")] == [answer.chat]
     await store.close()
     assert kept.status is MessageStatus.INTERRUPTED
     assert kept.content == "word " * (len(kept.content) // 5)
@@ -79,7 +79,7 @@ def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unuse
     with running(tmp_path, unused_port) as gateway:
         client = gateway.client
         quick = ask(client, "quick").answer
-        done = [*client.stream(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][-1]
+        done = [*client.stream_events(f"/chats/{quick.chat}/answers/{quick.id}", AnswerEvent, timeout_s=PATIENCE_S)][-1]
         assert isinstance(done, AnswerDone)
         assert (done.message.status, done.message.content) == ("complete", "word " * 5)
         assert done.message.timings is not None
@@ -95,7 +95,7 @@ def test_a_chat_through_a_real_supervisor_and_a_gentle_end(tmp_path: Path, unuse
     assert gateway.process.returncode == 0
 
 
-def load_and_unload(client: Client) -> None:
+def load_and_unload(client: GatewayClient) -> None:
     with pytest.raises(NotFound):
         client.post("/load", LoadModel(model="nothing"), EngineStatus)
     assert client.post("/load", LoadModel(model="slow"), EngineStatus).state is EngineState.READY
@@ -110,25 +110,27 @@ def load_and_unload(client: Client) -> None:
 def load_that_outlives_its_client(gateway: RealGateway) -> None:
     with pytest.raises(GatewayGone):
         gateway.client.post("/load", LoadModel(model="heavy"), EngineStatus, timeout_s=0.2)
-    for event in gateway.client.stream("/events", Event, timeout_s=PATIENCE_S):
+    for event in gateway.client.stream_events("/events", Event, timeout_s=PATIENCE_S):
         if isinstance(event, EngineChanged) and event.status.model == "heavy":
             assert event.status.state is not EngineState.STOPPING
             if event.status.state is EngineState.READY:
                 return
 
 
-def broken_model(client: Client) -> None:
+def broken_model(client: GatewayClient) -> None:
     with pytest.raises(EngineFailed, match="damaged"):
         client.post("/load", LoadModel(model="broken"), EngineStatus)
     broken = ask(client, "broken").answer
-    *_, done = client.stream(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=PATIENCE_S)
+    *_, done = client.stream_events(f"/chats/{broken.chat}/answers/{broken.id}", AnswerEvent, timeout_s=PATIENCE_S)
     assert done.message.status is MessageStatus.FAILED
     assert "damaged" in done.message.error
 
 
 def end_while_following(gateway: RealGateway, answer: Message) -> Message:
     """Ask the gateway to end while somebody reads along; return what the reader is told last."""
-    for event in gateway.client.stream(f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S):
+    for event in gateway.client.stream_events(
+        f"/chats/{answer.chat}/answers/{answer.id}", AnswerEvent, timeout_s=PATIENCE_S
+    ):
         if isinstance(event, AnswerDelta) and event.offset == 0:
             gateway.client.post("/shutdown", None, object)
         if isinstance(event, AnswerDone):

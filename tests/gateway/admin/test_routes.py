@@ -191,7 +191,7 @@ async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
 
 async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Api) -> None:
     services = api.gateway.services
-    file = at_login.place(services.home)
+    file = at_login.autostart_file(services.home)
     assert file is not None
     await api.call("PATCH", "/settings", list[SettingInfo], {"window.at_login": True})
     assert file.exists()
@@ -200,7 +200,7 @@ async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Ap
     file.parent.rmdir()
     file.parent.write_text("in the way")
     assert await api.refused("PATCH", "/settings", {"window.at_login": True}) == (507, "storage")
-    assert not services.settings.flag("window.at_login")
+    assert not services.settings.get_flag("window.at_login")
 
 
 async def test_shutting_down_is_accepted(api: Api) -> None:
@@ -209,7 +209,7 @@ async def test_shutting_down_is_accepted(api: Api) -> None:
 
 async def test_a_models_name_may_hold_slashes_quoted_or_not(api: Api) -> None:
     seen: list[str] = []
-    api.gateway.services.library.forget = seen.append  # type: ignore[assignment,method-assign]  # the stand-in has none
+    api.gateway.services.library.forget_model = seen.append  # type: ignore[assignment,method-assign]  # the stand-in has none
     for path in ("/models/org%2Fembed%3Aq8", "/models/org/embed:q8"):
         assert await api.raw("DELETE", path) == (204, b"")
     assert seen == ["org/embed:q8"] * 2

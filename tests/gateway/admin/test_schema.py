@@ -29,14 +29,14 @@ from schemathesis.specs.openapi.checks import (
 )
 
 import app.core.api
-from app.client.http import Client
+from app.client.http import GatewayClient
 from app.config.table import SETTINGS
 from app.core.api import PREFIX
 from app.core.chats import Chat, NewChat, NewTurn, Turn
 from app.core.errors import BadRequest, Conflict
 from app.core.settings import SettingInfo
-from app.gateway.admin.calls import Endpoint
-from app.gateway.admin.routes import ENDPOINTS, document
+from app.gateway.admin.calls import AdminEndpoint
+from app.gateway.admin.routes import ENDPOINTS, openapi_document
 from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
@@ -45,7 +45,7 @@ from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S
 
-DOCUMENT: dict[str, Any] = json.loads(document(ENDPOINTS))
+DOCUMENT: dict[str, Any] = json.loads(openapi_document(ENDPOINTS))
 CHECKS = [
     not_a_server_error,
     response_schema_conformance,
@@ -75,7 +75,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, hub: FakeHub) -> Iterator[
 
 
 @pytest.mark.parametrize("row", FUZZED, ids=lambda row: f"{row.method} {row.path}")
-def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row: Endpoint) -> None:
+def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row: AdminEndpoint) -> None:
     headers = {"Authorization": f"Bearer {gateway.port_file.token}"}
     cases = SCHEMA[PREFIX + row.path][row.method].as_strategy()
 
@@ -90,7 +90,7 @@ def test_nothing_made_from_the_document_breaks_a_route(gateway: RealGateway, row
     gateway.client.delete("/pause")  # or the rows after it would be tried on a gateway that loads nothing
 
 
-def existing(client: Client) -> dict[str, str]:
+def existing(client: GatewayClient) -> dict[str, str]:
     """Return names that the variable parts of a path can have: of a model, and of a chat just begun and its answer."""
     chat = client.post("/chats", NewChat(model="quick"), Chat)
     turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="Hm?"), Turn)

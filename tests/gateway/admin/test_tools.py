@@ -64,7 +64,7 @@ async def test_bad_requests_are_said(gateway: Gateway, path: str, body: object, 
 @pytest.fixture
 def real(tmp_path: Path, unused_port: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[RealGateway]:
     with running(tmp_path, unused_port) as gateway:
-        monkeypatch.setattr(command, "connected", lambda: gateway.client)
+        monkeypatch.setattr(command, "connect_gateway", lambda: gateway.client)
         yield gateway
 
 

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from app.config.paths import Paths, guide_gguf
-from app.core.advice import Calibration, Generation, LoadTruth
+from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
@@ -17,7 +17,7 @@ from app.core.machine import Machine
 from app.gateway.advising import advice, calibration
 from app.gateway.advising.advice import runtime_shift
 from app.gateway.advising.calibration import Calibrator
-from app.gateway.advising.measuring import best_for, generation_from
+from app.gateway.advising.measuring import best_calibration, generation_from
 from app.gateway.loading import fitting
 from app.gateway.services import Services
 from app.hardware.description import machine_from
@@ -61,10 +61,10 @@ def calibration_with(**fields: Any) -> Calibration:  # noqa: ANN401 -- the field
 
 def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None:
     this, newer = calibration_with(version="1", measured_at=1.0), calibration_with(version="2", measured_at=2.0)
-    assert best_for([this, newer], engine="llama.cpp", backend="cpu", version="1") is this
-    assert best_for([this, newer], engine="llama.cpp", backend="cpu") is newer
-    assert best_for([this, newer], engine="llama.cpp", backend="cuda") is None
-    assert best_for([], engine="llama.cpp", backend="cpu") is None
+    assert best_calibration([this, newer], engine="llama.cpp", backend="cpu", version="1") is this
+    assert best_calibration([this, newer], engine="llama.cpp", backend="cpu") is newer
+    assert best_calibration([this, newer], engine="llama.cpp", backend="cuda") is None
+    assert best_calibration([], engine="llama.cpp", backend="cpu") is None
 
 
 @pytest.mark.parametrize(("least_bytes", "samples"), [(0, 3), (64 << 20, 2)])
@@ -75,22 +75,22 @@ async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_cali
     measuring = parts.measuring
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))
-    await measuring.keep(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
-    measuring.learn(STATUS, {**TIMINGS, "predicted_ms": 640.0})
+    await measuring.keep_calibration(calibration_with(samples=2, efficiency=0.02, layer_seconds=1e-3))
+    measuring.learn_from(STATUS, {**TIMINGS, "predicted_ms": 640.0})
     await measuring.close()
-    assert [one.model for one in await parts.chats.generations()] == ["guide"]
-    (kept,) = await parts.chats.calibrations()
+    assert [one.model for one in await parts.chats.list_generations()] == ["guide"]
+    (kept,) = await parts.chats.list_calibrations()
     assert kept.samples == samples
 
 
 def test_buffers_are_named_as_estimates_name_them() -> None:
-    found = advice.logged({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
+    found = advice.sum_buffers({"model": 10, "kv": 20, "recurrent": 5, "compute": 3, "output": 1, "other": 99})
     assert found == {"weights": 10, "kv": 20, "state": 5, "compute": 3, "output": 1, "total": 39}
-    assert advice.logged({}) == {}
+    assert advice.sum_buffers({}) == {}
 
 
-def load(resident: int | None, *, shift: int = 0, engine: str = "llama.cpp") -> LoadTruth:
-    return LoadTruth(
+def load(resident: int | None, *, shift: int = 0, engine: str = "llama.cpp") -> EstimateAccuracy:
+    return EstimateAccuracy(
         model="guide",
         engine=engine,
         version="1",
@@ -157,7 +157,7 @@ async def test_a_load_takes_what_there_is_room_for(
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
     wired = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
-    found = await fitting.fitted(wired, guide_request(4096, 4))
+    found = await fitting.fit_load(wired, guide_request(4096, 4))
     assert (found.options.context, found.options.slots) == expected
 
 
@@ -168,13 +168,13 @@ class _Free:
 
 async def test_an_engine_of_ones_own_is_left_alone(parts: Services) -> None:
     request = guide_request(4096, 4, engine="mine")
-    assert (await fitting.fitted(parts, request)).is_for(request)
+    assert (await fitting.fit_load(parts, request)).is_for(request)
 
 
 async def test_a_file_that_cannot_be_read_is_the_engines_to_judge(parts: Services, tmp_path: Path) -> None:
     source = ModelSource(name="x", path=tmp_path / "none.gguf", format=ModelFormat.GGUF)
     request = LoadRequest(engine="llama.cpp", source=source)
-    assert await fitting.fitted(parts, request) is request
+    assert await fitting.fit_load(parts, request) is request
 
 
 def replaced(services: Services, **fields: object) -> Services:
@@ -203,7 +203,7 @@ async def test_a_calibration_that_fails_says_why_and_leaves_no_file(parts: Servi
     calibrator.start()
     assert (await ended(calibrator)).error == "It has no room. Free some."
     assert list(paths.state.glob("*.gguf")) == []
-    assert await parts.chats.calibrations() == []
+    assert await parts.chats.list_calibrations() == []
 
 
 @pytest.mark.usefixtures("quick_synthetic")

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from app.advisor.choosing.targets import lack
+from app.advisor.choosing.targets import explain_lack
 from app.advisor.memory import estimate as memory
 from app.config.environment import HUB, hub_endpoint
 from app.core.errors import NotFound, RoundhouseError, Unavailable
-from app.gateway.advising.advice import where_it_runs
-from app.gateway.advising.model_facts import FactsReader, form
+from app.gateway.advising.advice import with_verdict_of_engine
+from app.gateway.advising.model_facts import FactsReader, format_and_quantization
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
 from app.hub.shapes import shape_facts
@@ -105,11 +105,13 @@ async def test_what_nobody_knows_is_refused(facts: FactsReader) -> None:
 
 def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
     machine = machine_from(b'{"os": "linux", "cpu": "AMD EPYC 9654", "ram_gb": 384}')
-    why_not = lack(machine, ENGINES["vllm"])
-    found = memory.estimate(shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, setting_for(engine="vllm"))
+    why_not = explain_lack(machine, ENGINES["vllm"])
+    found = memory.estimate_memory(
+        shape_facts("Qwen3 8B", "BF16", format="safetensors"), machine, setting_for(engine="vllm")
+    )
     assert "vLLM needs Linux and an NVIDIA GPU" in why_not
-    assert where_it_runs(found, "") == found
-    elsewhere = where_it_runs(found, why_not)
+    assert with_verdict_of_engine(found, "") == found
+    elsewhere = with_verdict_of_engine(found, why_not)
     assert (elsewhere.fits, elsewhere.largest_context, elsewhere.notes[0]) == (False, 0, why_not)
     assert found.weights.arithmetic == "weights / 1"
 
@@ -126,4 +128,4 @@ def test_what_an_engine_takes_does_not_fit_where_it_does_not_run() -> None:
     ],
 )
 def test_the_form_a_name_speaks_of(name: str, quantization: str, expected: tuple[str, str]) -> None:
-    assert form(name, quantization) == expected
+    assert format_and_quantization(name, quantization) == expected

@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 
 from app.core.errors import EngineFailed, Unavailable
-from app.gateway.dialects.anthropic.answers import event
+from app.gateway.dialects.anthropic.answers import encode_event
 from tests.gateway.played import KEY, Gateway, Play
 from tests.patience import PATIENCE_S, until
 
@@ -25,8 +25,10 @@ REPLY = {
     "stop_sequence": None,
     "usage": {"cache_read_input_tokens": 4, "input_tokens": 3, "output_tokens": 2},
 }
-START = event("message_start", {"type": "message_start", "message": {**REPLY, "content": [], "stop_reason": None}})
-BLOCK = event(
+START = encode_event(
+    "message_start", {"type": "message_start", "message": {**REPLY, "content": [], "stop_reason": None}}
+)
+BLOCK = encode_event(
     "content_block_start",
     {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
 )
@@ -69,7 +71,7 @@ async def test_an_answer_is_mended_and_counted(gateway: Gateway) -> None:
     assert (status, body["content"], body["id"][:4]) == (200, REPLY["content"], "msg_")
     assert gateway.upstream.headers[0]["Authorization"] == f"Bearer {KEY}"
     assert "sk-ant-mine" not in str(gateway.upstream.headers)
-    lines = gateway.services.metrics.exposition([]).splitlines()
+    lines = gateway.services.metrics.format_exposition([]).splitlines()
     assert 'roundhouse_requests_total{route="messages",model="guide",outcome="ok"} 1' in lines
     assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 7' in lines
     assert 'roundhouse_tokens_total{model="guide",kind="completion"} 2' in lines
@@ -153,7 +155,7 @@ async def test_a_name_that_stands_for_a_model_reaches_it(gateway: Gateway) -> No
     gateway.upstream.play = answers(REPLY)
     assert (await post(gateway, {**ASKED, "model": "claude-haiku-4-5-20251001"}))[0] == 200
     assert json.loads(gateway.upstream.bodies[0])["model"] == "guide"
-    gateway.services.settings.change({"models.aliases": ["gpt-*=guide"]})
+    gateway.services.settings.change_values({"models.aliases": ["gpt-*=guide"]})
     assert (await post(gateway, {**ASKED, "model": "gpt-5"}))[0] == 200
     assert (await post(gateway, {**ASKED, "model": "claude-opus-4-8"}))[0] == 404
 

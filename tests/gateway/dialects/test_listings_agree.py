@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.cli.models import _lines as listed_by_the_command_line
+from app.cli.models import _model_lines as listed_by_the_command_line
 from app.core.attached import AttachEndpoint
 from app.core.capabilities import Capability
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
-from app.gateway.library.attached_endpoints import attach, knowledge
-from app.gateway.library.endpoint_cards import listed_card
+from app.gateway.library.attached_endpoints import attach, make_knowledge
+from app.gateway.library.endpoint_cards import card_from_entry
 from app.hub.library.attached import Attachment
 from app.supervisor.remote import RemoteModel
 from tests.gateway.far import Far
@@ -62,7 +62,7 @@ async def models(near: Gateway, far: Far) -> dict[str, list[Capability]]:
     encoder = {"general.architecture": "bert"}
     (folder / "encoder").mkdir()
     (folder / "encoder" / "encoder.gguf").write_bytes(gguf_bytes(encoder, [("token_embd.weight", [32], b"\0" * 128)]))
-    near.services.library.forget("distant")
+    near.services.library.forget_model("distant")
     near.services.library.look_again()
     near.services.events.publish(ModelsChanged())
     far.listing = {"data": LISTING}
@@ -129,7 +129,7 @@ async def test_lm_studios(near: Gateway, models: dict[str, list[Capability]]) ->
 async def test_another_roundhouse_reads_them_as_they_are(near: Gateway, models: dict[str, list[Capability]]) -> None:
     """What is attached to one is known to the next without a question."""
     for card in msgspec.convert((await got(near, "/v1/models"))["data"], list[RemoteModel]):
-        known = knowledge(card, listed_card(card))
+        known = make_knowledge(card, card_from_entry(card))
         attachment = Attachment(name=card.id, url="", served_as=card.id, known=known)
         assert (card.id, attachment.capabilities) == (card.id, models[card.id])
-        assert listed_card(card).says_kind
+        assert card_from_entry(card).says_kind

@@ -98,7 +98,7 @@ async def test_a_suffix_goes_to_infill_and_is_counted_as_a_completion(gateway: G
         "input_suffix": "b",
         "n_predict": 2,
     }
-    lines = gateway.services.metrics.exposition([]).splitlines()
+    lines = gateway.services.metrics.format_exposition([]).splitlines()
     assert 'roundhouse_requests_total{route="completions",model="guide",outcome="ok"} 1' in lines
 
 
@@ -152,7 +152,7 @@ async def test_an_infill_stream_ends_as_llama_server_ends_it(gateway: Gateway) -
     async with gateway.http.post(f"{gateway.url}/infill", json=asked) as reply:
         assert await reply.read() == b"".join(told)
     done = 'roundhouse_requests_total{route="infill",model="guide",outcome="ok"} 1'
-    await until(lambda: done in gateway.services.metrics.exposition([]).splitlines())
+    await until(lambda: done in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_health_has_both_its_names(gateway: Gateway) -> None:
@@ -166,9 +166,9 @@ async def test_the_model_chosen_for_chats_goes_before_one_that_failed(
 ) -> None:
     failed = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.FAILED)
     other = ModelInfo(name="other", title="Other", path="other.gguf", format="gguf", size_bytes=1)
-    gateway.services.settings.change({"models.default": "other"})
-    models = [*gateway.services.library.models(), other]
+    gateway.services.settings.change_values({"models.default": "other"})
+    models = [*gateway.services.library.list_models(), other]
     monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [failed])
-    monkeypatch.setattr(gateway.services.library, "models", lambda: models)
+    monkeypatch.setattr(gateway.services.library, "list_models", lambda: models)
     assert (await post(gateway, "/tokenize", content="a"))[0] == 200
     assert gateway.supervisor.asked[0].source.name == "other"

@@ -49,7 +49,7 @@ async def put_blob(gateway: Gateway, data: bytes, digest: str = "") -> tuple[int
 
 
 def names(library: Library) -> list[str]:
-    return [model.name for model in library.models()]
+    return [model.name for model in library.list_models()]
 
 
 async def test_a_created_model_is_told_in_ollamas_lines_and_listed(gateway: Gateway, library: Library) -> None:
@@ -187,7 +187,7 @@ async def test_a_model_of_an_uploaded_file(gateway: Gateway, library: Library, t
     assert status == 200, lines
     assert lines[0]["status"] == "parsing GGUF"
     assert names(library) == ["guide", "base", "mine:v1"]
-    mine = library.find("mine:v1")
+    mine = library.find_model("mine:v1")
     assert await asyncio.to_thread(Path(mine.path).read_bytes) == data
     assert mine.runs_as == "mine:v1"
     assert (await post(gateway, "/api/delete", {"model": "mine:v1"}, "DELETE"))[0] == 200
@@ -197,7 +197,7 @@ async def test_a_model_of_an_uploaded_file(gateway: Gateway, library: Library, t
 
 
 async def test_an_upload_may_be_larger_than_a_request(gateway: Gateway, library: Library) -> None:
-    assert gateway.services.settings.integer("gateway.max_body_mib") == 1
+    assert gateway.services.settings.get_int("gateway.max_body_mib") == 1
     data = bytes(3 << 20)
     assert (await put_blob(gateway, data))[0] == 201
     assert (await put_blob(gateway, data))[0] == 200, "sent again it is read to its end, and nothing breaks"
@@ -212,7 +212,7 @@ async def test_many_are_made_at_once(gateway: Gateway, library: Library, tmp_pat
 
     assert await asyncio.gather(*map(make, range(6))) == [200] * 6
     assert names(library) == ["guide", "base", *(f"m{number}" for number in range(6))]
-    assert not [model for model in library.models() if model.problem]
+    assert not [model for model in library.list_models() if model.problem]
 
 
 @pytest.mark.parametrize(
@@ -270,9 +270,9 @@ async def test_an_upload_that_goes_away_leaves_nothing(gateway: Gateway, library
 
 async def test_a_key_that_may_only_ask_may_not_change_models(gateway: Gateway, library: Library) -> None:
     settings = gateway.services.settings
-    asking = gateway.services.keys.make(NewKey(name="asks", scopes=[Scope.INFERENCE])).key
-    managing = gateway.services.keys.make(NewKey(name="manages", scopes=[Scope.MANAGE])).key
-    settings.change({"gateway.require_key": True})
+    asking = gateway.services.keys.make_key(NewKey(name="asks", scopes=[Scope.INFERENCE])).key
+    managing = gateway.services.keys.make_key(NewKey(name="manages", scopes=[Scope.MANAGE])).key
+    settings.change_values({"gateway.require_key": True})
     for key, status in ((asking, 403), (managing, 200)):
         headers = {"Authorization": f"Bearer {key}"}
         assert (await post(gateway, "/api/create", FIRST, headers=headers))[0] == status

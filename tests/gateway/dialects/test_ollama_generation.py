@@ -11,7 +11,7 @@ from aiohttp import web
 
 from app.core.errors import EngineFailed
 from app.gateway.exchange import client_stream
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from tests.gateway.played import Gateway, Play
 from tests.patience import PATIENCE_S, until
 
@@ -94,7 +94,7 @@ def body_seen(gateway: Gateway) -> dict[str, Any]:
 
 async def counted(gateway: Gateway, route: str, outcome: str, model: str = "guide") -> None:
     line = f'roundhouse_requests_total{{route="ollama/{route}",model="{model}",outcome="{outcome}"}} 1'
-    await until(lambda: line in gateway.services.metrics.exposition([]).splitlines())
+    await until(lambda: line in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_a_chat_streams_by_default_and_ends_with_its_counts(gateway: Gateway) -> None:
@@ -107,7 +107,7 @@ async def test_a_chat_streams_by_default_and_ends_with_its_counts(gateway: Gatew
     assert 0 < last["load_duration"] < last["total_duration"], "there for a loaded model too"
     assert body_seen(gateway)["stream_options"] == {"include_usage": True}
     await counted(gateway, "chat", "ok")
-    assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 7' in gateway.services.metrics.exposition([])
+    assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 7' in gateway.services.metrics.format_exposition([])
 
 
 async def test_an_answer_at_once_is_the_same_folded(gateway: Gateway) -> None:
@@ -307,9 +307,9 @@ async def test_keep_alive_and_context_go_with_the_lease(gateway: Gateway) -> Non
     for keep_alive in ("5m", -1, None):
         await whole(gateway, "/api/chat", {**CHAT, "keep_alive": keep_alive, "options": {"num_ctx": 300}})
     assert gateway.supervisor.terms == [
-        Terms(keep_s=300.0, context=300),
-        Terms(keep_s=math.inf, context=300),
-        Terms(keep_s=None, context=300),
+        LeaseOptions(keep_s=300.0, context=300),
+        LeaseOptions(keep_s=math.inf, context=300),
+        LeaseOptions(keep_s=None, context=300),
     ]
 
 
@@ -317,7 +317,7 @@ async def test_keep_alive_and_context_go_with_the_lease(gateway: Gateway) -> Non
 async def test_asking_for_nothing_loads_or_unloads(gateway: Gateway, path: str, nothing: dict[str, object]) -> None:
     status, loaded = await whole(gateway, path, {"model": "guide", **nothing, "keep_alive": "1h"})
     assert (status, loaded["done"], loaded["done_reason"]) == (200, True, "load")
-    assert gateway.supervisor.terms == [Terms(keep_s=3600.0, takes_slot=False)]
+    assert gateway.supervisor.terms == [LeaseOptions(keep_s=3600.0, takes_slot=False)]
     status, unloaded = await whole(gateway, path, {"model": "Guide:latest", **nothing, "keep_alive": 0})
     assert (status, unloaded["done_reason"], unloaded["model"]) == (200, "unload", "Guide:latest")
     assert gateway.supervisor.let_gone == ["guide"]
@@ -385,7 +385,7 @@ async def test_nothing_to_embed_loads_the_model(gateway: Gateway) -> None:
     assert (await whole(gateway, "/api/embed", {"model": "org/embed:q8", "input": "", "keep_alive": 60}))[1][
         "embeddings"
     ] == []
-    assert gateway.supervisor.terms == [Terms(keep_s=60.0)]
+    assert gateway.supervisor.terms == [LeaseOptions(keep_s=60.0)]
     assert await whole(gateway, "/api/embeddings", {"model": "org/embed:q8", "prompt": ""}) == (200, {"embedding": []})
 
 

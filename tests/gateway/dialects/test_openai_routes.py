@@ -102,7 +102,7 @@ async def test_an_unknown_model_is_answered_with_the_names_there_are(gateway: Ga
 async def test_a_model_that_was_forgotten_is_not_found_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the last request found is kept for a moment, but not past a change."""
     assert (await gateway.chat())[0] == 200
-    monkeypatch.setattr(gateway.services.library, "_models", [])
+    monkeypatch.setattr(gateway.services.library, "_refresh_models", [])
     gateway.services.events.publish(ModelsChanged())
     assert (await gateway.chat())[0] == 404
 
@@ -217,7 +217,7 @@ async def test_a_mistake_of_ours_gives_a_request_id_that_is_in_the_log(
     def broken(_name: str) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(gateway.services.library, "find", broken)
+    monkeypatch.setattr(gateway.services.library, "find_model", broken)
     status, body = await gateway.chat()
     assert (status, body["error"]["type"], body["error"]["code"]) == (500, "server_error", "internal")
     (record,) = [record for record in caplog.records if record.levelname == "ERROR"]

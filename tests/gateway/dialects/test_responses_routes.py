@@ -12,7 +12,7 @@ from aiohttp import web
 from app.core.api import PREFIX
 from app.core.errors import EngineFailed
 from app.gateway.exchange import client_stream
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from tests.gateway.dialects.test_ollama_generation import (
     DONE,
     END,
@@ -64,7 +64,7 @@ def text_of(response: dict[str, Any]) -> str:
 
 async def counted(gateway: Gateway, outcome: str, model: str = "guide") -> None:
     line = f'roundhouse_requests_total{{route="responses",model="{model}",outcome="{outcome}"}} 1'
-    await until(lambda: line in gateway.services.metrics.exposition([]).splitlines())
+    await until(lambda: line in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> None:
@@ -75,7 +75,7 @@ async def test_an_answer_is_the_same_streamed_and_at_once(gateway: Gateway) -> N
     usage = {"input_tokens": 7, "output_tokens": 2, "total_tokens": 9}
     assert {key: whole["usage"][key] for key in usage} == usage
     assert body_seen(gateway)["messages"] == [{"role": "user", "content": "Hi"}]
-    assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 14' in gateway.services.metrics.exposition([])
+    assert 'roundhouse_tokens_total{model="guide",kind="prompt"} 14' in gateway.services.metrics.format_exposition([])
 
 
 async def test_the_first_token_does_not_wait_for_the_second(gateway: Gateway) -> None:
@@ -149,14 +149,14 @@ async def test_what_is_not_to_be_kept_is_not(gateway: Gateway) -> None:
     status, refusal = await call(gateway, "POST", "", {**ASKED, "previous_response_id": made["id"]})
     assert (status, refusal["error"]["code"]) == (400, "previous_response_not_found")
     assert refusal["error"]["param"] == "previous_response_id"
-    gateway.services.settings.change({"responses.kept": 0})
+    gateway.services.settings.change_values({"responses.kept": 0})
     made = await created(gateway)
     assert made["store"] is False
     assert (await call(gateway, "GET", f"/{made['id']}"))[0] == 404
 
 
 async def test_no_more_are_kept_than_the_setting_says(gateway: Gateway) -> None:
-    gateway.services.settings.change({"responses.kept": 2})
+    gateway.services.settings.change_values({"responses.kept": 2})
     made = [(await created(gateway))["id"] for _ in range(3)]
     assert [(await call(gateway, "GET", f"/{name}"))[0] for name in made] == [404, 200, 200]
 
@@ -327,7 +327,7 @@ async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway
     gateway.upstream.play = play
     counts = (200, {"object": "response.input_tokens", "input_tokens": 3})
     assert await call(gateway, "POST", "/input_tokens", ASKED) == counts
-    assert gateway.supervisor.terms == [Terms(takes_slot=False)] * 2
+    assert gateway.supervisor.terms == [LeaseOptions(takes_slot=False)] * 2
     assert await call(gateway, "POST", "/input_tokens", {"input": "Hi"}) == counts
     assert (await call(gateway, "POST", "/input_tokens", {"model": "gpt-9", "input": "Hi"}))[0] == 404
     status, refusal = await call(gateway, "POST", "/input_tokens", {"model": "org/embed:q8", "input": "Hi"})
@@ -339,11 +339,11 @@ async def test_tokens_are_counted_as_the_engine_would_read_them(gateway: Gateway
 async def test_how_long_the_model_is_kept_and_its_context_go_with_the_lease(gateway: Gateway) -> None:
     await created(gateway, ttl=60, options={"num_ctx": 300})
     await created(gateway, keep_alive=-1)
-    assert gateway.supervisor.terms == [Terms(keep_s=60.0, context=300), Terms(keep_s=math.inf)]
+    assert gateway.supervisor.terms == [LeaseOptions(keep_s=60.0, context=300), LeaseOptions(keep_s=math.inf)]
 
 
 async def test_a_name_that_stands_for_a_model_reaches_it(gateway: Gateway) -> None:
-    gateway.services.settings.change({"models.aliases": ["gpt-*=guide"]})
+    gateway.services.settings.change_values({"models.aliases": ["gpt-*=guide"]})
     assert (await created(gateway, model="gpt-6-codex"))["model"] == "guide"
 
 

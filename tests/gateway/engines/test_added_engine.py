@@ -12,9 +12,9 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, module_command
 from app.core.advice import Advice, Estimate, EstimateRequest
-from app.core.engine_store import EngineStock
+from app.core.engine_store import EngineListing
 from app.core.engines import EngineInfo, EngineState, EngineStatus
 from app.core.models import LoadModel
 from tests.gateway.admin.real_gateway import RealGateway, running
@@ -46,14 +46,14 @@ def added(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, str]:
 @pytest.fixture(scope="module")
 def gateway(added: Mapping[str, str], tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
     home = tmp_path_factory.mktemp("home")
-    with running(home, 0, argv=command("app.gateway"), extra=added, patience_s=PATIENCE_S) as found:
+    with running(home, 0, argv=module_command("app.gateway"), extra=added, patience_s=PATIENCE_S) as found:
         yield found
 
 
 def output_of(added: Mapping[str, str], gateway: RealGateway, module: str, *arguments: str) -> tuple[int, str]:
     home = str(gateway.paths.config.parent)
     ended = subprocess.run(
-        command(module, *arguments),
+        module_command(module, *arguments),
         env=child_environment({**added, "ROUNDHOUSE_HOME": home}),
         capture_output=True,
         text=True,
@@ -72,7 +72,7 @@ def content_of(url: str, body: bytes | None = None) -> bytes:
 def test_lists_have_it(gateway: RealGateway) -> None:
     (info,) = (one for one in gateway.client.get("/engines", list[EngineInfo]) if one.id == "made-up")
     assert (info.name, info.formats, info.installed, info.backend) == ("Made-up", ["gguf"], True, "cpu")
-    (stock,) = (one for one in gateway.client.get("/engines/stock", list[EngineStock]) if one.id == "made-up")
+    (stock,) = (one for one in gateway.client.get("/engines/stock", list[EngineListing]) if one.id == "made-up")
     assert stock.versions[0].is_current
 
 

@@ -4,26 +4,26 @@ from pathlib import Path
 
 import pytest
 
-from app.core.engine_store import EngineStock
-from app.engine_store.catalogue import Catalogue
-from app.engine_store.host import Host
-from app.engine_store.recipe import recipes
-from app.engine_store.shelf import Manifest, Shelf, State
-from app.gateway.engines.engine_listing import offers_of, stock
+from app.core.engine_store import EngineListing
+from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.host import InstallHost
+from app.engine_store.recipe import read_recipes
+from app.engine_store.shelf import VersionManifest, VersionState, VersionStore
+from app.gateway.engines.engine_listing import list_engines, offers_of
 from engines.registry import ADAPTERS
 from tests.unit.advisor.boxes import Box, gpu
 
-LLAMA_CPP = recipes()["llama.cpp"]
+LLAMA_CPP = read_recipes()["llama.cpp"]
 
 
-def names(host: Host) -> tuple[list[str], list[str]]:
+def names(host: InstallHost) -> tuple[list[str], list[str]]:
     """The variants that could be installed, and those that lack something here."""
-    offers = offers_of(LLAMA_CPP, host, [], State())
+    offers = offers_of(LLAMA_CPP, host, [], VersionState())
     return [one.variant for one in offers if not one.unfit], [one.variant for one in offers if one.unfit]
 
 
 def test_a_linux_box_without_a_gpu_is_offered_what_its_processor_runs() -> None:
-    fit, lacking = names(Host(platform="linux", architecture="x86_64", glibc="2.39"))
+    fit, lacking = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.39"))
     assert fit[0] == "cpu"
     assert {"server", "vulkan"} <= set(fit)
     assert {"cuda-13", "cuda-12", "rocm", "sycl"} <= set(lacking)
@@ -31,50 +31,50 @@ def test_a_linux_box_without_a_gpu_is_offered_what_its_processor_runs() -> None:
 
 
 def test_the_newest_cuda_its_driver_runs_comes_first() -> None:
-    new = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
-    old = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "550.90"})
+    new = InstallHost(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
+    old = InstallHost(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "550.90"})
     assert names(new)[0][0] == "cuda-13"
     assert names(old)[0][0] == "cuda-12"
     assert "cuda-13" in names(old)[1]
 
 
 def test_an_old_system_is_told_which_builds_it_is_too_old_for() -> None:
-    fit, lacking = names(Host(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"}))
+    fit, lacking = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"}))
     assert fit[0] == "cpu"
     assert {"cuda-13", "server", "vulkan"} <= set(lacking)
 
 
 def test_windows_and_macs_are_offered_their_own() -> None:
-    windows = Host(platform="win32", architecture="x86_64", drivers={"amd": ""})
+    windows = InstallHost(platform="win32", architecture="x86_64", drivers={"amd": ""})
     assert names(windows)[0][0] == "rocm-win"
-    mac = Host(platform="darwin", architecture="arm64")
+    mac = InstallHost(platform="darwin", architecture="arm64")
     assert names(mac)[0][:1] == ["metal"]
     assert names(mac)[1] == []
 
 
 def test_without_anything_for_a_system_everything_is_listed_with_the_reason() -> None:
-    fit, lacking = names(Host(platform="freebsd", architecture="riscv64"))
+    fit, lacking = names(InstallHost(platform="freebsd", architecture="riscv64"))
     assert fit == []
     assert len(lacking) == len(LLAMA_CPP.variants)
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineStock]:
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, EngineListing]:
     """Every engine on a computer for TensorRT-LLM, with nothing on PATH."""
     monkeypatch.setenv("PATH", str(tmp_path))
     machine = Box(gpus=(gpu("nvidia", "NVIDIA H200", "9.0", gib=141),)).machine()
-    host = Host(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
-    return {one.id: one for one in stock(Catalogue(ADAPTERS, Shelf(tmp_path)), machine, host, [])}
+    host = InstallHost(platform="linux", architecture="x86_64", glibc="2.39", drivers={"nvidia": "580.65"})
+    return {one.id: one for one in list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, host, [])}
 
 
-def test_what_suits_and_is_not_installed_by_us_says_how_to_get_it(here: dict[str, EngineStock]) -> None:
+def test_what_suits_and_is_not_installed_by_us_says_how_to_get_it(here: dict[str, EngineListing]) -> None:
     suits = here["tensorrt-llm"]
     assert suits.rank is not None
     assert suits.advice.endswith(ADAPTERS["tensorrt-llm"].descriptor.obtained)
     assert "docker pull" in here["tgi"].advice
 
 
-def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineStock]) -> None:
+def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineListing]) -> None:
     assert here["mlc-llm"].rank is None
     assert "PATH" not in here["mlc-llm"].advice
     assert "PATH" not in here["vllm"].advice
@@ -87,25 +87,25 @@ def test_what_does_not_suit_or_comes_by_itself_does_not(here: dict[str, EngineSt
 def test_a_build_that_makes_more_of_the_processor_is_named(
     tmp_path: Path, platform: str, isa: list[str], named: int
 ) -> None:
-    host = Host(platform=platform, architecture="x86_64", glibc="2.36", isa=isa)
-    assert told(Shelf(tmp_path), host).count("AMX") == named
+    host = InstallHost(platform=platform, architecture="x86_64", glibc="2.36", isa=isa)
+    assert told(VersionStore(tmp_path), host).count("AMX") == named
 
 
 def test_such_a_build_is_not_named_where_it_is_or_failed(tmp_path: Path) -> None:
-    host = Host(platform="linux", architecture="x86_64", isa=["amx_int8"])
-    native = LLAMA_CPP.variant("native")
+    host = InstallHost(platform="linux", architecture="x86_64", isa=["amx_int8"])
+    native = LLAMA_CPP.find_variant("native")
     assert native is not None
-    failed, here = Shelf(tmp_path / "failed"), Shelf(tmp_path / "here")
-    failed.change("llama.cpp", lambda _state: State(bad={f"{native.version}-native": "It crashed."}))
+    failed, here = VersionStore(tmp_path / "failed"), VersionStore(tmp_path / "here")
+    failed.change_state("llama.cpp", lambda _state: VersionState(bad={f"{native.version}-native": "It crashed."}))
     assert "AMX" not in told(failed, host)
     stage = tmp_path / "stage"
     stage.mkdir()
-    here.publish(
-        stage, Manifest(engine="llama.cpp", version=native.version, variant="native", backend="cpu", kind="venv")
+    here.publish_version(
+        stage, VersionManifest(engine="llama.cpp", version=native.version, variant="native", backend="cpu", kind="venv")
     )
     assert "AMX" not in told(here, host)
 
 
-def told(shelf: Shelf, host: Host) -> str:
-    found = stock(Catalogue(ADAPTERS, shelf), Box().machine(), host, [])
+def told(shelf: VersionStore, host: InstallHost) -> str:
+    found = list_engines(EngineCatalogue(ADAPTERS, shelf), Box().machine(), host, [])
     return next(one.advice for one in found if one.id == "llama.cpp")

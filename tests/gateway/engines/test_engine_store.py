@@ -25,7 +25,7 @@ async def test_a_version_is_installed_tested_and_used_from_the_next_load_on(stor
     assert (found["1.0-cpu"].is_current, found["bundled"].is_previous) == (True, True)
     assert found["1.0-cpu"].size_bytes > 0
     await store.answer()
-    (status,) = store.services.supervisor.statuses()
+    (status,) = store.services.supervisor.list_statuses()
     assert status.version == "1.0"
 
 
@@ -56,7 +56,7 @@ async def test_a_version_that_fails_at_a_later_load_gives_way_within_the_same_re
     answers = await asyncio.gather(store.answer(), store.answer(), store.answer())
     assert time.monotonic() - began < 10
     assert {text.strip() for text in answers} == {smoke_tests.EXPECTED}
-    (status,) = store.services.supervisor.statuses()
+    (status,) = store.services.supervisor.list_statuses()
     assert (status.version, store.current()) == (BUNDLED_VERSION, "bundled")
     assert [notice.code for notice in store.notices] == ["engine_rolled_back"]
     assert (await store.versions())["1.0-cpu"].problem
@@ -75,11 +75,11 @@ async def test_a_version_that_ends_while_it_answers_gives_way_to_the_next_reques
 async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_again(store: Store) -> None:
     store.adapter.came_along = False
     await store.install("1.0")
-    assert store.services.catalogue.shelf.state("fake").previous == "", "there is nothing to go back to"
+    assert store.services.catalogue.shelf.read_state("fake").previous == "", "there is nothing to go back to"
     store.adapter.later = {"1.0": LATER["missing library"]}
     for _ in range(2):
         assert "A library is missing" in str(await store.refusal())
-    (status,) = store.services.supervisor.statuses()
+    (status,) = store.services.supervisor.list_statuses()
     assert (status.version, store.current()) == ("1.0", "1.0-cpu")
     assert "library" in (await store.versions())["1.0-cpu"].problem
     again = await store.install("1.0")
@@ -87,13 +87,13 @@ async def test_the_only_version_is_marked_when_it_breaks_and_can_be_installed_ag
     store.adapter.later = {}
     await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu", "force": True})
     await store.answer()
-    await until(lambda: not store.services.catalogue.shelf.state("fake").bad)
+    await until(lambda: not store.services.catalogue.shelf.read_state("fake").bad)
 
 
 async def test_a_version_whose_files_are_gone_is_named_with_what_to_do(store: Store) -> None:
     store.adapter.came_along = False
     await store.install("1.0")
-    place = store.services.catalogue.shelf.place("fake", "1.0-cpu")
+    place = store.services.catalogue.shelf.find_place("fake", "1.0-cpu")
     assert place is not None
     assert place.python is not None
     place.python.unlink()
@@ -108,7 +108,7 @@ async def test_one_that_has_proved_itself_is_not_blamed_for_one_crash(store: Sto
     for _ in range(PROVEN_LOADS):
         await store.answer()
         await store.call("POST", "/unload", {"model": "model"})
-    await until(lambda: store.services.catalogue.shelf.state("fake").loads == PROVEN_LOADS)
+    await until(lambda: store.services.catalogue.shelf.read_state("fake").loads == PROVEN_LOADS)
     store.adapter.later = {"1.0": Behaviour(exit_code=3)}
     body = {"model": "model", "messages": [{"role": "user", "content": "Hi"}]}
     async with store.http.post(f"{store.url}/v1/chat/completions", json=body) as reply:
@@ -156,7 +156,7 @@ async def test_where_none_knows_it_the_first_is_used_again_and_nobody_tries_for_
     await until(lambda: not store.moves._hopeless)  # it runs after all: from here on it may be tried again
     await store.call("POST", "/unload", {"model": "model"})
     await store.call("POST", "/engines/fake/use", {"version": "1.0-cpu"})
-    await until(lambda: store.services.catalogue.shelf.state("fake").current == "1.0-cpu")
+    await until(lambda: store.services.catalogue.shelf.read_state("fake").current == "1.0-cpu")
     assert (await store.answer()).strip() == smoke_tests.EXPECTED
 
 
@@ -217,7 +217,7 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
     found = await store.call("GET", "/engines/fake/update")
     assert (found["current"], found["to"]) == ("1.0", "2.2")
     assert store.current() == "1.0-cpu"
-    store.services.settings.change({"models.default": "second"})
+    store.services.settings.change_values({"models.default": "second"})
     monkeypatch.setitem(VERSIONS, "2.2", WELL)
     tried = await store.done("/engines/fake/update", {})
     assert [proof.model for proof in tried.proofs] == ["the Guide", "second"]
@@ -234,7 +234,7 @@ async def test_an_update_is_shown_before_it_is_made_and_tried_with_pinned_models
     ],
 )
 async def test_offline_no_engine_is_fetched(store: Store, method: str, path: str, body: object) -> None:
-    store.services.settings.change({"network.offline": True})
+    store.services.settings.change_values({"network.offline": True})
     refused = await store.call(method, path, body, fails=True)
     assert refused["code"] == "offline"
     assert "bundle" in refused["hint"]

@@ -12,9 +12,9 @@ import pytest
 from app.core.engine_store import EngineJob
 from app.gateway.engines import smoke_tests
 from engines.api import (
+    EngineInstallation,
+    EngineLocation,
     Failure,
-    Installation,
-    Place,
 )
 from engines.probing import output_of
 from tests.fake_engine.behaviour import Behaviour
@@ -55,10 +55,10 @@ async def test_a_program_on_path_is_listed_and_used_by_its_name_once_it_has_pass
     program.chmod(0o755)
     assert "fake-engine" not in await store.versions()
     monkeypatch.setenv("PATH", str(program.parent), prepend=os.pathsep)
-    asked: list[Place | None] = []
+    asked: list[EngineLocation | None] = []
     probe = store.adapter.probe
 
-    def noted(place: Place | None = None) -> Installation | Failure:
+    def noted(place: EngineLocation | None = None) -> EngineInstallation | Failure:
         asked.append(place)
         return probe(place)
 
@@ -87,7 +87,7 @@ async def test_a_program_that_hangs_is_called_off_with_all_it_started(
     own.write_text(f"#!/bin/sh\nsleep {mark} & sleep {mark}", encoding="utf-8")
     own.chmod(0o755)
 
-    def probe(place: Place | None = None) -> Installation | Failure:
+    def probe(place: EngineLocation | None = None) -> EngineInstallation | Failure:
         assert output_of((str(own), "--version"), 600)
         return Versioned.probe(store.adapter, place)
 

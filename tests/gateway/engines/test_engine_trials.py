@@ -3,7 +3,7 @@
 import pytest
 
 from app.core.engine_store import Proof
-from app.gateway.engines.smoke_tests import EXPECTED, is_alike, is_elsewhere, is_nonsense, judged
+from app.gateway.engines.smoke_tests import EXPECTED, is_alike, is_elsewhere, is_nonsense, judge_proof
 
 
 @pytest.mark.parametrize(
@@ -55,9 +55,9 @@ def test_a_gpu_build_on_the_processor_is_found_out(backend: str, device: str, el
 
 def test_a_proof_is_judged_by_text_and_device() -> None:
     good = Proof(at=1.0, text=EXPECTED, backend="cuda", device="CUDA0")
-    assert judged(good, EXPECTED) is good
-    assert judged(Proof(at=1.0, text=""), EXPECTED).problem == "It wrote nothing."
-    assert judged(Proof(at=1.0, text="Paris is the capital of France."), EXPECTED).code == "gibberish"
-    assert judged(Proof(at=1.0, text="Anything sensible will do here."), "").is_good
-    wrong = judged(Proof(at=1.0, text=EXPECTED, backend="cuda", device="CPU"), EXPECTED)
+    assert judge_proof(good, EXPECTED) is good
+    assert judge_proof(Proof(at=1.0, text=""), EXPECTED).problem == "It wrote nothing."
+    assert judge_proof(Proof(at=1.0, text="Paris is the capital of France."), EXPECTED).code == "gibberish"
+    assert judge_proof(Proof(at=1.0, text="Anything sensible will do here."), "").is_good
+    wrong = judge_proof(Proof(at=1.0, text=EXPECTED, backend="cuda", device="CPU"), EXPECTED)
     assert (wrong.code, wrong.problem) == ("wrong_device", "It should have used cuda but used CPU.")

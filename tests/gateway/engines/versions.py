@@ -11,22 +11,22 @@ import aiohttp
 import msgspec
 
 from app.core.api import PREFIX
-from app.core.engine_store import EngineJob, EngineStock, EngineVersion
+from app.core.engine_store import EngineJob, EngineListing, EngineVersion
 from app.core.events import Notice
-from app.engine_store.recipe import Recipe
+from app.engine_store.recipe import InstallRecipe
 from app.gateway.engines import smoke_tests
-from app.gateway.engines.rollback import Moves
+from app.gateway.engines.rollback import VersionMoves
 from app.gateway.services import Services
 from engines.api import (
+    EngineInstallation,
+    EngineLocation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
+    ListenOptions,
     ModelSource,
-    Net,
-    Place,
     Remedy,
     RemedyKind,
 )
@@ -65,18 +65,22 @@ class Versioned(FakeAdapter):
         self.later: dict[str, Behaviour] = {}
         self.came_along = True
 
-    def probe(self, place: Place | None = None) -> Installation | Failure:
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
         if place is None and not self.came_along:
             return Failure(kind=FailureKind.NOT_INSTALLED, sentence="It is not installed.", hint="Install it.")
         if place is None or place.executable is not None:
-            return Installation(engine="fake", version=BUNDLED_VERSION, backend="cpu", python=Path(sys.executable))
-        return Installation(engine="fake", version=place.version, backend="cpu", python=place.python)
+            return EngineInstallation(
+                engine="fake", version=BUNDLED_VERSION, backend="cpu", python=Path(sys.executable)
+            )
+        return EngineInstallation(engine="fake", version=place.version, backend="cpu", python=place.python)
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
-        self.behaviours[model.name] = VERSIONS[found.version]
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
+        self.behaviours[model.name] = VERSIONS[installation.version]
         if model.name != "trial":
-            self.behaviours[model.name] = self.later.get(found.version, VERSIONS[found.version])
-        return super().plan(model, options, net, found)
+            self.behaviours[model.name] = self.later.get(installation.version, VERSIONS[installation.version])
+        return super().plan(model, options, net, installation)
 
     def classify_exit(self, end: Exit) -> Failure:
         if any("shared object" in line for line in end.tail):
@@ -95,11 +99,11 @@ class Store:
     http: aiohttp.ClientSession
     services: Services
     adapter: Versioned
-    recipe: Callable[[str], Recipe]
+    recipe: Callable[[str], InstallRecipe]
     notices: list[Notice]
     may_move: list[bool]
     """Whether a person wants other versions tried, last."""
-    moves: Moves
+    moves: VersionMoves
 
     async def call(self, method: str, path: str, body: object = None, *, fails: bool = False) -> Any:  # noqa: ANN401 -- any JSON
         headers = {"Authorization": f"Bearer {self.services.identity.token}"}
@@ -123,8 +127,8 @@ class Store:
         self.services.catalogue.recipes["fake"] = self.recipe(version)
         return await self.done("/engines/fake/install", {})
 
-    async def stock(self) -> EngineStock:
-        return msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineStock])[0]
+    async def stock(self) -> EngineListing:
+        return msgspec.convert(await self.call("GET", "/engines/stock"), list[EngineListing])[0]
 
     async def versions(self) -> dict[str, EngineVersion]:
         return {one.name: one for one in (await self.stock()).versions}
@@ -143,7 +147,7 @@ class Store:
             return await reply.json()
 
     def current(self) -> str:
-        return self.services.catalogue.shelf.state("fake").current
+        return self.services.catalogue.shelf.read_state("fake").current
 
 
 LATER: dict[str, Behaviour] = {

@@ -30,7 +30,7 @@ def environ() -> dict[str, str]:
 @pytest.fixture
 async def gateway(services: Services, upstream: Upstream, unused_port: int) -> AsyncIterator[Gateway]:
     """A gateway that others can reach."""
-    host = services.settings.text("gateway.host")
+    host = services.settings.get_text("gateway.host")
     endpoint = bind(ANYWHERE, unused_port)
     identity = Identity(url=endpoint.url, token="token", started_at=0.0, host=host)
     services = dataclasses.replace(services, identity=identity)
@@ -59,12 +59,12 @@ def from_outside(gateway: Gateway) -> str:
 
 @pytest.fixture
 def key(services: Services) -> str:
-    return services.keys.make(NewKey(name="editor")).key
+    return services.keys.make_key(NewKey(name="editor")).key
 
 
 @pytest.fixture
 def manage(services: Services) -> str:
-    return services.keys.make(NewKey(name="admin", scopes=[Scope.MANAGE])).key
+    return services.keys.make_key(NewKey(name="admin", scopes=[Scope.MANAGE])).key
 
 
 async def status(gateway: Gateway, url: str, **headers: str) -> int:
@@ -117,7 +117,7 @@ async def test_the_gateways_token_counts_on_this_computer_only(gateway: Gateway,
 
 async def test_a_key_is_gone_the_moment_it_is_revoked(gateway: Gateway, services: Services, key: str) -> None:
     assert await status(gateway, f"{gateway.url}/v1/models", **bearer(key)) == 200
-    services.keys.revoke("editor")
+    services.keys.revoke_key("editor")
     assert await status(gateway, f"{gateway.url}/v1/models", **bearer(key)) == 401
 
 
@@ -231,10 +231,10 @@ class TestOnThisComputer:
             assert await status(gateway, url, **headers, **bearer(key)) == 200, headers
 
     async def test_a_setting_asks_for_keys_here_too(self, gateway: Gateway, key: str) -> None:
-        gateway.services.settings.change({"gateway.require_key": True})
+        gateway.services.settings.change_values({"gateway.require_key": True})
         url = f"{gateway.url}/v1/models"
         assert [await status(gateway, url), await status(gateway, url, **bearer(key))] == [401, 200]
-        gateway.services.settings.change({"gateway.require_key": None})
+        gateway.services.settings.change_values({"gateway.require_key": None})
         assert await status(gateway, url) == 200
 
     async def test_it_is_not_opened_to_others_before_there_is_a_key(self, gateway: Gateway, services: Services) -> None:
@@ -245,6 +245,6 @@ class TestOnThisComputer:
                 return reply.status, said["code"] if reply.status == 409 else ""
 
         assert await change() == (409, "key_required")
-        assert services.settings.text("gateway.host") == "127.0.0.1"
-        services.keys.make(NewKey(name="one"))
+        assert services.settings.get_text("gateway.host") == "127.0.0.1"
+        services.keys.make_key(NewKey(name="one"))
         assert await change() == (200, "")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.core.keys import NewKey, Scope
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from tests.gateway.played import Gateway
 
 CHANGES = [
@@ -49,7 +49,7 @@ async def test_models_changed_or_carried_off_without_a_key(
     gateway: Gateway, method: str, path: str, body: object
 ) -> None:
     """Servers of Ollama's that anybody can reach lose their models so: it asks nobody for a key."""
-    gateway.services.settings.change({"gateway.require_key": True})
+    gateway.services.settings.change_values({"gateway.require_key": True})
     assert (await answered(gateway, method, path, body))[0] == 401
     assert (await answered(gateway, method, path, body, Authorization="Bearer rh-wrong"))[0] == 401
 
@@ -61,8 +61,8 @@ NOT_HERE = ("POST", "/api/pull", {"model": "hf.co/nobody/nothing"})
 async def test_models_changed_with_a_key_that_may_only_ask(
     gateway: Gateway, method: str, path: str, body: object
 ) -> None:
-    gateway.services.settings.change({"gateway.require_key": True})
-    key = gateway.services.keys.make(NewKey(name="asker", scopes=[Scope.INFERENCE])).key
+    gateway.services.settings.change_values({"gateway.require_key": True})
+    key = gateway.services.keys.make_key(NewKey(name="asker", scopes=[Scope.INFERENCE])).key
     assert (await answered(gateway, method, path, body, Authorization=f"Bearer {key}"))[0] == 403
 
 
@@ -180,10 +180,10 @@ async def test_event_streams_of_a_foreign_page(gateway: Gateway) -> None:
 
 def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every key is compared whole and in constant time, whether an earlier one was right or not."""
-    keys = Keys(tmp_path / "keys.json")
-    made = [keys.make(NewKey(name=f"key {number}")).key for number in range(5)]
+    keys = KeyStore(tmp_path / "keys.json")
+    made = [keys.make_key(NewKey(name=f"key {number}")).key for number in range(5)]
     compared: list[tuple[object, object]] = []
-    real = keys.find.__globals__["secrets"].compare_digest
+    real = keys.find_key.__globals__["secrets"].compare_digest
 
     def counted(one: str, other: str) -> bool:
         compared.append((len(one), len(other)))
@@ -192,5 +192,5 @@ def test_keys_guessed_by_the_time_a_refusal_takes(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr("app.gateway.entry.keys.secrets.compare_digest", counted)
     for shown in (*made, "rh-" + "x" * 43, "", "x"):
         compared.clear()
-        keys.find(shown)
+        keys.find_key(shown)
         assert compared == [(64, 64)] * 5, shown

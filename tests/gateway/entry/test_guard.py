@@ -96,7 +96,7 @@ async def test_dns_rebinding_gets_nowhere(gateway: Gateway) -> None:
 
 @pytest.mark.parametrize("name", ["host.docker.internal", "Host.Containers.Internal:11434"])
 async def test_a_container_gets_in_with_a_key(gateway: Gateway, name: str) -> None:
-    url, key = f"{gateway.url}/v1/models", gateway.services.keys.make(NewKey(name="open-webui")).key
+    url, key = f"{gateway.url}/v1/models", gateway.services.keys.make_key(NewKey(name="open-webui")).key
     for shown, status in (("", 401), ("Bearer roundhouse", 401), (f"Bearer {key}", 200)):
         async with gateway.http.get(url, headers={"Host": name, "Authorization": shown}) as reply:
             assert reply.status == status

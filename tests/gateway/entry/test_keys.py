@@ -15,7 +15,7 @@ from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.keys import MAX_NAME, NewKey, Scope
 from app.gateway.entry import keys as keys_module
 from app.gateway.entry.attempts import ALLOWED, MAX_PEERS, WINDOW_S, Attempts
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 
 
 class Clock:
@@ -37,22 +37,22 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def keys(file: Path, clock: Clock) -> Keys:
-    return Keys(file, clock)
+def keys(file: Path, clock: Clock) -> KeyStore:
+    return KeyStore(file, clock)
 
 
-def test_a_key_is_random_and_opens_what_it_says(keys: Keys) -> None:
-    one, two = keys.make(NewKey(name="one")), keys.make(NewKey(name="two", scopes=[Scope.MANAGE]))
+def test_a_key_is_random_and_opens_what_it_says(keys: KeyStore) -> None:
+    one, two = keys.make_key(NewKey(name="one")), keys.make_key(NewKey(name="two", scopes=[Scope.MANAGE]))
     assert one.key.startswith("rh-")
     assert len(one.key) >= 43  # 256 bits in base64
     assert one.key != two.key
-    found = keys.find(two.key)
+    found = keys.find_key(two.key)
     assert found is not None
     assert (found.name, found.scopes) == ("two", [Scope.MANAGE])
 
 
-def test_the_file_holds_hashes_only_and_is_its_owners(keys: Keys, file: Path) -> None:
-    made = keys.make(NewKey(name="one"))
+def test_the_file_holds_hashes_only_and_is_its_owners(keys: KeyStore, file: Path) -> None:
+    made = keys.make_key(NewKey(name="one"))
     written = file.read_text("utf-8")
     assert made.key not in written
     assert made.key.removeprefix("rh-") not in written
@@ -61,72 +61,72 @@ def test_the_file_holds_hashes_only_and_is_its_owners(keys: Keys, file: Path) ->
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
-def test_what_is_told_about_a_key_does_not_hold_it(keys: Keys) -> None:
-    made = keys.make(NewKey(name="one"))
-    assert made.key.encode() not in msgspec.json.encode(keys.listed())
-    assert not hasattr(keys.find(made.key), "key")
+def test_what_is_told_about_a_key_does_not_hold_it(keys: KeyStore) -> None:
+    made = keys.make_key(NewKey(name="one"))
+    assert made.key.encode() not in msgspec.json.encode(keys.list_keys())
+    assert not hasattr(keys.find_key(made.key), "key")
 
 
-def test_keys_are_there_after_a_restart_with_their_last_use(keys: Keys, file: Path, clock: Clock) -> None:
-    made = keys.make(NewKey(name="one"))
+def test_keys_are_there_after_a_restart_with_their_last_use(keys: KeyStore, file: Path, clock: Clock) -> None:
+    made = keys.make_key(NewKey(name="one"))
     clock.now += 5
-    assert keys.find(made.key)
+    assert keys.find_key(made.key)
     keys.close()
-    again = Keys(file, clock)
-    assert [(key.name, key.last_used_at) for key in again.listed()] == [("one", clock.now)]
-    assert again.find(made.key)
+    again = KeyStore(file, clock)
+    assert [(key.name, key.last_used_at) for key in again.list_keys()] == [("one", clock.now)]
+    assert again.find_key(made.key)
 
 
-def test_uses_reach_the_disk_once_a_minute_not_on_every_request(keys: Keys, file: Path, clock: Clock) -> None:
-    made = keys.make(NewKey(name="one"))
+def test_uses_reach_the_disk_once_a_minute_not_on_every_request(keys: KeyStore, file: Path, clock: Clock) -> None:
+    made = keys.make_key(NewKey(name="one"))
     before = file.read_bytes()
     for _ in range(50):
         clock.now += 1
-        keys.find(made.key)
+        keys.find_key(made.key)
     assert file.read_bytes() == before
     clock.now += 20
-    keys.find(made.key)
+    keys.find_key(made.key)
     assert json.loads(file.read_bytes())["keys"][0]["last_used_at"] == clock.now
 
 
-def test_a_revoked_key_opens_nothing_and_can_be_brought_back(keys: Keys, file: Path, clock: Clock) -> None:
-    made = keys.make(NewKey(name="one"))
-    keys.revoke("one")
-    assert keys.find(made.key) is None
-    assert Keys(file, clock).find(made.key) is None
-    assert keys.restore("one").name == "one"
-    assert keys.find(made.key)
+def test_a_revoked_key_opens_nothing_and_can_be_brought_back(keys: KeyStore, file: Path, clock: Clock) -> None:
+    made = keys.make_key(NewKey(name="one"))
+    keys.revoke_key("one")
+    assert keys.find_key(made.key) is None
+    assert KeyStore(file, clock).find_key(made.key) is None
+    assert keys.restore_key("one").name == "one"
+    assert keys.find_key(made.key)
     with pytest.raises(Conflict):
-        keys.restore("one")
+        keys.restore_key("one")
 
 
-def test_what_was_revoked_before_a_restart_stays_revoked(keys: Keys, file: Path, clock: Clock) -> None:
-    keys.make(NewKey(name="one"))
-    keys.revoke("one")
+def test_what_was_revoked_before_a_restart_stays_revoked(keys: KeyStore, file: Path, clock: Clock) -> None:
+    keys.make_key(NewKey(name="one"))
+    keys.revoke_key("one")
     with pytest.raises(NotFound):
-        Keys(file, clock).restore("one")
+        KeyStore(file, clock).restore_key("one")
     with pytest.raises(NotFound):
-        keys.revoke("one")
+        keys.revoke_key("one")
 
 
-def test_an_expired_key_opens_nothing_and_does_not_count(keys: Keys, clock: Clock) -> None:
-    made = keys.make(NewKey(name="one", expires_at=clock.now + 10))
-    assert (bool(keys.find(made.key)), len(keys)) == (True, 1)
+def test_an_expired_key_opens_nothing_and_does_not_count(keys: KeyStore, clock: Clock) -> None:
+    made = keys.make_key(NewKey(name="one", expires_at=clock.now + 10))
+    assert (bool(keys.find_key(made.key)), len(keys)) == (True, 1)
     clock.now += 10
-    assert (keys.find(made.key), len(keys)) == (None, 0)
-    assert [key.name for key in keys.listed()] == ["one"]
+    assert (keys.find_key(made.key), len(keys)) == (None, 0)
+    assert [key.name for key in keys.list_keys()] == ["one"]
     with pytest.raises(BadRequest):
-        keys.make(NewKey(name="two", expires_at=clock.now))
+        keys.make_key(NewKey(name="two", expires_at=clock.now))
 
 
-def test_names_are_taken_once_and_keys_are_bounded(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_names_are_taken_once_and_keys_are_bounded(keys: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(keys_module, "MAX_KEYS", 2)
-    keys.make(NewKey(name="one"))
+    keys.make_key(NewKey(name="one"))
     with pytest.raises(Conflict):
-        keys.make(NewKey(name="one"))
-    keys.make(NewKey(name="two"))
+        keys.make_key(NewKey(name="one"))
+    keys.make_key(NewKey(name="two"))
     with pytest.raises(Conflict):
-        keys.make(NewKey(name="three"))
+        keys.make_key(NewKey(name="three"))
 
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a/b", "a\nb", "a\x00", "x" * (MAX_NAME + 1), "\x7f"])
@@ -140,55 +140,55 @@ def test_a_damaged_file_closes_the_endpoint_instead_of_opening_it(file: Path, co
     file.parent.mkdir(parents=True)
     file.write_bytes(content)
     with pytest.raises(StorageFault) as fault:
-        Keys(file)
+        KeyStore(file)
     assert fault.value.code == "keys_unreadable"
     assert file.read_bytes() == content
 
 
-def test_a_key_that_could_not_be_saved_is_none(keys: Keys, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = keys.make(NewKey(name="one"))
+def test_a_key_that_could_not_be_saved_is_none(keys: KeyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = keys.make_key(NewKey(name="one"))
 
     def full(_path: Path, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(keys_module, "write_private", full)
     with pytest.raises(StorageFault):
-        keys.make(NewKey(name="two"))
+        keys.make_key(NewKey(name="two"))
     with pytest.raises(StorageFault):
-        keys.revoke("one")
-    assert [key.name for key in keys.listed()] == ["one"]
-    assert keys.find(made.key)
+        keys.revoke_key("one")
+    assert [key.name for key in keys.list_keys()] == ["one"]
+    assert keys.find_key(made.key)
 
 
 @given(shown=st.text(max_size=80))
 def test_nothing_else_is_a_key(tmp_path_factory: pytest.TempPathFactory, shown: str) -> None:
-    keys = Keys(tmp_path_factory.mktemp("keys") / "keys.json")
-    made = keys.make(NewKey(name="one"))
-    assert keys.find(shown) is None
-    assert (keys.find(made.key + shown) is None) == bool(shown)
+    keys = KeyStore(tmp_path_factory.mktemp("keys") / "keys.json")
+    made = keys.make_key(NewKey(name="one"))
+    assert keys.find_key(shown) is None
+    assert (keys.find_key(made.key + shown) is None) == bool(shown)
 
 
 def test_wrong_keys_make_a_peer_wait_and_only_that_one() -> None:
     clock = Clock()
     attempts = Attempts(clock)
-    assert [attempts.wrong("10.0.0.1") for _ in range(ALLOWED)] == [0.0] * ALLOWED
-    assert attempts.wrong("10.0.0.1") == WINDOW_S
-    assert attempts.wrong("::ffff:10.0.0.1") == WINDOW_S
-    assert attempts.wrong("10.0.0.2") == 0.0
+    assert [attempts.note_wrong_key("10.0.0.1") for _ in range(ALLOWED)] == [0.0] * ALLOWED
+    assert attempts.note_wrong_key("10.0.0.1") == WINDOW_S
+    assert attempts.note_wrong_key("::ffff:10.0.0.1") == WINDOW_S
+    assert attempts.note_wrong_key("10.0.0.2") == 0.0
     clock.now += WINDOW_S
-    assert attempts.wrong("10.0.0.1") == 0.0
+    assert attempts.note_wrong_key("10.0.0.1") == 0.0
 
 
 def test_a_household_of_ipv6_addresses_is_one_peer() -> None:
     attempts = Attempts(Clock())
-    assert any(attempts.wrong(f"2001:db8::{number:x}") for number in range(ALLOWED + 1))
-    assert attempts.wrong("2001:db8:0:1::1") == 0.0
-    assert attempts.wrong("fe80::1%eth0") == 0.0
-    assert attempts.wrong("") == 0.0
+    assert any(attempts.note_wrong_key(f"2001:db8::{number:x}") for number in range(ALLOWED + 1))
+    assert attempts.note_wrong_key("2001:db8:0:1::1") == 0.0
+    assert attempts.note_wrong_key("fe80::1%eth0") == 0.0
+    assert attempts.note_wrong_key("") == 0.0
 
 
 def test_peers_are_remembered_in_bounded_memory() -> None:
     attempts = Attempts(Clock())
     for number in range(MAX_PEERS + 100):
-        attempts.wrong(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
+        attempts.note_wrong_key(f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}")
     assert len(attempts) == MAX_PEERS

@@ -11,14 +11,14 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import main as cli
-from app.client.discovery import ensure_gateway, has_ended, running_gateway
-from app.client.http import Client
+from app.client.discovery import ensure_gateway, find_running_gateway, has_ended
+from app.client.http import GatewayClient
 from app.config.paths import Paths
-from app.config.programs import child_environment, command
+from app.config.programs import child_environment, module_command
 from app.core.api import EXIT_NO_KEY, Status
 from app.core.errors import GatewayGone
 from app.core.keys import KeyInfo, NewKey
-from app.gateway.entry.keys import Keys
+from app.gateway.entry.keys import KeyStore
 from tests.gateway.admin.real_gateway import running
 from tests.patience import PATIENCE_S
 from tests.written import contents_below
@@ -28,7 +28,7 @@ ANYWHERE = "0.0.0.0"  # noqa: S104 -- what is tested
 
 def started(home: Path, **extra: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        command("app.gateway"),
+        module_command("app.gateway"),
         env=child_environment({"ROUNDHOUSE_HOME": str(home), **extra}),
         capture_output=True,
         text=True,
@@ -91,7 +91,7 @@ def test_keys_are_made_listed_and_revoked_by_the_command_line(
         assert keys_command("revoke", "my editor")[0] == 0
         assert keys_command("revoke", "my editor")[0] == 2
         assert keys_command("new", "admin")[0] == 2
-    assert [key.name for key in Keys(home.keys_file).listed()] == ["admin"]
+    assert [key.name for key in KeyStore(home.keys_file).list_keys()] == ["admin"]
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_what_cannot_be_a_key_is_said_before_anything_starts(
     assert not home.state.exists()
 
 
-def stop(found: Client) -> None:
+def stop(found: GatewayClient) -> None:
     found.post("/shutdown", None, object)
     deadline = time.monotonic() + PATIENCE_S
     while not has_ended(found.gateway):
@@ -120,17 +120,17 @@ async def test_the_first_key_can_be_made_although_the_settings_wait_for_one(
     home: Paths, unused_port: int, keys_command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("ROUNDHOUSE_GATEWAY_PORT", str(unused_port))
-    home.create()
+    home.create_folders()
     home.settings_file.write_text(f'[gateway]\nhost = "{ANYWHERE}"\n')
     with pytest.raises(GatewayGone, match="did not start"):
         ensure_gateway(home)
     code, key, said = keys_command("new", "first")
-    first = running_gateway(home)
+    first = find_running_gateway(home)
     assert first is not None
     assert (code, "this computer only" in said) == (0, True)
-    assert Client(first).get("/status", Status).reachable_at == []
-    stop(Client(first))
-    second = Client(ensure_gateway(home))
+    assert GatewayClient(first).get("/status", Status).reachable_at == []
+    stop(GatewayClient(first))
+    second = GatewayClient(ensure_gateway(home))
     try:
         status = second.get("/status", Status)
         assert (status.url, status.asks_for_keys) == (f"http://127.0.0.1:{unused_port}", True)

@@ -78,13 +78,13 @@ async def test_one_that_went_away_after_it_was_looked_at_is_told_too(near: Gatew
     more = {"messages": ASKED}
     assert (await asked(near, "/v1/chat/completions", more, stream=True))[0] == 200
     library = near.services.library
-    model = library.find("distant")
+    model = library.find_model("distant")
     gone = {**json.loads(Path(model.path).read_text()), "url": "http://127.0.0.1:9/v1"}  # noqa: ASYNC240 -- a line
     assert gone["served_as"] == "big"
-    await near.services.supervisor.unload("distant")
+    await near.services.supervisor.unload_model("distant")
     Path(model.path).write_text(json.dumps(gone))  # noqa: ASYNC240 -- as above
     library.look_again()
-    near.services.recent._found.clear()
+    near.services.recent._entries.clear()
     status, said = await asked(near, "/v1/chat/completions", more, stream=False)
     assert (status, "127.0.0.1:9 does not answer" in said) == (502, True)
 
@@ -172,7 +172,7 @@ async def test_a_slow_stream_passes_as_it_comes_and_ends_with_its_client(near: G
         assert await reply.content.readany() == chunk("two")
         reply.close()
     await asyncio.wait_for(far.dropped.wait(), PATIENCE_S)
-    await until(lambda: not any(status.in_flight for status in near.services.supervisor.statuses()))
+    await until(lambda: not any(status.in_flight for status in near.services.supervisor.list_statuses()))
 
 
 async def test_going_offline_breaks_off_an_answer_from_another_computer(
@@ -190,7 +190,7 @@ async def test_going_offline_breaks_off_an_answer_from_another_computer(
     body = {"model": "distant", "stream": True, "messages": ASKED}
     with monkeypatch.context() as elsewhere:
         for module in (door_module, dialing):
-            elsewhere.setattr(module, "is_here", lambda _host: False)
+            elsewhere.setattr(module, "is_this_computer", lambda _host: False)
         address_of.cache_clear()
         async with near.http.post(f"{near.url}/v1/chat/completions", json=body) as reply:
             assert await reply.content.readany() == chunk("one")
@@ -217,10 +217,10 @@ async def test_tools_and_thinking_reach_the_endpoint_whatever_is_known_of_it(nea
 async def test_one_that_is_let_go_is_looked_at_no_more(near: Gateway, far: Far) -> None:
     await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
     headers = {"Authorization": "Bearer token"}
-    record = Path(near.services.library.find("distant").path)
+    record = Path(near.services.library.find_model("distant").path)
     async with near.http.delete(f"{near.url}/roundhouse/v1/models/distant", headers=headers) as reply:
         assert reply.status == 204
-    assert near.services.supervisor.statuses() == []
+    assert near.services.supervisor.list_statuses() == []
     assert not await asyncio.to_thread(record.with_suffix(".key").exists)
     assert (await asked(near, "/api/chat", {"messages": ASKED}, stream=True))[0] == 404
 
@@ -234,10 +234,10 @@ async def test_attaching_again_with_another_key_counts_from_the_next_request_on(
 
 async def test_nothing_is_loaded_and_nothing_is_watched_that_nobody_uses(near: Gateway, far: Far) -> None:
     looks = far.looks
-    assert near.services.supervisor.statuses() == []
+    assert near.services.supervisor.list_statuses() == []
     assert far.looks == looks
     await asked(near, "/api/chat", {"messages": ASKED}, stream=True)
-    (status,) = near.services.supervisor.statuses()
+    (status,) = near.services.supervisor.list_statuses()
     assert (status.engine, status.state, status.pid) == ("attached", EngineState.READY, None)
 
 

@@ -16,7 +16,7 @@ from app.core.capabilities import Capability
 from app.core.errors import BadRequest, NotFound, Unavailable
 from app.gateway.library import attached_endpoints, endpoint_routes
 from app.gateway.library.attached_endpoints import attach, watch_endpoints
-from app.hub.library.attached import Knowledge
+from app.hub.library.attached import EndpointKnowledge
 from tests.gateway.far import ASKED, Far
 from tests.gateway.played import Gateway
 from tests.patience import until
@@ -58,7 +58,7 @@ async def posted(near: Gateway, path: str, **fields: Any) -> tuple[int, Any]:  #
 
 
 def can(near: Gateway) -> list[str]:
-    return [*near.services.library.find("distant").capabilities]
+    return [*near.services.library.find_model("distant").capabilities]
 
 
 async def test_embeddings_are_found_out_with_the_first_request_and_asked_for_no_more(near: Gateway, far: Far) -> None:
@@ -152,7 +152,7 @@ async def test_what_an_endpoint_does_not_say_is_tried_and_its_own_answer_passed_
     Server(far, {}, absent=busy)
     status, said = await posted(near, "/v1/embeddings", input="x")
     assert (status, said["error"]["message"]) == (busy, "no such thing")
-    assert near.services.library.attachment(near.services.library.find("distant")).known.probes == {}
+    assert near.services.library.find_attachment(near.services.library.find_model("distant")).known.probes == {}
 
 
 async def test_an_endpoint_that_hangs_holds_a_request_up_for_a_question_only(
@@ -286,7 +286,7 @@ async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(
     server.answers["/v1/embeddings"] = EMBEDDED
     assert (await posted(near, "/v1/chat/completions", messages=ASKED))[0] == 200
     library = near.services.library
-    await until(lambda: library.find("distant").trained_context == 8192)
+    await until(lambda: library.find_model("distant").trained_context == 8192)
     assert (await posted(near, "/v1/embeddings", input="x"))[0] == 200, "what was asked before counts no more"
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
@@ -295,16 +295,16 @@ async def test_a_list_that_changed_is_read_again_when_the_endpoint_is_next_used(
 async def test_one_that_is_listed_as_before_keeps_what_is_known(near: Gateway, far: Far) -> None:
     Server(far, {"/v1/embeddings": EMBEDDED})
     await posted(near, "/v1/embeddings", input="x")
-    model = near.services.library.find("distant")
+    model = near.services.library.find_model("distant")
     assert not await attached_endpoints.refresh_card(near.services.library, model, only_if_changed=True)
-    assert near.services.library.attachment(model).known.probes
+    assert near.services.library.find_attachment(model).known.probes
 
 
 async def test_a_record_from_before_is_read(near: Gateway) -> None:
-    record = Path(near.services.library.find("distant").path)
+    record = Path(near.services.library.find_model("distant").path)
     old = {"name": "distant", "url": "http://127.0.0.1:9/v1", "served_as": "big", "context": 7, "chats": True}
     record.write_bytes(msgspec.json.encode(old))  # noqa: ASYNC240 -- a line
     near.services.library.look_again()
-    model = near.services.library.find("distant")
+    model = near.services.library.find_model("distant")
     assert model.capabilities == [Capability.COMPLETION, Capability.CHAT, Capability.TOOLS]
-    assert near.services.library.attachment(model).known == Knowledge()
+    assert near.services.library.find_attachment(model).known == EndpointKnowledge()

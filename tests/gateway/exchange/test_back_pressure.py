@@ -21,13 +21,13 @@ HELD_UP_S = 0.3
 def client_streams(monkeypatch: pytest.MonkeyPatch) -> list[ClientStream]:
     """Return what is written to clients with, as it is made."""
     made: list[ClientStream] = []
-    begin = ClientStream.open
+    begin = ClientStream.send_head
 
     async def open_(stream: ClientStream) -> None:
         made.append(stream)
         await begin(stream)
 
-    monkeypatch.setattr(ClientStream, "open", open_)
+    monkeypatch.setattr(ClientStream, "send_head", open_)
     return made
 
 

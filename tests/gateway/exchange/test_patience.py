@@ -65,7 +65,7 @@ async def test_a_load_that_fails_later_is_said_in_the_stream(
     assert status == 200
     last = said.strip().splitlines()[-1].removeprefix(b"data: ")
     assert "It did not fit." in json.loads(last)["error"]["message"]
-    lines = gateway.services.metrics.exposition([]).splitlines()
+    lines = gateway.services.metrics.format_exposition([]).splitlines()
     assert any('outcome="engine_failed"} 1' in line for line in lines)
 
 

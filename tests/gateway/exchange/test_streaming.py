@@ -64,7 +64,7 @@ def error_of(last_event: bytes) -> dict[str, object]:
 
 async def metric(gateway: Gateway, line: str) -> None:
     """Wait until the metrics have this line."""
-    await until(lambda: line in gateway.services.metrics.exposition([]).splitlines())
+    await until(lambda: line in gateway.services.metrics.format_exposition([]).splitlines())
 
 
 async def test_bytes_arrive_as_they_were_even_when_an_emoji_is_split(gateway: Gateway) -> None:

@@ -20,7 +20,7 @@ from app.core.model_facts import ModelFacts
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.exchange import client_stream
 from app.gateway.services import Services
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from engines.api import Descriptor, Feature, Route
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from tests.gateway.played import Gateway, Play
@@ -483,4 +483,4 @@ async def test_lm_studio_has_its_stats_with_it(gateway: Gateway, *, streams: boo
     assert '"stats"' in text
     assert '"get_weather"' in text
     assert "<think>" not in text
-    assert gateway.supervisor.terms == [Terms(keep_s=60.0)]
+    assert gateway.supervisor.terms == [LeaseOptions(keep_s=60.0)]

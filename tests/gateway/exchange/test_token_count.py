@@ -54,9 +54,9 @@ async def test_what_a_made_model_begins_with_is_estimated_too(
     turns = [PresetMessage(role="user", content="four" * 10), PresetMessage(role="system", content="four" * 99)]
     library = gateway.services.library
     made = msgspec.structs.replace(
-        library.models()[0], name="made", preset=Preset(base="guide", system="four" * 10, messages=turns)
+        library.list_models()[0], name="made", preset=Preset(base="guide", system="four" * 10, messages=turns)
     )
-    monkeypatch.setattr(library, "_models", [*library.models(), made])
+    monkeypatch.setattr(library, "_refresh_models", [*library.list_models(), made])
     async with gateway.http.post(gateway.url + path, json={"model": "made", **body}) as reply:
         assert (reply.status, (await reply.json())["input_tokens"]) == (200, 17 + 2 * 14)
 

@@ -12,9 +12,9 @@ import pytest
 from app.config.paths import Paths
 from app.core.downloads import DownloadState
 from app.core.models import ModelSampling
-from app.gateway.hub.downloads import SMOOTHING_S, Downloads, Where, _Pace
-from app.gateway.loading.model_tuning import recommendation
-from app.hub.download.job import Job
+from app.gateway.hub.downloads import SMOOTHING_S, DownloadQueue, DownloadTarget, _TransferRate
+from app.gateway.loading.model_tuning import find_recommendation
+from app.hub.download.job import DownloadJob
 from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING
 from app.hub.repositories.repository import RepoFile, Repository
@@ -79,7 +79,7 @@ async def test_what_was_pulled_lies_where_every_program_looks(gateway: Gateway, 
     assert found.read_bytes() == content
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
     for name in ("Model-Q4_K_M", f"{NAME}:q4_k_m", f"hf.co/{NAME}:Q4_K_M", NAME, f"https://huggingface.co/{NAME}"):
-        assert library.find(name).path == str(found)
+        assert library.find_model(name).path == str(found)
 
 
 async def test_asking_twice_is_one_download(gateway: Gateway) -> None:
@@ -312,9 +312,9 @@ async def test_an_ollama_client_that_leaves_pauses_what_it_began(gateway: Gatewa
 
 
 def test_speed_is_known_on_a_line_where_news_is_rare() -> None:
-    pace = _Pace()
-    assert pace.at(0, 0.0) is None
-    assert pace.at(8_000_000, 3 * SMOOTHING_S) == pytest.approx(8_000_000 / (3 * SMOOTHING_S))
+    pace = _TransferRate()
+    assert pace.note_reading(0, 0.0) is None
+    assert pace.note_reading(8_000_000, 3 * SMOOTHING_S) == pytest.approx(8_000_000 / (3 * SMOOTHING_S))
 
 
 def described(number: int) -> tuple[Repository, list[RepoFile]]:
@@ -323,12 +323,12 @@ def described(number: int) -> tuple[Repository, list[RepoFile]]:
 
 
 async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> None:
-    nowhere = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)  # nothing runs
-    queue = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)  # nothing runs
+    queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
     ids = [queue.add(*described(number), title=f"m{number}").id for number in range(3)]
     assert [one.id for one in queue.move(ids[2], 0)] == [ids[2], ids[0], ids[1]]
     await queue.close()
-    again = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    again = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
     await again.start()
     assert [one.id for one in again.all()] == [ids[2], ids[0], ids[1]]
     assert {one.state for one in again.all()} == {DownloadState.QUEUED}
@@ -337,10 +337,10 @@ async def test_the_queue_has_an_order_and_outlives_the_gateway(paths: Paths) -> 
 
 
 async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    jobs: list[Job] = []
+    jobs: list[DownloadJob] = []
 
     class Waiting:
-        def __init__(self, job: Job, _heard: object) -> None:
+        def __init__(self, job: DownloadJob, _heard: object) -> None:
             jobs.append(job)
 
         async def run(self) -> None:
@@ -350,8 +350,8 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
         return len(jobs) == 2
 
     monkeypatch.setattr("app.gateway.hub.downloads.DownloadChild", Waiting)
-    both = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 2)
-    queue = Downloads(paths.downloads_file, lambda: both, lambda _event: None)
+    both = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 2)
+    queue = DownloadQueue(paths.downloads_file, lambda: both, lambda _event: None)
     for number in range(3):
         queue.add(*described(number), title=f"m{number}")
     await until(have_begun)
@@ -360,8 +360,8 @@ async def test_what_began_before_has_its_room(paths: Paths, monkeypatch: pytest.
 
 
 async def test_following_ends_when_a_download_is_taken_off_the_list(paths: Paths) -> None:
-    nowhere = Where("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)
-    queue = Downloads(paths.downloads_file, lambda: nowhere, lambda _event: None)
+    nowhere = DownloadTarget("http://127.0.0.1:1", paths.hub_cache, "", 0.0, 0)
+    queue = DownloadQueue(paths.downloads_file, lambda: nowhere, lambda _event: None)
     added = queue.add(*described(1), title="m")
     states = queue.follow(added.id)
     assert (await anext(states)).state is DownloadState.QUEUED
@@ -422,7 +422,7 @@ async def test_the_sampling_of_the_model_it_was_made_of_is_asked_for(
     _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
     await over(gateway, begun["id"])
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
-    told = recommendation(gateway.services.hub, library.find(SEEING))
+    told = find_recommendation(gateway.services.hub, library.find_model(SEEING))
     assert (told.sampling, told.source) == (ModelSampling(temperature=0.6, top_k=20), "org/Seeing")
 
 
@@ -430,4 +430,4 @@ async def test_a_model_comes_without_the_sampling_nobody_tells(gateway: Gateway,
     _, begun = await asked(gateway, "POST", "/downloads", {"model": SEEING})
     assert (await over(gateway, begun["id"]))["state"] == "done"
     library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
-    assert recommendation(gateway.services.hub, library.find(SEEING)) == NOTHING
+    assert find_recommendation(gateway.services.hub, library.find_model(SEEING)) == NOTHING

@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from keyring.backends import fail
 
 from app.hub.repositories import answers
-from app.hub.repositories.catalogue import Catalogue
+from app.hub.repositories.catalogue import ModelCatalogue
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gateway.hub.test_downloads import asked
@@ -219,8 +219,8 @@ async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gatewa
     assert (status, begun["repository"]) == (200, "org/Newest-1B-GGUF")
     await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
     file = gateway.services.paths.hub_answers / "catalogue.json"
-    assert Catalogue(file).content(signer.key).issued == "2030-01-01"
-    assert Catalogue(file).content(Signer().key).issued != "2030-01-01"
+    assert ModelCatalogue(file).read_content(signer.key).issued == "2030-01-01"
+    assert ModelCatalogue(file).read_content(Signer().key).issued != "2030-01-01"
 
 
 async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gateway, hub: FakeHub) -> None:

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from app.core.errors import BadRequest, NotFound
 from app.gateway.exchange.resolving import Resolver
 from app.gateway.library import attached_endpoints
-from app.gateway.library.attached_endpoints import checked_url
+from app.gateway.library.attached_endpoints import check_url
 from app.supervisor import dialing
-from app.supervisor.readiness import Endpoint
-from app.supervisor.remote import RemoteModel, look
+from app.supervisor.readiness import EngineEndpoint
+from app.supervisor.remote import RemoteModel, check_endpoint
 
 OWN = "http://127.0.0.1:11434"
 
@@ -33,7 +33,7 @@ OWN = "http://127.0.0.1:11434"
     ],
 )
 def test_an_address_is_taken_without_its_last_slash(url: str, kept: str) -> None:
-    assert checked_url(url, own=OWN) == kept
+    assert check_url(url, own=OWN) == kept
 
 
 @pytest.mark.parametrize(
@@ -58,13 +58,13 @@ def test_an_address_is_taken_without_its_last_slash(url: str, kept: str) -> None
 )
 def test_what_is_no_endpoint_is_refused(url: str) -> None:
     with pytest.raises(BadRequest):
-        checked_url(url, own=OWN)
+        check_url(url, own=OWN)
 
 
 @given(st.text(max_size=60))
 def test_no_address_breaks_the_reader(url: str) -> None:
     with contextlib.suppress(BadRequest):
-        assert checked_url(url, own=OWN).startswith(("http://", "https://"))
+        assert check_url(url, own=OWN).startswith(("http://", "https://"))
 
 
 @pytest.mark.parametrize(
@@ -87,10 +87,10 @@ def test_names_are_the_endpoints_own_as_far_as_they_can_be(own: str, wanted: str
 def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
     many = [RemoteModel(id=f"m{number}") for number in range(501)]
     with pytest.raises(BadRequest, match="501 models"):
-        attached_endpoints._chosen(many, [])
-    assert [model.id for model in attached_endpoints._chosen(many, ["m7", "m3"])] == ["m7", "m3"]
+        attached_endpoints._choose_models(many, [])
+    assert [model.id for model in attached_endpoints._choose_models(many, ["m7", "m3"])] == ["m7", "m3"]
     with pytest.raises(NotFound, match="does not list models"):
-        attached_endpoints._chosen([], [])
+        attached_endpoints._choose_models([], [])
 
 
 async def test_no_name_leads_a_request_to_a_machines_secrets(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,15 +135,15 @@ async def test_a_certificate_nobody_vouches_for_is_not_taken(
     secured: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url, certificate = secured
-    endpoint = Endpoint(base_url=url, key="", served_name="big")
-    failure = await look(endpoint, "/models")
+    endpoint = EngineEndpoint(base_url=url, key="", served_name="big")
+    failure = await check_endpoint(endpoint, "/models")
     assert failure is not None
     assert "certificate" in failure.sentence
     trusted = ssl.create_default_context(cafile=str(certificate))
-    monkeypatch.setattr(dialing, "_trusted", lambda: trusted)
-    assert await look(endpoint, "/models") is None
-    elsewhere = await look(
-        Endpoint(base_url=url.replace("localhost", "127.0.0.1"), key="", served_name="big"), "/models"
+    monkeypatch.setattr(dialing, "_trust_context", lambda: trusted)
+    assert await check_endpoint(endpoint, "/models") is None
+    elsewhere = await check_endpoint(
+        EngineEndpoint(base_url=url.replace("localhost", "127.0.0.1"), key="", served_name="big"), "/models"
     )
     assert elsewhere is not None, "it is vouched for under one name only"
     assert "certificate" in elsewhere.sentence

@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.core.capabilities import Capability, capabilities_named
+from app.core.capabilities import Capability, parse_capabilities
 from app.core.errors import BadRequest
-from app.gateway.library.attached_endpoints import knowledge
-from app.gateway.library.endpoint_cards import Card, cards_of, digest_of, listed_card
+from app.gateway.library.attached_endpoints import make_knowledge
+from app.gateway.library.endpoint_cards import EndpointCard, card_from_entry, cards_of, digest_of
 from app.hub.library.attached import Attachment
-from app.supervisor.readiness import Endpoint
+from app.supervisor.readiness import EngineEndpoint
 from app.supervisor.remote import RemoteModel
 from tests.gateway.far import Far
 
@@ -20,7 +20,9 @@ NAMED_LIKE_OTHERS = ["nomic-embed-text", "all-minilm", "sentence-transformers/La
 def taken_for(card: dict[str, Any]) -> list[str]:
     """Return what a model is taken to do whose entry in the list is this one."""
     model = msgspec.convert({"id": "x", **card}, RemoteModel)
-    return [*Attachment(name="x", url="", served_as="x", known=knowledge(model, listed_card(model))).capabilities]
+    return [
+        *Attachment(name="x", url="", served_as="x", known=make_knowledge(model, card_from_entry(model))).capabilities
+    ]
 
 
 @pytest.mark.parametrize(
@@ -63,7 +65,7 @@ def test_a_card_is_believed_and_the_rest_is_what_most_can(card: dict[str, Any], 
 
 @pytest.mark.parametrize("name", NAMED_LIKE_OTHERS)
 def test_nothing_is_guessed_by_a_name(name: str) -> None:
-    assert listed_card(RemoteModel(id=name)) == Card()
+    assert card_from_entry(RemoteModel(id=name)) == EndpointCard()
 
 
 def test_a_person_goes_before_every_card() -> None:
@@ -74,10 +76,10 @@ def test_a_person_goes_before_every_card() -> None:
         served_as="x",
         can=[Capability.EMBEDDING],
         stated_context=512,
-        known=knowledge(model, listed_card(model)),
+        known=make_knowledge(model, card_from_entry(model)),
     )
     assert (stated.capabilities, stated.context) == ([Capability.EMBEDDING], 512)
-    assert Capability.CHAT in stated.refused
+    assert Capability.CHAT in stated.impossible_capabilities
 
 
 def test_the_digest_is_of_what_a_model_is_and_not_of_its_being_loaded() -> None:
@@ -87,16 +89,16 @@ def test_the_digest_is_of_what_a_model_is_and_not_of_its_being_loaded() -> None:
 
 
 def test_words_are_taken_as_people_say_them_and_bring_what_they_imply() -> None:
-    assert capabilities_named("Embeddings, rerank") == [Capability.EMBEDDING, Capability.RERANK]
-    assert capabilities_named("vision") == [Capability.COMPLETION, Capability.CHAT, Capability.VISION]
+    assert parse_capabilities("Embeddings, rerank") == [Capability.EMBEDDING, Capability.RERANK]
+    assert parse_capabilities("vision") == [Capability.COMPLETION, Capability.CHAT, Capability.VISION]
     with pytest.raises(BadRequest, match="'fly'"):
-        capabilities_named("chat,fly")
+        parse_capabilities("chat,fly")
 
 
-async def card_of(far: Far, model: str) -> Card:
+async def card_of(far: Far, model: str) -> EndpointCard:
     """Return what the played endpoint says of its model beside the list."""
     listed = RemoteModel(id=model)
-    return (await cards_of(Endpoint(base_url=f"{far.url}/v1", key="k", served_name=""), [listed]))[model]
+    return (await cards_of(EngineEndpoint(base_url=f"{far.url}/v1", key="k", served_name=""), [listed]))[model]
 
 
 async def test_lm_studios_lists_tell_its_kinds_and_what_they_can(far: Far) -> None:

@@ -21,7 +21,7 @@ from tests.patience import PATIENCE_S
 def library(tmp_path: Path) -> Library:
     (tmp_path / "models").mkdir()
     library = Library(lambda: [tmp_path / "models"], tmp_path / "state" / "models.json", tmp_path / "none.gguf")
-    library.models()
+    library.list_models()
     return library
 
 
@@ -43,7 +43,7 @@ async def told(listening: Subscription) -> None:
 async def looks(library: Library, count: int) -> None:
     """Return once the library was looked through so many times more."""
     seen, enough, loop = 0, asyncio.Event(), asyncio.get_running_loop()
-    models = library.models
+    models = library.list_models
 
     def counted() -> object:
         nonlocal seen
@@ -52,7 +52,7 @@ async def looks(library: Library, count: int) -> None:
             loop.call_soon_threadsafe(enough.set)
         return models()
 
-    with patch.object(library, "models", counted):
+    with patch.object(library, "list_models", counted):
         async with asyncio.timeout(PATIENCE_S):
             await enough.wait()
 
@@ -68,7 +68,7 @@ async def test_a_file_that_comes_and_one_that_goes_are_told(library: Library, tm
             file.unlink()
             await told(listening)
             assert events.revision > before
-    assert [model.name for model in library.models()] == ["guide"]
+    assert [model.name for model in library.list_models()] == ["guide"]
 
 
 async def test_nothing_is_said_while_nothing_changes(library: Library) -> None:
@@ -82,7 +82,7 @@ async def test_nothing_is_said_while_nothing_changes(library: Library) -> None:
 
 
 async def test_a_look_that_fails_is_taken_again(library: Library, tmp_path: Path) -> None:
-    events, models = EventHub(), library.models
+    events, models = EventHub(), library.list_models
     failing = [False, True, True]
 
     def sometimes() -> object:
@@ -91,7 +91,7 @@ async def test_a_look_that_fails_is_taken_again(library: Library, tmp_path: Path
             raise StorageFault("The drive fails.")
         return models()
 
-    with patch.object(library, "models", sometimes), events.subscribe() as listening:
+    with patch.object(library, "list_models", sometimes), events.subscribe() as listening:
         async with watching(library, events):
             await told(listening)
 
@@ -109,7 +109,7 @@ async def test_folders_are_left_alone_while_nobody_listens(library: Library) -> 
 
     with (
         patch("app.gateway.library.watch.asyncio.sleep", counted),
-        patch.object(library, "models", wraps=library.models) as looked,
+        patch.object(library, "list_models", wraps=library.list_models) as looked,
     ):
         async with watching(library, events), asyncio.timeout(PATIENCE_S):
             await enough.wait()

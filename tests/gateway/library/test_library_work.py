@@ -15,13 +15,13 @@ import pytest
 
 from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
-from app.core.disk import Trashed
+from app.core.disk import TrashContents
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
 from app.core.library import JobKind, LibraryJob, Verdict
 from app.core.models import NO_PROJECTOR, ModelSettings
 from app.gateway.events import EventHub
-from app.gateway.library.file_jobs import LibraryWork
+from app.gateway.library.file_jobs import FileJobs
 from app.hub.disk import duplicates, sharing
 from app.hub.disk.trash import Trash
 from app.hub.library.library import Library
@@ -70,14 +70,14 @@ def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen c
 
 
 @pytest.fixture
-async def work(services: Any, tmp_path: Path) -> AsyncIterator[LibraryWork]:  # noqa: ANN401 -- as above
-    work = LibraryWork(cast("Any", services))
+async def work(services: Any, tmp_path: Path) -> AsyncIterator[FileJobs]:  # noqa: ANN401 -- as above
+    work = FileJobs(cast("Any", services))
     work.trash = Trash(tmp_path / "trash", platform="linux")
     yield work
     await work.close()
 
 
-async def ended(work: LibraryWork) -> LibraryJob:
+async def ended(work: FileJobs) -> LibraryJob:
     async with asyncio.timeout(PATIENCE_S):
         await work.job.wait()
     assert not work.job.is_busy
@@ -85,7 +85,7 @@ async def ended(work: LibraryWork) -> LibraryJob:
     return work.job.now
 
 
-async def test_a_model_is_checked_and_every_byte_told(work: LibraryWork, tmp_path: Path) -> None:
+async def test_a_model_is_checked_and_every_byte_told(work: FileJobs, tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
     begun = await work.verify("m")
     assert (begun.model, begun.total_bytes, begun.is_done) == ("m", file.stat().st_size, False)
@@ -94,18 +94,18 @@ async def test_a_model_is_checked_and_every_byte_told(work: LibraryWork, tmp_pat
     assert [(check.path, check.verdict) for check in job.checks] == [(str(file), Verdict.WHOLE)]
 
 
-async def test_one_job_at_a_time_and_it_can_be_called_off(work: LibraryWork, tmp_path: Path) -> None:
+async def test_one_job_at_a_time_and_it_can_be_called_off(work: FileJobs, tmp_path: Path) -> None:
     TinyLlama().write(tmp_path / "models" / "m.gguf")
     reading, go_on = threading.Event(), threading.Event()
 
-    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verifying.check`
+    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verifying.check_files`
         for file in files * 1000:
             reading.set()
             assert go_on.wait(PATIENCE_S)
             said(file, 1)
             yield from ()
 
-    with patch("app.hub.disk.verifying.check", slow):
+    with patch("app.hub.disk.verifying.check_files", slow):
         await work.verify("m")
         assert await asyncio.to_thread(reading.wait, PATIENCE_S)
         with pytest.raises(Conflict) as caught:
@@ -124,7 +124,7 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: LibraryWork, tmp
 
 
 async def test_duplicates_are_found_and_reclaimed_when_asked(
-    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work: FileJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
     content = TinyLlama().content()
@@ -140,10 +140,10 @@ async def test_duplicates_are_found_and_reclaimed_when_asked(
 
 
 async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
-    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work: FileJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
-    monkeypatch.setattr(sharing, "_cloned", lambda _source, _target: False)
+    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
     monkeypatch.setattr(sharing, "_HEAD_ROOM_BYTES", 0)
     content = TinyLlama().content()
     files = [tmp_path / "models" / f"{name}.gguf" for name in ("one", "two", "three")]
@@ -167,7 +167,7 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
 
 
 async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
-    work: LibraryWork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    work: FileJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
     with pytest.raises(NotFound, match="No such duplicate files"):
@@ -189,13 +189,13 @@ async def test_nothing_is_reclaimed_that_was_not_found_or_changed_since(
     assert len({file.stat().st_ino for file in files}) == 2
 
 
-async def test_what_lies_where_is_told(work: LibraryWork, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
+async def test_what_lies_where_is_told(work: FileJobs, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
     own = TinyLlama().write(tmp_path / "models" / "m.gguf")
     (tmp_path / ".lmstudio/models").mkdir(parents=True)
     services.paths = SimpleNamespace(models=tmp_path / "models", hub_cache=tmp_path / "hub")
     services.settings.lists["models.folders"] = [str(tmp_path / "models"), str(tmp_path / "usb")]
     services.settings.flags["models.other_programs"] = True
-    use = await work.disk()
+    use = await work.read_disk_use()
     assert [(one.title, one.models, bool(one.problem)) for one in use.folders] == [
         ("Roundhouse's folder", 1, False),
         ("Hugging Face cache", 0, False),
@@ -206,13 +206,13 @@ async def test_what_lies_where_is_told(work: LibraryWork, services: Any, tmp_pat
 
 
 async def test_a_removed_model_comes_back_as_it_was_registered(
-    work: LibraryWork,
+    work: FileJobs,
     services: Any,  # noqa: ANN401 -- as above
     tmp_path: Path,
 ) -> None:
     file = TinyLlama().write(tmp_path / "more" / "m.gguf")
     services.library.register(file)
-    plan = await work.plan("m")
+    plan = await work.plan_removal("m")
     assert (plan.id, plan.files, plan.frees_bytes) == ("", [str(file)], file.stat().st_size)
     before = services.events.revision
     done = await work.remove("m", for_good=False)
@@ -226,7 +226,7 @@ async def test_a_removed_model_comes_back_as_it_was_registered(
 
 
 async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
-    work: LibraryWork,
+    work: FileJobs,
     services: Any,  # noqa: ANN401 -- as above
     tmp_path: Path,
 ) -> None:
@@ -235,9 +235,9 @@ async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
     (models / "far").mkdir()
     TinyLlama().write(models / "far" / "far.gguf")
     services.tuning.change("far", ModelSettings(projector=str(projector)))
-    assert (await work.plan("m")).left == ["mmproj.gguf stays: far needs it."]
+    assert (await work.plan_removal("m")).left == ["mmproj.gguf stays: far needs it."]
     services.tuning.change("far", ModelSettings(projector=NO_PROJECTOR))
-    plan = await work.plan("m")
+    plan = await work.plan_removal("m")
     assert (plan.files, plan.projectors) == ([str(model), str(projector)], ["mmproj.gguf"])
     done = await work.remove("m", for_good=False)
     assert [file.name for file in models.iterdir()] == ["far"]
@@ -245,7 +245,7 @@ async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
     assert projector.stat().st_size + model.stat().st_size == plan.frees_bytes
 
 
-async def test_for_good_cannot_be_undone(work: LibraryWork, tmp_path: Path) -> None:
+async def test_for_good_cannot_be_undone(work: FileJobs, tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
     done = await work.remove("m", for_good=True)
     assert (done.id, done.goes_to_trash, file.exists()) == ("", False, False)
@@ -261,7 +261,7 @@ class TrashHere(Trash):
 
 
 @pytest.fixture
-def binned(work: LibraryWork, services: Any, tmp_path: Path) -> LibraryWork:  # noqa: ANN401 -- as above
+def binned(work: FileJobs, services: Any, tmp_path: Path) -> FileJobs:  # noqa: ANN401 -- as above
     """With two models in one folder, and their disk to look at."""
     work.trash = TrashHere(tmp_path / "trash", platform="linux")
     services.paths = SimpleNamespace(models=tmp_path / "models", hub_cache=tmp_path / "hub")
@@ -271,14 +271,14 @@ def binned(work: LibraryWork, services: Any, tmp_path: Path) -> LibraryWork:  # 
     return work
 
 
-async def trashed(work: LibraryWork) -> Trashed | None:
-    (drive,) = (await work.disk()).drives
+async def trashed(work: FileJobs) -> TrashContents | None:
+    (drive,) = (await work.read_disk_use()).drives
     return drive.trashed
 
 
 @LINUX
 async def test_models_in_the_trash_are_told_and_deleted_for_good(
-    binned: LibraryWork,
+    binned: FileJobs,
     services: Any,  # noqa: ANN401 -- as above
     tmp_path: Path,
 ) -> None:
@@ -303,7 +303,7 @@ async def test_models_in_the_trash_are_told_and_deleted_for_good(
 
 
 @LINUX
-async def test_only_what_was_named_is_deleted(binned: LibraryWork, tmp_path: Path) -> None:
+async def test_only_what_was_named_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
     done = await binned.remove("a", for_good=False)
     told = await trashed(binned)
     assert told is not None
@@ -315,7 +315,7 @@ async def test_only_what_was_named_is_deleted(binned: LibraryWork, tmp_path: Pat
     assert (await binned.undo(done.id)).name == "a"
 
 
-async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: LibraryWork, tmp_path: Path) -> None:
+async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: FileJobs, tmp_path: Path) -> None:
     binned.trash = Trash(tmp_path / "trash", platform="darwin")
     assert await trashed(binned) is None
     with pytest.raises(Conflict, match="macOS") as caught:
@@ -324,7 +324,7 @@ async def test_where_the_system_keeps_the_trash_nothing_is_deleted(binned: Libra
 
 
 @LINUX
-async def test_emptying_can_be_called_off_between_two_files(binned: LibraryWork, tmp_path: Path) -> None:
+async def test_emptying_can_be_called_off_between_two_files(binned: FileJobs, tmp_path: Path) -> None:
     for name in ("a", "b"):
         await binned.remove(name, for_good=False)
     told = await trashed(binned)
@@ -350,7 +350,7 @@ async def test_emptying_can_be_called_off_between_two_files(binned: LibraryWork,
     assert len(list((tmp_path / "trash" / "files").iterdir())) == 1
 
 
-async def test_what_is_loaded_stays(work: LibraryWork, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
+async def test_what_is_loaded_stays(work: FileJobs, services: Any, tmp_path: Path) -> None:  # noqa: ANN401 -- as above
     file = TinyLlama().write(tmp_path / "models" / "m.gguf")
     services.supervisor.loaded = [EngineStatus(model="m", engine="llama.cpp", state=EngineState.READY)]
     with pytest.raises(Conflict, match="is loaded"):

@@ -14,7 +14,7 @@ from app.gateway.hub.searching import updates_of_models
 from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
 from app.hub.repositories.repository import RepoFile, read_repository
-from app.network.door import door
+from app.network.door import egress_gate
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gguf_files import TinyLlama
@@ -48,11 +48,11 @@ def fetched(cache: RepositoryCache, hub: FakeHub, content: bytes, *, branch: str
     """Put a file into the cache as a download of this branch does."""
     there = read_repository(hub.url, NAME, revision=branch)
     file = RepoFile(path=FILE, size=len(content), sha256=hashlib.sha256(content).hexdigest())
-    cache.blob(file).parent.mkdir(parents=True, exist_ok=True)
-    cache.blob(file).write_bytes(content)
-    cache.link(there.commit, file)
-    cache.remember(branch, there.commit)
-    return cache.snapshot(there.commit, FILE)
+    cache.blob_path(file).parent.mkdir(parents=True, exist_ok=True)
+    cache.blob_path(file).write_bytes(content)
+    cache.link_file(there.commit, file)
+    cache.remember_revision(branch, there.commit)
+    return cache.snapshot_path(there.commit, FILE)
 
 
 async def only(services: Any) -> ModelUpdate:  # noqa: ANN401 -- as above
@@ -118,6 +118,6 @@ async def test_a_hub_that_cannot_be_asked_leaves_it_open(
 async def test_offline_means_offline(services: Any, hub: FakeHub, cache: RepositoryCache) -> None:  # noqa: ANN401 -- as above
     fetched(cache, hub, FIRST)
     before = len(hub.asked)
-    with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
+    with egress_gate.apply_policy(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
         await updates_of_models(services.library, services.hub)
     assert len(hub.asked) == before

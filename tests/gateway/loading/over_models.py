@@ -9,12 +9,12 @@ from app.config.paths import Paths
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.services import Services
 from app.hub.library.library import Library
-from engines.api import Adapter
+from engines.api import EngineAdapter
 from tests.gguf_files import TinyLlama
 
 
 def over(
-    models: Path, services: Services, paths: Paths, *, catalogue: object, adapters: Mapping[str, Adapter]
+    models: Path, services: Services, paths: Paths, *, catalogue: object, adapters: Mapping[str, EngineAdapter]
 ) -> Services:
     """Return the services with the models of that folder, and a Guide that is tiny."""
     library = Library(lambda: [models], paths.data / "models.json", TinyLlama().write(paths.data / "guide.gguf"))

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from app.core.engines import EngineState, EngineStatus
 from app.gateway.advising.machine import with_capacity
 from app.gateway.loading import fitting
-from app.gateway.loading.fitting import rounded_down, rounded_up, with_context
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.fitting import round_down, round_up, with_context
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
 from tests.gateway.played import Gateway
@@ -43,12 +43,12 @@ class Room:
         return msgspec.structs.replace(load, options=options)
 
 
-async def found(gateway: Gateway, trained: int | None) -> Found:
+async def found(gateway: Gateway, trained: int | None) -> ResolvedModel:
     """Return the Guide as if it had been trained for another context; the settings give it 4096 tokens."""
-    known = await resolve(gateway.services, "guide")
+    known = await resolve_model(gateway.services, "guide")
     model = msgspec.structs.replace(known.model, trained_context=trained)
     options = msgspec.structs.replace(known.load.options, context=4096)
-    return Found(model, msgspec.structs.replace(known.load, options=options))
+    return ResolvedModel(model, msgspec.structs.replace(known.load, options=options))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ async def found(gateway: Gateway, trained: int | None) -> Found:
     ],
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    monkeypatch.setattr(fitting, "fitted", Room(case.room))
+    monkeypatch.setattr(fitting, "fit_load", Room(case.room))
     load = await with_context(gateway.services, await found(gateway, case.trained), case.wanted)
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
@@ -71,14 +71,14 @@ async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch,
 async def test_fewer_than_asked_for_is_said(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fitting, "fitted", Room(9_000))
+    monkeypatch.setattr(fitting, "fit_load", Room(9_000))
     await with_context(gateway.services, await found(gateway, 131_072), 30_000)
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     room, guide = Room(1_000), await found(gateway, 131_072)
-    monkeypatch.setattr(fitting, "fitted", room)
+    monkeypatch.setattr(fitting, "fit_load", room)
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )
@@ -97,7 +97,7 @@ async def test_what_others_give_back_makes_room(gateway: Gateway) -> None:
 
 @given(tokens=st.integers(1, 1 << 40))
 def test_powers_of_two(tokens: int) -> None:
-    up, down = rounded_up(tokens), rounded_down(tokens)
+    up, down = round_up(tokens), round_down(tokens)
     assert down <= tokens <= up
     assert up < 2 * tokens or tokens == up == 1
     assert up.bit_count() == down.bit_count() == 1

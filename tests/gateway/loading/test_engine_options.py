@@ -12,10 +12,10 @@ from app.config.paths import Paths
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
-from app.gateway.exchange.capability_fallback import started
-from app.gateway.loading.launch import resolve
+from app.gateway.exchange.capability_fallback import running_descriptor
+from app.gateway.loading.launch import resolve_model
 from app.gateway.services import Services
-from engines.api import Feature, Installation, LaunchOptions
+from engines.api import EngineInstallation, Feature, LaunchOptions
 from engines.registry import ADAPTERS as REAL
 from tests.gateway.loading.over_models import over
 from tests.gateway.loading.test_tuned import Admin
@@ -38,10 +38,12 @@ class Catalogue(ListedEngines):
             EngineInfo(id="mlc-llm", name="MLC LLM", formats=["mlc"], **common),
         ]
 
-    def installation(self, engine_id: str) -> Installation:
+    def installation(self, engine_id: str) -> EngineInstallation:
         known = _flags(engine_id)
         flags = frozenset({"--seed", *known}) if known else frozenset()
-        return Installation(engine=engine_id, version="1", backend="cuda", python=Path(sys.executable), flags=flags)
+        return EngineInstallation(
+            engine=engine_id, version="1", backend="cuda", python=Path(sys.executable), flags=flags
+        )
 
 
 def _flags(engine_id: str) -> set[str]:
@@ -78,7 +80,7 @@ async def admin(gateway: Gateway) -> Admin:
 
 
 async def options_of(gateway: Gateway, model: str) -> LaunchOptions:
-    return (await resolve(gateway.services, model)).load.options
+    return (await resolve_model(gateway.services, model)).load.options
 
 
 async def test_code_runs_only_once_it_is_allowed_and_no_longer_when_it_is_taken_back(
@@ -124,8 +126,8 @@ async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gate
 
 async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
     async def can(model: str) -> frozenset[Feature]:
-        found = await resolve(gateway.services, model)
-        return started(gateway.services, found.load).features & {Feature.TOOLS, Feature.REASONING}
+        found = await resolve_model(gateway.services, model)
+        return running_descriptor(gateway.services, found.load).features & {Feature.TOOLS, Feature.REASONING}
 
     assert await can("coder") == {Feature.TOOLS}
     assert await can("plain") == frozenset()
@@ -171,4 +173,4 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, model: str, settings: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in await admin.refused(model, **settings)
-    assert gateway.services.tuning.all() == {}
+    assert gateway.services.tuning.all_settings() == {}

@@ -9,7 +9,7 @@ from app.advisor.memory.placement import MARGIN
 from app.config.paths import guide_gguf
 from app.core.models import LoadOptions, ModelSettings
 from app.gateway.loading import fitting
-from app.gateway.loading.launch import HEAD_ROOM, policy_from, resolve
+from app.gateway.loading.launch import HEAD_ROOM, policy_from, resolve_model
 from app.supervisor.policy import LoadRequest, ModelPolicy
 from engines.api import LaunchOptions, ModelFormat, ModelSource
 from tests.gateway.played import Gateway
@@ -22,8 +22,8 @@ def request(path: Path, engine: str = "llama.cpp", **options: int) -> LoadReques
 
 async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     await gateway.services.machine.read()
-    small = await fitting.measured(gateway.services, request(guide_gguf(), context=512, slots=1))
-    large = await fitting.fitted(gateway.services, request(guide_gguf(), context=4096, slots=4))
+    small = await fitting.measure_load(gateway.services, request(guide_gguf(), context=512, slots=1))
+    large = await fitting.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert small.needs is not None
     assert large.needs is not None
     assert 0 < small.needs.buffers < small.needs.pools["system"] < large.needs.pools["system"]
@@ -34,11 +34,11 @@ async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gate
     (folder / "more").mkdir(parents=True)
     (folder / "a.bin").write_bytes(bytes(1000))
     (folder / "more" / "b.bin").write_bytes(bytes(600))
-    sized = await fitting.fitted(gateway.services, request(folder, engine="mine"))
+    sized = await fitting.fit_load(gateway.services, request(folder, engine="mine"))
     assert sized.needs is not None
     assert sized.needs.pools == {"system": 2000}
     nothing = request(tmp_path / "none", engine="mine")
-    assert await fitting.measured(gateway.services, nothing) is nothing, "unknown is not zero"
+    assert await fitting.measure_load(gateway.services, nothing) is nothing, "unknown is not zero"
 
 
 async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkey
 
     monkeypatch.setattr(gateway.supervisor, "capacity", little)
     monkeypatch.setattr("psutil.virtual_memory", lambda: Free(available=0))
-    fitted = await fitting.fitted(gateway.services, request(guide_gguf(), context=4096, slots=4))
+    fitted = await fitting.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert fitted.options.slots == 1, "fewer conversations rather than a refusal"
     assert fitted.needs is not None
     assert fitted.needs.pools["system"] <= 60 * 2**20
@@ -62,16 +62,16 @@ def test_the_head_room_is_the_advisor_s() -> None:
 
 
 async def test_what_is_set_for_a_model_counts_whichever_way_it_is_loaded(gateway: Gateway) -> None:
-    gateway.services.tuning.change("guide", ModelSettings(context=1024, slots=2, kv_type="q8_0"))
-    options = (await resolve(gateway.services, "guide")).load.options
+    gateway.services.tuning.change_settings("guide", ModelSettings(context=1024, slots=2, kv_type="q8_0"))
+    options = (await resolve_model(gateway.services, "guide")).load.options
     assert (options.context, options.slots, options.kv_type) == (1024, 2, "q8_0")
-    asked = (await resolve(gateway.services, "guide", LoadOptions(context=512))).load.options
+    asked = (await resolve_model(gateway.services, "guide", LoadOptions(context=512))).load.options
     assert (asked.context, asked.slots) == (512, 2), "what is asked for goes first"
 
 
 def test_pins_and_times_reach_the_scheduler(gateway: Gateway) -> None:
     tuning = gateway.services.tuning
-    tuning.change("a", ModelSettings(pinned=True))
-    tuning.change("b", ModelSettings(idle_minutes=2))
+    tuning.change_settings("a", ModelSettings(pinned=True))
+    tuning.change_settings("b", ModelSettings(idle_minutes=2))
     models = policy_from(gateway.services.settings, tuning).models
     assert models == {"a": ModelPolicy(is_pinned=True), "b": ModelPolicy(idle_s=120.0)}

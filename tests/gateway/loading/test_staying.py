@@ -5,7 +5,7 @@ import math
 import pytest
 
 from app.gateway.loading import fitting
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from tests.gateway.exchange.test_streaming import DONE, event, streams
 from tests.gateway.loading.test_asked_context import Room
 from tests.gateway.played import Gateway
@@ -26,7 +26,7 @@ EVERYWHERE = [
 ]
 
 
-async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> Terms:
+async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> LeaseOptions:
     gateway.upstream.play = streams(event("Hi") + DONE)
     async with gateway.http.post(gateway.url + path, json=body) as reply:
         await reply.read()
@@ -38,16 +38,16 @@ async def asked(gateway: Gateway, path: str, body: dict[str, object]) -> Terms:
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        ({}, Terms()),
-        ({"ttl": 90}, Terms(keep_s=90.0)),
-        ({"keep_alive": "5m"}, Terms(keep_s=300.0)),
-        ({"keep_alive": -1}, Terms(keep_s=math.inf)),
-        ({"keep_alive": 0}, Terms(keep_s=0.0)),
-        ({"options": {}}, Terms()),
+        ({}, LeaseOptions()),
+        ({"ttl": 90}, LeaseOptions(keep_s=90.0)),
+        ({"keep_alive": "5m"}, LeaseOptions(keep_s=300.0)),
+        ({"keep_alive": -1}, LeaseOptions(keep_s=math.inf)),
+        ({"keep_alive": 0}, LeaseOptions(keep_s=0.0)),
+        ({"options": {}}, LeaseOptions()),
     ],
 )
 async def test_what_is_said_of_its_staying_reaches_the_scheduler(
-    gateway: Gateway, path: str, body: dict[str, object], said: dict[str, object], meant: Terms
+    gateway: Gateway, path: str, body: dict[str, object], said: dict[str, object], meant: LeaseOptions
 ) -> None:
     assert await asked(gateway, path, {**body, **said}) == meant
 
@@ -56,8 +56,8 @@ async def test_what_is_said_of_its_staying_reaches_the_scheduler(
 async def test_a_context_is_asked_for_as_in_ollamas_dialect(
     gateway: Gateway, path: str, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "fitted", Room(100_000))
-    assert await asked(gateway, path, {**body, "options": {"num_ctx": 1500}}) == Terms(context=1500)
+    monkeypatch.setattr(fitting, "fit_load", Room(100_000))
+    assert await asked(gateway, path, {**body, "options": {"num_ctx": 1500}}) == LeaseOptions(context=1500)
     assert gateway.supervisor.asked[-1].options.context == 2048, "rounded up, and as much as it was trained for"
 
 

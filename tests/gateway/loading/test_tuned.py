@@ -15,11 +15,11 @@ from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
 from app.gateway.library.model_choices import check_template
-from app.gateway.loading.launch import resolve
+from app.gateway.loading.launch import resolve_model
 from app.gateway.services import Services
-from engines.api import Installation
+from engines.api import EngineInstallation
 from engines.registry import ADAPTERS as REAL
-from engines.sampling import Sampling
+from engines.sampling import SamplingDefaults
 from tests.fake_engine.adapter import ADAPTERS as FAKE
 from tests.gateway.loading.over_models import over
 from tests.gateway.played import Gateway, ListedEngines
@@ -46,8 +46,8 @@ class Catalogue(ListedEngines):
             EngineInfo(id="mlx-lm", name="MLX-LM", formats=["mlx"], installed=False, **common),
         ]
 
-    def installation(self, engine_id: str) -> Installation:
-        return Installation(engine=engine_id, version="1", backend="cpu", python=Path(sys.executable))
+    def installation(self, engine_id: str) -> EngineInstallation:
+        return EngineInstallation(engine=engine_id, version="1", backend="cpu", python=Path(sys.executable))
 
 
 @pytest.fixture
@@ -101,12 +101,12 @@ async def admin(gateway: Gateway) -> Admin:
 
 
 async def options_of(gateway: Gateway, model: str = "told") -> Any:  # noqa: ANN401 -- LaunchOptions
-    return (await resolve(gateway.services, model)).load.options
+    return (await resolve_model(gateway.services, model)).load.options
 
 
 async def test_what_a_model_recommends_is_told_to_its_engine_at_the_start(gateway: Gateway, admin: Admin) -> None:
-    assert (await options_of(gateway)).sampling == Sampling(temperature=0.5, top_k=7)
-    assert (await options_of(gateway, "small")).sampling == Sampling()
+    assert (await options_of(gateway)).sampling == SamplingDefaults(temperature=0.5, top_k=7)
+    assert (await options_of(gateway, "small")).sampling == SamplingDefaults()
     told = await admin.choices()
     assert told.sampling == told.effective == ModelSampling(temperature=0.5, top_k=7)
     assert told.sampling_source == "told.gguf"
@@ -114,9 +114,9 @@ async def test_what_a_model_recommends_is_told_to_its_engine_at_the_start(gatewa
 
 async def test_what_a_person_sets_goes_over_it_and_can_switch_it_off(gateway: Gateway, admin: Admin) -> None:
     await admin.set(sampling=ModelSampling(temperature=0.0))
-    assert (await options_of(gateway)).sampling == Sampling(temperature=0.0, top_k=7)
+    assert (await options_of(gateway)).sampling == SamplingDefaults(temperature=0.0, top_k=7)
     await admin.set(sampling=ModelSampling(min_p=0.1), uses_model_sampling=False)
-    assert (await options_of(gateway)).sampling == Sampling(min_p=0.1, is_all=True)
+    assert (await options_of(gateway)).sampling == SamplingDefaults(min_p=0.1, is_all=True)
     shown = await admin.choices()
     assert (shown.sampling.temperature, shown.effective) == (0.5, ModelSampling(min_p=0.1))
 
@@ -129,8 +129,8 @@ async def test_the_hot_path_leaves_the_body_alone_where_the_engine_was_told(gate
 
 async def test_another_engine_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
     await admin.set(engine="fake", sampling=ModelSampling(repeat_penalty=1.1))
-    assert (await options_of(gateway)).sampling == Sampling(), "its command line has nothing for it"
-    found = await resolve(gateway.services, "told")
+    assert (await options_of(gateway)).sampling == SamplingDefaults(), "its command line has nothing for it"
+    found = await resolve_model(gateway.services, "told")
     assert found.load.engine == "fake"
     sent = await answered(gateway, temperature=0.1)
     assert (sent["temperature"], sent["top_k"], sent["repetition_penalty"]) == (0.1, 7, 1.1)
@@ -215,7 +215,7 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
     gateway: Gateway, admin: Admin, settings: dict[str, Any], sentence: str
 ) -> None:
     assert sentence in await admin.refused(**settings)
-    assert gateway.services.tuning.all() == {}
+    assert gateway.services.tuning.all_settings() == {}
 
 
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:
@@ -238,7 +238,7 @@ async def test_a_file_that_went_away_is_named_when_the_model_is_asked(
 
 
 async def test_names_for_a_model_and_a_load_that_is_outdated_are_told(gateway: Gateway, admin: Admin) -> None:
-    gateway.services.settings.change({"models.aliases": ["gpt-*=told", "claude=other"]})
+    gateway.services.settings.change_values({"models.aliases": ["gpt-*=told", "claude=other"]})
     assert (await admin.choices()).aliases == ["gpt-*"]
     await answered(gateway)
     gateway.supervisor.is_loaded = True

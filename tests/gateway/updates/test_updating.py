@@ -11,7 +11,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app import __version__
-from app.config.installation import Installation, previous_of
+from app.config.installation import AppInstallation, previous_path
 from app.config.paths import Paths
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
@@ -70,7 +70,7 @@ async def make(services: Services, publisher: Publisher, place: Path) -> AsyncIt
 
     def make(kind: InstallationKind) -> Updates:
         command = "git pull" if kind is InstallationKind.SOURCE else ""
-        found = Installation(kind=kind, place=place, command=command)
+        found = AppInstallation(kind=kind, place=place, command=command)
         made.append(Updates(services, found, keys_file=publisher.keys_file))
         return made[-1]
 
@@ -131,9 +131,9 @@ async def test_nothing_is_asked_while_offline_or_without_a_key(
     updates: Updates, publisher: Publisher, services: Services
 ) -> None:
     publisher.publish(NEWER)
-    services.settings.change({"network.offline": True})
+    services.settings.change_values({"network.offline": True})
     assert (await refusal(updates)).code == "offline"
-    services.settings.change({"network.offline": None})
+    services.settings.change_values({"network.offline": None})
     publisher.keys_file.write_text("# nobody\n")
     refused = await refusal(updates)
     assert (refused.code, refused.status) == ("no_update_key", 409)
@@ -187,11 +187,11 @@ async def test_a_description_whose_time_is_over_is_refused_also_when_it_was_kept
 async def test_channels_do_not_mix(updates: Updates, publisher: Publisher, services: Services) -> None:
     publisher.publish("100.0rc1", channel="beta")
     publisher.publish(NEWER)
-    services.settings.change({"updates.channel": "beta"})
+    services.settings.change_values({"updates.channel": "beta"})
     found = (await updates.check()).release
     assert found is not None
     assert found.version == "100.0rc1"
-    services.settings.change({"updates.channel": "stable"})
+    services.settings.change_values({"updates.channel": "stable"})
     assert (await updates.state()).release is None, "what beta says is not what stable says"
     found = (await updates.check()).release
     assert found is not None
@@ -380,10 +380,10 @@ async def test_what_fails_when_everything_is_closed_is_said_by_the_next_service(
     await updates.check()
     await updates.install(InstallUpdate(version=NEWER))
     await ended(updates)
-    exchange.remove(exchange.next_of(place))
+    exchange.remove_path(exchange.next_of(place))
     became: list[str] = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("app.gateway.runtime.become", lambda module, **_how: became.append(module))
+        patch.setattr("app.gateway.runtime.exec_module", lambda module, **_how: became.append(module))
         services.afterwards.do()
     assert became == ["app.gateway"], "the service goes on with what is there"
     failure = (await make(InstallationKind.ARCHIVE).state()).failure
@@ -396,7 +396,7 @@ async def test_the_way_back_is_a_job_too(updates: Updates, services: Services, s
     with pytest.raises(Conflict) as refused:
         await updates.roll_back()
     assert refused.value.code == "no_previous"
-    previous = previous_of(place)
+    previous = previous_path(place)
     previous.mkdir()
     (previous / "roundhouse").write_text("older")
     (previous / "installation.json").write_text('{"kind": "tar.xz", "version": "0.0.9"}')
@@ -427,10 +427,10 @@ async def test_weekly_only_where_it_is_wanted(updates: Updates, publisher: Publi
     publisher.publish(NEWER)
     await updates.look_if_due()
     assert publisher.hub.asked == []
-    services.settings.change({"updates.weekly": True, "network.offline": True})
+    services.settings.change_values({"updates.weekly": True, "network.offline": True})
     await updates.look_if_due()
     assert publisher.hub.asked == []
-    services.settings.change({"network.offline": None})
+    services.settings.change_values({"network.offline": None})
     await updates.look_if_due()
     assert (await updates.state()).release is not None
     asked = len(publisher.hub.asked)
@@ -441,7 +441,7 @@ async def test_weekly_only_where_it_is_wanted(updates: Updates, publisher: Publi
 async def test_a_weekly_look_that_fails_is_only_logged(
     updates: Updates, services: Services, caplog: pytest.LogCaptureFixture
 ) -> None:
-    services.settings.change({"updates.weekly": True})
+    services.settings.change_values({"updates.weekly": True})
     await updates.look_if_due()
     assert "could not be looked for" in caplog.text
     caplog.clear()

@@ -11,16 +11,16 @@ from aiohttp import web
 from click.testing import CliRunner
 
 from app.cli import main as cli
-from app.client.bundle import save, zipped
+from app.client.bundle import save_bundle, zip_bundle
 from app.config.paths import PROGRAM, Paths
 from app.core.chats import NewChat
 from app.core.errors import EnvironmentFault
-from app.core.keys import MadeKey, NewKey
-from app.core.report import Bundle, BundleFile
+from app.core.keys import KeyWithSecret, NewKey
+from app.core.report import BundleFile, DiagnosticBundle
 from app.gateway.watching import bundle
 from app.gateway.watching.bundle import last_lines
 from app.hardware import doctor
-from app.hardware.redaction import Private
+from app.hardware.redaction import PrivateNames
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 from tests.gateway.admin.real_gateway import running
 from tests.gateway.played import Gateway
@@ -51,9 +51,9 @@ PLANTED = {
 
 @pytest.fixture(autouse=True)
 def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    private = Private(users=[USER], hosts=[f"{HOST}.example", HOST])
+    private = PrivateNames(users=[USER], hosts=[f"{HOST}.example", HOST])
     for module in (bundle, doctor):
-        monkeypatch.setattr(module, "private_here", lambda: private)
+        monkeypatch.setattr(module, "names_here", lambda: private)
 
 
 @pytest.fixture
@@ -105,14 +105,14 @@ async def plant_conversations(gateway: Gateway) -> str:
     gateway.upstream.play = refuse
     assert (await gateway.chat(messages=messages))[0] == 400
     await Api(gateway).call("POST", "/chats", object, NewChat(model="guide", title="The expedition"))
-    return (await Api(gateway).call("POST", "/keys", MadeKey, NewKey(name=f"{USER}s laptop"))).key
+    return (await Api(gateway).call("POST", "/keys", KeyWithSecret, NewKey(name=f"{USER}s laptop"))).key
 
 
 async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, paths: Paths) -> None:
     key = await plant_conversations(gateway)
     plant_logs(paths)
-    found = await Api(gateway).call("GET", "/bundle", Bundle)
-    with zipfile.ZipFile(io.BytesIO(zipped(found))) as archive:
+    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
+    with zipfile.ZipFile(io.BytesIO(zip_bundle(found))) as archive:
         texts = {name: archive.read(name).decode() for name in archive.namelist()}
     assert set(texts) == {*NAMED, "logs/engine-guide.log"}
     secrets = {**PLANTED, "the key": key, "its hash": gateway.services.paths.keys_file.read_text().split('"')[7]}
@@ -128,7 +128,7 @@ async def test_no_secret_planted_anywhere_is_in_the_bundle(gateway: Gateway, pat
 async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: Paths) -> None:
     await plant_conversations(gateway)
     plant_logs(paths)
-    found = await Api(gateway).call("GET", "/bundle", Bundle)
+    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
     texts = {file.name: file.text for file in found.files}
     listed = json.loads(texts["manifest.json"])["files"]
     assert [(one["name"], one["why"], one["bytes"]) for one in listed] == [
@@ -148,7 +148,7 @@ async def test_the_bundle_says_what_is_in_it_and_helps(gateway: Gateway, paths: 
 
 
 async def test_a_bundle_of_an_empty_installation_is_one_too(gateway: Gateway) -> None:
-    found = await Api(gateway).call("GET", "/bundle", Bundle)
+    found = await Api(gateway).call("GET", "/bundle", DiagnosticBundle)
     assert {file.name for file in found.files} == {name for name in NAMED if not name.startswith("logs/")}
 
 
@@ -158,8 +158,8 @@ async def test_a_computer_that_cannot_be_examined_gets_its_bundle_all_the_same(
     async def examine(**_: object) -> None:
         raise EnvironmentFault("Nothing could be read.", code="probe_failed")
 
-    monkeypatch.setattr(bundle, "examine", examine)
-    texts = {file.name: file.text for file in (await Api(gateway).call("GET", "/bundle", Bundle)).files}
+    monkeypatch.setattr(bundle, "examine_and_report", examine)
+    texts = {file.name: file.text for file in (await Api(gateway).call("GET", "/bundle", DiagnosticBundle)).files}
     assert json.loads(texts["machine.json"])["sentence"] == "Nothing could be read."
     assert json.loads(texts["versions.json"])["roundhouse"]
 
@@ -172,12 +172,14 @@ def test_only_the_end_of_a_long_log_is_taken(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "none.log", 3) == []
 
 
-BUNDLE = Bundle(made_at=1.7e9, application="Roundhouse 1", files=[BundleFile(name="a/b.txt", why="Why", text="ä\n")])
+BUNDLE = DiagnosticBundle(
+    made_at=1.7e9, application="Roundhouse 1", files=[BundleFile(name="a/b.txt", why="Why", text="ä\n")]
+)
 
 
 def test_a_zip_file_tells_nothing_but_its_texts(tmp_path: Path) -> None:
-    save(BUNDLE, tmp_path / "b.zip")
-    assert (tmp_path / "b.zip").read_bytes() == zipped(BUNDLE)
+    save_bundle(BUNDLE, tmp_path / "b.zip")
+    assert (tmp_path / "b.zip").read_bytes() == zip_bundle(BUNDLE)
     with zipfile.ZipFile(tmp_path / "b.zip") as archive:
         (info,) = archive.infolist()
         assert (info.filename, info.date_time, info.comment, info.extra) == (
@@ -191,7 +193,7 @@ def test_a_zip_file_tells_nothing_but_its_texts(tmp_path: Path) -> None:
 
 def test_a_bundle_that_cannot_be_written_is_said(tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault, match=r"cannot be written to .*none"):
-        save(BUNDLE, tmp_path / "none" / "b.zip")
+        save_bundle(BUNDLE, tmp_path / "none" / "b.zip")
 
 
 def test_the_command_line_writes_it_and_lists_what_is_in_it(

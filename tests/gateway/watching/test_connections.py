@@ -8,10 +8,10 @@ import aiohttp
 import msgspec
 import pytest
 
-from app.core.connections import ConnectionList, Purpose, Why
+from app.core.connections import ConnectionList, ConnectionReason, Purpose
 from app.core.events import ConnectionChanged, ConnectionsForgotten
 from app.gateway.watching import connection_log
-from app.network.door import door
+from app.network.door import egress_gate
 from app.store.database import ChatStore
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
@@ -19,13 +19,13 @@ from tests.gateway.hub.test_downloads import asked
 from tests.gateway.played import Gateway
 from tests.patience import until
 
-LOOK = Purpose(why=Why.MODEL, about="org/model")
+LOOK = Purpose(why=ConnectionReason.MODEL, about="org/model")
 PATIENCE = aiohttp.ClientTimeout(total=60)
 
 
 @pytest.fixture(autouse=True)
 def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
-    door.take()  # what earlier tests of this process left there
+    egress_gate.take_connections()  # what earlier tests of this process left there
     with serving(FakeHub()) as served:
         monkeypatch.setenv("HF_ENDPOINT", served.url)
         yield served
@@ -40,7 +40,11 @@ async def listed(gateway: Gateway, query: str = "") -> ConnectionList:
 async def test_a_search_is_listed_with_host_and_reason_and_without_its_words(gateway: Gateway, hub: FakeHub) -> None:
     await asked(gateway, "GET", "/hub/search?text=private+thoughts")
     (found,) = (await listed(gateway)).connections
-    assert (found.host, found.port, found.why) == ("127.0.0.1", int(hub.url.rpartition(":")[2]), Why.SEARCH)
+    assert (found.host, found.port, found.why) == (
+        "127.0.0.1",
+        int(hub.url.rpartition(":")[2]),
+        ConnectionReason.SEARCH,
+    )
     assert (found.count, found.failed, found.refused) == (1, 0, False)
     assert found.received_bytes > 0
     assert "private" not in repr(found)
@@ -48,9 +52,9 @@ async def test_a_search_is_listed_with_host_and_reason_and_without_its_words(gat
 
 async def test_a_thousand_of_a_kind_are_one_row(gateway: Gateway) -> None:
     for _ in range(1000):
-        door.call("cdn.example", 443, LOOK)
+        egress_gate.note_call("cdn.example", 443, LOOK)
     first = (await listed(gateway)).connections
-    door.call("cdn.example", 443, LOOK).received(10)
+    egress_gate.note_call("cdn.example", 443, LOOK).count_received(10)
     (found,) = (await listed(gateway)).connections
     assert [one.id for one in first] == [found.id]
     assert (found.count, found.received_bytes) == (1001, 10)
@@ -59,33 +63,33 @@ async def test_a_thousand_of_a_kind_are_one_row(gateway: Gateway) -> None:
 async def test_what_comes_much_later_is_a_row_of_its_own(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_log, "APART_S", 0.0)
     for _ in range(2):
-        door.call("cdn.example", 443, LOOK)
+        egress_gate.note_call("cdn.example", 443, LOOK)
         await listed(gateway)
     assert [one.count for one in (await listed(gateway)).connections] == [1, 1]
 
 
 async def test_it_is_kept_without_being_asked_for(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection_log, "GATHERED_S", 0.0)
-    door.call("cdn.example", 443, LOOK)
+    egress_gate.note_call("cdn.example", 443, LOOK)
     chats = gateway.services.chats
 
     async def is_kept() -> bool:
-        return bool(await chats.connections(limit=1))
+        return bool(await chats.list_connections(limit=1))
 
     await until(is_kept)
 
 
 async def test_it_is_there_after_a_restart(gateway: Gateway) -> None:
-    door.call("cdn.example", 443, LOOK)
+    egress_gate.note_call("cdn.example", 443, LOOK)
     before = await listed(gateway)
     store = await ChatStore.open(gateway.services.paths.database)
-    assert await store.connections(limit=10) == before.connections
+    assert await store.list_connections(limit=10) == before.connections
     await store.close()
 
 
 async def test_the_newest_come_first_and_only_so_many(gateway: Gateway) -> None:
     for host in ("a.example", "b.example", "c.example"):
-        door.call(host, 443, LOOK)
+        egress_gate.note_call(host, 443, LOOK)
     times = {"a.example": 1.0, "b.example": 3.0, "c.example": 2.0}
     store = gateway.services.chats
     rows = (await listed(gateway)).connections
@@ -101,19 +105,19 @@ async def test_a_limit_that_is_none_is_refused(gateway: Gateway, query: str) -> 
 
 
 async def test_clearing_forgets_all_and_says_so(gateway: Gateway) -> None:
-    door.call("cdn.example", 443, LOOK)
+    egress_gate.note_call("cdn.example", 443, LOOK)
     await listed(gateway)
     with gateway.services.events.subscribe() as events:
         assert (await asked(gateway, "DELETE", "/connections"))[0] == 204
         assert ConnectionsForgotten() in [event async for event in _ended(events)]
     assert (await listed(gateway)).connections == []
-    door.call("cdn.example", 443, LOOK)
+    egress_gate.note_call("cdn.example", 443, LOOK)
     assert [one.count for one in (await listed(gateway)).connections] == [1]
 
 
 async def test_who_listens_hears_of_it(gateway: Gateway) -> None:
     with gateway.services.events.subscribe() as events:
-        door.call("cdn.example", 443, LOOK)
+        egress_gate.note_call("cdn.example", 443, LOOK)
         await listed(gateway)
         heard = [event async for event in _ended(events) if isinstance(event, ConnectionChanged)]
     assert [(one.connection.host, one.connection.count) for one in heard] == [("cdn.example", 1)]
@@ -132,7 +136,7 @@ async def test_offline_is_said_and_what_was_kept_back_is_listed(gateway: Gateway
     assert refusal["sentence"] == "Roundhouse is set to stay offline, so 127.0.0.1 is not called."
     found = await listed(gateway)
     assert found.offline
-    assert [(one.why, one.refused, one.count) for one in found.connections] == [(Why.SEARCH, True, 1)]
+    assert [(one.why, one.refused, one.count) for one in found.connections] == [(ConnectionReason.SEARCH, True, 1)]
     assert hub.asked == []
 
 
@@ -147,7 +151,7 @@ async def test_an_endpoint_elsewhere_is_not_attached_offline_and_one_here_is(gat
 
 async def test_going_offline_closes_what_is_open(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     cut: list[bool] = []
-    monkeypatch.setattr(door, "cut", lambda: cut.append(door.is_closed))
+    monkeypatch.setattr(egress_gate, "cut_connections", lambda: cut.append(egress_gate.is_closed))
     await asked(gateway, "PATCH", "/settings", {"network.offline": True})
     await asked(gateway, "PATCH", "/settings", {"network.offline": False})
     assert cut == [True], "after the door was closed, and only then"

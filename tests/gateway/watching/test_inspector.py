@@ -176,7 +176,7 @@ async def test_an_engine_that_dies_midway_is_said_to_have_failed(
 
 
 async def test_no_more_are_kept_than_was_set_and_running_ones_always(gateway: Gateway, api: Api, pen: Pen) -> None:
-    gateway.services.settings.change({"inspector.requests": 10})
+    gateway.services.settings.change_values({"inspector.requests": 10})
     pen.write(chunk("One"))
     async with asking(gateway) as reply:
         await reply.content.readany()
@@ -226,7 +226,7 @@ async def test_words_are_kept_only_when_wanted_and_go_when_they_are_not(gateway:
 
 
 async def test_a_refusals_words_are_kept_too(gateway: Gateway, api: Api) -> None:
-    gateway.services.settings.change({"inspector.bodies": True})
+    gateway.services.settings.change_values({"inspector.bodies": True})
     await gateway.chat(model="nobody")
     found = await only(api)
     detail = await api.call("GET", f"/requests/{found.id}", RequestDetail)

@@ -6,15 +6,15 @@ from pathlib import Path
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import Peer, RequestInfo, RequestState
-from app.gateway.exchange.observer import Caller, Figures, Observation, Observers, Outcome
-from app.gateway.watching.metrics import Metrics, Said, prefill_rate
+from app.gateway.exchange.observer import Caller, ExchangeFigures, ExchangeOutcome, Observation, Observers
+from app.gateway.watching.metrics import EngineGauges, GatewayMetrics, prefill_rate
 from engines.api import Gauge
 
 DOCUMENT = Path(__file__).resolve().parents[3] / "docs" / "reference" / "metrics.md"
 ENGINE = EngineStatus(
     model="m", engine="e", state=EngineState.READY, memory_bytes=7, slots=4, buffers={"kv": 3}, restarts=1
 )
-FIGURES = Figures(
+FIGURES = ExchangeFigures(
     queue_s=0.0,
     load_s=0.0,
     prefill_s=2.0,
@@ -39,7 +39,7 @@ RUNNING = RequestInfo(
 )
 
 
-def ended(metrics: Metrics, outcome: Outcome) -> None:
+def ended(metrics: GatewayMetrics, outcome: ExchangeOutcome) -> None:
     """Have the metrics told of one exchange."""
 
     async def exchange() -> None:
@@ -50,18 +50,20 @@ def ended(metrics: Metrics, outcome: Outcome) -> None:
     asyncio.run(exchange())
 
 
-def end_exchange(exchange: Observation, outcome: Outcome) -> None:
-    exchange.understood("chat", "m")
+def end_exchange(exchange: Observation, outcome: ExchangeOutcome) -> None:
+    exchange.note_model("chat", "m")
     exchange.figures, exchange.outcome = FIGURES, outcome
     for _ in range(6):
-        exchange.saw(b'data: {"usage":{"prompt_tokens":30,"completion_tokens":9}}\n\n')
+        exchange.note_piece(b'data: {"usage":{"prompt_tokens":30,"completion_tokens":9}}\n\n')
     exchange.end()
 
 
 def exposition() -> str:
-    metrics = Metrics()
-    ended(metrics, Outcome.OK)
-    return metrics.exposition([ENGINE], [RUNNING], [Said(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))])
+    metrics = GatewayMetrics()
+    ended(metrics, ExchangeOutcome.OK)
+    return metrics.format_exposition(
+        [ENGINE], [RUNNING], [EngineGauges(model="m", engine="e", gauges=dict.fromkeys(Gauge, 0.5))]
+    )
 
 
 def exposed() -> dict[str, tuple[str, str]]:
@@ -91,6 +93,6 @@ def test_the_rate_of_reading_leaves_out_what_was_cached() -> None:
 
 
 def test_only_whole_answers_are_observed() -> None:
-    metrics = Metrics()
-    ended(metrics, Outcome.ENGINE_FAILED)
-    assert "roundhouse_e2e_seconds_count" not in metrics.exposition([])
+    metrics = GatewayMetrics()
+    ended(metrics, ExchangeOutcome.ENGINE_FAILED)
+    assert "roundhouse_e2e_seconds_count" not in metrics.format_exposition([])

@@ -5,13 +5,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.gateway.watching.bundle import LEFT_OUT, Scrubber
-from app.hardware.redaction import Private
+from app.hardware.redaction import PrivateNames
 
 TOKEN = "7kq9-the-token-of-the-port-file"
 SCRUBBER = Scrubber(
     secrets=[TOKEN],
     folders={"/srv/ada": "~", "/srv/ada/models": "<models 1>", "/": "(all)", "": "(none)"},
-    private=Private(users=["lovelace"], hosts=["analytical.example", "analytical"]),
+    private=PrivateNames(users=["lovelace"], hosts=["analytical.example", "analytical"]),
 )
 
 
@@ -44,9 +44,9 @@ SCRUBBER = Scrubber(
 )
 def test_what_is_private_is_replaced(text: str, secret: str) -> None:
     assert secret in text
-    assert secret not in SCRUBBER.text(text)
+    assert secret not in SCRUBBER.scrub_text(text)
     assert secret not in SCRUBBER.engine_line(text)
-    assert secret not in str(SCRUBBER.value({"a": [text]}))
+    assert secret not in str(SCRUBBER.scrub_value({"a": [text]}))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_what_is_private_is_replaced(text: str, secret: str) -> None:
     ],
 )
 def test_what_tells_what_went_wrong_stays(text: str) -> None:
-    assert SCRUBBER.text(text) == text
+    assert SCRUBBER.scrub_text(text) == text
     assert SCRUBBER.engine_line(text) == text
 
 
@@ -94,7 +94,7 @@ def test_any_text_is_taken_and_cleaning_again_changes_nothing_more(text: str) ->
 
 @given(st.text(max_size=20), st.text(max_size=20))
 def test_a_known_secret_is_gone_wherever_it_stands(before: str, after: str) -> None:
-    assert TOKEN not in SCRUBBER.text(before + TOKEN + after)
+    assert TOKEN not in SCRUBBER.scrub_text(before + TOKEN + after)
 
 
 def test_long_lines_cost_little() -> None:

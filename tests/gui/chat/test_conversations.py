@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
-from app.gui.screens.chat.conversations import PAGE, Conversations, grouped
-from app.gui.screens.chat.listing import from_match, parts, plain
+from app.gui.screens.chat.conversations import PAGE, ChatList, group_by_day
+from app.gui.screens.chat.listing import cut_before_match, split_marks, strip_marks
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
@@ -24,9 +24,9 @@ def summary(number: int, *, at: datetime | None = None) -> ChatSummary:
 
 
 @pytest.fixture
-def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> Conversations:
-    api.replies |= long_chat.replies()
-    made = Conversations(api, shell)
+def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> ChatList:
+    api.replies |= long_chat.chat_replies()
+    made = ChatList(api, shell)
     api.flush()
     return made
 
@@ -44,38 +44,36 @@ def known(qtbot: QtBot, api: DemoApi, shell: Shell) -> Conversations:
 )
 def test_chats_stand_below_their_day(at: tuple[int, int, int, int, int], title: str) -> None:
     here = datetime(*at).astimezone()
-    groups = grouped([summary(1, at=here)], date(2026, 3, 10))
+    groups = group_by_day([summary(1, at=here)], date(2026, 3, 10))
     assert [group.title for group in groups] == [title]
 
 
-def test_the_list_is_read_and_grouped(known: Conversations) -> None:
+def test_the_list_is_read_and_grouped(known: ChatList) -> None:
     assert known.is_known
-    assert [chat.id for group in known.groups(TODAY) for chat in group.chats] == [f"c{n}" for n in range(1, 10)]
+    assert [chat.id for group in known.group_chats(TODAY) for chat in group.chats] == [f"c{n}" for n in range(1, 10)]
 
 
-def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(
-    qtbot: QtBot, known: Conversations, api: DemoApi
-) -> None:
-    api.replies["GET /chats"] = long_chat.found()
+def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(qtbot: QtBot, known: ChatList, api: DemoApi) -> None:
+    api.replies["GET /chats"] = long_chat.make_search_results()
     for text in ("b", "bo", "borrow & co"):
-        known.look_for(text)
+        known.set_query(text)
     with qtbot.waitSignal(known._wait.timeout):
         pass
     api.flush()
     queries = [path for _, path, _ in api.calls if path.startswith("/chats")]
     assert queries[1:] == [f"/chats?limit={PAGE}&query=borrow%20%26%20co"]
-    assert [group.title for group in known.groups(TODAY)] == ["Found"]
+    assert [group.title for group in known.group_chats(TODAY)] == ["Found"]
 
 
-def test_the_next_page_begins_after_the_last_chat(known: Conversations, api: DemoApi) -> None:
+def test_the_next_page_begins_after_the_last_chat(known: ChatList, api: DemoApi) -> None:
     first, second = [summary(n) for n in range(PAGE)], [summary(n) for n in range(PAGE - 1, PAGE + 5)]
     api.replies["GET /chats"] = first
-    known.read()
+    known.fetch_chats()
     api.flush()
     assert known.has_more
     api.replies["GET /chats"] = second
-    known.read_more()
-    known.read_more()
+    known.fetch_more()
+    known.fetch_more()
     api.flush()
     pages = [path for _, path, _ in api.calls if "before=" in path]
     assert pages == [f"/chats?limit={PAGE}&query=&before={first[-1].updated_at!r}"]
@@ -83,51 +81,51 @@ def test_the_next_page_begins_after_the_last_chat(known: Conversations, api: Dem
     assert not known.has_more
 
 
-def test_a_new_title_shows_at_once(known: Conversations, api: DemoApi) -> None:
+def test_a_new_title_shows_at_once(known: ChatList, api: DemoApi) -> None:
     known.rename("c1", "  Lifetimes ")
-    found = known.find("c1")
+    found = known.find_chat("c1")
     assert found is not None
     assert found.title == "Lifetimes"
     api.flush()
-    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")]
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")]
 
 
 @pytest.mark.parametrize("title", ["", "   ", "Rust borrow checker and temporaries"])
-def test_no_title_and_the_same_title_change_nothing(known: Conversations, api: DemoApi, title: str) -> None:
+def test_no_title_and_the_same_title_change_nothing(known: ChatList, api: DemoApi, title: str) -> None:
     known.rename("c1", title)
     api.flush()
-    assert api.asked("PATCH", "/chats/c1") == []
+    assert api.bodies_of("PATCH", "/chats/c1") == []
 
 
-def test_a_deleted_chat_can_be_brought_back(known: Conversations, api: DemoApi) -> None:
+def test_a_deleted_chat_can_be_brought_back(known: ChatList, api: DemoApi) -> None:
     said: list[tuple[str, object]] = []
-    known.said.connect(lambda sentence, undo: said.append((sentence, undo)))
+    known.toast_requested.connect(lambda sentence, undo: said.append((sentence, undo)))
     known.delete("c1")
-    assert known.find("c1") is None
+    assert known.find_chat("c1") is None
     api.flush()
     sentence, undo = said[0]
     assert sentence == "“Rust borrow checker and temporaries” was deleted."
     assert callable(undo)
     undo()
     api.flush()
-    assert api.asked("POST", "/chats/c1/restore") == [None]
-    assert known.find("c1") is not None
+    assert api.bodies_of("POST", "/chats/c1/restore") == [None]
+    assert known.find_chat("c1") is not None
 
 
-def test_a_chat_that_cannot_be_deleted_stays(known: Conversations, api: DemoApi) -> None:
+def test_a_chat_that_cannot_be_deleted_stays(known: ChatList, api: DemoApi) -> None:
     failed: list[object] = []
     known.failed.connect(failed.append)
     api.replies["DELETE /chats/c1"] = ErrorBody(code="storage", sentence="The disk is full.")
     known.delete("c1")
     api.flush()
     assert len(failed) == 1
-    assert known.find("c1") is not None
+    assert known.find_chat("c1") is not None
 
 
-def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: Conversations, api: DemoApi, shell: Shell) -> None:
+def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: ChatList, api: DemoApi, shell: Shell) -> None:
     before = len(api.calls)
     for _ in range(5):
-        shell.happened.emit(ChatChanged(chat="c1"))
+        shell.event_received.emit(ChatChanged(chat="c1"))
     with qtbot.waitSignal(known._wait.timeout):
         pass
     assert len(api.calls) == before + 1
@@ -135,6 +133,11 @@ def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: Conversation
 
 def test_matches_are_found_in_a_snippet() -> None:
     snippet = "tokens\n\u0002borrow\u0003 it, a \u0002borrow\u0003"
-    assert plain(snippet) == "tokens\nborrow it, a borrow"
-    assert parts(from_match(snippet)) == [("tokens ", False), ("borrow", True), (" it, a ", False), ("borrow", True)]
-    assert from_match("x" * 100 + "\u0002hit\u0003").startswith("…xxx")
+    assert strip_marks(snippet) == "tokens\nborrow it, a borrow"
+    assert split_marks(cut_before_match(snippet)) == [
+        ("tokens ", False),
+        ("borrow", True),
+        (" it, a ", False),
+        ("borrow", True),
+    ]
+    assert cut_before_match("x" * 100 + "\u0002hit\u0003").startswith("…xxx")

@@ -18,7 +18,7 @@ from app.core.events import EngineChanged
 from app.gui.net.stores import Stores
 from app.gui.screens.chat.picker import ModelLine
 from app.gui.screens.chat.view import ChatScreen
-from app.gui.shell.contract import Command, Page, Shell
+from app.gui.shell.contract import Command, PageId, Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.press import Button, IconButton
@@ -31,7 +31,7 @@ class Quiet(Protocol):
 
     said: list[str]
     undos: list[Callable[[], object] | None]
-    pages: list[Page]
+    pages: list[PageId]
 
     def commands(self) -> list[Command]: ...
 
@@ -43,17 +43,17 @@ ENTER, SHIFT, CONTROL = Qt.Key.Key_Return, Qt.KeyboardModifier.ShiftModifier, Qt
 
 def turn_for(body: object) -> Turn:
     assert isinstance(body, NewTurn)
-    question = long_chat.replaced(long_chat.question(9, body.content or "", body.parent))
-    return Turn(question=question, answer=long_chat.answer(9, "", timings=None, status="generating"))
+    question = long_chat.replace_fields(long_chat.make_question(9, body.content or "", body.parent))
+    return Turn(question=question, answer=long_chat.make_answer(9, "", timings=None, status="generating"))
 
 
 @pytest.fixture
 def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen:
-    api.replies |= long_chat.replies()
+    api.replies |= long_chat.chat_replies()
     api.replies |= {
-        "POST /chats": long_chat.conversation([], title=""),
+        "POST /chats": long_chat.make_chat([], title=""),
         "POST /chats/c1/turns": turn_for,
-        "POST /chats/c1/answers/a9/stop": long_chat.answer(9, "Hel", status="stopped"),
+        "POST /chats/c1/answers/a9/stop": long_chat.make_answer(9, "Hel", status="stopped"),
     }
     screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
@@ -67,17 +67,17 @@ def screen(qtbot: QtBot, theme: Theme, api: DemoApi, shell: Shell) -> ChatScreen
 
 @pytest.fixture
 def opened(screen: ChatScreen, api: DemoApi) -> ChatScreen:
-    screen.model.open("c1")
+    screen.model.open_chat("c1")
     api.flush()
     return screen
 
 
 def type_(screen: ChatScreen, text: str) -> None:
-    QTest.keyClicks(screen.talk.composer.field, text)
+    QTest.keyClicks(screen.conversation_view.composer.field, text)
 
 
 def key(screen: ChatScreen, code: Qt.Key, modifier: Qt.KeyboardModifier = Qt.KeyboardModifier.NoModifier) -> None:
-    QTest.keyClick(screen.talk.composer.field, code, modifier)
+    QTest.keyClick(screen.conversation_view.composer.field, code, modifier)
 
 
 def panels(screen: ChatScreen) -> list[ErrorPanel]:
@@ -94,31 +94,31 @@ def test_return_sends_and_shift_return_begins_a_line(opened: ChatScreen, api: De
     type_(opened, "two")
     key(opened, ENTER)
     api.flush()
-    assert api.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="One\ntwo")]
-    assert opened.talk.composer.text == ""
+    assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="One\ntwo")]
+    assert opened.conversation_view.composer.text == ""
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n"])
 def test_nothing_is_not_sent(opened: ChatScreen, api: DemoApi, text: str) -> None:
-    opened.talk.composer.set_text(text)
+    opened.conversation_view.composer.set_text(text)
     key(opened, ENTER)
-    assert api.asked("POST", "/chats/c1/turns") == []
+    assert api.bodies_of("POST", "/chats/c1/turns") == []
 
 
 def test_typing_goes_on_while_an_answer_is_written_and_escape_stops_it(opened: ChatScreen, api: DemoApi) -> None:
     type_(opened, "Hello")
     key(opened, ENTER)
     api.flush()
-    api.tell(FOLLOW, AnswerDelta(content="Hel", offset=0))
+    api.send_event(FOLLOW, AnswerDelta(content="Hel", offset=0))
     type_(opened, "next")
     key(opened, ENTER)
-    assert opened.talk.composer.text == "next"
-    assert opened.talk.composer._button.accessibleName() == "Stop the answer"
+    assert opened.conversation_view.composer.text == "next"
+    assert opened.conversation_view.composer._button.accessibleName() == "Stop the answer"
     key(opened, Qt.Key.Key_Escape)
     api.flush()
-    assert len(api.asked("POST", "/chats/c1/answers/a9/stop")) == 1
-    api.tell(FOLLOW, AnswerDone(message=long_chat.answer(9, "Hel", status="stopped")))
-    assert opened.talk.composer._button.accessibleName() == "Send"
+    assert len(api.bodies_of("POST", "/chats/c1/answers/a9/stop")) == 1
+    api.send_event(FOLLOW, AnswerDone(message=long_chat.make_answer(9, "Hel", status="stopped")))
+    assert opened.conversation_view.composer._button.accessibleName() == "Send"
 
 
 def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: DemoApi) -> None:
@@ -127,27 +127,27 @@ def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: 
     type_(screen, "Hello")
     key(screen, ENTER)
     api.flush()
-    assert api.asked("POST", "/chats") == [NewChat(model="guide")]
-    assert screen.pane.listing.currentIndex().data() == "Rust borrow checker and temporaries"
+    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide")]
+    assert screen.pane.list_view.currentIndex().data() == "Rust borrow checker and temporaries"
 
 
 def test_a_draft_waits_in_its_chat(opened: ChatScreen, api: DemoApi) -> None:
     type_(opened, "half a thought")
-    opened.model.open("c2")
+    opened.model.open_chat("c2")
     api.flush()
-    assert opened.talk.composer.text == ""
-    opened.model.open("c1")
+    assert opened.conversation_view.composer.text == ""
+    opened.model.open_chat("c1")
     api.flush()
-    assert opened.talk.composer.text == "half a thought"
+    assert opened.conversation_view.composer.text == "half a thought"
 
 
 def test_editing_puts_the_question_into_the_composer_and_escape_takes_it_out(opened: ChatScreen) -> None:
     type_(opened, "draft")
-    opened.talk.transcript.acted.emit("edit", "q1", "")
-    assert opened.talk.composer.text.startswith("Why does the borrow checker")
+    opened.conversation_view.transcript.action_requested.emit("edit", "q1", "")
+    assert opened.conversation_view.composer.text.startswith("Why does the borrow checker")
     key(opened, Qt.Key.Key_Escape)
-    assert opened.talk.composer.text == "draft"
-    assert opened.model.talk.editing is None
+    assert opened.conversation_view.composer.text == "draft"
+    assert opened.model.conversation.editing is None
 
 
 def test_a_refused_question_is_put_back_with_the_reason_and_a_button(opened: ChatScreen, api: DemoApi) -> None:
@@ -155,21 +155,21 @@ def test_a_refused_question_is_put_back_with_the_reason_and_a_button(opened: Cha
     type_(opened, "Hello")
     key(opened, ENTER)
     api.flush()
-    assert opened.talk.composer.text == "Hello"
+    assert opened.conversation_view.composer.text == "Hello"
     (panel,) = panels(opened)
     assert panel.accessibleName() == "Problem: The disk is full."
     api.replies["POST /chats/c1/turns"] = turn_for
     button(panel, "Try again").click()
     api.flush()
     assert panels(opened) == []
-    assert opened.talk.composer.text == ""
-    assert opened.model.talk.is_busy
+    assert opened.conversation_view.composer.text == ""
+    assert opened.model.conversation.is_busy
 
 
 def test_a_model_that_failed_says_so_above_the_composer_and_can_be_loaded_again(
     screen: ChatScreen, api: DemoApi, shell: Shell
 ) -> None:
-    shell.happened.emit(EngineChanged(status=data.FAILED))
+    shell.event_received.emit(EngineChanged(status=data.FAILED))
     screen.model.new_chat(data.FAILED.model)
     (panel,) = panels(screen)
     button(panel, "Load again").click()
@@ -180,23 +180,23 @@ def test_a_model_that_failed_says_so_above_the_composer_and_can_be_loaded_again(
 
 
 def test_the_composer_grows_to_forty_per_cent_of_the_page(qtbot: QtBot, screen: ChatScreen) -> None:
-    composer = screen.talk.composer
+    composer = screen.conversation_view.composer
     low = composer.height()
     composer.set_text("a\nb\nc\nd")
     qtbot.waitUntil(lambda: composer.height() > low)
     middle = composer.height()
     composer.set_text("line\n" * 200)
     qtbot.waitUntil(lambda: composer.height() > middle)
-    assert composer.height() <= screen.talk.height() * 0.4 + 60
+    assert composer.height() <= screen.conversation_view.height() * 0.4 + 60
 
 
 def test_the_search_is_a_key_away(screen: ChatScreen) -> None:
     QTest.keyClick(screen, Qt.Key.Key_F, CONTROL)
     assert screen.pane.search.hasFocus()
     QTest.keyClicks(screen.pane.search, "borrow")
-    assert screen.model.conversations.query == "borrow"
+    assert screen.model.chat_list.query == "borrow"
     QTest.keyClick(screen.pane.search, Qt.Key.Key_Escape)
-    assert screen.model.conversations.query == ""
+    assert screen.model.chat_list.query == ""
 
 
 def test_the_list_makes_room_in_a_narrow_window_and_comes_when_asked_for(screen: ChatScreen, theme: Theme) -> None:
@@ -216,7 +216,7 @@ def test_no_panel_outgrows_the_smallest_window_at_twice_the_size(opened: ChatScr
     theme.set_percent(200)
     opened.resize(968, 640)
     QApplication.processEvents()
-    getattr(opened.talk, tool).click()
+    getattr(opened.conversation_view, tool).click()
     for _ in range(5):
         QApplication.processEvents()
     assert (opened.width(), opened.height()) == (968, 640)
@@ -230,38 +230,38 @@ def test_f2_renames_the_open_chat(qtbot: QtBot, opened: ChatScreen, api: DemoApi
     QTest.keyClick(editor, Qt.Key.Key_A, CONTROL)
     QTest.keyClicks(editor, "Lifetimes")
     QTest.keyClick(editor, ENTER)
-    qtbot.waitUntil(lambda: api.asked("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")])
-    assert opened.model.talk.id == "c1"
+    qtbot.waitUntil(lambda: api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(title="Lifetimes")])
+    assert opened.model.conversation.id == "c1"
 
 
 def test_delete_in_the_list_can_be_undone(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
-    opened.pane.listing.setFocus()
-    QTest.keyClick(opened.pane.listing, Qt.Key.Key_Delete)
+    opened.pane.list_view.setFocus()
+    QTest.keyClick(opened.pane.list_view, Qt.Key.Key_Delete)
     api.flush()
-    assert opened.model.talk.is_new
+    assert opened.model.conversation.is_new
     assert shell.said == ["“Rust borrow checker and temporaries” was deleted."]
     assert shell.undos[0] is not None
     shell.undos[0]()
     api.flush()
-    assert api.asked("POST", "/chats/c1/restore") == [None]
+    assert api.bodies_of("POST", "/chats/c1/restore") == [None]
 
 
 def test_a_chat_is_opened_with_the_keys(screen: ChatScreen, api: DemoApi) -> None:
-    screen.pane.listing.setFocus()
-    listing = screen.pane.listing
+    screen.pane.list_view.setFocus()
+    listing = screen.pane.list_view
     listing.setCurrentIndex(listing._rows.row_of("c1"))
     QApplication.processEvents()
     QTest.keyClick(listing, Qt.Key.Key_Down)
     assert listing.currentIndex().row() == 2
     QTest.keyClick(listing, ENTER)
     api.flush()
-    assert screen.model.talk.id == "c2"
+    assert screen.model.conversation.id == "c2"
 
 
 def test_the_picker_shows_every_model_and_escape_leaves_it(screen: ChatScreen) -> None:
     screen.header.chip.click()
     lines = [line for line in screen.picker.findChildren(ModelLine) if line.isVisible()]
-    assert [line.info.name for line in lines] == [info.name for info in screen.model.choices()]
+    assert [line.info.name for line in lines] == [info.name for info in screen.model.chat_models()]
     said = {line.info.name: line.accessibleName() for line in lines}
     assert said["gpt-oss-20b-mxfp4"] == "gpt-oss 20B, MXFP4 · 11.3 GiB · Reading weights 63 %"
     assert said["guide"] == "Guide, built-in tiny help model · 11.0 MiB"
@@ -275,29 +275,29 @@ def test_a_model_is_chosen_with_the_keys(screen: ChatScreen) -> None:
     focused = QApplication.focusWidget()
     assert isinstance(focused, ModelLine)
     QTest.keyClick(focused, ENTER)
-    assert screen.model.talk.model == focused.info.name
+    assert screen.model.conversation.model == focused.info.name
     assert not screen.picker.isVisible()
 
 
 def test_pressing_elsewhere_closes_the_picker(screen: ChatScreen) -> None:
     screen.header.chip.click()
-    QTest.mouseClick(screen.talk, Qt.MouseButton.LeftButton, pos=QPoint(600, 300))
+    QTest.mouseClick(screen.conversation_view, Qt.MouseButton.LeftButton, pos=QPoint(600, 300))
     assert not screen.picker.isVisible()
 
 
 def test_a_suggestion_asks_the_guide(screen: ChatScreen, api: DemoApi) -> None:
-    screen.talk.empty.asked.emit("What do Q4 and Q8 mean?")
+    screen.conversation_view.empty.question_chosen.emit("What do Q4 and Q8 mean?")
     api.flush()
-    assert api.asked("POST", "/chats") == [NewChat(model="guide")]
-    assert api.asked("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="What do Q4 and Q8 mean?")]
+    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide")]
+    assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="What do Q4 and Q8 mean?")]
 
 
 def test_without_a_model_the_page_leads_to_the_models(screen: ChatScreen, api: DemoApi, shell: Quiet) -> None:
     api.replies["GET /models"] = []
     screen.model.library.read()
     api.flush()
-    button(screen.talk.empty, "Add a model").click()
-    assert shell.pages == [Page.MODELS]
+    button(screen.conversation_view.empty, "Add a model").click()
+    assert shell.pages == [PageId.MODELS]
 
 
 def drop(screen: ChatScreen, file: Path) -> None:
@@ -312,37 +312,37 @@ def drop(screen: ChatScreen, file: Path) -> None:
 def test_a_dropped_model_is_offered_and_run(screen: ChatScreen, api: DemoApi, tmp_path: Path) -> None:
     api.replies["POST /models"] = data.MODELS[1]
     drop(screen, tmp_path / "notes.txt")
-    assert not screen.talk._offer.isVisible()
+    assert not screen.conversation_view._offer.isVisible()
     drop(screen, tmp_path / "new.GGUF")
-    assert api.asked("POST", "/models") == []
-    button(screen.talk._offer, "Run it").click()
+    assert api.bodies_of("POST", "/models") == []
+    button(screen.conversation_view._offer, "Run it").click()
     api.flush()
-    assert len(api.asked("POST", "/models")) == 1
-    assert screen.model.talk.model == data.MODELS[1].name
+    assert len(api.bodies_of("POST", "/models")) == 1
+    assert screen.model.conversation.model == data.MODELS[1].name
 
 
 def test_the_system_prompt_is_kept_with_the_chat(opened: ChatScreen, api: DemoApi) -> None:
-    opened.talk._system_tool.click()
-    QTest.keyClicks(opened.talk._system.field, "Be brief.")
-    opened.talk._system_tool.click()
+    opened.conversation_view._system_tool.click()
+    QTest.keyClicks(opened.conversation_view._system.field, "Be brief.")
+    opened.conversation_view._system_tool.click()
     api.flush()
-    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
-    assert opened.talk._system_tool.isChecked()
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
+    assert opened.conversation_view._system_tool.isChecked()
 
 
 def test_a_prompt_being_typed_stays_with_its_chat(opened: ChatScreen, api: DemoApi, shell: Shell) -> None:
-    opened.talk._system_tool.click()
-    QTest.keyClicks(opened.talk._system.field, "Be brief.")
-    shell.chat_asked.emit("")
+    opened.conversation_view._system_tool.click()
+    QTest.keyClicks(opened.conversation_view._system.field, "Be brief.")
+    shell.chat_requested.emit("")
     api.flush()
-    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
-    assert opened.model.talk.system_prompt == ""
-    assert opened.talk._system.field.toPlainText() == ""
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(system_prompt="Be brief.")]
+    assert opened.model.conversation.system_prompt == ""
+    assert opened.conversation_view._system.field.toPlainText() == ""
 
 
 def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: DemoApi) -> None:
-    opened.talk._sampling_tool.click()
-    fields = opened.talk._sampling._fields
+    opened.conversation_view._sampling_tool.click()
+    fields = opened.conversation_view._sampling._fields
     fields["temperature"].setText("hot")
     fields["temperature"].editingFinished.emit()
     assert fields["temperature"].property("wrong") is True
@@ -350,7 +350,7 @@ def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: D
     fields["top_k"].setText("40")
     fields["temperature"].editingFinished.emit()
     api.flush()
-    assert api.asked("PATCH", "/chats/c1") == [ChatPatch(sampling=Sampling(temperature=0.4, top_k=40))]
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(sampling=Sampling(temperature=0.4, top_k=40))]
 
 
 def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
@@ -370,15 +370,15 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
 
 
 def test_a_chat_asked_for_elsewhere_begins_here(screen: ChatScreen, shell: Shell) -> None:
-    shell.chat_asked.emit("guide")
+    shell.chat_requested.emit("guide")
     assert screen.model.model == "guide"
-    assert screen.model.talk.is_new
+    assert screen.model.conversation.is_new
 
 
 def test_the_list_names_no_chat_when_a_search_finds_none(screen: ChatScreen, api: DemoApi) -> None:
     api.replies["GET /chats"] = []
-    screen.model.conversations.query = "nothing"
-    screen.model.conversations.read()
+    screen.model.chat_list.query = "nothing"
+    screen.model.chat_list.fetch_chats()
     api.flush()
     assert screen.pane._nothing.text() == "No chats match your search."
     assert screen.pane._nothing.isVisible()
@@ -389,35 +389,35 @@ def test_no_plain_qt_button_is_on_the_page(screen: ChatScreen) -> None:
 
 
 def test_a_larger_theme_reaches_everything(opened: ChatScreen, theme: Theme) -> None:
-    before = opened.talk.transcript.document.height
+    before = opened.conversation_view.transcript.document.height
     theme.set_percent(200)
     QApplication.processEvents()
-    assert opened.talk.transcript.document.height > 1.5 * before
-    assert opened.talk.composer.field.font().pixelSize() == 30
+    assert opened.conversation_view.transcript.document.height > 1.5 * before
+    assert opened.conversation_view.composer.field.font().pixelSize() == 30
 
 
 def test_a_title_that_arrives_later_shows_in_the_list(opened: ChatScreen, api: DemoApi) -> None:
-    api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in long_chat.summaries()[:1]]
-    opened.model.conversations.read()
+    api.replies["GET /chats"] = [replace(chat, title="A better title") for chat in long_chat.make_summaries()[:1]]
+    opened.model.chat_list.fetch_chats()
     api.flush()
-    assert opened.pane.listing.currentIndex().data() == "A better title"
+    assert opened.pane.list_view.currentIndex().data() == "A better title"
 
 
 @pytest.mark.parametrize("name", ["System prompt", "Sampling"])
 def test_escape_closes_what_is_open_above_the_composer(opened: ChatScreen, name: str) -> None:
     tool = next(one for one in opened.findChildren(IconButton) if one.accessibleName() == name)
     tool.click()
-    panel = opened.talk._system if name == "System prompt" else opened.talk._sampling
+    panel = opened.conversation_view._system if name == "System prompt" else opened.conversation_view._sampling
     assert panel.isVisible()
     assert panel.field.hasFocus()
     QTest.keyClick(panel.field, Qt.Key.Key_Escape)
     assert not panel.isVisible()
-    assert opened.talk.composer.field.hasFocus()
+    assert opened.conversation_view.composer.field.hasFocus()
 
 
 def test_a_wrong_sampling_value_is_said_in_words(opened: ChatScreen) -> None:
-    opened.talk.toggle_sampling()
-    panel = opened.talk._sampling
+    opened.conversation_view.toggle_sampling()
+    panel = opened.conversation_view._sampling
     QTest.keyClicks(panel.field, "9")
     QTest.keyClick(panel.field, Qt.Key.Key_Tab)
     assert panel.quiet.text() == "Temperature takes a number from 0 to 5."
@@ -428,17 +428,17 @@ def test_a_wrong_sampling_value_is_said_in_words(opened: ChatScreen) -> None:
 
 def test_down_from_the_search_is_on_a_chat_at_once(screen: ChatScreen, api: DemoApi) -> None:
     QTest.keyClick(screen.pane.search, Qt.Key.Key_Down)
-    listing = screen.pane.listing
+    listing = screen.pane.list_view
     assert listing.currentIndex().row() == 1
     QTest.keyClick(listing, Qt.Key.Key_Down)
     screen.pane.show_state("")
     assert listing.currentIndex().row() == 2, "a list that is read again leaves the keyboard where it is"
     QTest.keyClick(listing, ENTER)
-    assert screen.model.talk.id == "c2"
+    assert screen.model.conversation.id == "c2"
 
 
 def test_the_picker_begins_at_the_chosen_model(screen: ChatScreen) -> None:
-    names = [info.name for info in screen.model.choices() if not info.problem]
+    names = [info.name for info in screen.model.chat_models() if not info.problem]
     screen._choose_model(names[-1])
     screen.header.chip.click()
     focused = QApplication.focusWidget()
@@ -450,10 +450,10 @@ def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Them
     screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
-    empty = screen.talk.empty
+    empty = screen.conversation_view.empty
     assert empty._skeleton.isVisible()
     assert not empty._title.isVisible()
-    assert screen.model.chip(0.0).words == "Reading the models…"
+    assert screen.model.make_chip(0.0).words == "Reading the models…"
     api.replies["GET /models"] = REFUSED
     api.flush()
     assert not empty._skeleton.isVisible()
@@ -466,30 +466,30 @@ def test_until_the_models_are_read_their_place_is_held(qtbot: QtBot, theme: Them
 
 
 def test_a_search_does_not_change_who_answers(screen: ChatScreen, api: DemoApi) -> None:
-    before = screen.model.model, screen.talk.empty._title.text()
+    before = screen.model.model, screen.conversation_view.empty._title.text()
     api.replies["GET /chats"] = []
-    screen.model.conversations.query = "zebra"
-    screen.model.conversations.read()
+    screen.model.chat_list.query = "zebra"
+    screen.model.chat_list.fetch_chats()
     api.flush()
-    assert (screen.model.model, screen.talk.empty._title.text()) == before
+    assert (screen.model.model, screen.conversation_view.empty._title.text()) == before
 
 
 def test_the_empty_page_and_the_chip_name_the_same_model(screen: ChatScreen, api: DemoApi) -> None:
-    other = replace(long_chat.summaries()[0], model="gpt-oss-20b-mxfp4")
+    other = replace(long_chat.make_summaries()[0], model="gpt-oss-20b-mxfp4")
     api.replies["GET /chats"] = [other]
-    screen.model.conversations.read()
+    screen.model.chat_list.fetch_chats()
     api.flush()
-    assert screen.talk.empty._title.text() == "Ask gpt-oss 20B"
+    assert screen.conversation_view.empty._title.text() == "Ask gpt-oss 20B"
     assert screen.header.chip.accessibleName().startswith("Model: gpt-oss 20B")
 
 
 def test_after_a_deletion_the_keyboard_is_on_the_next_chat(screen: ChatScreen, api: DemoApi) -> None:
     api.replies["DELETE /chats/c2"] = None
-    listing = screen.pane.listing
+    listing = screen.pane.list_view
     QTest.keyClick(screen.pane.search, Qt.Key.Key_Down)
     QTest.keyClick(listing, Qt.Key.Key_Down)
     QTest.keyClick(listing, Qt.Key.Key_Delete)
-    assert screen.model.conversations.find("c2") is None
-    chosen = listing._item(listing.currentIndex())
+    assert screen.model.chat_list.find_chat("c2") is None
+    chosen = listing._chat_at(listing.currentIndex())
     assert chosen is not None
     assert chosen.id == "c3"

@@ -3,32 +3,32 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gui.screens.chat.transcript.stack import Stack
+from app.gui.screens.chat.transcript.stack import HeightStack
 
 HEIGHTS = st.lists(st.integers(1, 50).map(float), min_size=1, max_size=30)
 
 
 @given(HEIGHTS, st.lists(st.tuples(st.integers(0, 29), st.integers(1, 50)), max_size=10), st.integers(-5, 1600))
 def test_tops_and_places(heights: list[float], changes: list[tuple[int, int]], place: int) -> None:
-    stack = Stack()
-    stack.replace(0, heights)
+    stack = HeightStack()
+    stack.replace_from(0, heights)
     for index, height in changes:
         heights[index % len(heights)] = float(height)
-        stack.set(index % len(heights), float(height))
+        stack.set_height(index % len(heights), float(height))
         assert stack.total == sum(heights)
-    assert [stack.top(index) for index in range(len(heights))] == [
+    assert [stack.top_of(index) for index in range(len(heights))] == [
         sum(heights[:index]) for index in range(len(heights))
     ]
-    found = stack.at(place)
+    found = stack.index_at(place)
     inside = min(max(place, 0), sum(heights) - 1)
-    assert stack.top(found) <= inside < stack.top(found) + stack.height(found)
+    assert stack.top_of(found) <= inside < stack.top_of(found) + stack.height_of(found)
 
 
 @given(HEIGHTS, HEIGHTS)
 def test_the_end_can_be_replaced(heights: list[float], tail: list[float]) -> None:
-    stack = Stack()
+    stack = HeightStack()
     for height in heights:
         stack.append(height)
     cut = len(heights) // 2
-    stack.replace(cut, tail)
+    stack.replace_from(cut, tail)
     assert stack.total == sum(heights[:cut]) + sum(tail)

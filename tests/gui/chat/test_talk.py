@@ -22,30 +22,32 @@ from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOff
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
 from app.gui.net.api import GONE
-from app.gui.screens.chat.talk import Talk, guessed_thought
-from app.gui.screens.chat.turns import Remedy
+from app.gui.screens.chat.talk import Conversation, estimate_thought_s
+from app.gui.screens.chat.turns import TroubleRemedy
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat
 from tests.demo.api import DemoApi
 
 FOLLOW = "/chats/c1/answers/a9?offset="
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.")
-ASKED = long_chat.question(9, "And now?", "a2")
-ANSWER = long_chat.answer(9, "", timings=None, status=MessageStatus.GENERATING)
+ASKED = long_chat.make_question(9, "And now?", "a2")
+ANSWER = long_chat.make_answer(9, "", timings=None, status=MessageStatus.GENERATING)
 
 
 def turn_for(body: object) -> Turn:
     assert isinstance(body, NewTurn)
-    question = None if body.content is None else long_chat.replaced(ASKED, content=body.content, parent=body.parent)
+    question = (
+        None if body.content is None else long_chat.replace_fields(ASKED, content=body.content, parent=body.parent)
+    )
     parent = question.id if question else body.parent
-    return Turn(question=question, answer=long_chat.replaced(ANSWER, parent=parent))
+    return Turn(question=question, answer=long_chat.replace_fields(ANSWER, parent=parent))
 
 
 @pytest.fixture
 def gateway(api: DemoApi) -> DemoApi:
-    api.replies |= long_chat.replies()
+    api.replies |= long_chat.chat_replies()
     api.replies |= {
-        "POST /chats": long_chat.conversation([], title=""),
+        "POST /chats": long_chat.make_chat([], title=""),
         "POST /chats/c1/turns": turn_for,
         "POST /chats/c1/answers/a9/stop": ANSWER,
     }
@@ -53,192 +55,192 @@ def gateway(api: DemoApi) -> DemoApi:
 
 
 @pytest.fixture
-def talk(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Talk:
-    return Talk(gateway, shell, lambda _name: None)
+def talk(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
+    return Conversation(gateway, shell, lambda _name: None)
 
 
 @pytest.fixture
-def opened(talk: Talk, gateway: DemoApi) -> Talk:
-    talk.open("c1")
+def opened(talk: Conversation, gateway: DemoApi) -> Conversation:
+    talk.open_chat("c1")
     gateway.flush()
     return talk
 
 
 @pytest.fixture
-def asked(opened: Talk, gateway: DemoApi) -> Talk:
+def asked(opened: Conversation, gateway: DemoApi) -> Conversation:
     opened.send("And now?")
     gateway.flush()
     return opened
 
 
-def texts(talk: Talk) -> list[str]:
-    return [turn.message.content for turn in talk.turns()]
+def texts(talk: Conversation) -> list[str]:
+    return [turn.message.content for turn in talk.list_turns()]
 
 
-def heard(talk: Talk) -> str:
-    live = talk.turns()[-1].live
+def heard(talk: Conversation) -> str:
+    live = talk.list_turns()[-1].live
     return "" if live is None else "".join(live.content)
 
 
-def test_a_chat_is_read_and_shown_to_its_head(opened: Talk) -> None:
-    assert [turn.message.id for turn in opened.turns()] == ["q1", "a1", "q2", "a2"]
-    assert [(turn.branch, turn.branches) for turn in opened.turns()] == [(1, 1), (1, 1), (1, 1), (2, 2)]
+def test_a_chat_is_read_and_shown_to_its_head(opened: Conversation) -> None:
+    assert [turn.message.id for turn in opened.list_turns()] == ["q1", "a1", "q2", "a2"]
+    assert [(turn.branch, turn.branches) for turn in opened.list_turns()] == [(1, 1), (1, 1), (1, 1), (2, 2)]
 
 
-def test_a_chat_that_cannot_be_read_says_why(talk: Talk, gateway: DemoApi) -> None:
+def test_a_chat_that_cannot_be_read_says_why(talk: Conversation, gateway: DemoApi) -> None:
     gateway.replies["GET /chats/c1"] = REFUSED
-    talk.open("c1")
+    talk.open_chat("c1")
     gateway.flush()
     assert talk.error == REFUSED
     assert not talk.is_loading
 
 
-def test_a_question_shows_at_once_and_then_as_stored(opened: Talk, gateway: DemoApi) -> None:
+def test_a_question_shows_at_once_and_then_as_stored(opened: Conversation, gateway: DemoApi) -> None:
     opened.send("And now?")
     assert texts(opened)[-2:] == ["And now?", ""]
     assert opened.is_busy
     gateway.flush()
-    assert [turn.message.id for turn in opened.turns()][-2:] == ["q9", "a9"]
-    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="And now?")]
+    assert [turn.message.id for turn in opened.list_turns()][-2:] == ["q9", "a9"]
+    assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a2", content="And now?")]
 
 
-def test_the_first_question_makes_the_chat(talk: Talk, gateway: DemoApi) -> None:
+def test_the_first_question_makes_the_chat(talk: Conversation, gateway: DemoApi) -> None:
     made: list[object] = []
-    talk.created.connect(made.append)
-    talk.start("guide")
+    talk.chat_created.connect(made.append)
+    talk.start_chat("guide")
     talk.set_system_prompt("Be brief.")
     talk.set_sampling(Sampling(temperature=0.2))
-    assert gateway.asked("PATCH", "/chats/") == []
+    assert gateway.bodies_of("PATCH", "/chats/") == []
     talk.send("Hello")
     gateway.flush()
     wanted = NewChat(model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.2))
-    assert gateway.asked("POST", "/chats") == [wanted]
-    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="Hello")]
+    assert gateway.bodies_of("POST", "/chats") == [wanted]
+    assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="Hello")]
     assert talk.id == "c1"
     assert len(made) == 1
 
 
-def test_text_arrives_and_the_stored_message_takes_its_place(asked: Talk, gateway: DemoApi) -> None:
-    gateway.tell(f"{FOLLOW}0", AnswerProgress(stage="Reading weights", fraction=0.5))
-    progress = asked.turns()[-1].live
+def test_text_arrives_and_the_stored_message_takes_its_place(asked: Conversation, gateway: DemoApi) -> None:
+    gateway.send_event(f"{FOLLOW}0", AnswerProgress(stage="Reading weights", fraction=0.5))
+    progress = asked.list_turns()[-1].live
     assert progress is not None
     assert progress.progress is not None
     assert progress.progress.words == "Reading weights 50 %"
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Hel", offset=0))
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="lo", offset=3))
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Hel", offset=0))
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="lo", offset=3))
     assert heard(asked) == "Hello"
-    gateway.tell(f"{FOLLOW}0", AnswerDone(message=long_chat.answer(9, "Hello")))
+    gateway.send_event(f"{FOLLOW}0", AnswerDone(message=long_chat.make_answer(9, "Hello")))
     assert texts(asked)[-1] == "Hello"
     assert not asked.is_busy
 
 
-def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, asked: Talk, gateway: DemoApi) -> None:
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Hello, wor", offset=0))
+def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, asked: Conversation, gateway: DemoApi) -> None:
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Hello, wor", offset=0))
     gateway.streams[f"{FOLLOW}0"][1](GONE)
     assert asked.is_busy
     qtbot.waitUntil(lambda: f"{FOLLOW}10" in gateway.streams)
-    gateway.tell(f"{FOLLOW}10", AnswerDelta(content="world", offset=7))
+    gateway.send_event(f"{FOLLOW}10", AnswerDelta(content="world", offset=7))
     assert heard(asked) == "Hello, world"
 
 
 def test_thoughts_are_told_again_to_who_lost_the_stream_before_the_first_word(
-    qtbot: QtBot, asked: Talk, gateway: DemoApi
+    qtbot: QtBot, asked: Conversation, gateway: DemoApi
 ) -> None:
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Let me", offset=0))
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Let me", offset=0))
     end, listen = gateway.streams[f"{FOLLOW}0"][1], gateway.streams[f"{FOLLOW}0"]
     end(None)
     qtbot.waitUntil(lambda: gateway.streams[f"{FOLLOW}0"] is not listen)
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Let me think", offset=0))
-    live = asked.turns()[-1].live
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Let me think", offset=0))
+    live = asked.list_turns()[-1].live
     assert live is not None
     assert "".join(live.reasoning) == "Let me think"
 
 
-def test_an_answer_that_cannot_be_followed_says_why(asked: Talk, gateway: DemoApi) -> None:
+def test_an_answer_that_cannot_be_followed_says_why(asked: Conversation, gateway: DemoApi) -> None:
     gateway.streams[f"{FOLLOW}0"][1](ErrorBody(code="not_found", sentence="There is no such message."))
-    trouble = asked.turns()[-1].trouble
+    trouble = asked.list_turns()[-1].trouble
     assert trouble is not None
     assert trouble.sentence == "There is no such message."
     assert not asked.is_busy
 
 
-def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Talk) -> None:
+def test_how_long_it_thought_is_measured(gateway: DemoApi, asked: Conversation) -> None:
     now = [100.0]
-    asked.answering._clock = lambda: now[0]
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(reasoning="Hm", offset=0))
+    asked.answer_streams._clock = lambda: now[0]
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(reasoning="Hm", offset=0))
     now[0] = 106.0
-    gateway.tell(f"{FOLLOW}0", AnswerDelta(content="Yes", offset=0))
-    gateway.tell(f"{FOLLOW}0", AnswerDone(message=long_chat.answer(9, "Yes", reasoning="Hm")))
-    assert asked.turns()[-1].thought_s == 6.0
+    gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Yes", offset=0))
+    gateway.send_event(f"{FOLLOW}0", AnswerDone(message=long_chat.make_answer(9, "Yes", reasoning="Hm")))
+    assert asked.list_turns()[-1].thought_s == 6.0
 
 
 def test_thinking_nobody_watched_is_estimated_from_its_share_of_the_text() -> None:
-    message = long_chat.answer(1, "x" * 100, reasoning="y" * 300, timings=long_chat.timings(400))
-    assert guessed_thought(message) == pytest.approx(0.75 * 400 / 11.4)
-    assert guessed_thought(long_chat.answer(1, "x")) is None
+    message = long_chat.make_answer(1, "x" * 100, reasoning="y" * 300, timings=long_chat.make_timings(400))
+    assert estimate_thought_s(message) == pytest.approx(0.75 * 400 / 11.4)
+    assert estimate_thought_s(long_chat.make_answer(1, "x")) is None
 
 
-def test_a_refused_question_comes_back(opened: Talk, gateway: DemoApi) -> None:
+def test_a_refused_question_comes_back(opened: Conversation, gateway: DemoApi) -> None:
     back: list[tuple[object, str]] = []
-    opened.refused.connect(lambda error, text: back.append((error, text)))
+    opened.question_refused.connect(lambda error, text: back.append((error, text)))
     gateway.replies["POST /chats/c1/turns"] = REFUSED
     opened.send("And now?")
     gateway.flush()
     assert back == [(REFUSED, "And now?")]
-    assert len(opened.turns()) == 4
+    assert len(opened.list_turns()) == 4
     assert not opened.is_busy
 
 
-def test_editing_asks_beside_the_question(opened: Talk, gateway: DemoApi) -> None:
-    assert opened.edit("q2") == long_chat.ARABIC
+def test_editing_asks_beside_the_question(opened: Conversation, gateway: DemoApi) -> None:
+    assert opened.start_editing("q2") == long_chat.ARABIC
     opened.send("In English?")
     assert texts(opened)[2:] == ["In English?", ""]
     gateway.flush()
-    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="a1", content="In English?")]
-    assert [(turn.branch, turn.branches) for turn in opened.turns()][2] == (2, 2)
+    assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="a1", content="In English?")]
+    assert [(turn.branch, turn.branches) for turn in opened.list_turns()][2] == (2, 2)
     assert opened.editing is None
 
 
-def test_answering_again_adds_a_version(opened: Talk, gateway: DemoApi) -> None:
+def test_answering_again_adds_a_version(opened: Conversation, gateway: DemoApi) -> None:
     opened.regenerate("a2")
     gateway.flush()
-    assert gateway.asked("POST", "/chats/c1/turns") == [NewTurn(parent="q2")]
-    assert (opened.turns()[-1].branch, opened.turns()[-1].branches) == (3, 3)
+    assert gateway.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2")]
+    assert (opened.list_turns()[-1].branch, opened.list_turns()[-1].branches) == (3, 3)
 
 
-def test_moving_to_another_version_is_kept(opened: Talk, gateway: DemoApi) -> None:
-    opened.step("a2", -1)
-    assert opened.turns()[-1].message.id == "a2b"
+def test_moving_to_another_version_is_kept(opened: Conversation, gateway: DemoApi) -> None:
+    opened.show_version("a2", -1)
+    assert opened.list_turns()[-1].message.id == "a2b"
     gateway.flush()
-    assert gateway.asked("PATCH", "/chats/c1") == [ChatPatch(head="a2b")]
+    assert gateway.bodies_of("PATCH", "/chats/c1") == [ChatPatch(head="a2b")]
 
 
-def test_nothing_moves_while_an_answer_is_written(asked: Talk, gateway: DemoApi) -> None:
-    asked.step("a2", -1)
+def test_nothing_moves_while_an_answer_is_written(asked: Conversation, gateway: DemoApi) -> None:
+    asked.show_version("a2", -1)
     asked.regenerate("a2")
     gateway.flush()
-    assert gateway.asked("PATCH", "/chats/c1") == []
-    assert len(gateway.asked("POST", "/chats/c1/turns")) == 1
+    assert gateway.bodies_of("PATCH", "/chats/c1") == []
+    assert len(gateway.bodies_of("POST", "/chats/c1/turns")) == 1
 
 
-def test_stop_asks_the_gateway_and_waits_for_it(asked: Talk, gateway: DemoApi) -> None:
-    asked.stop()
+def test_stop_asks_the_gateway_and_waits_for_it(asked: Conversation, gateway: DemoApi) -> None:
+    asked.stop_answers()
     gateway.flush()
-    assert len(gateway.asked("POST", "/chats/c1/answers/a9/stop")) == 1
+    assert len(gateway.bodies_of("POST", "/chats/c1/answers/a9/stop")) == 1
     assert asked.is_busy
-    stopped = long_chat.answer(9, "Hel", status=MessageStatus.STOPPED)
-    gateway.tell(f"{FOLLOW}0", AnswerDone(message=stopped))
+    stopped = long_chat.make_answer(9, "Hel", status=MessageStatus.STOPPED)
+    gateway.send_event(f"{FOLLOW}0", AnswerDone(message=stopped))
     assert not asked.is_busy
 
 
-def test_an_answer_goes_on_while_another_chat_is_open(asked: Talk, gateway: DemoApi) -> None:
-    half = long_chat.replaced(ANSWER, content="Half", parent="q9")
-    gateway.replies["GET /chats/c1"] = long_chat.conversation([*long_chat.chat().messages, ASKED, half])
-    asked.start("")
-    assert asked.turns() == []
-    asked.open("c1")
+def test_an_answer_goes_on_while_another_chat_is_open(asked: Conversation, gateway: DemoApi) -> None:
+    half = long_chat.replace_fields(ANSWER, content="Half", parent="q9")
+    gateway.replies["GET /chats/c1"] = long_chat.make_chat([*long_chat.make_sample_chat().messages, ASKED, half])
+    asked.start_chat("")
+    assert asked.list_turns() == []
+    asked.open_chat("c1")
     gateway.flush()
-    gateway.tell(f"{FOLLOW}4", AnswerDelta(content=" way", offset=4))
+    gateway.send_event(f"{FOLLOW}4", AnswerDelta(content=" way", offset=4))
     assert heard(asked) == "Half way"
 
 
@@ -248,8 +250,8 @@ def test_a_failed_answer_offers_to_load_again_when_its_engine_failed(
     report = FailureReport(code="oom", sentence="No room.", hint="Use less context.", log_tail=["a", "b"])
     failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=report)
     trouble = shown_trouble(gateway, shell, lambda _name: failed)
-    assert trouble == ("Use less context.", (Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL))
-    assert shown_trouble(gateway, shell, lambda _name: None)[1] == (Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
+    assert trouble == ("Use less context.", (TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL))
+    assert shown_trouble(gateway, shell, lambda _name: None)[1] == (TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL)
 
 
 NEEDS_LESS = FailureReport(
@@ -265,66 +267,66 @@ NEEDS_LESS = FailureReport(
 
 
 @pytest.fixture
-def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Talk:
+def starved(qtbot: QtBot, gateway: DemoApi, shell: Shell) -> Conversation:
     failed = EngineStatus(model=long_chat.MODEL, engine="llama.cpp", state=EngineState.FAILED, failure=NEEDS_LESS)
     gateway.replies |= {"POST /load": failed, "PATCH /settings": [], "POST /chats/c2/turns": turn_for}
-    talk = Talk(gateway, shell, lambda _name: failed)
-    talk.open("c2")
+    talk = Conversation(gateway, shell, lambda _name: failed)
+    talk.open_chat("c2")
     gateway.flush()
     return talk
 
 
 def test_what_would_mend_a_failure_is_one_press_away_and_the_question_is_asked_again(
-    starved: Talk, gateway: DemoApi
+    starved: Conversation, gateway: DemoApi
 ) -> None:
-    turn = starved.turns()[-1]
+    turn = starved.list_turns()[-1]
     assert turn.trouble is not None
     assert [offer.kind for offer in turn.trouble.offers] == ["less_context", "fewer_slots"]
-    starved.load_otherwise(turn.message.id, "nothing of the kind")
-    assert not gateway.asked("POST", "/load")
-    starved.load_otherwise(turn.message.id, "less_context")
+    starved.load_with_remedy(turn.message.id, "nothing of the kind")
+    assert not gateway.bodies_of("POST", "/load")
+    starved.load_with_remedy(turn.message.id, "less_context")
     gateway.flush()
-    (load,) = gateway.asked("POST", "/load")
+    (load,) = gateway.bodies_of("POST", "/load")
     assert load == LoadModel(model=turn.message.model, options=LoadOptions(context=4096), wait=False)
-    assert len(gateway.asked("POST", "/chats/c2/turns")) == 1
+    assert len(gateway.bodies_of("POST", "/chats/c2/turns")) == 1
 
 
-def test_what_would_mend_it_can_be_done_without_asking_from_now_on(starved: Talk, gateway: DemoApi) -> None:
-    starved.mend_from_now_on(starved.turns()[-1].message.id)
+def test_what_would_mend_it_can_be_done_without_asking_from_now_on(starved: Conversation, gateway: DemoApi) -> None:
+    starved.allow_auto_remedies(starved.list_turns()[-1].message.id)
     gateway.flush()
-    (changed,) = gateway.asked("PATCH", "/settings")
+    (changed,) = gateway.bodies_of("PATCH", "/settings")
     assert changed == {"engine.mend_less_context": True, "engine.mend_fewer_slots": True}
     assert set(changed) <= set(BY_NAME)
-    assert len(gateway.asked("POST", "/chats/c2/turns")) == 1
+    assert len(gateway.bodies_of("POST", "/chats/c2/turns")) == 1
 
 
-def test_without_a_failure_nothing_is_mended(talk: Talk, gateway: DemoApi) -> None:
-    talk.open("c1")
+def test_without_a_failure_nothing_is_mended(talk: Conversation, gateway: DemoApi) -> None:
+    talk.open_chat("c1")
     gateway.flush()
-    talk.mend_from_now_on(talk.turns()[-1].message.id)
-    talk.load_otherwise("no such answer", "less_context")
-    assert not gateway.asked("PATCH", "/settings")
-    assert not gateway.asked("POST", "/load")
+    talk.allow_auto_remedies(talk.list_turns()[-1].message.id)
+    talk.load_with_remedy("no such answer", "less_context")
+    assert not gateway.bodies_of("PATCH", "/settings")
+    assert not gateway.bodies_of("POST", "/load")
 
 
 def shown_trouble(
     gateway: DemoApi, shell: Shell, engine: Callable[[str], EngineStatus | None]
-) -> tuple[str, tuple[Remedy, ...]]:
-    talk = Talk(gateway, shell, engine)
-    talk.open("c2")
+) -> tuple[str, tuple[TroubleRemedy, ...]]:
+    talk = Conversation(gateway, shell, engine)
+    talk.open_chat("c2")
     gateway.flush()
-    found = talk.turns()[-1].trouble
+    found = talk.list_turns()[-1].trouble
     assert found is not None
     assert found.sentence == "The engine ended while it was reading the weights."
     assert "insufficient memory" in found.cause
     return found.hint, found.remedies
 
 
-def test_an_answer_the_gateway_died_over_can_be_asked_for_again(talk: Talk, gateway: DemoApi) -> None:
-    cut: Message = long_chat.answer(1, "Half", status=MessageStatus.INTERRUPTED)
-    gateway.replies["GET /chats/c1"] = long_chat.conversation([long_chat.question(1, "?", None), cut])
-    talk.open("c1")
+def test_an_answer_the_gateway_died_over_can_be_asked_for_again(talk: Conversation, gateway: DemoApi) -> None:
+    cut: Message = long_chat.make_answer(1, "Half", status=MessageStatus.INTERRUPTED)
+    gateway.replies["GET /chats/c1"] = long_chat.make_chat([long_chat.make_question(1, "?", None), cut])
+    talk.open_chat("c1")
     gateway.flush()
-    trouble = talk.turns()[-1].trouble
+    trouble = talk.list_turns()[-1].trouble
     assert trouble is not None
-    assert trouble.remedies == (Remedy.TRY_AGAIN,)
+    assert trouble.remedies == (TroubleRemedy.TRY_AGAIN,)

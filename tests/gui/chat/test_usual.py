@@ -7,7 +7,7 @@ from app.core.errors import ErrorBody
 from app.core.events import SettingChanged
 from app.core.models import ModelChoices, ModelSampling, ModelSettings
 from app.gui.net.stores import Stores
-from app.gui.screens.chat.usual import UsualSampling
+from app.gui.screens.chat.usual import DefaultSampling
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data, long_chat
@@ -22,58 +22,60 @@ SHOWN = ModelChoices(
 
 
 @pytest.fixture
-def usual(api: DemoApi, shell: QuietShell) -> UsualSampling:
+def usual(api: DemoApi, shell: QuietShell) -> DefaultSampling:
     api.replies["GET /model-settings/team%2Fm"] = SHOWN
-    return UsualSampling(api, shell)
+    return DefaultSampling(api, shell)
 
 
 def asked(api: DemoApi) -> int:
-    return len(api.asked("GET", "/model-settings/team%2Fm"))
+    return len(api.bodies_of("GET", "/model-settings/team%2Fm"))
 
 
-def test_it_says_what_is_set_what_the_model_recommends_and_what_nobody_says(usual: UsualSampling, api: DemoApi) -> None:
-    assert usual.words() == {}
-    usual.ask("team/m")
+def test_it_says_what_is_set_what_the_model_recommends_and_what_nobody_says(
+    usual: DefaultSampling, api: DemoApi
+) -> None:
+    assert usual.field_words() == {}
+    usual.fetch_for("team/m")
     api.flush()
-    words = usual.words()
+    words = usual.field_words()
     assert words["temperature"] == "0.7 as set"
     assert words["top_k"] == "20 from the model"
     assert words["min_p"] == "engine's own"
 
 
-def test_it_is_asked_once_and_anew_when_something_was_set(usual: UsualSampling, api: DemoApi) -> None:
-    usual.ask("team/m")
-    usual.ask("team/m")
-    usual.ask("")
+def test_it_is_asked_once_and_anew_when_something_was_set(usual: DefaultSampling, api: DemoApi) -> None:
+    usual.fetch_for("team/m")
+    usual.fetch_for("team/m")
+    usual.fetch_for("")
     assert asked(api) == 1
-    usual.take(SettingChanged(name="gateway.port"))
-    usual.ask("team/m")
+    usual.handle_event(SettingChanged(name="gateway.port"))
+    usual.fetch_for("team/m")
     assert asked(api) == 1
-    usual.take(SettingChanged(name="model.team/m"))
-    usual.ask("team/m")
+    usual.handle_event(SettingChanged(name="model.team/m"))
+    usual.fetch_for("team/m")
     assert asked(api) == 2
 
 
-def test_what_cannot_be_told_is_asked_again_later(usual: UsualSampling, api: DemoApi) -> None:
+def test_what_cannot_be_told_is_asked_again_later(usual: DefaultSampling, api: DemoApi) -> None:
     api.replies["GET /model-settings/team%2Fm"] = ErrorBody(code="gone", sentence="It is gone.")
-    usual.ask("team/m")
+    usual.fetch_for("team/m")
     api.flush()
-    assert usual.words() == {}
-    usual.ask("team/m")
+    assert usual.field_words() == {}
+    usual.fetch_for("team/m")
     assert asked(api) == 2
 
 
 def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: QuietShell, qtbot: QtBot) -> None:
-    api.replies |= {**long_chat.replies(), f"GET /model-settings/{data.READY.model}": data.TUNED}
+    api.replies |= {**long_chat.chat_replies(), f"GET /model-settings/{data.READY.model}": data.TUNED}
     screen = ChatScreen(theme, Stores(api, shell), shell)
     qtbot.addWidget(screen)
     screen.show()
     api.flush()
-    screen.model.open("c1")
+    screen.model.open_chat("c1")
     api.flush()
     api.replies[f"GET /model-settings/{screen.model.model}"] = data.TUNED
-    fields = screen.talk._sampling._fields
+    fields = screen.conversation_view._sampling._fields
     assert fields["top_k"].placeholderText() == "model"
-    screen.talk.toggle_sampling()
+    screen.conversation_view.toggle_sampling()
     api.flush()
     assert (fields["top_k"].placeholderText(), fields["seed"].placeholderText()) == ("20 from the model", "model")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gui.markdown.cutter import LONG_CODE, LONG_TABLE, LONG_TEXT, Cutter
-from app.gui.markdown.pieces import Kind, Piece
+from app.gui.markdown.cutter import LONG_CODE, LONG_TABLE, LONG_TEXT, MarkdownSplitter
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 
 LINES = st.sampled_from(
     [
@@ -36,8 +36,8 @@ LINES = st.sampled_from(
 )
 
 
-def cut(text: str) -> list[Piece]:
-    cutter = Cutter()
+def cut(text: str) -> list[MarkdownPiece]:
+    cutter = MarkdownSplitter()
     return cutter.feed(text) + cutter.finish()
 
 
@@ -48,11 +48,11 @@ def told(text: str) -> list[tuple[str, int, str, str]]:
 @given(st.lists(LINES, max_size=14), st.data())
 def test_packets_make_no_difference(lines: list[str], data: st.DataObject) -> None:
     text = "\n".join(lines)
-    cutter, found, at = Cutter(), [], 0
+    cutter, found, at = MarkdownSplitter(), [], 0
     while at < len(text):
         size = data.draw(st.integers(1, 9))
         found += cutter.feed(text[at : at + size])
-        cutter.tail()
+        cutter.preview_tail()
         at += size
     assert found + cutter.finish() == cut(text)
 
@@ -66,10 +66,10 @@ def test_no_word_is_lost(lines: list[str]) -> None:
 
 
 def test_the_tail_changes_nothing() -> None:
-    cutter = Cutter()
+    cutter = MarkdownSplitter()
     cutter.feed("- one\n- two **bo")
-    first = cutter.tail()
-    assert cutter.tail() == first
+    first = cutter.preview_tail()
+    assert cutter.preview_tail() == first
     assert [piece.source for piece in first] == ["one", "two **bo**"]
 
 
@@ -117,11 +117,11 @@ def test_headings_rules_and_underlines() -> None:
 def test_quotes_hold_any_block() -> None:
     pieces = cut("> a\n> > b\n> - c\n>\n> ```\n> d\n> ```\nout")
     assert [(piece.kind, piece.quote, piece.source) for piece in pieces] == [
-        (Kind.TEXT, 1, "a"),
-        (Kind.TEXT, 2, "b"),
-        (Kind.TEXT, 1, "c"),
-        (Kind.CODE, 1, "d"),
-        (Kind.TEXT, 0, "out"),
+        (PieceKind.TEXT, 1, "a"),
+        (PieceKind.TEXT, 2, "b"),
+        (PieceKind.TEXT, 1, "c"),
+        (PieceKind.CODE, 1, "d"),
+        (PieceKind.TEXT, 0, "out"),
     ]
 
 
@@ -138,27 +138,27 @@ def test_a_number_other_than_one_goes_on_with_the_paragraph() -> None:
 
 
 def test_half_a_fence_is_not_shown() -> None:
-    cutter = Cutter()
+    cutter = MarkdownSplitter()
     cutter.feed("text\n\n``")
-    assert [piece.source for piece in cutter.tail()] == []
+    assert [piece.source for piece in cutter.preview_tail()] == []
 
 
 def test_literal_text_keeps_its_signs_and_its_code() -> None:
-    cutter = Cutter(is_literal=True)
+    cutter = MarkdownSplitter(is_literal=True)
     pieces = cutter.feed("- no *list*\n  kept\n\n```sh\nls\n```\n") + cutter.finish()
     assert [(piece.kind, piece.source) for piece in pieces] == [
-        (Kind.TEXT, "- no *list*\n  kept"),
-        (Kind.CODE, "ls"),
+        (PieceKind.TEXT, "- no *list*\n  kept"),
+        (PieceKind.CODE, "ls"),
     ]
 
 
 @pytest.mark.parametrize("packet", [7, 100_000])
 def test_an_endless_paragraph_is_cut_and_nothing_is_lost(packet: int) -> None:
     text = "word after word, " * 6000
-    cutter, found = Cutter(), []
+    cutter, found = MarkdownSplitter(), []
     for at in range(0, len(text), packet):
         found += cutter.feed(text[at : at + packet])
-        assert sum(len(piece.source) for piece in cutter.tail()) <= 2 * LONG_TEXT + packet
+        assert sum(len(piece.source) for piece in cutter.preview_tail()) <= 2 * LONG_TEXT + packet
     found += cutter.finish()
     assert max(len(piece.source) for piece in found) <= 2 * LONG_TEXT
     assert "".join(piece.source for piece in found) == text
@@ -172,9 +172,9 @@ def test_a_word_without_an_end_is_cut_too() -> None:
 
 def test_long_code_is_cut_between_lines_of_one_block() -> None:
     source = "\n".join(f"line {number}" if number % 10 else "" for number in range(1, 5001))
-    cutter = Cutter()
+    cutter = MarkdownSplitter()
     found = cutter.feed(f"```py\n{source}\n")
-    assert len(cutter.tail()[-1].source.splitlines()) <= LONG_CODE * 2
+    assert len(cutter.preview_tail()[-1].source.splitlines()) <= LONG_CODE * 2
     found += cutter.feed("```\n") + cutter.finish()
     assert "\n".join(piece.source for piece in found) == source
     assert {(piece.group, piece.language) for piece in found} == {(1, "py")}

@@ -1,10 +1,10 @@
 """Colours of code read in runs."""
 
-from app.gui.markdown.highlight import Ink, highlight
+from app.gui.markdown.highlight import Ink, highlight_code
 
 
 def words(language: str, text: str, carry: str = "") -> dict[str, Ink]:
-    runs, _ = highlight(language, text, carry)
+    runs, _ = highlight_code(language, text, carry)
     wide = text.encode("utf-16-le")
     return {wide[run.start * 2 : (run.start + run.length) * 2].decode("utf-16-le"): run.ink for run in runs}
 
@@ -17,7 +17,7 @@ def test_a_language_is_coloured() -> None:
 
 
 def test_an_unknown_language_is_plain() -> None:
-    assert highlight("klingon", "def x") == ((), "")
+    assert highlight_code("klingon", "def x") == ((), "")
 
 
 def test_positions_count_utf16_units() -> None:
@@ -25,7 +25,7 @@ def test_positions_count_utf16_units() -> None:
 
 
 def test_a_string_over_two_runs_stays_a_string() -> None:
-    _, carry = highlight("python", 'def f():\n    """One\n\n    two\n')
+    _, carry = highlight_code("python", 'def f():\n    """One\n\n    two\n')
     assert carry
     found = words("python", 'three\n"""\n    return 1\n', carry)
     assert found["return"] is Ink.KEYWORD
@@ -33,4 +33,4 @@ def test_a_string_over_two_runs_stays_a_string() -> None:
 
 
 def test_closed_code_carries_nothing() -> None:
-    assert highlight("rust", "fn main() {\n}\n")[1] == ""
+    assert highlight_code("rust", "fn main() {\n}\n")[1] == ""

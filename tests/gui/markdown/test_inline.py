@@ -2,28 +2,28 @@
 
 import pytest
 
-from app.gui.markdown.inline import mended, rich_of, table_of
-from app.gui.markdown.pieces import Kind, Piece, Rich, Span, Style
+from app.gui.markdown.inline import close_open_marks, rich_of, table_of
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText, StyleSpan, TextStyle
 
 
-def rich(source: str) -> Rich:
-    return rich_of(Piece(kind=Kind.TEXT, source=source))
+def rich(source: str) -> RichText:
+    return rich_of(MarkdownPiece(kind=PieceKind.TEXT, source=source))
 
 
 def test_styles_nest() -> None:
     found = rich("a **b *c*** `d` ~~e~~")
     assert found.text == "a b c d e"
     assert [(span.start, span.length, span.style) for span in found.spans] == [
-        (2, 2, Style.BOLD),
-        (4, 1, Style.BOLD | Style.ITALIC),
-        (6, 1, Style.CODE),
-        (8, 1, Style.STRIKE),
+        (2, 2, TextStyle.BOLD),
+        (4, 1, TextStyle.BOLD | TextStyle.ITALIC),
+        (6, 1, TextStyle.CODE),
+        (8, 1, TextStyle.STRIKE),
     ]
 
 
 def test_positions_count_utf16_units() -> None:
     found = rich("𝄞🚂 **b**")
-    assert found.spans == (Span(5, 1, Style.BOLD),)
+    assert found.spans == (StyleSpan(5, 1, TextStyle.BOLD),)
 
 
 def test_html_is_text_and_an_image_is_a_link_to_it() -> None:
@@ -37,17 +37,17 @@ def test_breaks() -> None:
 
 
 def test_literal_text_is_left_alone() -> None:
-    assert rich_of(Piece(kind=Kind.TEXT, source="*a*\nb", is_literal=True)) == Rich("*a*\u2028b")
+    assert rich_of(MarkdownPiece(kind=PieceKind.TEXT, source="*a*\nb", is_literal=True)) == RichText("*a*\u2028b")
 
 
 @pytest.mark.parametrize(
     ("source", "shown"), [("a **b", "a **b**"), ("a `b", "a `b`"), ("a **", "a "), ("**a** b", "**a** b")]
 )
 def test_what_is_open_at_the_end_is_closed(source: str, shown: str) -> None:
-    assert mended(source) == shown
+    assert close_open_marks(source) == shown
 
 
 def test_a_table_has_rows_and_alignments() -> None:
-    table = table_of(Piece(kind=Kind.TABLE, source="| a | b |\n|:--|--:|\n| **1** | x |\n| 2 |"))
+    table = table_of(MarkdownPiece(kind=PieceKind.TABLE, source="| a | b |\n|:--|--:|\n| **1** | x |\n| 2 |"))
     assert table.aligns == ("left", "right")
     assert [[cell.text for cell in row] for row in table.rows] == [["a", "b"], ["1", "x"], ["2", ""]]

@@ -2,12 +2,12 @@
 
 import msgspec
 
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import RunSetting
 from app.gateway.advising.engine_table import engine_table
 
 ENGINES = engine_table()
 
 
-def setting_for(engine: str = "llama.cpp", **figures: object) -> Setting:
+def setting_for(engine: str = "llama.cpp", **figures: object) -> RunSetting:
     """Return a setting with everything not given as Roundhouse launches the engine."""
-    return msgspec.structs.replace(Setting(engine=ENGINES[engine]), **figures)
+    return msgspec.structs.replace(RunSetting(engine=ENGINES[engine]), **figures)

@@ -10,17 +10,17 @@ from app.advisor.speed.calibration import (
     BOUNDS_EFFICIENCY,
     BOUNDS_LAYER_S,
     LEAST_TOKENS,
-    Sample,
-    refine,
-    solve,
-    usable,
+    SpeedSample,
+    is_usable,
+    refine_calibration,
+    solve_calibration,
 )
 from app.core.advice import Calibration, Generation
 
 GB_S = 500.0
 
 
-def sample(gigabytes: float, layers: float, seconds: float, **more: object) -> Sample:
+def sample(gigabytes: float, layers: float, seconds: float, **more: object) -> SpeedSample:
     plain: dict[str, object] = {
         "device": "gpu0",
         "engine": "llama.cpp",
@@ -33,14 +33,14 @@ def sample(gigabytes: float, layers: float, seconds: float, **more: object) -> S
         "expected_efficiency": 0.85,
         "expected_layer_s": 50e-6,
     }
-    return msgspec.convert({**plain, **more}, Sample)
+    return msgspec.convert({**plain, **more}, SpeedSample)
 
 
 def seconds(gigabytes: float, layers: float, *, efficiency: float, layer_s: float) -> float:
     return gigabytes / (efficiency * GB_S) + layers * layer_s
 
 
-def truth(sizes: Sequence[tuple[float, float]], *, efficiency: float, layer_s: float) -> list[Sample]:
+def truth(sizes: Sequence[tuple[float, float]], *, efficiency: float, layer_s: float) -> list[SpeedSample]:
     return [sample(gb, layers, seconds(gb, layers, efficiency=efficiency, layer_s=layer_s)) for gb, layers in sizes]
 
 
@@ -49,7 +49,7 @@ SIZES = ((0.3, 12.0), (4.7, 36.0))
 
 @pytest.mark.parametrize(("efficiency", "layer_s"), [(0.85, 50e-6), (0.6, 150e-6), (0.95, 20e-6), (0.4, 300e-6)])
 def test_two_models_give_back_the_machine_they_ran_on(efficiency: float, layer_s: float) -> None:
-    found = solve(truth(SIZES, efficiency=efficiency, layer_s=layer_s))
+    found = solve_calibration(truth(SIZES, efficiency=efficiency, layer_s=layer_s))
     assert found.efficiency == pytest.approx(efficiency, rel=0.03)
     assert found.layer_seconds == pytest.approx(layer_s, rel=0.06)
     predicted = seconds(2.0, 28, efficiency=found.efficiency, layer_s=found.layer_seconds)
@@ -57,7 +57,7 @@ def test_two_models_give_back_the_machine_they_ran_on(efficiency: float, layer_s
 
 
 def test_models_of_one_kind_are_told_apart_by_what_the_tables_say() -> None:
-    found = solve(truth(((1.0, 10.0), (2.0, 20.0)), efficiency=0.85, layer_s=50e-6))
+    found = solve_calibration(truth(((1.0, 10.0), (2.0, 20.0)), efficiency=0.85, layer_s=50e-6))
     assert found.efficiency == pytest.approx(0.85, rel=0.02)
     assert found.layer_seconds == pytest.approx(50e-6, rel=0.1)
 
@@ -65,13 +65,13 @@ def test_models_of_one_kind_are_told_apart_by_what_the_tables_say() -> None:
 def test_one_wild_run_among_five_hardly_counts() -> None:
     good = truth(((0.3, 12), (1.0, 20), (2.5, 28), (4.7, 36)), efficiency=0.7, layer_s=80e-6)
     wild = sample(3.0, 30, 5 * seconds(3.0, 30, efficiency=0.7, layer_s=80e-6))
-    found = solve([*good, wild])
+    found = solve_calibration([*good, wild])
     assert found.efficiency == pytest.approx(0.7, rel=0.08)
 
 
 def test_what_it_was_solved_from_is_kept() -> None:
     first, second = truth(SIZES, efficiency=0.8, layer_s=5e-5)
-    found = solve([msgspec.structs.replace(first, at=3.0), second])
+    found = solve_calibration([msgspec.structs.replace(first, at=3.0), second])
     assert (found.device, found.engine, found.version, found.backend) == ("gpu0", "llama.cpp", "1", "cuda")
     assert (found.samples, found.measured_at, found.bandwidth_gb_s) == (2, 3.0, GB_S)
     assert found.source == "calibration run"
@@ -83,17 +83,17 @@ def test_the_best_prompt_sets_the_prefill_rate() -> None:
         msgspec.structs.replace(first, prefill_operations=1e12, prefill_s=0.5),
         msgspec.structs.replace(second, prefill_operations=8e12, prefill_s=1.0),
     ]
-    assert solve(runs).prefill_flops == 8e12
-    assert solve([first, second]).prefill_flops is None
+    assert solve_calibration(runs).prefill_flops == 8e12
+    assert solve_calibration([first, second]).prefill_flops is None
 
 
 @pytest.mark.parametrize("field", ["device", "engine", "version", "backend"])
 def test_samples_of_two_devices_or_builds_are_refused(field: str) -> None:
     first, second = truth(SIZES, efficiency=0.8, layer_s=5e-5)
     with pytest.raises(ValueError, match="one device"):
-        solve([first, msgspec.structs.replace(second, **{field: "other"})])
+        solve_calibration([first, msgspec.structs.replace(second, **{field: "other"})])
     with pytest.raises(ValueError, match="one device"):
-        solve([])
+        solve_calibration([])
 
 
 @given(
@@ -106,13 +106,15 @@ def test_samples_of_two_devices_or_builds_are_refused(field: str) -> None:
     )
 )
 def test_whatever_was_measured_the_figures_stay_physical(runs: list[tuple[float, float, float, float, float]]) -> None:
-    found = solve([sample(gb, layers, s, expected_efficiency=e, expected_layer_s=t) for gb, layers, s, e, t in runs])
+    found = solve_calibration(
+        [sample(gb, layers, s, expected_efficiency=e, expected_layer_s=t) for gb, layers, s, e, t in runs]
+    )
     assert BOUNDS_EFFICIENCY[0] <= found.efficiency <= BOUNDS_EFFICIENCY[1]
     assert BOUNDS_LAYER_S[0] <= found.layer_seconds <= BOUNDS_LAYER_S[1]
 
 
 def calibration(**changes: object) -> Calibration:
-    found = solve(truth(SIZES, efficiency=0.85, layer_s=50e-6))
+    found = solve_calibration(truth(SIZES, efficiency=0.85, layer_s=50e-6))
     return msgspec.structs.replace(found, **changes)
 
 
@@ -125,7 +127,7 @@ def test_answers_draw_a_calibration_to_what_they_show() -> None:
     for index in range(60):
         gigabytes, layers = ((0.8, 16), (4.7, 36), (8.0, 40))[index % 3]
         real = seconds(gigabytes, layers, efficiency=0.72, layer_s=60e-6) * noise.gauss(1, 0.05)
-        found = refine(found, sample(gigabytes, layers, real))
+        found = refine_calibration(found, sample(gigabytes, layers, real))
     for gigabytes, layers in ((0.8, 16), (4.7, 36), (8.0, 40)):
         real = seconds(gigabytes, layers, efficiency=0.72, layer_s=60e-6)
         assert predicted(found, gigabytes, layers) == pytest.approx(real, rel=0.05)
@@ -135,7 +137,7 @@ def test_answers_draw_a_calibration_to_what_they_show() -> None:
 
 def test_an_answer_as_expected_changes_nothing_but_the_count() -> None:
     before = calibration()
-    after = refine(before, sample(4.7, 36, predicted(before, 4.7, 36), at=9.0))
+    after = refine_calibration(before, sample(4.7, 36, predicted(before, 4.7, 36), at=9.0))
     assert after.efficiency == pytest.approx(before.efficiency)
     assert after.layer_seconds == pytest.approx(before.layer_seconds)
     assert (after.samples, after.measured_at) == (before.samples + 1, 9.0)
@@ -144,26 +146,26 @@ def test_an_answer_as_expected_changes_nothing_but_the_count() -> None:
 def test_a_slower_answer_moves_it_a_little_the_right_way() -> None:
     before = calibration()
     usual = predicted(before, 4.7, 36)
-    after = refine(before, sample(4.7, 36, 1.2 * usual))
+    after = refine_calibration(before, sample(4.7, 36, 1.2 * usual))
     assert usual < predicted(after, 4.7, 36) < 1.1 * usual
 
 
 @pytest.mark.parametrize("factor", [0.4, 2.5, 1000.0])
 def test_an_answer_far_off_had_another_cause(factor: float) -> None:
     before = calibration()
-    assert refine(before, sample(4.7, 36, factor * predicted(before, 4.7, 36))) == before
+    assert refine_calibration(before, sample(4.7, 36, factor * predicted(before, 4.7, 36))) == before
 
 
 @pytest.mark.parametrize("field", ["device", "engine", "version", "backend"])
 def test_an_answer_of_another_device_or_build_is_not_learned_from(field: str) -> None:
     before = calibration()
     other = msgspec.structs.replace(sample(4.7, 36, 0.012), **{field: "other"})
-    assert refine(before, other) == before
+    assert refine_calibration(before, other) == before
 
 
 def test_the_more_it_rests_on_the_less_one_answer_moves_it() -> None:
     slow = sample(4.7, 36, 1.15 * predicted(calibration(), 4.7, 36))
-    fresh, settled = refine(calibration(samples=2), slow), refine(calibration(samples=50), slow)
+    fresh, settled = refine_calibration(calibration(samples=2), slow), refine_calibration(calibration(samples=50), slow)
     start = calibration().efficiency
     assert start - fresh.efficiency > 2 * (start - settled.efficiency) > 0
 
@@ -171,12 +173,12 @@ def test_the_more_it_rests_on_the_less_one_answer_moves_it() -> None:
 def test_prompts_refine_the_prefill_rate_and_wild_ones_do_not() -> None:
     before = calibration(prefill_flops=10e12)
     run = sample(4.7, 36, predicted(before, 4.7, 36), prefill_operations=8e12, prefill_s=1.0)
-    after = refine(before, run)
+    after = refine_calibration(before, run)
     assert after.prefill_flops is not None
     assert 8e12 < after.prefill_flops < 10e12
     wild = msgspec.structs.replace(run, prefill_s=10.0)
-    assert refine(before, wild).prefill_flops == 10e12
-    assert refine(calibration(), run).prefill_flops == 8e12
+    assert refine_calibration(before, wild).prefill_flops == 10e12
+    assert refine_calibration(calibration(), run).prefill_flops == 8e12
 
 
 def generation(**changes: object) -> Generation:
@@ -196,7 +198,7 @@ def generation(**changes: object) -> Generation:
 
 
 def test_answers_beside_others_and_short_ones_do_not_count() -> None:
-    assert usable(generation())
-    assert not usable(generation(concurrent=2))
-    assert not usable(generation(completion_tokens=LEAST_TOKENS - 1))
-    assert not usable(generation(decode_s=0.0))
+    assert is_usable(generation())
+    assert not is_usable(generation(concurrent=2))
+    assert not is_usable(generation(completion_tokens=LEAST_TOKENS - 1))
+    assert not is_usable(generation(decode_s=0.0))

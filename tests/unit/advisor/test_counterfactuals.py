@@ -5,9 +5,9 @@ import re
 import msgspec
 import pytest
 
-from app.advisor.memory.estimate import components
-from app.advisor.plans.ranking import PlanInputs, advise
-from app.advisor.plans.trials import Trial
+from app.advisor.memory.estimate import sum_components
+from app.advisor.plans.ranking import PlanInputs, build_advice
+from app.advisor.plans.trials import SettingTrial
 from app.core.advice import Counterfactual, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
@@ -35,7 +35,7 @@ def first(
     where: Machine, candidates: list[ModelFacts], intent: Intent = Intent.CHAT, context: int | None = None
 ) -> Plan:
     asked = PlanInputs(traits=ENGINES, machine=where, model="it", candidates=candidates, intent=intent, context=context)
-    return advise(asked).plans[0]
+    return build_advice(asked).plans[0]
 
 
 def one(plan: Plan, change: str) -> Counterfactual:
@@ -51,7 +51,7 @@ def names(plan: Plan) -> list[str]:
 def test_eight_bit_kv_gives_the_context_it_says() -> None:
     plan = first(RTX_4090, THIRTY_TWO.every("exl2"))
     told = one(plan, "kv_type")
-    changed = advise(
+    changed = build_advice(
         PlanInputs(
             traits=ENGINES,
             machine=RTX_4090,
@@ -78,7 +78,7 @@ def test_a_smaller_file_that_needs_no_system_memory_is_named_with_both_speeds() 
     assert told.tokens_per_second > 1.5 * plan.estimate.decode.tokens_per_second
     smaller = next(facts for facts in candidates if facts.quantization == told.change["quantization"])
     whole = setting_for(engine="llama.cpp", backend="cuda", context=8192)
-    assert Trial(smaller, machine("RTX 3080")).fits(whole)
+    assert SettingTrial(smaller, machine("RTX 3080")).fits_memory(whole)
 
 
 def test_a_larger_file_says_what_it_would_cost() -> None:
@@ -98,7 +98,7 @@ def test_one_slot_frees_what_the_windows_of_four_would_take() -> None:
     facts = SLIDING.facts(plan.quantization)
     alone = setting_for(engine="llama.cpp", backend="cuda", context=16_384)
     four = msgspec.structs.replace(alone, context=4096, slots=4, is_kv_unified=True)
-    freed = components(facts, four).total.bytes - components(facts, alone).total.bytes
+    freed = sum_components(facts, four).total.bytes - sum_components(facts, alone).total.bytes
     assert f"-np 1 frees {round(freed / MIB)} MiB" in told.text
 
 

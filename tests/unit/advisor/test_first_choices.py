@@ -5,9 +5,9 @@ One letter per use, in the order of `Intent`: chat coding agent rag structured b
 
 import pytest
 
-from app.advisor.choosing.intents import Workload, workload
-from app.advisor.choosing.rules import ranking
-from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.choosing.intents import Workload, build_workload
+from app.advisor.choosing.rules import rank_engines
+from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core.advice import Intent
 from app.core.machine import Machine
 from tests.unit.advisor.engines import ENGINES
@@ -131,19 +131,19 @@ FIRST = {
 @pytest.mark.parametrize("wish", range(len(WISHES)), ids=["plain", "loras", "long", "users"])
 def test_who_is_first(name: str, wish: int) -> None:
     machine = described(MACHINES[name])
-    answers = [first(machine, workload(intent, **WISHES[wish])) for intent in Intent]
+    answers = [first(machine, build_workload(intent, **WISHES[wish])) for intent in Intent]
     letters = FIRST[name].split()[wish]
     assert answers == [LETTERS[letter] for letter in letters]
 
 
 def first(machine: Machine, work: Workload) -> str:
-    return next(one.traits.id for one in ranking(ENGINES, machine, work) if not one.refused)
+    return next(one.traits.id for one in rank_engines(ENGINES, machine, work) if not one.refused)
 
 
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("name", MACHINES)
 def test_every_engine_is_ranked_refused_or_beside_the_point_and_no_other_named(name: str, intent: Intent) -> None:
-    advice = advise(PlanInputs(traits=ENGINES, machine=described(MACHINES[name]), intent=intent))
+    advice = build_advice(PlanInputs(traits=ENGINES, machine=described(MACHINES[name]), intent=intent))
     assert {plan.engine for plan in advice.plans} <= set(ENGINES)
     assert {"tgi"} <= {plan.engine for plan in advice.plans if plan.refused}
     assert not advice.plans[0].refused

@@ -4,12 +4,12 @@ import msgspec
 import pytest
 
 from app.advisor.memory import reserved as reserved_memory
-from app.advisor.memory.estimate import Speed, components, estimate, fits
+from app.advisor.memory.estimate import SpeedModel, estimate_memory, setting_fits, sum_components
 from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.llama_cpp.repack import repacked_types
-from app.advisor.memory.search import largest, smallest
-from app.advisor.memory.setting import HOST, Component, Setting
-from app.advisor.memory.wording import sentence
+from app.advisor.memory.llama_cpp.repack import types_to_repack
+from app.advisor.memory.search import largest_fit, smallest_fit
+from app.advisor.memory.setting import HOST, MemoryComponent, RunSetting
+from app.advisor.memory.wording import memory_sentence
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
@@ -47,9 +47,9 @@ def on_gpu(found: Estimate) -> int:
 
 
 def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama: ModelFacts) -> None:
-    found = components(llama, setting_for(backend="cuda"))
+    found = sum_components(llama, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in llama.weights if g.kind is WeightKind.INPUT_EMBEDDING)
-    assert found.at(HOST)["weights"] == embedding
+    assert found.at_place(HOST)["weights"] == embedding
     assert found.weights.bytes == sum(group.padded_bytes for group in llama.weights)
     assert found.weights.confidence is EstimateConfidence.EXACT
 
@@ -57,18 +57,18 @@ def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama
 def test_a_tied_embedding_is_held_twice() -> None:
     tied = shape_facts("Llama 3.2 1B", "Q4_K_M")
     assert tied.tied_embeddings
-    once, twice = components(tied, setting_for()), components(tied, setting_for(backend="cuda"))
+    once, twice = sum_components(tied, setting_for()), sum_components(tied, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in tied.weights if g.kind is WeightKind.INPUT_EMBEDDING)
     assert twice.weights.bytes - once.weights.bytes == embedding
 
 
 def test_unified_memory_is_one_pool_and_keeps_its_bound(llama: ModelFacts) -> None:
-    found = estimate(llama, MAC, setting_for(backend="metal", context=8192))
+    found = estimate_memory(llama, MAC, setting_for(backend="metal", context=8192))
     assert len(found.pools) == 1
     assert found.pools[0].bytes == found.total.bytes
     assert found.fits
     tight = msgspec.structs.replace(MAC, gpus=[_bounded(MAC, 2 * GIB)])
-    assert estimate(llama, tight, setting_for(backend="metal", gpu_layers=99)).fits is False
+    assert estimate_memory(llama, tight, setting_for(backend="metal", gpu_layers=99)).fits is False
 
 
 def _bounded(box: Machine, size: int) -> Gpu:
@@ -77,21 +77,23 @@ def _bounded(box: Machine, size: int) -> Gpu:
 
 
 def test_what_does_not_fit_is_moved_aside_as_little_as_needed(llama: ModelFacts) -> None:
-    found = estimate(shape_facts("Llama 3.1 70B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=4096))
+    found = estimate_memory(
+        shape_facts("Llama 3.1 70B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=4096)
+    )
     assert found.fits
     assert 0 < found.offload.gpu_layers < found.offload.layers == 80
     assert on_gpu(found) + GIB <= 24 * GIB
-    whole = estimate(llama, WORKSTATION, setting_for(backend="cuda"))
+    whole = estimate_memory(llama, WORKSTATION, setting_for(backend="cuda"))
     assert (whole.offload.gpu_layers, whole.offload.layers) == (32, 32)
 
 
 def test_experts_go_before_layers(mixture: ModelFacts) -> None:
-    found = estimate(mixture, SMALL_CARD, setting_for(backend="cuda", context=8192))
+    found = estimate_memory(mixture, SMALL_CARD, setting_for(backend="cuda", context=8192))
     assert found.fits
     assert 0 < found.offload.cpu_moe_layers < 48
     assert found.offload.gpu_layers == found.offload.layers
     fewer = setting_for(backend="cuda", context=8192, cpu_moe_layers=found.offload.cpu_moe_layers - 1)
-    assert not estimate(mixture, SMALL_CARD, fewer).fits
+    assert not estimate_memory(mixture, SMALL_CARD, fewer).fits
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8_0"])
@@ -105,29 +107,29 @@ def test_a_split_is_found_where_both_memories_are_nearly_full(ram_gb: int, quant
         {"gpu_layers": layers, "cpu_moe_layers": experts}
         for layers, experts in [(layers, 0) for layers in range(49)] + [(99, experts) for experts in range(49)]
     ]
-    tried = (fits(facts, tight, msgspec.structs.replace(setting, **changes)) for changes in possible)
-    assert estimate(facts, tight, setting).fits == any(tried)
+    tried = (setting_fits(facts, tight, msgspec.structs.replace(setting, **changes)) for changes in possible)
+    assert estimate_memory(facts, tight, setting).fits == any(tried)
 
 
 def test_what_is_asked_for_is_not_changed(llama: ModelFacts) -> None:
-    found = estimate(llama, SMALL_CARD, setting_for(backend="cuda", gpu_layers=5))
+    found = estimate_memory(llama, SMALL_CARD, setting_for(backend="cuda", gpu_layers=5))
     assert found.offload.gpu_layers == 5
 
 
 def test_the_largest_context_fits_and_one_step_more_does_not() -> None:
     facts = shape_facts("Qwen3 32B", "Q4_K_M")
     setting = setting_for(backend="cuda", context=4096)
-    most = estimate(facts, WORKSTATION, setting).largest_context
+    most = estimate_memory(facts, WORKSTATION, setting).largest_context
     assert 4096 < most < (facts.trained_context or 0)
     whole = msgspec.structs.replace(setting, gpu_layers=99)
-    assert estimate(facts, WORKSTATION, msgspec.structs.replace(whole, context=most)).fits
-    assert not estimate(facts, WORKSTATION, msgspec.structs.replace(whole, context=most + 256)).fits
+    assert estimate_memory(facts, WORKSTATION, msgspec.structs.replace(whole, context=most)).fits
+    assert not estimate_memory(facts, WORKSTATION, msgspec.structs.replace(whole, context=most + 256)).fits
 
 
 def test_slots_and_kv_types_share_out_the_context() -> None:
     facts = shape_facts("Qwen3 32B", "Q4_K_M")
     contexts = {
-        (slots, kv_type): estimate(
+        (slots, kv_type): estimate_memory(
             facts, WORKSTATION, setting_for(backend="cuda", slots=slots, kv_type=kv_type, context=1024)
         ).largest_context
         for slots in (1, 2)
@@ -138,15 +140,17 @@ def test_slots_and_kv_types_share_out_the_context() -> None:
 
 
 def test_a_context_is_never_longer_than_the_model_was_trained_for(llama: ModelFacts) -> None:
-    assert estimate(llama, SERVER, setting_for(context=4096)).largest_context == llama.trained_context
+    assert estimate_memory(llama, SERVER, setting_for(context=4096)).largest_context == llama.trained_context
 
 
 def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
-    def rates(_: Setting, depth: int) -> tuple[Rate, None]:
+    def rates(_: RunSetting, depth: int) -> tuple[Rate, None]:
         speed = 100 - depth / 1000
         return Rate(tokens_per_second=speed, low=0, high=200, confidence=EstimateConfidence.PREDICTED), None
 
-    found = estimate(llama, SERVER, setting_for(context=4096), speed=Speed(rates=rates, floor=80.0, depth=512))
+    found = estimate_memory(
+        llama, SERVER, setting_for(context=4096), speed=SpeedModel(rates=rates, floor=80.0, depth=512)
+    )
     assert found.largest_context == 20_000 // 256 * 256
     assert found.depth == 512
     assert found.decode is not None
@@ -155,11 +159,11 @@ def test_a_floor_of_speed_bounds_the_context(llama: ModelFacts) -> None:
 
 def test_a_tiny_model_is_said_in_mebibytes() -> None:
     pool = PoolUse(name="Memory", bytes=48 << 20, free=8 * GIB, parts={"weights": 40 << 20, "kv": 8 << 20})
-    assert sentence([pool]) == "48.0 MiB of 8.0 GiB free in Memory"
+    assert memory_sentence([pool]) == "48.0 MiB of 8.0 GiB free in Memory"
 
 
 def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
-    found = estimate(llama, WORKSTATION, setting_for(backend="cuda", context=8192))
+    found = estimate_memory(llama, WORKSTATION, setting_for(backend="cuda", context=8192))
     card = found.sentence.split("; ")[0]
     assert "weights" in card
     assert "KV" in card
@@ -170,12 +174,12 @@ def test_the_sentence_is_a_sum_that_adds_up(llama: ModelFacts) -> None:
 
 
 def test_repacked_weights_are_counted_and_said_but_do_not_bar_a_fit(llama: ModelFacts) -> None:
-    found = estimate(llama, SERVER, setting_for(isa=("avx2",)))
-    plain = estimate(llama, SERVER, setting_for(isa=("sse4_2",)))
+    found = estimate_memory(llama, SERVER, setting_for(isa=("avx2",)))
+    plain = estimate_memory(llama, SERVER, setting_for(isa=("sse4_2",)))
     assert found.weights.bytes > 1.4 * plain.weights.bytes
     assert any("held twice" in note for note in found.notes)
     narrow = machine('{"os": "Linux", "ram_gb": 10, "free_gb": 8}')
-    assert estimate(llama, narrow, setting_for(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
+    assert estimate_memory(llama, narrow, setting_for(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
 
 
 @pytest.mark.parametrize(
@@ -187,7 +191,7 @@ def test_repacked_weights_are_counted_and_said_but_do_not_bar_a_fit(llama: Model
     ],
 )
 def test_which_types_are_repacked_depends_on_the_processor(isa: tuple[str, ...], types: set[str]) -> None:
-    assert repacked_types(isa) == types
+    assert types_to_repack(isa) == types
 
 
 def test_layers_are_split_in_order_and_the_last_card_has_the_output(llama: ModelFacts) -> None:
@@ -200,7 +204,7 @@ def test_layers_are_split_in_order_and_the_last_card_has_the_output(llama: Model
 
 
 def test_two_cards_are_two_pools(llama: ModelFacts) -> None:
-    found = estimate(llama, TWO_CARDS, setting_for(backend="cuda", gpus=2))
+    found = estimate_memory(llama, TWO_CARDS, setting_for(backend="cuda", gpus=2))
     assert len(found.pools) == 3
     assert abs(found.pools[1].bytes - found.pools[2].bytes) < GIB
 
@@ -211,24 +215,26 @@ def test_an_unknown_amount_of_memory_is_no_promise(llama: ModelFacts) -> None:
     unknown = msgspec.structs.replace(
         unknown, memory=msgspec.structs.replace(SERVER.memory, total=blank, available=blank, limit=blank)
     )
-    found = estimate(llama, unknown, setting_for())
+    found = estimate_memory(llama, unknown, setting_for())
     assert not found.fits
     assert any("unknown" in note for note in found.notes)
 
 
 def test_a_hybrids_checkpoints_are_said() -> None:
-    found = estimate(shape_facts("Qwen3.5 27B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=32768))
+    found = estimate_memory(
+        shape_facts("Qwen3.5 27B", "Q4_K_M"), WORKSTATION, setting_for(backend="cuda", context=32768)
+    )
     assert any("checkpoint of 150 MiB" in note for note in found.notes)
 
 
 def test_a_reserving_engine_turns_memory_into_tokens() -> None:
     facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
     setting = setting_for(engine="vllm", backend="cuda", context=16384)
-    found = estimate(facts, WORKSTATION, setting)
+    found = estimate_memory(facts, WORKSTATION, setting)
     assert found.fits
     card = found.pools[-1]
     assert card.bytes == pytest.approx(0.92 * 24 * GIB, rel=0.03)
-    held = reserved_memory.capacity(facts, msgspec.structs.replace(setting, gpu_memory=(24 * GIB,)))
+    held = reserved_memory.cache_capacity(facts, msgspec.structs.replace(setting, gpu_memory=(24 * GIB,)))
     assert held.tokens == held.bytes // (36 * 8 * (128 + 128) * 2)
     assert found.largest_context <= held.tokens
     assert any("conversations of 16,384 tokens" in note for note in found.notes)
@@ -236,7 +242,7 @@ def test_a_reserving_engine_turns_memory_into_tokens() -> None:
 
 def test_a_reservation_too_small_for_one_conversation_does_not_fit() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
-    found = estimate(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
+    found = estimate_memory(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
     assert not found.fits
     assert found.largest_context == 0
 
@@ -247,31 +253,33 @@ def test_tensor_parallel_halves_weights_and_cache() -> None:
     assert reserved_memory.weight_share(facts, two) * 2 == pytest.approx(
         reserved_memory.weight_share(facts, one), rel=0.01
     )
-    assert reserved_memory.wanted_cache(facts, two) * 2 == reserved_memory.wanted_cache(facts, one)
+    assert reserved_memory.cache_demand(facts, two) * 2 == reserved_memory.cache_demand(facts, one)
 
 
 def test_mlx_and_exllama_keep_their_own_kinds_of_cache() -> None:
     facts = shape_facts("Qwen3 4B", "4bit", format="mlx")
     sizes = {
-        kv_type: components(facts, setting_for(engine="mlx-lm", backend="metal", kv_type=kv_type)).kv.bytes
+        kv_type: sum_components(facts, setting_for(engine="mlx-lm", backend="metal", kv_type=kv_type)).kv.bytes
         for kv_type in ("f16", "q8_0", "q4_0")
     }
     assert sizes["q8_0"] / sizes["f16"] == pytest.approx(68 / 128)
     assert sizes["q4_0"] / sizes["f16"] == pytest.approx(36 / 128)
-    exl = components(facts, setting_for(engine="exllamav3", backend="cuda", cache_tokens=32768, context=4096))
+    exl = sum_components(facts, setting_for(engine="exllamav3", backend="cuda", cache_tokens=32768, context=4096))
     assert exl.kv.bytes == 36 * 32768 * 8 * 256 * 2
 
 
 def test_exllama_keeps_the_embedding_in_system_memory() -> None:
     facts = shape_facts("Llama 3.1 8B", "4.0bpw", format="exl3")
-    found = components(facts, setting_for(engine="exllamav3", backend="cuda"))
-    assert found.at(HOST)["weights"] == sum(g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
+    found = sum_components(facts, setting_for(engine="exllamav3", backend="cuda"))
+    assert found.at_place(HOST)["weights"] == sum(
+        g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_has_a_rule(engine: str, llama: ModelFacts) -> None:
     backend = {"mlx-lm": "metal", "mlx-vlm": "metal", "openvino": "cpu", "onnxruntime-genai": "cpu"}.get(engine, "cuda")
-    found = components(llama, setting_for(engine=engine, backend=backend))
+    found = sum_components(llama, setting_for(engine=engine, backend=backend))
     assert found.weights.bytes > 4 * GIB
     assert found.kv.bytes > 0
     assert found.runtime.bytes > 10 * MIB
@@ -281,19 +289,19 @@ def test_every_engine_has_a_rule(engine: str, llama: ModelFacts) -> None:
 
 def test_a_draft_and_a_projector_are_counted_apart(llama: ModelFacts) -> None:
     draft = shape_facts("Llama 3.2 1B", "Q4_K_M")
-    found = components(llama, setting_for(draft=draft, projector=draft))
+    found = sum_components(llama, setting_for(draft=draft, projector=draft))
     assert found.draft is not None
     assert found.projector is not None
     assert found.draft.bytes > found.projector.bytes == draft.file_bytes
-    assert {part.component for part in found.parts} >= {Component.DRAFT, Component.PROJECTOR}
+    assert {part.component for part in found.parts} >= {MemoryComponent.DRAFT, MemoryComponent.PROJECTOR}
 
 
 @pytest.mark.parametrize(("bound", "found"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
 def test_the_search_finds_the_last_step_that_fits(bound: int, found: int) -> None:
-    assert largest(lambda value: value <= bound, most=1000, step=256) == found
+    assert largest_fit(lambda value: value <= bound, most=1000, step=256) == found
 
 
 def test_the_search_finds_the_first_that_fits() -> None:
-    assert smallest(lambda value: value >= 7, most=10) == 7
-    assert smallest(lambda _: True, most=10) == 0
-    assert smallest(lambda _: False, most=10) is None
+    assert smallest_fit(lambda value: value >= 7, most=10) == 7
+    assert smallest_fit(lambda _: True, most=10) == 0
+    assert smallest_fit(lambda _: False, most=10) is None

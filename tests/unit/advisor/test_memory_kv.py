@@ -3,7 +3,7 @@
 import pytest
 
 from app.advisor.memory import kv
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.setting import RunSetting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts
 from tests.unit.advisor.engines import setting_for
 
@@ -49,11 +49,11 @@ GEMMA4_12B = facts(
 LLAMA_8B = facts(*[full(8, 128) for _ in range(32)])
 
 
-def kv_mib(model: ModelFacts, setting: Setting) -> float:
+def kv_mib(model: ModelFacts, setting: RunSetting) -> float:
     return sum(kv.layer_kv(layer, setting) for layer in model.layers) / MIB
 
 
-def state_mib(model: ModelFacts, setting: Setting) -> float:
+def state_mib(model: ModelFacts, setting: RunSetting) -> float:
     return sum(kv.layer_state(layer, setting) for layer in model.layers) / MIB
 
 
@@ -76,7 +76,7 @@ def state_mib(model: ModelFacts, setting: Setting) -> float:
         (GEMMA4_12B, setting_for(context=8192, kv_type="q8_0"), 323.0),
     ],
 )
-def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: Setting, logged: float) -> None:
+def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: RunSetting, logged: float) -> None:
     assert kv_mib(model, setting) == logged
 
 
@@ -88,12 +88,12 @@ def test_kv_is_what_llama_cpp_logged(model: ModelFacts, setting: Setting, logged
         (setting_for(rollback_copies=2), 448.88),
     ],
 )
-def test_state_is_what_llama_cpp_logged(setting: Setting, logged: float) -> None:
+def test_state_is_what_llama_cpp_logged(setting: RunSetting, logged: float) -> None:
     assert state_mib(QWEN36_27B, setting) == pytest.approx(logged, abs=0.006)
 
 
 def test_a_context_is_rounded_up_to_whole_steps_in_each_slot() -> None:
-    assert kv.cells(full(8, 128), setting_for(context=1000)) == 1024
+    assert kv.cache_cells(full(8, 128), setting_for(context=1000)) == 1024
     assert kv_mib(LLAMA_8B, setting_for(context=1000, slots=3)) == 3 * kv_mib(LLAMA_8B, setting_for(context=1024))
 
 
@@ -109,8 +109,8 @@ def test_a_shared_layer_keeps_nothing() -> None:
 
 def test_a_full_window_cache_keeps_every_token() -> None:
     layer = sliding(8, 128, 512)
-    assert kv.cells(layer, setting_for(context=8192)) == 1024
-    assert kv.cells(layer, setting_for(context=8192, is_swa_full=True)) == 8192
+    assert kv.cache_cells(layer, setting_for(context=8192)) == 1024
+    assert kv.cache_cells(layer, setting_for(context=8192, is_swa_full=True)) == 8192
 
 
 def test_the_arithmetic_says_what_is_multiplied() -> None:

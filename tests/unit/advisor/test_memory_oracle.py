@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.advisor.memory.llama_cpp.buffers import model_parts
-from app.advisor.memory.setting import Component, Part
-from app.advisor.memory.setting import Setting as Ours
+from app.advisor.memory.setting import MemoryComponent, MemoryPart
+from app.advisor.memory.setting import RunSetting as Ours
 from app.core.model_facts import ModelFacts
 from app.hub.facts.gguf import facts_from
-from app.hub.shapes.shape import Shape
+from app.hub.shapes.shape import ModelShape
 from tests.oracle import Allocated, Setting, load, load_each
 from tests.oracle_models import QUANTIZATION, SETTINGS, models, write_model
 from tests.unit.advisor.engines import setting_for
@@ -52,9 +52,9 @@ def test_the_oracle_is_asked_about_many_architectures() -> None:
 
 @pytest.mark.real_engine
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
-def test_components_are_what_llama_cpp_allocates(model: Shape, tmp_path: Path) -> None:
+def test_components_are_what_llama_cpp_allocates(model: ModelShape, tmp_path: Path) -> None:
     path = write_model(tmp_path, model)
-    facts = facts_from(model.metadata(), model.tensors(QUANTIZATION), name=model.name)
+    facts = facts_from(model.build_metadata(), model.build_tensors(QUANTIZATION), name=model.name)
     loads = zip(SETTINGS, load_each(path, SETTINGS), strict=True)
     wrong = [line for setting, found in loads for line in differences(facts, setting, found)]
     assert not wrong, "\n".join(wrong)
@@ -66,9 +66,9 @@ def test_components_are_what_llama_cpp_allocates(model: Shape, tmp_path: Path) -
 @pytest.mark.parametrize("name", ["llama.dense", "llama.wide_heads", "qwen3moe.small"])
 def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: str, tmp_path: Path) -> None:
     model = next(model for model in models() if model.name == name)
-    tensors = model.tensors(quantization)
-    path = write_weightless(tmp_path / "model.gguf", model.metadata(), tensors)
-    facts = facts_from(model.metadata(), tensors, name=name)
+    tensors = model.build_tensors(quantization)
+    path = write_weightless(tmp_path / "model.gguf", model.build_metadata(), tensors)
+    facts = facts_from(model.build_metadata(), tensors, name=name)
     copied = sum(part.reclaimable for part in model_parts(facts, setting_for(context=512, isa=ISA)))
     found = load(path, Setting(context=512, repack=True))
     assert copied == pytest.approx(found.of("model", "CPU_REPACK"), abs=PRINTED)
@@ -77,11 +77,11 @@ def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: s
 def differences(facts: ModelFacts, setting: Setting, found: Allocated) -> list[str]:
     parts = model_parts(facts, ours(setting))
     pairs = {
-        Component.WEIGHTS: found.of("model"),
-        Component.KV: found.of("kv"),
-        Component.STATE: found.of("recurrent"),
-        Component.OUTPUT: found.of("output"),
-        Component.COMPUTE: found.of("compute"),
+        MemoryComponent.WEIGHTS: found.of("model"),
+        MemoryComponent.KV: found.of("kv"),
+        MemoryComponent.STATE: found.of("recurrent"),
+        MemoryComponent.OUTPUT: found.of("output"),
+        MemoryComponent.COMPUTE: found.of("compute"),
     }
     return [
         f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged / MIB:.2f}"
@@ -90,15 +90,15 @@ def differences(facts: ModelFacts, setting: Setting, found: Allocated) -> list[s
     ]
 
 
-def allowed(component: Component, facts: ModelFacts, logged: int, found: Allocated) -> float:
+def allowed(component: MemoryComponent, facts: ModelFacts, logged: int, found: Allocated) -> float:
     rounding = PRINTED * len(found.buffers)
-    if component is not Component.COMPUTE:
+    if component is not MemoryComponent.COMPUTE:
         return rounding
     share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, CLOSE))
     return max(rounding, share * logged)
 
 
-def computed(parts: Sequence[Part], component: Component) -> int:
+def computed(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:
     return sum(part.bytes for part in parts if part.component is component)
 
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from app.advisor.choosing.engine_table import NOWHERE
 from app.advisor.choosing.intents import INTENTS
-from app.advisor.choosing.targets import target
+from app.advisor.choosing.targets import find_target
 from app.advisor.memory import estimate as memory
 from app.advisor.plans.quantisations import nominal_bits
-from app.advisor.plans.ranking import ESTIMATED, PlanInputs, advise
+from app.advisor.plans.ranking import ESTIMATED, PlanInputs, build_advice
 from app.core.advice import Advice, Calibration, EstimateConfidence, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
@@ -51,7 +51,7 @@ def plans_for(where: Machine, model: Made | None = None, *formats: str, **asked:
 
 def asked_of(where: Machine, model: Made | None = None, *formats: str, **asked: Any) -> Advice:  # noqa: ANN401 -- as above
     candidates = model.every(*formats) if model else []
-    return advise(
+    return build_advice(
         PlanInputs(traits=ENGINES, machine=where, model=model.name if model else "", candidates=candidates, **asked)
     )
 
@@ -233,7 +233,7 @@ def test_mxfp4_is_served_where_vllm_s_recipe_names_the_card(card: str) -> None:
     asked = PlanInputs(
         traits=ENGINES, machine=machine("linux", (card, 1)), model="Some", candidates=files, intent=Intent.TEAM
     )
-    assert "vllm" in [plan.engine for plan in advise(asked).plans if not plan.refused]
+    assert "vllm" in [plan.engine for plan in build_advice(asked).plans if not plan.refused]
 
 
 def test_weights_yet_to_be_made_do_not_come_before_those_that_are_there() -> None:
@@ -274,10 +274,10 @@ def test_a_speed_says_how_full_the_context_is() -> None:
 
 def test_without_a_model_the_largest_that_runs_well_takes_the_measure() -> None:
     candidates = [*SMALL.every("gguf"), *EIGHT.every("gguf"), *SEVENTY.every("gguf")]
-    advice = advise(PlanInputs(traits=ENGINES, machine=LAPTOP, candidates=candidates))
+    advice = build_advice(PlanInputs(traits=ENGINES, machine=LAPTOP, candidates=candidates))
     assert advice.model == "Made 1B"
     server = machine_from(b'{"cpu": "AMD EPYC 9654", "ram_gb": 768, "ram_bandwidth_gb_s": 460}')
-    assert advise(PlanInputs(traits=ENGINES, machine=server, candidates=candidates)).model == "Made 8B"
+    assert build_advice(PlanInputs(traits=ENGINES, machine=server, candidates=candidates)).model == "Made 8B"
 
 
 def test_the_best_plans_carry_the_arithmetic() -> None:
@@ -334,14 +334,14 @@ def test_unknown_memory_promises_nothing() -> None:
 def test_advice_comes_at_once(where: Machine, model: Made, asked: Json) -> None:
     candidates = model.every()
     inputs = PlanInputs(traits=ENGINES, machine=where, model=model.name, candidates=candidates, **asked)
-    advise(inputs)
+    build_advice(inputs)
     best = min(_seconds(inputs) for _ in range(5))
     assert best < 0.15, "the target is 50 ms on a machine at rest; tests share theirs"
 
 
 def _seconds(inputs: PlanInputs) -> float:
     started = time.process_time()
-    advise(inputs)
+    build_advice(inputs)
     return time.process_time() - started
 
 
@@ -399,7 +399,7 @@ def wishes(draw: st.DrawFn) -> Json:
 
 
 def runs_here(plan: Plan, where: Machine) -> bool:
-    return target(where, ENGINES[plan.engine]) is not NOWHERE
+    return find_target(where, ENGINES[plan.engine]) is not NOWHERE
 
 
 def trained(candidates: list[ModelFacts]) -> int:
@@ -410,7 +410,7 @@ def trained(candidates: list[ModelFacts]) -> int:
 @given(asked=wishes())
 def test_what_holds_for_every_machine_and_wish(asked: Json) -> None:
     inputs = PlanInputs(traits=ENGINES, **asked)
-    advice = advise(inputs)
+    advice = build_advice(inputs)
     used = [plan for plan in advice.plans if not plan.refused]
     assert used
     assert "ollama" not in {plan.engine.lower() for plan in advice.plans}
@@ -424,7 +424,7 @@ def test_what_holds_for_every_machine_and_wish(asked: Json) -> None:
         assert plan.parallelism.slots >= 1
         assert plan.reasons
         assert plan.sentence.endswith(".")
-    assert msgspec.json.encode(advice) == msgspec.json.encode(advise(inputs))
+    assert msgspec.json.encode(advice) == msgspec.json.encode(build_advice(inputs))
 
 
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])

@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.advisor.plans.quantisations import balanced, loadable, nominal_bits, usual, why_not
+from app.advisor.plans.quantisations import loadable_files, nominal_bits, pick_balanced, usual_files, why_not
 from app.core.machine import Gpu
 from tests.unit.advisor.boxes import gpu
 from tests.unit.advisor.engines import ENGINES
@@ -48,17 +48,17 @@ def test_a_name_that_states_none_is_measured() -> None:
 
 def test_eight_bits_come_before_sixteen_and_then_the_larger() -> None:
     names = ("Q3_K_M", "Q4_K_M", "F16", "Q8_0", "Q6_K")
-    ordered = loadable([EIGHT.facts(name) for name in names], ENGINES["llama.cpp"], [])
+    ordered = loadable_files([EIGHT.facts(name) for name in names], ENGINES["llama.cpp"], [])
     assert [facts.quantization for facts in ordered] == ["Q8_0", "F16", "Q6_K", "Q4_K_M", "Q3_K_M"]
-    assert [facts.quantization for facts in usual(ordered)] == ["Q8_0", "F16", "Q6_K", "Q4_K_M"]
-    assert balanced(ordered).quantization == "Q4_K_M"
-    assert balanced(ordered[-1:]).quantization == "Q3_K_M"
+    assert [facts.quantization for facts in usual_files(ordered)] == ["Q8_0", "F16", "Q6_K", "Q4_K_M"]
+    assert pick_balanced(ordered).quantization == "Q4_K_M"
+    assert pick_balanced(ordered[-1:]).quantization == "Q3_K_M"
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_formats_never_cross_engines(engine: str) -> None:
     traits = ENGINES[engine]
-    assert {facts.format for facts in loadable(EIGHT.every(), traits, [RTX_5090])} <= set(traits.formats)
+    assert {facts.format for facts in loadable_files(EIGHT.every(), traits, [RTX_5090])} <= set(traits.formats)
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.advisor.choosing.intents import workload
-from app.advisor.choosing.rules import choose, ranking
-from app.advisor.plans.ranking import PlanInputs, advise
+from app.advisor.choosing.intents import build_workload
+from app.advisor.choosing.rules import choose_engine, rank_engines
+from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core.advice import Advice, Intent, Plan
 from app.core.machine import Machine
 from app.hardware.description import machine_from
@@ -57,7 +57,7 @@ class Row:
     def advice(self) -> Advice:
         candidates = self.model.every(*self.formats) if self.model else []
         name = self.model.name if self.model else ""
-        return advise(
+        return build_advice(
             PlanInputs(
                 traits=ENGINES,
                 machine=described(self.machine),
@@ -156,9 +156,9 @@ def test_what_never_runs_is_refused_in_words(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name, row in MATRIX.items() if not row.model])
 def test_the_choice_for_one_person_agrees_with_the_plans(name: str) -> None:
     machine = described(MATRIX[name].machine)
-    first = usable(advise(PlanInputs(traits=ENGINES, machine=machine)))[0]
+    first = usable(build_advice(PlanInputs(traits=ENGINES, machine=machine)))[0]
     everything = [engine(engine_id, "any") for engine_id in ENGINES]
-    assert choose(ENGINES, machine, everything).engine == first.engine
+    assert choose_engine(ENGINES, machine, everything).engine == first.engine
 
 
 MULTI_RTX = [
@@ -171,7 +171,9 @@ MULTI_RTX = [
 @pytest.mark.parametrize("intent", Intent)
 @pytest.mark.parametrize("machine", MULTI_RTX, ids=lambda machine: f"{machine['gpus'][0]['count']}x")
 def test_llama_cpp_is_never_first_on_several_rtx_cards(machine: Json, intent: Intent) -> None:
-    order = [one.traits.id for one in ranking(ENGINES, described(machine), workload(intent)) if not one.refused]
+    order = [
+        one.traits.id for one in rank_engines(ENGINES, described(machine), build_workload(intent)) if not one.refused
+    ]
     assert order[0] != "llama.cpp"
 
 
@@ -201,7 +203,7 @@ def test_where_a_fleet_has_nothing_else_llama_cpp_is_warned_of_rpc() -> None:
 
 def test_an_npu_is_used_by_the_engine_that_can() -> None:
     machine = described(SNAPDRAGON | {"npu": "Qualcomm Hexagon"})
-    plans = {plan.engine: plan for plan in advise(PlanInputs(traits=ENGINES, machine=machine)).plans}
+    plans = {plan.engine: plan for plan in build_advice(PlanInputs(traits=ENGINES, machine=machine)).plans}
     assert plans["onnxruntime-genai"].backend == "npu"
     assert plans["llama.cpp"].backend == "cpu"
 
@@ -227,5 +229,5 @@ def test_an_old_card_is_told_what_exllama_needs() -> None:
 
 def test_installed_engines_are_marked_where_they_compute_as_planned() -> None:
     engines = [engine("llama.cpp", "cpu"), engine("exllamav2", "cuda")]
-    plans = usable(advise(PlanInputs(traits=ENGINES, machine=described(linux(RTX)), engines=engines)))
+    plans = usable(build_advice(PlanInputs(traits=ENGINES, machine=described(linux(RTX)), engines=engines)))
     assert {plan.engine for plan in plans if plan.is_installed} == {"exllamav2"}

@@ -1,7 +1,7 @@
 import pytest
 
 from app.advisor.choosing.hardware import machine_kind
-from app.advisor.choosing.rules import choose
+from app.advisor.choosing.rules import choose_engine
 from engines.api.traits import GuideNeed, MachineKind
 from tests.unit.advisor.boxes import GPU_PROBE, Box, engine, gpu
 from tests.unit.advisor.engines import ENGINES
@@ -93,13 +93,13 @@ MACHINES: dict[str, tuple[Box, str]] = {
 def test_each_machine_gets_the_engine_it_deserves(name: str) -> None:
     box, wanted = MACHINES[name]
     everything = [engine(engine_id) for engine_id in ENGINES]
-    assert choose(ENGINES, box.machine(), everything).engine == wanted
+    assert choose_engine(ENGINES, box.machine(), everything).engine == wanted
 
 
 @pytest.mark.parametrize("name", MACHINES)
 def test_today_llama_cpp_runs_everywhere_and_the_better_engine_is_named(name: str) -> None:
     box, wanted = MACHINES[name]
-    choice = choose(ENGINES, box.machine(), TODAY)
+    choice = choose_engine(ENGINES, box.machine(), TODAY)
     assert choice.engine == "llama.cpp"
     assert choice.wanted == ("" if wanted == "llama.cpp" else ENGINES[wanted].name)
     assert bool(choice.wanted_why) == bool(choice.wanted)
@@ -114,13 +114,13 @@ def test_every_kind_of_machine_is_the_answer_for_some_machine() -> None:
 
 def test_the_sentence_says_engine_place_reason_and_hardware() -> None:
     box = Box(cores=2, usable=2.0, gib=23.4)
-    assert choose(ENGINES, box.machine(), TODAY).sentence == (
+    assert choose_engine(ENGINES, box.machine(), TODAY).sentence == (
         "llama.cpp on the CPU, because this machine has no GPU it can use; 2 cores with AVX-512 and 23.4 GiB of memory."
     )
 
 
 def test_a_gpu_nothing_here_can_use_is_named() -> None:
-    choice = choose(ENGINES, Box(gpus=(RTX4090, UHD)).machine(), TODAY)
+    choice = choose_engine(ENGINES, Box(gpus=(RTX4090, UHD)).machine(), TODAY)
     assert choice.sentence == (
         "llama.cpp on the CPU, because no engine of this version can use the NVIDIA GeForce RTX 4090 and the Intel UHD "
         "Graphics 770; 16 cores with AVX-512 and 64.0 GiB of memory."
@@ -132,18 +132,18 @@ def test_a_gpu_nothing_here_can_use_is_named() -> None:
 
 
 def test_cards_of_one_kind_are_counted() -> None:
-    assert "2 x NVIDIA RTX A4000" in choose(ENGINES, Box(gpus=(A4000, A4000)).machine(), TODAY).sentence
+    assert "2 x NVIDIA RTX A4000" in choose_engine(ENGINES, Box(gpus=(A4000, A4000)).machine(), TODAY).sentence
 
 
 def test_on_a_mac_llama_cpp_uses_the_gpu() -> None:
-    assert choose(ENGINES, MAC.machine(), [engine("llama.cpp", "metal")]).sentence == (
+    assert choose_engine(ENGINES, MAC.machine(), [engine("llama.cpp", "metal")]).sentence == (
         "llama.cpp on the GPU (Metal), because it is the installed engine that can use the Apple M3 Max; "
         "it shares 36.0 GiB of memory."
     )
 
 
 def test_the_best_engine_says_what_it_is_best_for() -> None:
-    choice = choose(ENGINES, Box(gpus=(RTX4090,)).machine(), [*TODAY, engine("exllamav2", "cuda")])
+    choice = choose_engine(ENGINES, Box(gpus=(RTX4090,)).machine(), [*TODAY, engine("exllamav2", "cuda")])
     assert choice.sentence == (
         "ExLlamaV2 on the GPU (CUDA), because it is the best for one NVIDIA RTX card: it gets the most speed and the "
         "largest model out of one such card; 24.0 GiB of GPU memory."
@@ -152,25 +152,25 @@ def test_the_best_engine_says_what_it_is_best_for() -> None:
 
 
 def test_an_engine_as_good_will_do() -> None:
-    choice = choose(ENGINES, Box(gpus=(H100,)).machine(), [*TODAY, engine("sglang", "cuda")])
+    choice = choose_engine(ENGINES, Box(gpus=(H100,)).machine(), [*TODAY, engine("sglang", "cuda")])
     assert (choice.engine, choice.wanted) == ("sglang", "")
 
 
 def test_an_engine_that_is_known_and_not_installed_is_said_to_be_so() -> None:
-    choice = choose(ENGINES, MAC.machine(), [*TODAY, engine("mlx-lm", installed=False)])
+    choice = choose_engine(ENGINES, MAC.machine(), [*TODAY, engine("mlx-lm", installed=False)])
     assert choice.engine == "llama.cpp"
     assert choice.wanted == "MLX-LM"
     assert choice.wanted_why.endswith("It is not installed.")
 
 
 def test_without_any_engine_the_problem_is_said() -> None:
-    choice = choose(ENGINES, Box().machine(), [engine("llama.cpp", installed=False)])
+    choice = choose_engine(ENGINES, Box().machine(), [engine("llama.cpp", installed=False)])
     assert choice.sentence.startswith("No engine is installed")
-    assert choose(ENGINES, Box().machine(), []).sentence.startswith("No engine is installed")
+    assert choose_engine(ENGINES, Box().machine(), []).sentence.startswith("No engine is installed")
 
 
 def test_unknown_facts_are_said_to_be_unknown_and_never_zero() -> None:
-    choice = choose(ENGINES, MACHINES["nothing known"][0].machine(), TODAY)
+    choice = choose_engine(ENGINES, MACHINES["nothing known"][0].machine(), TODAY)
     assert choice.sentence == (
         "llama.cpp on the CPU, because this machine has no GPU it can use; "
         "an unknown number of cores and an unknown amount of memory."
@@ -181,25 +181,25 @@ def test_unknown_facts_are_said_to_be_unknown_and_never_zero() -> None:
 
 def test_a_gpu_of_unknown_size_is_not_given_one() -> None:
     lone = gpu("nvidia", "NVIDIA GeForce RTX 4090", "8.9", gib=None)
-    choice = choose(ENGINES, Box(gpus=(lone,)).machine(), [engine("exllamav2", "cuda")])
+    choice = choose_engine(ENGINES, Box(gpus=(lone,)).machine(), [engine("exllamav2", "cuda")])
     assert choice.sentence.endswith("how much memory the GPU has is unknown.")
 
 
 def test_a_probe_without_an_answer_is_not_taken_for_a_no() -> None:
-    choice = choose(ENGINES, Box(gpu_probe="timeout").machine(), TODAY)
+    choice = choose_engine(ENGINES, Box(gpu_probe="timeout").machine(), TODAY)
     assert "not every place could be looked at" in choice.sentence
     assert choice.reasons[0].source == GPU_PROBE
     assert choice.reasons[0].value == "unknown"
 
 
 def test_a_container_s_limits_count() -> None:
-    choice = choose(ENGINES, Box(usable=1.5, limit_gib=4).machine(), TODAY)
+    choice = choose_engine(ENGINES, Box(usable=1.5, limit_gib=4).machine(), TODAY)
     assert choice.sentence.endswith("1.5 cores with AVX-512 and 4.0 GiB of memory.")
     assert [(reason.value, reason.source) for reason in choice.reasons[-1:]] == [("4.0 GiB", "cgroup")]
 
 
 def test_reasons_carry_values_and_sources() -> None:
-    reasons = choose(ENGINES, Box(gpus=(RTX4090,)).machine(), TODAY).reasons
+    reasons = choose_engine(ENGINES, Box(gpus=(RTX4090,)).machine(), TODAY).reasons
     assert [(reason.value, reason.source) for reason in reasons] == [
         ("NVIDIA GeForce RTX 4090", "NVML"),
         ("AMD Ryzen 9 7950X", "/proc/cpuinfo"),

@@ -4,9 +4,9 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from app.advisor.memory.setting import Setting
-from app.advisor.speed.device import ASSUMED_RAM_GB_S, CORE_GB_S, NARROW_FLOPS, processor, used_devices
-from app.advisor.speed.estimate import CALIBRATED_SPREAD, decode, prefill
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.device import ASSUMED_RAM_GB_S, CORE_GB_S, NARROW_FLOPS, devices_in_use, processor_device
+from app.advisor.speed.estimate import CALIBRATED_SPREAD, decode_rate, prefill_rate
 from app.advisor.speed.families import DEVICES, PREFILL, SOFTWARE, device_class, software_class
 from app.advisor.speed.prefill import prefill_kind
 from app.core.advice import Calibration, EstimateConfidence
@@ -21,8 +21,8 @@ RTX_4090 = with_card("NVIDIA GeForce RTX 4090")
 Q4 = EIGHT.facts("Q4_K_M")
 
 
-def rate(machine: Machine, setting: Setting = CUDA, *, depth: int = 0) -> float:
-    found = decode(Q4, machine, setting, depth=depth)
+def rate(machine: Machine, setting: RunSetting = CUDA, *, depth: int = 0) -> float:
+    found = decode_rate(Q4, machine, setting, depth=depth)
     assert found is not None
     return found.tokens_per_second
 
@@ -35,7 +35,7 @@ def test_the_formula_is_bytes_over_bandwidth_and_a_cost_per_layer() -> None:
 
 
 def test_the_interval_holds_the_rate_and_says_how_it_came_about() -> None:
-    found = decode(Q4, RTX_4090, CUDA)
+    found = decode_rate(Q4, RTX_4090, CUDA)
     assert found is not None
     assert found.low < found.tokens_per_second < found.high
     assert found.confidence is EstimateConfidence.PREDICTED
@@ -45,7 +45,7 @@ def test_the_interval_holds_the_rate_and_says_how_it_came_about() -> None:
 
 def test_more_bandwidth_smaller_models_and_shorter_contexts_are_faster() -> None:
     assert rate(with_card("RTX 5090")) > rate(RTX_4090) > rate(with_card("RTX 4060 Ti", vram_gb=16))
-    small, large = (decode(made.facts("Q4_K_M"), RTX_4090, CUDA) for made in (SMALL, FOURTEEN))
+    small, large = (decode_rate(made.facts("Q4_K_M"), RTX_4090, CUDA) for made in (SMALL, FOURTEEN))
     assert small
     assert large
     assert small.tokens_per_second > 3 * large.tokens_per_second
@@ -53,7 +53,7 @@ def test_more_bandwidth_smaller_models_and_shorter_contexts_are_faster() -> None
 
 
 def test_a_mixture_decodes_by_its_active_part() -> None:
-    mixture = decode(MIXTURE.facts("Q4_K_M"), RTX_4090, CUDA)
+    mixture = decode_rate(MIXTURE.facts("Q4_K_M"), RTX_4090, CUDA)
     assert mixture
     assert mixture.tokens_per_second > 1.1 * rate(RTX_4090)
 
@@ -63,19 +63,19 @@ def test_layers_on_the_processor_cost_what_its_memory_allows() -> None:
     slow = with_memory(RTX_4090, by_parts=51.2)
     fast = with_memory(RTX_4090, by_parts=102.4)
     setting = msgspec.structs.replace(CUDA, gpu_layers=40)
-    halves = [decode(seventy, machine, setting) for machine in (slow, fast)]
+    halves = [decode_rate(seventy, machine, setting) for machine in (slow, fast)]
     assert halves[0]
     assert halves[1]
     assert 1.6 < halves[1].tokens_per_second / halves[0].tokens_per_second < 2.0
     assert "on the processor" in halves[0].arithmetic
-    whole = decode(seventy, fast, CUDA)
+    whole = decode_rate(seventy, fast, CUDA)
     assert whole
     assert whole.tokens_per_second > 4 * halves[1].tokens_per_second
 
 
 def test_time_on_the_host_widens_the_interval() -> None:
-    wide = decode(Q4, RTX_4090, msgspec.structs.replace(CUDA, gpu_layers=4))
-    narrow = decode(Q4, RTX_4090, CUDA)
+    wide = decode_rate(Q4, RTX_4090, msgspec.structs.replace(CUDA, gpu_layers=4))
+    narrow = decode_rate(Q4, RTX_4090, CUDA)
     assert wide
     assert narrow
     assert wide.high / wide.low > 2 * narrow.high / narrow.low
@@ -89,7 +89,7 @@ def test_two_equal_cards_by_turns_save_nothing_and_cutting_matrices_does() -> No
     cut = setting_for(engine="vllm", backend="cuda", gpus=2)
     alone = setting_for(engine="vllm", backend="cuda", gpus=1)
     fp16 = EIGHT.facts("BF16", "safetensors")
-    rates = [decode(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked, cut))]
+    rates = [decode_rate(fp16, machine, setting) for machine, setting in ((two, alone), (two, cut), (linked, cut))]
     one, over_pcie, over_nvlink = (found.tokens_per_second for found in rates if found)
     assert one < over_pcie < 1.3 * one
     assert 1.4 * one < over_nvlink < 1.8 * one
@@ -114,20 +114,20 @@ def test_early_builds_are_slower() -> None:
 
 
 def test_nothing_is_said_of_an_unknown_card() -> None:
-    assert decode(Q4, with_card("Graphics Card Nobody Knows", vendor="nvidia"), CUDA) is None
-    assert decode(Q4, described(os="linux"), CUDA) is None
-    assert decode(Q4, RTX_4090, METAL) is None
+    assert decode_rate(Q4, with_card("Graphics Card Nobody Knows", vendor="nvidia"), CUDA) is None
+    assert decode_rate(Q4, described(os="linux"), CUDA) is None
+    assert decode_rate(Q4, RTX_4090, METAL) is None
 
 
 def test_nothing_is_said_of_a_model_without_weights() -> None:
-    assert decode(msgspec.structs.replace(Q4, weights=[]), RTX_4090, CUDA) is None
+    assert decode_rate(msgspec.structs.replace(Q4, weights=[]), RTX_4090, CUDA) is None
 
 
 def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
-    found = decode(Q4, described(os="linux", ram_gb=32), CPU)
+    found = decode_rate(Q4, described(os="linux", ram_gb=32), CPU)
     assert found is not None
     assert found.confidence is EstimateConfidence.TABLE
-    known = decode(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
+    known = decode_rate(Q4, with_memory(described(os="linux"), by_parts=ASSUMED_RAM_GB_S), CPU)
     assert known is not None
     assert known.tokens_per_second == pytest.approx(found.tokens_per_second)
     assert known.confidence is EstimateConfidence.PREDICTED
@@ -136,12 +136,12 @@ def test_memory_nobody_knows_is_assumed_and_said_to_be() -> None:
 
 def test_measured_bandwidth_counts_for_more_than_that_of_the_parts() -> None:
     machine = with_memory(described(os="linux"), measured=40.0, by_parts=89.6)
-    assert (processor(machine).kind, processor(machine).bandwidth) == ("cpu measured", 40e9)
+    assert (processor_device(machine).kind, processor_device(machine).bandwidth) == ("cpu measured", 40e9)
 
 
 def test_few_cores_cannot_use_many_channels() -> None:
     machine = with_memory(described(os="linux", cores=4, isa=["avx2"]), by_parts=400.0)
-    assert processor(machine).bandwidth == 4 * CORE_GB_S * 1e9
+    assert processor_device(machine).bandwidth == 4 * CORE_GB_S * 1e9
 
 
 @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ def test_few_cores_cannot_use_many_channels() -> None:
 )
 def test_cores_without_wide_vectors_are_bound_by_arithmetic(isa: list[str], flops: float) -> None:
     machine = with_memory(described(os="linux", cores=4, isa=isa), by_parts=25.6)
-    assert processor(machine).flops == 4 * flops
+    assert processor_device(machine).flops == 4 * flops
 
 
 def calibration(**changes: object) -> Calibration:
@@ -167,7 +167,7 @@ def calibration(**changes: object) -> Calibration:
 
 
 def test_a_calibration_replaces_what_the_tables_say() -> None:
-    found = decode(Q4, RTX_4090, CUDA, calibration=calibration())
+    found = decode_rate(Q4, RTX_4090, CUDA, calibration=calibration())
     assert found is not None
     bytes_read = Q4.file_bytes - next(g.bytes for g in Q4.weights if g.kind == "input_embedding")
     assert 1 / found.tokens_per_second == pytest.approx(bytes_read / 500e9 + 32 * 16 / 18 * 100e-6)
@@ -178,7 +178,7 @@ def test_a_calibration_replaces_what_the_tables_say() -> None:
 def test_a_calibration_says_nothing_of_what_the_host_computes() -> None:
     setting = msgspec.structs.replace(CUDA, gpu_layers=10)
     fast, slow = (with_memory(RTX_4090, by_parts=gb_s) for gb_s in (100.0, 50.0))
-    rates = [decode(Q4, machine, setting, calibration=calibration()) for machine in (fast, slow)]
+    rates = [decode_rate(Q4, machine, setting, calibration=calibration()) for machine in (fast, slow)]
     assert rates[0]
     assert rates[1]
     assert rates[0].tokens_per_second > 1.5 * rates[1].tokens_per_second
@@ -227,7 +227,7 @@ def test_each_chip_belongs_to_its_class(name: str, expected: str) -> None:
         (setting_for(backend="directml"), "radeon", "unknown"),
     ],
 )
-def test_each_engine_and_backend_has_its_cost_per_layer(setting: Setting, device: str, expected: str) -> None:
+def test_each_engine_and_backend_has_its_cost_per_layer(setting: RunSetting, device: str, expected: str) -> None:
     assert software_class(setting, device) == expected
 
 
@@ -237,9 +237,11 @@ def test_every_class_has_all_its_constants_and_they_are_physical() -> None:
         assert 0.1 < kind.spread < 2.0, name
     for name, software in SOFTWARE.items():
         assert 0 <= software.expert_layer_s < 1e-3 > software.layer_s > 1e-6, name
-    for device in devices.table():
+    for device in devices.device_table():
         for gpu in described(gpus=[{"name": device.name}], ram_gb=64).gpus:
-            for used in used_devices(described(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")):
+            for used in devices_in_use(
+                described(gpus=[{"name": device.name}], ram_gb=64), setting_for(backend="vulkan")
+            ):
                 assert device_class(gpu) in DEVICES
                 assert prefill_kind(used) in PREFILL
 
@@ -249,7 +251,7 @@ def test_both_calls_take_less_than_a_millisecond() -> None:
     spent = []
     for _ in range(20):
         began = time.perf_counter()
-        decode(facts, RTX_4090, CUDA, depth=4096)
-        prefill(facts, RTX_4090, CUDA, depth=4096)
+        decode_rate(facts, RTX_4090, CUDA, depth=4096)
+        prefill_rate(facts, RTX_4090, CUDA, depth=4096)
         spent.append(time.perf_counter() - began)
     assert min(spent) < 1e-3  # the best of many: other programs run here, too

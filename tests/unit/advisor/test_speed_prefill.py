@@ -1,7 +1,7 @@
 import msgspec
 import pytest
 
-from app.advisor.speed.estimate import prefill
+from app.advisor.speed.estimate import prefill_rate
 from app.advisor.speed.families import PREFILL, PREFILL_EARLY
 from app.advisor.speed.prefill import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations
 from app.core.advice import Calibration, EstimateConfidence
@@ -39,7 +39,7 @@ def test_only_chosen_experts_are_computed() -> None:
 
 
 def test_the_rate_is_a_share_of_the_data_sheet() -> None:
-    found = prefill(Q4, RTX_4090, CUDA, depth=512)
+    found = prefill_rate(Q4, RTX_4090, CUDA, depth=512)
     assert found is not None
     expected = PREFILL["geforce"].share * 165.2e12 / (prefill_operations(Q4, tokens=512) / 512)
     assert found.tokens_per_second == pytest.approx(expected)
@@ -48,12 +48,12 @@ def test_the_rate_is_a_share_of_the_data_sheet() -> None:
 
 
 def test_without_a_length_it_is_a_usual_prompt() -> None:
-    assert prefill(Q4, RTX_4090, CUDA) == prefill(Q4, RTX_4090, CUDA, depth=USUAL_PROMPT)
+    assert prefill_rate(Q4, RTX_4090, CUDA) == prefill_rate(Q4, RTX_4090, CUDA, depth=USUAL_PROMPT)
 
 
 def test_long_prompts_are_slower_and_early_builds_too() -> None:
-    short, long = (prefill(Q4, RTX_4090, CUDA, depth=depth) for depth in (512, 65_536))
-    early = prefill(Q4, RTX_4090, msgspec.structs.replace(CUDA, build=2800), depth=512)
+    short, long = (prefill_rate(Q4, RTX_4090, CUDA, depth=depth) for depth in (512, 65_536))
+    early = prefill_rate(Q4, RTX_4090, msgspec.structs.replace(CUDA, build=2800), depth=512)
     assert short
     assert long
     assert early
@@ -64,7 +64,7 @@ def test_long_prompts_are_slower_and_early_builds_too() -> None:
 def test_weights_in_system_memory_cross_the_bus_once_per_batch() -> None:
     facts = SEVENTY.facts("Q4_K_M")
     aside = msgspec.structs.replace(CUDA, gpu_layers=41)
-    there, away = (prefill(facts, RTX_4090, setting, depth=512) for setting in (CUDA, aside))
+    there, away = (prefill_rate(facts, RTX_4090, setting, depth=512) for setting in (CUDA, aside))
     assert there
     assert away
     copied = sum(g.bytes for g in facts.weights if g.layer is not None and g.layer < 40)
@@ -75,7 +75,7 @@ def test_weights_in_system_memory_cross_the_bus_once_per_batch() -> None:
 
 def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
     eight, sixteen = (
-        prefill(Q4, described(os="linux", cores=cores, isa=["avx2", "fma"]), CPU, depth=512) for cores in (8, 16)
+        prefill_rate(Q4, described(os="linux", cores=cores, isa=["avx2", "fma"]), CPU, depth=512) for cores in (8, 16)
     )
     assert eight
     assert sixteen
@@ -85,9 +85,9 @@ def test_a_processor_is_as_fast_as_its_cores_and_vectors() -> None:
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    assert prefill(Q4, described(os="linux"), CPU) is None
-    assert prefill(Q4, with_card("Nobody's Card", vendor="nvidia", ram_gb=8), CUDA) is None
-    assert prefill(Q4, RTX_4090, setting_for(backend="metal")) is None
+    assert prefill_rate(Q4, described(os="linux"), CPU) is None
+    assert prefill_rate(Q4, with_card("Nobody's Card", vendor="nvidia", ram_gb=8), CUDA) is None
+    assert prefill_rate(Q4, RTX_4090, setting_for(backend="metal")) is None
 
 
 def test_a_calibration_replaces_the_share() -> None:
@@ -101,9 +101,9 @@ def test_a_calibration_replaces_the_share() -> None:
         bandwidth_gb_s=1008,
         prefill_flops=50e12,
     )
-    rate = prefill(Q4, RTX_4090, CUDA, depth=512, calibration=found)
+    rate = prefill_rate(Q4, RTX_4090, CUDA, depth=512, calibration=found)
     assert rate is not None
     assert rate.tokens_per_second == pytest.approx(50e12 / (prefill_operations(Q4, tokens=512) / 512))
     assert rate.confidence is EstimateConfidence.CALIBRATED
-    without = prefill(Q4, RTX_4090, CUDA, calibration=msgspec.structs.replace(found, prefill_flops=None))
-    assert without == prefill(Q4, RTX_4090, CUDA)
+    without = prefill_rate(Q4, RTX_4090, CUDA, calibration=msgspec.structs.replace(found, prefill_flops=None))
+    assert without == prefill_rate(Q4, RTX_4090, CUDA)

@@ -3,8 +3,8 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from app.advisor.memory.setting import Setting
-from app.advisor.speed.reads import KERNELS_PLAIN_LAYER, kernels, token_reads
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.reads import KERNELS_PLAIN_LAYER, kernel_count, token_reads
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 from tests.unit.advisor.engines import setting_for
 from tests.unit.advisor.made_models import EIGHT, MIXTURE, SLIDING, group_of
@@ -109,21 +109,21 @@ def test_experts_kept_in_system_memory_leave_attention_on_the_gpu() -> None:
 
 
 @pytest.mark.parametrize("setting", [CPU, setting_for(backend="cpu", cpu_moe_layers=12)])
-def test_without_a_gpu_the_processor_is_the_device(setting: Setting) -> None:
+def test_without_a_gpu_the_processor_is_the_device(setting: RunSetting) -> None:
     reads = token_reads(MIXTURE.facts("Q4_K_M"), setting, depth=0)
     assert reads.host_bytes == 0
     assert reads.device_bytes > 0
 
 
 def test_experts_take_a_router_and_eight_kernels_more() -> None:
-    assert kernels(MIXTURE.facts("Q8_0")) / 48 == kernels(EIGHT.facts("Q8_0")) / 32 + 9
+    assert kernel_count(MIXTURE.facts("Q8_0")) / 48 == kernel_count(EIGHT.facts("Q8_0")) / 32 + 9
 
 
 def test_a_recurrent_layer_takes_more_kernels_than_an_attending_one() -> None:
     attending = one_layer(kv_heads=8, key_dim=128, value_dim=128, feed_forward=1)
     recurrent = one_layer(attention=AttentionKind.NONE, conv_elements=1, state_elements=1, feed_forward=1)
     convolving = one_layer(attention=AttentionKind.NONE, conv_elements=1, feed_forward=1)
-    assert kernels(recurrent) > kernels(attending) > kernels(convolving)
+    assert kernel_count(recurrent) > kernel_count(attending) > kernel_count(convolving)
 
 
 def test_formats_that_split_matrices_count_as_few_kernels() -> None:
@@ -131,7 +131,7 @@ def test_formats_that_split_matrices_count_as_few_kernels() -> None:
     norms = [group_of(WeightKind.NORM, layer, "F16", 4096) for layer in range(32)]
     two = [msgspec.structs.replace(norm, tensors=2) for norm in norms]
     split = msgspec.structs.replace(facts, weights=[*facts.weights, *two])
-    assert kernels(split) == 32 * KERNELS_PLAIN_LAYER
+    assert kernel_count(split) == 32 * KERNELS_PLAIN_LAYER
 
 
 def test_smaller_types_are_read_in_proportion() -> None:

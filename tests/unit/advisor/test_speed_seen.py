@@ -1,9 +1,9 @@
 import msgspec
 import pytest
 
-from app.advisor.speed.calibration import refine, solve
-from app.advisor.speed.estimate import decode
-from app.advisor.speed.seen import LEAST_SPREAD, depth_of, expectations, measured, sample
+from app.advisor.speed.calibration import refine_calibration, solve_calibration
+from app.advisor.speed.estimate import decode_rate
+from app.advisor.speed.seen import LEAST_SPREAD, correct_by_answers, depth_of, predict_answers, sample_from
 from app.core.advice import EstimateConfidence, Generation
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, SMALL
 from tests.unit.advisor.speed_cases import CUDA, with_card
@@ -30,7 +30,7 @@ def generation(seconds_per_token: float, **changes: object) -> Generation:
 
 def test_an_answer_becomes_a_sample_at_the_depth_it_was_written_at() -> None:
     answer = generation(0.01, at=5.0)
-    found = sample(answer, Q4, RTX_3090, CUDA)
+    found = sample_from(answer, Q4, RTX_3090, CUDA)
     assert found is not None
     assert depth_of(answer) == 500
     weights = Q4.file_bytes - next(g.bytes for g in Q4.weights if g.kind == "input_embedding")
@@ -40,20 +40,20 @@ def test_an_answer_becomes_a_sample_at_the_depth_it_was_written_at() -> None:
 
 
 def test_short_prompts_say_nothing_of_prefill() -> None:
-    found = sample(generation(0.01, prompt_tokens=20), Q4, RTX_3090, CUDA)
+    found = sample_from(generation(0.01, prompt_tokens=20), Q4, RTX_3090, CUDA)
     assert found is not None
     assert found.prefill_operations == 0
 
 
 @pytest.mark.parametrize("changes", [{"concurrent": 2}, {"completion_tokens": 5}])
 def test_answers_that_say_nothing_are_no_samples(changes: dict[str, int]) -> None:
-    assert sample(generation(0.01, **changes), Q4, RTX_3090, CUDA) is None
+    assert sample_from(generation(0.01, **changes), Q4, RTX_3090, CUDA) is None
 
 
 def test_what_rests_on_two_memories_is_no_sample() -> None:
-    assert sample(generation(0.1), Q4, RTX_3090, msgspec.structs.replace(CUDA, gpu_layers=10)) is None
+    assert sample_from(generation(0.1), Q4, RTX_3090, msgspec.structs.replace(CUDA, gpu_layers=10)) is None
     two = with_card("RTX 3090", count=2)
-    assert sample(generation(0.01), Q4, two, msgspec.structs.replace(CUDA, gpus=2)) is None
+    assert sample_from(generation(0.01), Q4, two, msgspec.structs.replace(CUDA, gpus=2)) is None
 
 
 def test_two_models_predict_a_third() -> None:
@@ -61,47 +61,47 @@ def test_two_models_predict_a_third() -> None:
     runs = []
     for made in (SMALL, FOURTEEN):
         facts = made.facts("Q4_K_M")
-        expected = decode(facts, RTX_3090, CUDA, depth=500)
+        expected = decode_rate(facts, RTX_3090, CUDA, depth=500)
         assert expected is not None
-        runs.append(sample(generation(1.2 / expected.tokens_per_second), facts, RTX_3090, CUDA))
-    found = solve([run for run in runs if run])
-    third = decode(Q4, RTX_3090, CUDA, depth=500, calibration=found)
-    plain = decode(Q4, RTX_3090, CUDA, depth=500)
+        runs.append(sample_from(generation(1.2 / expected.tokens_per_second), facts, RTX_3090, CUDA))
+    found = solve_calibration([run for run in runs if run])
+    third = decode_rate(Q4, RTX_3090, CUDA, depth=500, calibration=found)
+    plain = decode_rate(Q4, RTX_3090, CUDA, depth=500)
     assert third is not None
     assert plain is not None
     assert third.tokens_per_second == pytest.approx(plain.tokens_per_second / 1.2, rel=0.03)
 
 
 def test_answers_refine_the_calibration_they_are_predicted_with() -> None:
-    run = sample(generation(0.012), Q4, RTX_3090, CUDA)
+    run = sample_from(generation(0.012), Q4, RTX_3090, CUDA)
     assert run is not None
-    found = solve([run, run])
-    slower = sample(generation(0.014), Q4, RTX_3090, CUDA)
+    found = solve_calibration([run, run])
+    slower = sample_from(generation(0.014), Q4, RTX_3090, CUDA)
     assert slower is not None
-    assert refine(found, slower).efficiency < found.efficiency
+    assert refine_calibration(found, slower).efficiency < found.efficiency
 
 
 def test_what_a_model_did_here_beats_what_was_predicted() -> None:
-    predicted = decode(Q4, RTX_3090, CUDA, depth=4000)
+    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=4000)
     assert predicted is not None
     seconds = 1.25 / predicted.tokens_per_second
     answers = [generation(seconds, cached_tokens=3600 - 100 * index) for index in range(3)]
-    found = measured(predicted, expectations(answers, Q4, RTX_3090, CUDA), answers)
+    found = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
     assert found.confidence is EstimateConfidence.MEASURED
     assert found.tokens_per_second == pytest.approx(predicted.tokens_per_second / 1.25, rel=0.02)
     assert found.high / found.tokens_per_second == pytest.approx(1 + LEAST_SPREAD, rel=0.02)
 
 
 def test_answers_that_differ_widen_the_interval() -> None:
-    predicted = decode(Q4, RTX_3090, CUDA, depth=500)
+    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=500)
     assert predicted is not None
     answers = [generation(seconds) for seconds in (0.01, 0.011, 0.015, 0.02)]
-    found = measured(predicted, expectations(answers, Q4, RTX_3090, CUDA), answers)
+    found = correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers)
     assert found.high / found.tokens_per_second > 1.3
 
 
 def test_answers_beside_others_leave_the_prediction_as_it_is() -> None:
-    predicted = decode(Q4, RTX_3090, CUDA, depth=500)
+    predicted = decode_rate(Q4, RTX_3090, CUDA, depth=500)
     assert predicted is not None
     answers = [generation(0.5, concurrent=4)]
-    assert measured(predicted, expectations(answers, Q4, RTX_3090, CUDA), answers) == predicted
+    assert correct_by_answers(predicted, predict_answers(answers, Q4, RTX_3090, CUDA), answers) == predicted

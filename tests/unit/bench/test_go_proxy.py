@@ -32,13 +32,13 @@ def played(path: Path, *, code: int = 0) -> Path:
 def test_what_fails_is_said_in_its_last_words(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uv = played(folder / "uv", code=1)
     monkeypatch.setattr(go_proxy, "uv_program", lambda: uv)
-    with pytest.raises(go_proxy.NoGo, match=r"^Go cannot be had here: no network$"):
+    with pytest.raises(go_proxy.GoUnavailable, match=r"^Go cannot be had here: no network$"):
         go_proxy.build()
 
 
 def test_without_uv_there_is_no_go(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(go_proxy, "uv_program", lambda: None)
-    with pytest.raises(go_proxy.NoGo, match="no uv"):
+    with pytest.raises(go_proxy.GoUnavailable, match="no uv"):
         go_proxy.build()
 
 

@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from tests.bench.figures import at_least, percentile
-from tests.bench.proxies import GO, OURS, Comparison, Extent, _against_go
+from tests.bench.proxies import GO, OURS, Extent, ProxyComparison, _against_go
 from tests.bench.proxy_turns import StreamPace
 
 ROUNDS = [{GO: 10.0, OURS: 20.0}, {GO: 100.0, OURS: 50.0}, {GO: 1.0, OURS: 0.7}]
@@ -31,15 +31,15 @@ def test_everybody_has_a_turn_in_every_round_and_goes_first_once() -> None:
         order.append(name)
         return name.upper()
 
-    sides = Comparison(engine=cast("Any", None), proxies={}, extent=Extent(rounds=3))
-    rounds = asyncio.run(sides.rounds(["a", "b", "c"], turn))
+    sides = ProxyComparison(engine=cast("Any", None), proxies={}, extent=Extent(rounds=3))
+    rounds = asyncio.run(sides.run_rounds(["a", "b", "c"], turn))
     assert rounds == [{"a": "A", "b": "B", "c": "C"}] * 3
     assert "".join(order) == "abcbcacab"
 
 
 def test_a_pace_is_put_as_the_scripted_engine_reads_it() -> None:
-    assert StreamPace(16, 50).prompt(7) == "7 tokens at 50 per second"
-    assert StreamPace(16, 50, in_step=True).prompt(7) == "7 tokens at 50 per second in step"
+    assert StreamPace(16, 50).prompt_text(7) == "7 tokens at 50 per second"
+    assert StreamPace(16, 50, in_step=True).prompt_text(7) == "7 tokens at 50 per second in step"
     assert str(StreamPace(16, 50, in_step=True)) == "16 x 50/s in step"
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from tests.bench.soak_answers import ASKINGS, Said, read, verdict
+from tests.bench.soak_answers import SOAK_REQUESTS, SoakAnswer, judge_answer, read_answer
 
 
 def sse(*events: object, done: bool = False) -> bytes:
@@ -70,38 +70,38 @@ SILENT = {
 }
 
 
-@pytest.mark.parametrize("name", ASKINGS)
+@pytest.mark.parametrize("name", SOAK_REQUESTS)
 def test_a_whole_answer_is_right_if_its_words_are(name: str) -> None:
-    said = read(ASKINGS[name], 200, WHOLE[name])
-    assert said == Said(text="a b", is_over=True)
-    assert verdict(said, "a b") == "right"
-    assert verdict(said, "a c") == "wrong words"
-    assert verdict(said, "a b c") == "words missing"
+    said = read_answer(SOAK_REQUESTS[name], 200, WHOLE[name])
+    assert said == SoakAnswer(text="a b", is_over=True)
+    assert judge_answer(said, "a b") == "right"
+    assert judge_answer(said, "a c") == "wrong words"
+    assert judge_answer(said, "a b c") == "words missing"
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_an_answer_may_break_off_if_it_says_so(name: str) -> None:
-    said = read(ASKINGS[name], 200, BROKEN[name])
+    said = read_answer(SOAK_REQUESTS[name], 200, BROKEN[name])
     assert said.error == "It crashed."
-    assert verdict(said, "a b") == "refused"
+    assert judge_answer(said, "a b") == "refused"
 
 
 @pytest.mark.parametrize("name", SILENT)
 def test_an_answer_that_just_ends_is_seen(name: str) -> None:
-    assert verdict(read(ASKINGS[name], 200, SILENT[name]), "a b") == "ended silently"
+    assert judge_answer(read_answer(SOAK_REQUESTS[name], 200, SILENT[name]), "a b") == "ended silently"
 
 
 def test_somebody_elses_words_before_an_error_are_wrong() -> None:
-    assert verdict(Said(text="x", error="It crashed."), "a b") == "wrong words"
+    assert judge_answer(SoakAnswer(text="x", error="It crashed."), "a b") == "wrong words"
 
 
 @pytest.mark.parametrize("body", [b'{"error": "No."}', b'{"error": {"message": "No."}}'])
 def test_a_refusal_is_read_in_either_shape(body: bytes) -> None:
-    assert read(ASKINGS["chat, whole"], 503, body) == Said(error="No.")
+    assert read_answer(SOAK_REQUESTS["chat, whole"], 503, body) == SoakAnswer(error="No.")
 
 
 @pytest.mark.parametrize("body", [b"", b"<html>", b"[]", b"{}", b'{"error": '])
 @pytest.mark.parametrize("status", [200, 500])
 def test_nonsense_is_no_answer(body: bytes, status: int) -> None:
-    for asking in ASKINGS.values():
-        assert verdict(read(asking, status, body), "a b") == "ended silently"
+    for asking in SOAK_REQUESTS.values():
+        assert judge_answer(read_answer(asking, status, body), "a b") == "ended silently"

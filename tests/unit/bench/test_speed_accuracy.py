@@ -5,17 +5,27 @@ import msgspec
 import pytest
 
 from tests.bench import speed_accuracy
-from tests.bench.speed_accuracy import COVERAGE, MEDIAN, P90, Case, case, coverage, fit_without, held_out, p90
-from tests.bench.speed_plot import family, svg
-from tests.bench.speed_rows import Row, held_out_rows, training_rows
+from tests.bench.speed_accuracy import (
+    COVERAGE,
+    MEDIAN,
+    P90,
+    SpeedCase,
+    coverage,
+    cross_validated_cases,
+    fit_without,
+    p90,
+    predict_row,
+)
+from tests.bench.speed_plot import plot_family, render_svg
+from tests.bench.speed_rows import SpeedRow, fit_rows, test_rows
 
 
 @pytest.fixture(scope="module")
-def cases() -> tuple[Case, ...]:
-    return held_out()
+def cases() -> tuple[SpeedCase, ...]:
+    return cross_validated_cases()
 
 
-def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[Case, ...]) -> None:
+def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[SpeedCase, ...]) -> None:
     errors = [abs(one.error) for one in cases]
     assert len(cases) > 250
     assert 100 * median(errors) <= MEDIAN
@@ -24,17 +34,17 @@ def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[Case
 
 
 def test_leaving_a_chip_out_changes_what_is_predicted_for_it() -> None:
-    row = next(row for row in held_out_rows() if row.chip in {other.chip for other in training_rows()})
-    with_it, without = (case(row, fit_without(chip)) for chip in ("no such chip", row.chip))
+    row = next(row for row in test_rows() if row.chip in {other.chip for other in fit_rows()})
+    with_it, without = (predict_row(row, fit_without(chip)) for chip in ("no such chip", row.chip))
     assert with_it.predicted != without.predicted
     assert with_it.high / with_it.predicted == pytest.approx(without.high / without.predicted)
 
 
 def test_a_case_knows_whether_its_interval_held() -> None:
-    row = held_out_rows()[0]
-    assert Case(row, 2 * row.decode, 0.9 * row.decode, 3 * row.decode).is_covered
-    assert not Case(row, 2 * row.decode, 1.1 * row.decode, 3 * row.decode).is_covered
-    assert Case(row, 2 * row.decode, 0, 0).error == 1
+    row = test_rows()[0]
+    assert SpeedCase(row, 2 * row.decode, 0.9 * row.decode, 3 * row.decode).is_covered
+    assert not SpeedCase(row, 2 * row.decode, 1.1 * row.decode, 3 * row.decode).is_covered
+    assert SpeedCase(row, 2 * row.decode, 0, 0).error == 1
 
 
 def test_nine_of_ten_errors_are_no_larger_than_p90() -> None:
@@ -45,25 +55,27 @@ def test_nine_of_ten_errors_are_no_larger_than_p90() -> None:
 
 def test_two_models_tell_the_speed_of_the_others() -> None:
     """A machine made up to be a fourth slower than predicted is predicted right after two of its models."""
-    rows = [row for row in held_out_rows() if row.device.startswith("NVIDIA GeForce RTX 5070")]
-    slower = [msgspec.structs.replace(row, decode=0.8 * case(row, fit_without(row.chip)).predicted) for row in rows]
+    rows = [row for row in test_rows() if row.device.startswith("NVIDIA GeForce RTX 5070")]
+    slower = [
+        msgspec.structs.replace(row, decode=0.8 * predict_row(row, fit_without(row.chip)).predicted) for row in rows
+    ]
     errors = list(speed_accuracy._after_pairs(slower))
     assert median(errors) < 0.02
 
 
-def test_the_plot_has_a_point_for_every_case(cases: tuple[Case, ...]) -> None:
-    drawn = ET.fromstring(svg(cases))  # noqa: S314 -- our own
+def test_the_plot_has_a_point_for_every_case(cases: tuple[SpeedCase, ...]) -> None:
+    drawn = ET.fromstring(render_svg(cases))  # noqa: S314 -- our own
     points = [mark for mark in drawn.iter("{http://www.w3.org/2000/svg}circle") if mark.get("r") == "3"]
     assert len(points) == len(cases)
     for mark in points:
         assert 0 < float(mark.get("cx", 0)) < 640 > float(mark.get("cy", 0)) > 0
 
 
-def test_each_family_is_drawn_as_its_own(cases: tuple[Case, ...]) -> None:
-    def of(row: Row) -> str:
-        return next(family(one) for one in cases if one.row is row)
+def test_each_family_is_drawn_as_its_own(cases: tuple[SpeedCase, ...]) -> None:
+    def of(row: SpeedRow) -> str:
+        return next(plot_family(one) for one in cases if one.row is row)
 
-    rows = held_out_rows()
+    rows = test_rows()
     assert of(next(row for row in rows if "1050 Ti" in row.device)) == "GeForce GTX 10"
     assert of(next(row for row in rows if "GB10" in row.device)) == "shared memory (GB10, Strix Halo)"
     assert of(next(row for row in rows if row.setting.engine.id == "mlx-lm")) == "Apple, MLX"

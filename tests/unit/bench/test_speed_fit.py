@@ -1,25 +1,25 @@
 import pytest
 
-from app.advisor.speed.estimate import decode
+from app.advisor.speed.estimate import decode_rate
 from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE
-from tests.bench.fit_speed import EFFICIENCY, Fit, fit, fit_prefill, shipped, shown
-from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, held_out_rows, training_rows
+from tests.bench.fit_speed import EFFICIENCY, SpeedFit, display_value, fit_constants, fit_prefill, value_in_use
+from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, fit_rows, test_rows
 
 
 @pytest.fixture(scope="module")
-def found() -> Fit:
-    return fit(training_rows())
+def found() -> SpeedFit:
+    return fit_constants(fit_rows())
 
 
-def test_what_is_shipped_is_what_the_training_rows_give(found: Fit) -> None:
+def test_what_is_shipped_is_what_the_training_rows_give(found: SpeedFit) -> None:
     assert len(found.constants) > 20
     for name, value in found.constants.items():
         exact = 0.012 if name.startswith(EFFICIENCY) else max(2.0, 0.06 * value)
-        assert shipped(name) == pytest.approx(shown(name, value), abs=exact), name
+        assert value_in_use(name) == pytest.approx(display_value(name, value), abs=exact), name
 
 
 def test_prefill_shares_are_what_the_training_rows_give() -> None:
-    found = fit_prefill(training_rows())
+    found = fit_prefill(fit_rows())
     assert found.early == pytest.approx(PREFILL_EARLY, rel=0.05)
     for kind, share in found.shares.items():
         assert PREFILL[kind].share == pytest.approx(share, rel=0.05), kind
@@ -36,24 +36,27 @@ def test_the_fit_and_the_advisor_use_one_formula() -> None:
         **{f"layer with {name}": 1e6 * software.layer_s for name, software in SOFTWARE.items()},
         **{f"expert layer with {name}": 1e6 * software.expert_layer_s for name, software in SOFTWARE.items()},
     }
-    for row in [*training_rows(), *held_out_rows()]:
-        rate = decode(row.facts, row.machine, row.setting, depth=row.depth)
+    for row in [*fit_rows(), *test_rows()]:
+        rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
         assert rate is not None
-        assert Fit(constants).rate(row) == pytest.approx(rate.tokens_per_second), (row.device, row.model)
+        assert SpeedFit(constants).tokens_per_second(row) == pytest.approx(rate.tokens_per_second), (
+            row.device,
+            row.model,
+        )
 
 
 def test_no_row_both_trains_and_judges() -> None:
     rows, unreadable = all_rows()
     assert len(rows) + len(unreadable) == 575
-    assert not {id(row) for row in training_rows()} & {id(row) for row in held_out_rows()}
-    sources = {row.source for row in training_rows()}
+    assert not {id(row) for row in fit_rows()} & {id(row) for row in test_rows()}
+    sources = {row.source for row in fit_rows()}
     assert not any("llmfit" in source or "geerlingguy" in source for source in sources)
-    assert all(row.group == MAIN for row in training_rows())
+    assert all(row.group == MAIN for row in fit_rows())
 
 
 def test_models_larger_than_the_card_and_cards_on_boards_are_apart() -> None:
-    spilled = {(row.device, row.model) for row in held_out_rows(SPILL)}
+    spilled = {(row.device, row.model) for row in test_rows(SPILL)}
     assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-32B-Q4_K_M") in spilled
     assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-8B-Q4_K_M") not in spilled
-    assert all(row.device.startswith(("Pi", "Radxa", "HiFive", "Minisforum")) for row in held_out_rows(BOARD))
-    assert len(held_out_rows(BOARD)) == 18
+    assert all(row.device.startswith(("Pi", "Radxa", "HiFive", "Minisforum")) for row in test_rows(BOARD))
+    assert len(test_rows(BOARD)) == 18

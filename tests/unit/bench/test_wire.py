@@ -2,8 +2,8 @@
 
 import pytest
 
-from tests.bench.load import Target, chat_route
-from tests.bench.wire import ChunkedBody, TokenCount, is_whole, request_to
+from tests.bench.load import BenchTarget, chat_route
+from tests.bench.wire import ChunkReader, TokenCounter, is_whole, request_to
 
 EVENTS = [b'data: {"content":" word"}\n\n'] * 3 + [b"data: [DONE]\n\n"]
 CHUNKS = b"".join(f"{len(event):x}\r\n".encode() + event + b"\r\n" for event in EVENTS) + b"0\r\n\r\n"
@@ -12,7 +12,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 @pytest.mark.parametrize("size", range(1, len(CHUNKS) + 1))
 def test_a_stream_is_counted_however_it_is_cut(size: int) -> None:
-    body, count, tokens, payload = ChunkedBody(), TokenCount(b'"content":'), 0, b""
+    body, count, tokens, payload = ChunkReader(), TokenCounter(b'"content":'), 0, b""
     for at in range(0, len(CHUNKS), size):
         assert not body.is_over
         part = body.feed(CHUNKS[at : at + size])
@@ -22,13 +22,13 @@ def test_a_stream_is_counted_however_it_is_cut(size: int) -> None:
 
 
 def test_a_stream_that_breaks_off_is_not_over() -> None:
-    body = ChunkedBody()
+    body = ChunkReader()
     body.feed(CHUNKS[:-1])
     assert not body.is_over
 
 
 def test_a_token_that_a_proxy_put_into_two_chunks_counts_once() -> None:
-    count = TokenCount(b'"content":')
+    count = TokenCounter(b'"content":')
     assert [count.feed(part) for part in (b'{"con', b"", b'tent":" a"}', b'{"content":" b"}')] == [0, 0, 1, 1]
 
 
@@ -48,7 +48,9 @@ def test_a_whole_answer_is_known_by_its_length_or_its_last_chunk(answer: bytes, 
 
 
 def test_a_request_says_its_length_and_its_key() -> None:
-    head, _, body = request_to(Target("http://127.0.0.1:9", "secret"), chat_route("3 tokens")).partition(b"\r\n\r\n")
+    head, _, body = request_to(BenchTarget("http://127.0.0.1:9", "secret"), chat_route("3 tokens")).partition(
+        b"\r\n\r\n"
+    )
     assert b"\r\nAuthorization: Bearer secret\r\n" in head
     assert head.endswith(b"\r\nContent-Length: %d" % len(body))
     assert b"3 tokens" in body

@@ -36,7 +36,7 @@ class Gateway:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    monkeypatch.setattr(attach, "connected", lambda: made)
+    monkeypatch.setattr(attach, "connect_gateway", lambda: made)
     monkeypatch.delenv("ROUNDHOUSE_ATTACH_KEY", raising=False)
     return made
 

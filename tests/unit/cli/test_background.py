@@ -8,7 +8,7 @@ from click.testing import CliRunner
 
 from app.cli.main import roundhouse
 from app.config import background
-from app.config.background import Keeper
+from app.config.background import ServiceUnit
 
 
 @pytest.fixture(autouse=True)
@@ -17,8 +17,8 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-person"))
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     file = tmp_path / "units/roundhouse.service"
-    found = Keeper(file=file, data=b"unit", begin=(), end=(), ask=("true",))
-    monkeypatch.setattr(background, "keeper", lambda *_args, **_kwargs: found)
+    found = ServiceUnit(file=file, data=b"unit", start_commands=(), stop_commands=(), query_command=("true",))
+    monkeypatch.setattr(background, "build_service_unit", lambda *_args, **_kwargs: found)
     return file
 
 

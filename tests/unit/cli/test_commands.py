@@ -105,11 +105,11 @@ def test_following_a_log_as_json_is_refused_rather_than_ignored() -> None:
 
 
 def test_serve_refuses_an_address_it_would_not_use(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(service, "become", lambda *_args, **_kwargs: pytest.fail("it served"))
+    monkeypatch.setattr(service, "exec_module", lambda *_args, **_kwargs: pytest.fail("it served"))
     done = CliRunner().invoke(main.roundhouse, ["serve", "--host", "models.example.org"])
     assert (done.exit_code, "numeric address" in done.output) == (2, True)
 
 
 def test_a_table_is_aligned() -> None:
-    lines = [click.unstyle(line) for line in output.table(("A", "LONG"), [("wide cell", "x"), ("y", "z")])]
+    lines = [click.unstyle(line) for line in output.format_table(("A", "LONG"), [("wide cell", "x"), ("y", "z")])]
     assert lines == ["A          LONG", "wide cell  x", "y          z"]

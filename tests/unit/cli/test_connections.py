@@ -10,13 +10,13 @@ from click.testing import CliRunner
 from app.cli import connections as command
 from app.cli.connections import connection_lines
 from app.cli.main import roundhouse
-from app.core.connections import Connection, ConnectionList, Program, Why
+from app.core.connections import Connection, ConnectionList, ConnectionReason, Program
 
 FETCHED = Connection(
     id="cn_1",
     host="cdn.example",
     port=443,
-    why=Why.DOWNLOAD,
+    why=ConnectionReason.DOWNLOAD,
     about="org/model",
     by=Program.DOWNLOADER,
     count=1000,
@@ -25,7 +25,14 @@ FETCHED = Connection(
     last_at=10.0,
 )
 KEPT_BACK = Connection(
-    id="cn_2", host="hub.example", port=8443, why=Why.SEARCH, refused=True, count=2, first_at=20.0, last_at=21.0
+    id="cn_2",
+    host="hub.example",
+    port=8443,
+    why=ConnectionReason.SEARCH,
+    refused=True,
+    count=2,
+    first_at=20.0,
+    last_at=21.0,
 )
 
 
@@ -46,7 +53,7 @@ class Service:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     made = Service()
-    monkeypatch.setattr(command, "running", lambda: made)
+    monkeypatch.setattr(command, "connect_running", lambda: made)
     return made
 
 

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from app.cli import engine_store, main
 from app.core.engine_store import (
     EngineJob,
+    EngineListing,
     EngineOffer,
-    EngineStock,
     EngineUpdate,
     EngineVersion,
     InstallEngine,
@@ -28,7 +28,7 @@ from app.core.events import EngineJobChanged, EnginesChanged, Event, LogLine
 from app.core.settings import SettingInfo
 
 PROOF = Proof(at=1.0, model="the Guide", tokens_per_s=1281.9, device="CPU")
-STOCK = EngineStock(
+STOCK = EngineListing(
     id="llama.cpp",
     name="llama.cpp",
     licence="MIT",
@@ -105,7 +105,7 @@ SETTING: dict[str, Any] = {
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    monkeypatch.setattr(engine_store, "connected", lambda: made)
+    monkeypatch.setattr(engine_store, "connect_gateway", lambda: made)
     return made
 
 
@@ -122,7 +122,7 @@ def test_the_list_says_what_suits_and_what_is_used(gateway: Gateway) -> None:
 
 
 def test_what_nobody_should_begin_with_is_listed_on_demand_or_where_it_is(gateway: Gateway) -> None:
-    old = EngineStock(id="old", name="Old", licence="MIT", homepage="", formats=["gguf"], legacy="It was archived.")
+    old = EngineListing(id="old", name="Old", licence="MIT", homepage="", formats=["gguf"], legacy="It was archived.")
     gateway.stock = [STOCK, old]
     assert "old" not in run().stdout
     assert "old" in run("list", "--legacy").stdout

@@ -1,6 +1,6 @@
 """What loading a model says when it is ready."""
 
-from app.cli.engines import _ready
+from app.cli.engines import _ready_lines
 from app.core.engines import AppliedRemedy, EngineState, EngineStatus
 
 
@@ -16,7 +16,7 @@ def test_what_was_changed_is_told_with_the_way_back_once_for_each_kind() -> None
         notes=[one.sentence for one in halved],
         mended=halved,
     )
-    assert list(_ready(status)) == [
+    assert list(_ready_lines(status)) == [
         "m is ready in 2.00 s: llama.cpp on cpu, context 2k.",
         "No room for 8192.",
         "No room for 4096.",

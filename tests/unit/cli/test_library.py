@@ -12,7 +12,7 @@ from click.testing import CliRunner, Result
 
 from app.cli import disk, library, model_updates
 from app.cli.main import roundhouse
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
 from app.core.downloads import Download, Pull
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
@@ -86,7 +86,7 @@ class Gateway:
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
     for module in (library, disk):
-        monkeypatch.setattr(module, "connected", lambda: made)
+        monkeypatch.setattr(module, "connect_gateway", lambda: made)
     return made
 
 
@@ -197,7 +197,7 @@ def binned(*files: int) -> DiskUse:
         Drive(
             path=f"/{count}",
             trash_bytes=count << 31,
-            trashed=Trashed(files=count, size_bytes=count << 30, paths=[f"/m/{count}.gguf"], digest=str(count)),
+            trashed=TrashContents(files=count, size_bytes=count << 30, paths=[f"/m/{count}.gguf"], digest=str(count)),
         )
         for count in files
     ]
@@ -300,7 +300,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
         return Download(id="1", title="o/b", repository="o/b", revision="4.0bpw", commit="c", files=["x"])
 
     made = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
-    monkeypatch.setattr(model_updates, "connected", lambda: made)
+    monkeypatch.setattr(model_updates, "connect_gateway", lambda: made)
     return asked
 
 

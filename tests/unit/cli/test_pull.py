@@ -25,7 +25,7 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> list[Download]:
         yield states.pop()
 
     gateway = SimpleNamespace(get=listed, post=lambda *_call, **_more: BEGUN)
-    monkeypatch.setattr(pull, "connected", lambda: gateway)
+    monkeypatch.setattr(pull, "connect_gateway", lambda: gateway)
     monkeypatch.setattr(pull, "_EVERY_S", 0.0)
     return states
 

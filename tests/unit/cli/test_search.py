@@ -48,7 +48,7 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
         }
     )
     for module in (search, token):
-        monkeypatch.setattr(module, "connected", lambda: made)
+        monkeypatch.setattr(module, "connect_gateway", lambda: made)
     return made
 
 

@@ -21,6 +21,6 @@ from app.cli import start
 def test_why_there_is_no_window(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], platform: str, *, library: bool, said: str
 ) -> None:
-    monkeypatch.setattr(start, "_loads", lambda _library: library)
+    monkeypatch.setattr(start, "_can_load", lambda _library: library)
     because = start.no_window_because(environment, platform=platform)
     assert (said in because) if said else because == ""

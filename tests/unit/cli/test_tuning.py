@@ -52,7 +52,7 @@ class Gateway:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    monkeypatch.setattr(tuning, "connected", lambda: made)
+    monkeypatch.setattr(tuning, "connect_gateway", lambda: made)
     return made
 
 

@@ -20,7 +20,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
         monkeypatch.setenv(name, str(tmp_path.parent / f"{tmp_path.name}-person"))
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     paths = default_paths()
-    paths.create()
+    paths.create_folders()
     for file in (paths.settings_file, paths.database, paths.logs / "gateway.jsonl", paths.models / "big.gguf"):
         file.write_bytes(bytes(10))
     return paths
@@ -92,7 +92,7 @@ def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.Monke
     def refuses(_one: object) -> None:
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(uninstall, "remove", refuses)
+    monkeypatch.setattr(uninstall, "remove_owned_path", refuses)
     done = run("--yes")
     assert done.exit_code == 1
     assert f"{paths.logs}: Permission denied" in done.stderr
@@ -100,8 +100,8 @@ def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a value in its registry")
 def test_what_opens_the_window_at_log_in_is_listed_and_leaves() -> None:
-    at_login.arrange(this_home(), is_wanted=True)
-    file = at_login.place(this_home())
+    at_login.set_autostart(this_home(), is_enabled=True)
+    file = at_login.autostart_file(this_home())
     assert file is not None
     assert str(file) in run("--dry-run").stdout
     run("--yes")

@@ -52,9 +52,9 @@ class Gateway:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    monkeypatch.setattr(update, "connected", lambda: made)
-    monkeypatch.setattr(update, "Client", lambda _found: made)
-    monkeypatch.setattr(update, "running_gateway", lambda _paths: AFTER)
+    monkeypatch.setattr(update, "connect_gateway", lambda: made)
+    monkeypatch.setattr(update, "GatewayClient", lambda _found: made)
+    monkeypatch.setattr(update, "find_running_gateway", lambda _paths: AFTER)
     monkeypatch.setattr(update, "_POLL_S", 0.0)
     return made
 
@@ -111,7 +111,7 @@ def test_a_failure_is_said_with_its_code(gateway: Gateway) -> None:
 
 
 def test_what_failed_after_the_service_had_ended_is_said(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(update, "running_gateway", lambda _paths: msgspec.structs.replace(AFTER, version="0.1.0"))
+    monkeypatch.setattr(update, "find_running_gateway", lambda _paths: msgspec.structs.replace(AFTER, version="0.1.0"))
     failed = run("--yes")
     assert (failed.exit_code, "answers as version 0.1.0" in failed.stderr) == (1, True)
     gateway.jobs = [DONE]

@@ -17,32 +17,34 @@ from app.core.errors import EnvironmentFault, GatewayGone
 def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     found = default_paths()
-    found.create()
+    found.create_folders()
     return found
 
 
 def test_no_file_a_broken_file_and_a_stale_file_mean_nobody_runs(paths: Paths) -> None:
-    assert discovery.running_gateway(paths) is None
+    assert discovery.find_running_gateway(paths) is None
     paths.port_file.write_text("{")
-    assert discovery.running_gateway(paths) is None
+    assert discovery.find_running_gateway(paths) is None
     stale = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:9", token="t", version="1")
     paths.port_file.write_bytes(msgspec.json.encode(stale))
-    assert discovery.running_gateway(paths) is None
+    assert discovery.find_running_gateway(paths) is None
 
 
 def test_a_gateway_that_dies_is_reported_with_its_last_words(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     dying = [sys.executable, "-c", "import sys; sys.exit('The database is on fire.')"]
-    monkeypatch.setattr(discovery, "lasting_command", lambda _module: dying)
+    monkeypatch.setattr(discovery, "standalone_command", lambda _module: dying)
     with pytest.raises(GatewayGone, match="did not start") as caught:
         discovery.ensure_gateway(paths)
     assert caught.value.hint == "The database is on fire."
 
 
 def test_losing_the_race_is_no_failure(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(discovery, "lasting_command", lambda _module: [sys.executable, "-c", "import sys; sys.exit(3)"])
+    monkeypatch.setattr(
+        discovery, "standalone_command", lambda _module: [sys.executable, "-c", "import sys; sys.exit(3)"]
+    )
     winner = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:9", token="t", version="1")
     answers = iter([None, None, None, winner])
-    monkeypatch.setattr(discovery, "running_gateway", lambda _paths: next(answers))
+    monkeypatch.setattr(discovery, "find_running_gateway", lambda _paths: next(answers))
     assert discovery.ensure_gateway(paths) == winner
 
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.client.endpoint import Answer, Said
-from app.client.http import Client, error_from, event_data, segment
+from app.client.endpoint import AnswerStream, EndpointMessage
+from app.client.http import GatewayClient, error_from, event_data, quote_segment
 from app.core.api import PREFIX, PortFile, Status
 from app.core.errors import Bug, EngineFailed, GatewayGone, NotFound, RoundhouseError
 from app.core.events import Event, ModelsChanged, SettingChanged
@@ -61,14 +61,14 @@ Serve = Callable[[dict[str, Reply]], PortFile]
 
 
 def test_a_call_carries_the_token_and_decodes_the_reply(serve: Serve) -> None:
-    client = Client(serve({f"{PREFIX}/status": (200, "application/json", json.dumps(STATUS).encode())}))
+    client = GatewayClient(serve({f"{PREFIX}/status": (200, "application/json", json.dumps(STATUS).encode())}))
     assert client.get("/status", Status).pid == 5
     assert Recorder.seen == [("GET", f"{PREFIX}/status", "Bearer secret", b"")]
 
 
 def test_the_gateways_error_is_raised_as_the_same_error(serve: Serve) -> None:
     body = b'{"code":"model_not_found","sentence":"No such model.","hint":"guide is there."}'
-    client = Client(serve({f"{PREFIX}/load": (404, "application/json", body)}))
+    client = GatewayClient(serve({f"{PREFIX}/load": (404, "application/json", body)}))
     with pytest.raises(NotFound, match="No such model") as caught:
         client.post("/load", {"model": "x"}, object)
     assert (caught.value.code, caught.value.hint) == ("model_not_found", "guide is there.")
@@ -83,17 +83,17 @@ def test_a_reply_that_is_none_of_ours_is_a_bug_with_its_text() -> None:
 def test_nobody_there_is_said_plainly() -> None:
     gateway = PortFile(pid=1, created_at=0.0, url="http://127.0.0.1:9", token="t", version="1")
     with pytest.raises(GatewayGone, match="did not answer"):
-        Client(gateway, timeout_s=1).get("/status", Status)
+        GatewayClient(gateway, timeout_s=1).get("/status", Status)
 
 
 def test_a_stream_yields_decoded_events(serve: Serve) -> None:
     data = b': hello\n\nevent: models\ndata: {"type":"models"}\n\ndata: {"type":"setting","name":"a"}\n\n'
-    client = Client(serve({f"{PREFIX}/events": (200, "text/event-stream", data)}))
-    assert list(client.stream("/events", Event)) == [ModelsChanged(), SettingChanged(name="a")]
+    client = GatewayClient(serve({f"{PREFIX}/events": (200, "text/event-stream", data)}))
+    assert list(client.stream_events("/events", Event)) == [ModelsChanged(), SettingChanged(name="a")]
 
 
 def test_names_with_slashes_and_colons_are_one_segment() -> None:
-    assert segment("hf.co/a/b:Q4") == "hf.co%2Fa%2Fb%3AQ4"
+    assert quote_segment("hf.co/a/b:Q4") == "hf.co%2Fa%2Fb%3AQ4"
 
 
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1)))
@@ -114,7 +114,7 @@ def delta(text: str) -> dict[str, object]:
 def test_an_answer_is_its_text_and_its_cost(serve: Serve) -> None:
     usage = {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}}
     gateway = serve({"/v1/chat/completions": sse(delta("Grüß "), delta("dich 🙂"), usage, "[DONE]")})
-    answer = Answer(gateway, "guide", [Said("user", "hi")])
+    answer = AnswerStream(gateway, "guide", [EndpointMessage("user", "hi")])
     assert "".join(answer) == "Grüß dich 🙂"
     assert (answer.timings.prompt_tokens, answer.timings.completion_tokens) == (7, 2)
     assert answer.timings.ttft_s is not None
@@ -123,7 +123,7 @@ def test_an_answer_is_its_text_and_its_cost(serve: Serve) -> None:
 def test_the_engines_own_clock_is_believed(serve: Serve) -> None:
     end = {"choices": [], "timings": {"predicted_per_second": 38.5, "prompt_per_second": 900.0}}
     gateway = serve({"/v1/chat/completions": sse(delta("a"), end, "[DONE]")})
-    answer = Answer(gateway, "guide", [Said("user", "hi")])
+    answer = AnswerStream(gateway, "guide", [EndpointMessage("user", "hi")])
     assert "".join(answer) == "a"
     assert (answer.timings.decode_tokens_per_s, answer.timings.prefill_tokens_per_s) == (38.5, 900.0)
 
@@ -138,12 +138,12 @@ def test_the_engines_own_clock_is_believed(serve: Serve) -> None:
 def test_an_error_in_or_before_the_stream_is_raised(serve: Serve, reply: Reply) -> None:
     gateway = serve({"/v1/chat/completions": reply})
     with pytest.raises(EngineFailed, match="The engine died"):
-        list(Answer(gateway, "guide", [Said("user", "hi")]))
+        list(AnswerStream(gateway, "guide", [EndpointMessage("user", "hi")]))
 
 
 def test_an_answer_that_just_stops_is_not_taken_for_whole(serve: Serve) -> None:
     gateway = serve({"/v1/chat/completions": sse(delta("half an ans"))})
-    answer = iter(Answer(gateway, "guide", [Said("user", "hi")]))
+    answer = iter(AnswerStream(gateway, "guide", [EndpointMessage("user", "hi")]))
     assert next(answer) == "half an ans"
     with pytest.raises(GatewayGone, match="cut off"):
         next(answer)

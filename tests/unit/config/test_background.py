@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from app.config import background
-from app.config.background import install, is_kept, keeper, launch_agent, remove, systemd_unit, windows_task
+from app.config.background import (
+    build_service_unit,
+    install_unit,
+    is_unit_enabled,
+    launch_agent,
+    remove_unit,
+    systemd_unit,
+    windows_task,
+)
 from app.config.home import this_home
 from app.core.errors import EnvironmentFault
 
@@ -85,9 +93,9 @@ def test_each_system_has_its_keeper_and_no_administrator(
     tmp_path: Path, platform: str, file: str, program: str
 ) -> None:
     home = this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, platform)
-    found = keeper(home, {}, data=tmp_path / "data", user="501")
+    found = build_service_unit(home, {}, data=tmp_path / "data", user="501")
     assert found.file == tmp_path / file
-    assert {argv[0] for argv in (*found.begin, *found.end, found.ask)} == {program}
+    assert {argv[0] for argv in (*found.start_commands, *found.stop_commands, found.query_command)} == {program}
 
 
 @pytest.fixture
@@ -107,46 +115,46 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> background.Keeper:
-    return keeper(this_home({"HOME": str(tmp_path)}, "linux"), {}, data=tmp_path, user="0")
+def here(tmp_path: Path) -> background.ServiceUnit:
+    return build_service_unit(this_home({"HOME": str(tmp_path)}, "linux"), {}, data=tmp_path, user="0")
 
 
-def test_installed_known_and_removed(here: background.Keeper, calls: Path) -> None:
-    install(here)
+def test_installed_known_and_removed(here: background.ServiceUnit, calls: Path) -> None:
+    install_unit(here)
     assert here.file.read_bytes() == here.data
-    assert is_kept(here)
-    assert remove(here)
+    assert is_unit_enabled(here)
+    assert remove_unit(here)
     assert not here.file.exists()
-    assert not is_kept(here)
+    assert not is_unit_enabled(here)
     assert calls.read_text().splitlines()[:2] == ["--user daemon-reload", "--user enable --now roundhouse.service"]
     assert "--user disable --now roundhouse.service" in calls.read_text()
 
 
-def test_what_was_never_installed_is_not_removed(here: background.Keeper, calls: Path) -> None:
-    assert not remove(here)
+def test_what_was_never_installed_is_not_removed(here: background.ServiceUnit, calls: Path) -> None:
+    assert not remove_unit(here)
     assert not calls.exists()
 
 
-def test_the_service_of_another_home_is_left_alone(here: background.Keeper, calls: Path, tmp_path: Path) -> None:
+def test_the_service_of_another_home_is_left_alone(here: background.ServiceUnit, calls: Path, tmp_path: Path) -> None:
     home = this_home({"HOME": str(tmp_path)}, "linux")
-    other = keeper(home, {"ROUNDHOUSE_HOME": "/elsewhere"}, data=tmp_path, user="0")
-    install(other)
-    assert not remove(here)
+    other = build_service_unit(home, {"ROUNDHOUSE_HOME": "/elsewhere"}, data=tmp_path, user="0")
+    install_unit(other)
+    assert not remove_unit(here)
     assert other.file.exists()
-    assert remove(other)
+    assert remove_unit(other)
 
 
-def test_a_keeper_that_refuses_leaves_no_file(here: background.Keeper, calls: Path) -> None:
+def test_a_keeper_that_refuses_leaves_no_file(here: background.ServiceUnit, calls: Path) -> None:
     calls.with_name("refuse").touch()
     with pytest.raises(EnvironmentFault) as caught:
-        install(here)
+        install_unit(here)
     assert (caught.value.code, caught.value.body.detail) == ("service_refused", "no")
     assert not here.file.exists()
 
 
-def test_a_system_without_one_says_so(here: background.Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_one_says_so(here: background.ServiceUnit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(EnvironmentFault) as caught:
-        install(here)
+        install_unit(here)
     assert caught.value.code == "no_service_keeper"
     assert not here.file.exists()

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.belongings import Kind, belongings, remove, remove_empty
+from app.config.belongings import OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
 from app.config.paths import Paths
 
 
@@ -19,7 +19,7 @@ def paths(tmp_path: Path) -> Paths:
         logs=state / "log",
         shared_hub=tmp_path / "huggingface/hub",
     )
-    made.create()
+    made.create_folders()
     made.database.write_bytes(b"chats")
     made.settings_file.write_text("")
     (made.data / "hub/models--a").mkdir(parents=True)
@@ -28,8 +28,8 @@ def paths(tmp_path: Path) -> Paths:
     return made
 
 
-def kinds(paths: Paths) -> dict[Path, Kind]:
-    return {one.path: one.kind for one in belongings(paths)}
+def kinds(paths: Paths) -> dict[Path, OwnedPathKind]:
+    return {one.path: one.kind for one in list_owned_paths(paths)}
 
 
 def test_every_file_lies_in_something_that_is_listed(paths: Paths, tmp_path: Path) -> None:
@@ -40,22 +40,22 @@ def test_every_file_lies_in_something_that_is_listed(paths: Paths, tmp_path: Pat
 
 def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths) -> None:
     assert kinds(paths) == {
-        paths.state: Kind.MADE,
-        paths.logs: Kind.MADE,
-        paths.config: Kind.KEPT,
-        paths.database: Kind.KEPT,
-        paths.data / "something-new": Kind.KEPT,
-        paths.models: Kind.MODELS,
-        paths.data / "hub": Kind.MODELS,
-        paths.shared_hub: Kind.SHARED,
+        paths.state: OwnedPathKind.MADE,
+        paths.logs: OwnedPathKind.MADE,
+        paths.config: OwnedPathKind.KEPT,
+        paths.database: OwnedPathKind.KEPT,
+        paths.data / "something-new": OwnedPathKind.KEPT,
+        paths.models: OwnedPathKind.MODELS,
+        paths.data / "hub": OwnedPathKind.MODELS,
+        paths.shared_hub: OwnedPathKind.SHARED,
     }
 
 
 def test_after_everything_of_ours_is_removed_nothing_is_left(paths: Paths, tmp_path: Path) -> None:
-    for one in belongings(paths):
-        if one.kind is not Kind.SHARED:
-            remove(one)
-    remove_empty(paths)
+    for one in list_owned_paths(paths):
+        if one.kind is not OwnedPathKind.SHARED:
+            remove_owned_path(one)
+    remove_empty_folders(paths)
     left = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
     assert left == {"config", "share", "state", "huggingface", "huggingface/hub"}
 
@@ -63,10 +63,10 @@ def test_after_everything_of_ours_is_removed_nothing_is_left(paths: Paths, tmp_p
 def test_the_folder_that_a_person_named_as_home_stays(tmp_path: Path) -> None:
     home = tmp_path / "mine"
     paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
-    paths.create()
-    for one in belongings(paths):
-        remove(one)
-    remove_empty(paths)
+    paths.create_folders()
+    for one in list_owned_paths(paths):
+        remove_owned_path(one)
+    remove_empty_folders(paths)
     assert [path.name for path in tmp_path.rglob("*")] == ["mine"]
 
 
@@ -76,8 +76,8 @@ def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) ->
     (elsewhere / "model.gguf").write_bytes(b"weights")
     paths.models.rmdir()
     paths.models.symlink_to(elsewhere)
-    found = next(one for one in belongings(paths) if one.path == paths.models)
-    remove(found)
+    found = next(one for one in list_owned_paths(paths) if one.path == paths.models)
+    remove_owned_path(found)
     assert not paths.models.is_symlink()
     assert (elsewhere / "model.gguf").exists()
 
@@ -85,4 +85,4 @@ def test_a_link_goes_and_what_it_leads_to_stays(paths: Paths, tmp_path: Path) ->
 def test_sizes_are_counted(paths: Paths) -> None:
     (paths.models / "deep").mkdir()
     (paths.models / "deep/model.gguf").write_bytes(bytes(1000))
-    assert next(one for one in belongings(paths) if one.path == paths.models).size_bytes == 1000
+    assert next(one for one in list_owned_paths(paths) if one.path == paths.models).size_bytes == 1000

@@ -68,38 +68,38 @@ def no_ring(request: pytest.FixtureRequest) -> Iterator[None]:
 
 def test_the_keyring_has_it_and_the_file_does_not(tmp_path: Path, ring: Ring) -> None:
     file = tmp_path / "config" / "token.json"
-    HubToken(file).keep(f" {TOKEN}\n")
+    HubToken(file).store_token(f" {TOKEN}\n")
     assert TOKEN not in file.read_text()
     assert list(ring.kept.values()) == [TOKEN]
     again = HubToken(file)
-    assert (again.read(), again.place()) == (TOKEN, TokenPlace.KEYRING)
+    assert (again.read_token(), again.token_place()) == (TOKEN, TokenPlace.KEYRING)
 
 
 def test_without_a_keyring_only_its_owner_can_read_the_file(tmp_path: Path, no_ring: None) -> None:
     file = tmp_path / "token.json"
-    HubToken(file).keep(TOKEN)
-    assert (HubToken(file).read(), HubToken(file).place()) == (TOKEN, TokenPlace.FILE)
+    HubToken(file).store_token(TOKEN)
+    assert (HubToken(file).read_token(), HubToken(file).token_place()) == (TOKEN, TokenPlace.FILE)
     if sys.platform != "win32":
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
 
 
 def test_a_keyring_is_opened_once_and_only_by_who_uses_it(tmp_path: Path, ring: Ring) -> None:
     file = tmp_path / "token.json"
-    assert HubToken(file).read() == ""
+    assert HubToken(file).read_token() == ""
     assert ring.reads == 0
-    HubToken(file).keep(TOKEN)
+    HubToken(file).store_token(TOKEN)
     ring.reads = 0
     token = HubToken(file)
     for _ in range(3):
-        token.read()
+        token.read_token()
     assert ring.reads == 1
 
 
 def test_a_locked_keyring_is_as_none(tmp_path: Path, ring: Ring) -> None:
     file = tmp_path / "token.json"
-    HubToken(file).keep(TOKEN)
+    HubToken(file).store_token(TOKEN)
     ring.is_locked = True
-    assert (HubToken(file).read(), HubToken(file).place()) == ("", None)
+    assert (HubToken(file).read_token(), HubToken(file).token_place()) == ("", None)
 
 
 def test_the_environment_goes_first_and_their_own_last(
@@ -107,30 +107,30 @@ def test_the_environment_goes_first_and_their_own_last(
 ) -> None:
     elsewhere.write_text("hf_theirs\n")
     token = HubToken(tmp_path / "token.json")
-    assert (token.read(), token.place()) == ("hf_theirs", TokenPlace.HUGGING_FACE)
-    token.keep(TOKEN)
-    assert token.read() == TOKEN
+    assert (token.read_token(), token.token_place()) == ("hf_theirs", TokenPlace.HUGGING_FACE)
+    token.store_token(TOKEN)
+    assert token.read_token() == TOKEN
     monkeypatch.setenv("HF_TOKEN", " hf_exported ")
-    assert (token.read(), token.place()) == ("hf_exported", TokenPlace.ENVIRONMENT)
+    assert (token.read_token(), token.token_place()) == ("hf_exported", TokenPlace.ENVIRONMENT)
 
 
 def test_forgotten_is_gone_everywhere(tmp_path: Path, ring: Ring) -> None:
     file = tmp_path / "token.json"
     token = HubToken(file)
-    token.keep(TOKEN)
-    token.forget()
-    token.forget()
-    assert (token.read(), token.place(), ring.kept, file.exists()) == ("", None, {}, False)
+    token.store_token(TOKEN)
+    token.forget_token()
+    token.forget_token()
+    assert (token.read_token(), token.token_place(), ring.kept, file.exists()) == ("", None, {}, False)
 
 
 @pytest.mark.parametrize("typed", ["", "short", "two words", "hf_\nbroken", "hf_ümlaut___", "x" * 600])
 def test_what_is_no_token_is_refused(tmp_path: Path, ring: Ring, typed: str) -> None:
     with pytest.raises(BadRequest):
-        HubToken(tmp_path / "token.json").keep(typed)
+        HubToken(tmp_path / "token.json").store_token(typed)
     assert ring.kept == {}
 
 
 def test_a_disk_that_refuses_is_said(tmp_path: Path, no_ring: None) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(StorageFault):
-        HubToken(tmp_path / "file" / "token.json").keep(TOKEN)
+        HubToken(tmp_path / "file" / "token.json").store_token(TOKEN)

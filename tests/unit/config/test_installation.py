@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.config import installation
-from app.config.installation import NOTE, note_of, packers_note, this_installation
+from app.config.installation import NOTE, encode_note, read_note, this_installation
 from app.core.updates import InstallationKind
 
 
@@ -22,10 +22,10 @@ def frozen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("kind", [InstallationKind.DEB, InstallationKind.ARCHIVE, InstallationKind.EXE])
 def test_the_packer_s_note_decides(frozen: Path, kind: InstallationKind) -> None:
-    (frozen / NOTE).write_bytes(packers_note(kind, "1.2.3"))
+    (frozen / NOTE).write_bytes(encode_note(kind, "1.2.3"))
     found = this_installation({})
     assert (found.kind, found.place, found.command) == (kind, frozen, "")
-    noted = note_of(frozen)
+    noted = read_note(frozen)
     assert noted is not None
     assert noted.version == "1.2.3"
 
@@ -56,7 +56,7 @@ def test_on_macos_it_is_the_whole_application(frozen: Path, monkeypatch: pytest.
     application = frozen / "Roundhouse.app"
     note = application / "Contents/Resources" / NOTE
     note.parent.mkdir(parents=True)
-    note.write_bytes(packers_note(InstallationKind.DMG, "1.2.3"))
+    note.write_bytes(encode_note(InstallationKind.DMG, "1.2.3"))
     monkeypatch.setattr(sys, "executable", str(application / "Contents/MacOS/roundhouse"))
     found = this_installation({})
     assert (found.kind, found.place) == (InstallationKind.DMG, application)

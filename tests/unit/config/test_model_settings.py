@@ -14,27 +14,27 @@ NAME = "hf.co/someone/Some-Model.GGUF:Q4_K_M"
 
 def test_what_is_set_is_read_again(tmp_path: Path) -> None:
     file = tmp_path / "new" / "models.toml"
-    ModelSettingsFile(file).change(NAME, SET)
+    ModelSettingsFile(file).change_settings(NAME, SET)
     again = ModelSettingsFile(file)
-    assert again.of(NAME) == SET
-    assert again.all() == {NAME: SET}
-    assert again.of("another") == ModelSettings()
+    assert again.settings_of(NAME) == SET
+    assert again.all_settings() == {NAME: SET}
+    assert again.settings_of("another") == ModelSettings()
 
 
 def test_nothing_set_leaves_no_table(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     kept = ModelSettingsFile(file)
-    kept.change("a", SET)
-    kept.change("b", SET)
-    kept.change("a", ModelSettings())
-    assert kept.all() == {"b": SET}
-    assert ModelSettingsFile(file).all() == {"b": SET}
+    kept.change_settings("a", SET)
+    kept.change_settings("b", SET)
+    kept.change_settings("a", ModelSettings())
+    assert kept.all_settings() == {"b": SET}
+    assert ModelSettingsFile(file).all_settings() == {"b": SET}
 
 
 def test_comments_and_other_models_stay(tmp_path: Path) -> None:
     file = tmp_path / "models.toml"
     file.write_text("# mine\n[a]\nslots = 2 # enough\n", encoding="utf-8")
-    ModelSettingsFile(file).change("b", SET)
+    ModelSettingsFile(file).change_settings("b", SET)
     assert file.read_text(encoding="utf-8").startswith("# mine\n[a]\nslots = 2 # enough\n")
 
 
@@ -43,7 +43,7 @@ def test_a_mistake_costs_only_its_own_model(tmp_path: Path, wrong: str) -> None:
     file = tmp_path / "models.toml"
     file.write_text(f"[bad]\n{wrong}\n[good]\npinned = true\n", encoding="utf-8")
     kept = ModelSettingsFile(file)
-    assert kept.all() == {"good": ModelSettings(pinned=True)}
+    assert kept.all_settings() == {"good": ModelSettings(pinned=True)}
     assert len(kept.problems) == 1
     assert "bad" in kept.problems[0]
 
@@ -52,15 +52,15 @@ def test_a_broken_file_counts_for_nothing_and_is_not_overwritten(tmp_path: Path)
     file = tmp_path / "models.toml"
     file.write_text("[a\n", encoding="utf-8")
     kept = ModelSettingsFile(file)
-    assert kept.all() == {}
+    assert kept.all_settings() == {}
     assert kept.problems
     with pytest.raises(StorageFault):
-        kept.change("a", SET)
+        kept.change_settings("a", SET)
     assert file.read_text(encoding="utf-8") == "[a\n"
-    assert kept.all() == {}
+    assert kept.all_settings() == {}
 
 
 def test_without_a_file_it_is_kept_in_memory() -> None:
     kept = ModelSettingsFile()
-    kept.change("a", SET)
-    assert kept.of("a") == SET
+    kept.change_settings("a", SET)
+    assert kept.settings_of("a") == SET

@@ -20,7 +20,7 @@ print(allow_many(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def limits(*wanted: int) -> list[int]:
-    """Return what `allow_many` says and what is so, in a process that was given a soft and perhaps a hard limit."""
+    """Return what `raise_open_file_limit` says and what is so, in a process that was given a soft and perhaps a hard limit."""
     argv = [sys.executable, "-c", RAISES, *map(str, wanted)]
     return [int(word) for word in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()]
 

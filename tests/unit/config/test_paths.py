@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.paths import default_paths, expanded
+from app.config.paths import default_paths, expand_path
 
 
 def test_home_moves_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -21,7 +21,7 @@ def test_home_moves_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 def test_folders_are_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
     paths = default_paths()
-    paths.create()
+    paths.create_folders()
     assert stat.S_IMODE(paths.state.stat().st_mode) == 0o700
 
 
@@ -32,5 +32,5 @@ def test_without_a_home_the_platform_decides(monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there every ~name has a folder")
 def test_a_home_that_is_nobodys_is_left_as_it_is() -> None:
-    assert expanded("~/models") == Path.home() / "models"
-    assert expanded("~nobody-at-all/models") == Path("~nobody-at-all/models")
+    assert expand_path("~/models") == Path.home() / "models"
+    assert expand_path("~nobody-at-all/models") == Path("~nobody-at-all/models")

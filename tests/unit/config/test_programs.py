@@ -10,9 +10,9 @@ from app import __version__
 from app.config import installation, programs
 from app.config.programs import (
     UV_VARIABLE,
-    command,
-    how_to_remove,
-    lasting_command,
+    module_command,
+    removal_instructions,
+    standalone_command,
     uv_program,
     window_command,
 )
@@ -21,7 +21,9 @@ from app.config.programs import (
 def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tmp_path: Path) -> None:
     (tmp_path / "app").mkdir()
     (tmp_path / "app" / "__init__.py").write_text("raise SystemExit('somebody else runs here')")
-    said = subprocess.run(command("app.cli", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False)
+    said = subprocess.run(
+        module_command("app.cli", "--version"), cwd=tmp_path, capture_output=True, text=True, check=False
+    )
     assert __version__ in said.stdout, said.stderr
 
 
@@ -30,8 +32,8 @@ def test_an_installed_package_starts_its_programs_by_itself_as_nobody_else_finds
 ) -> None:
     monkeypatch.setattr(installation, "_ROOT", tmp_path)  # no checkout's
     start = [sys.executable, "-P", "-m", "roundhouse_ai"]
-    assert command("app.hardware", "cpu") == [*start, "-P", "-m", "app.hardware", "cpu"]
-    assert lasting_command("app.gateway") == [*start, "-P", "-m", "app.gateway"]
+    assert module_command("app.hardware", "cpu") == [*start, "-P", "-m", "app.hardware", "cpu"]
+    assert standalone_command("app.gateway") == [*start, "-P", "-m", "app.gateway"]
     assert window_command() == [*start, "-P", "-m", "app.gui"]
 
 
@@ -70,17 +72,17 @@ def test_a_uv_that_was_named_counts_alone(nowhere: Path, monkeypatch: pytest.Mon
 
 
 def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    usual = (command("app.gateway"), command("app.gui"))
-    assert (lasting_command("app.gateway"), window_command()) == usual
+    usual = (module_command("app.gateway"), module_command("app.gui"))
+    assert (standalone_command("app.gateway"), window_command()) == usual
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "executable", str(tmp_path / "usr/lib/roundhouse/roundhouse"))
     monkeypatch.setenv("APPIMAGE", "/home/me/Roundhouse.AppImage")
     monkeypatch.setenv("APPDIR", str(tmp_path))
-    assert lasting_command("app.gateway") == ["/home/me/Roundhouse.AppImage", "-P", "-m", "app.gateway"]
+    assert standalone_command("app.gateway") == ["/home/me/Roundhouse.AppImage", "-P", "-m", "app.gateway"]
     assert window_command() == ["/home/me/Roundhouse.AppImage"]
-    assert command("app.hardware")[0].endswith("roundhouse"), "it ends before us"
+    assert module_command("app.hardware")[0].endswith("roundhouse"), "it ends before us"
     monkeypatch.setenv("APPDIR", str(tmp_path / "other"))
-    assert lasting_command("app.gateway")[0].endswith("roundhouse"), "another AppImage started us"
+    assert standalone_command("app.gateway")[0].endswith("roundhouse"), "another AppImage started us"
 
 
 @pytest.mark.parametrize(
@@ -95,11 +97,11 @@ def test_what_outlives_an_appimage_starts_it_anew(monkeypatch: pytest.MonkeyPatc
 def test_how_the_program_is_removed_depends_on_how_it_came(
     platform: str, running: str, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert "checkout" in how_to_remove()
+    assert "checkout" in removal_instructions()
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "platform", platform)
     monkeypatch.setattr(sys, "executable", running)
-    assert said in how_to_remove()
+    assert said in removal_instructions()
 
 
 def test_the_version_before_is_to_be_removed_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -108,6 +110,6 @@ def test_the_version_before_is_to_be_removed_too(tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setattr(sys, "executable", str(place / "roundhouse"))
-    assert "version before" not in how_to_remove()
+    assert "version before" not in removal_instructions()
     (tmp_path / ".roundhouse.previous").mkdir()
-    assert str(tmp_path / ".roundhouse.previous") in how_to_remove()
+    assert str(tmp_path / ".roundhouse.previous") in removal_instructions()

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config.store import Settings, parsed, validated
-from app.config.table import BY_NAME, SETTINGS, Kind
+from app.config.store import SettingsStore, parse_setting, validate_setting
+from app.config.table import BY_NAME, SETTINGS, SettingKind
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.settings import SettingValue
 
@@ -17,7 +17,7 @@ def file(tmp_path: Path) -> Path:
 
 def test_every_default_is_allowed_by_its_own_row() -> None:
     for row in SETTINGS:
-        assert validated(row, row.default) == row.default
+        assert validate_setting(row, row.default) == row.default
         assert row.help.endswith(".")
         assert row.title
 
@@ -27,53 +27,53 @@ def test_names_and_variables_are_unique() -> None:
 
 
 def test_environment_beats_file_beats_default(file: Path) -> None:
-    assert Settings(file, {}).get("gateway.port") == 11434
-    Settings(file, {}).change({"gateway.port": 9000})
-    assert Settings(file, {}).get("gateway.port") == 9000
-    settings = Settings(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
+    assert SettingsStore(file, {}).get("gateway.port") == 11434
+    SettingsStore(file, {}).change_values({"gateway.port": 9000})
+    assert SettingsStore(file, {}).get("gateway.port") == 9000
+    settings = SettingsStore(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
     assert settings.get("gateway.port") == 9001
     assert [settings.is_chosen(name) for name in ("gateway.port", "gateway.host")] == [True, False]
-    sources = {row.name: row.source for row in settings.describe()}
+    sources = {row.name: row.source for row in settings.describe_all()}
     assert (sources["gateway.port"], sources["gateway.host"]) == ("environment", "default")
 
 
 def test_what_the_environment_sets_cannot_be_changed_here(file: Path) -> None:
-    settings = Settings(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
+    settings = SettingsStore(file, {"ROUNDHOUSE_GATEWAY_PORT": "9001"})
     with pytest.raises(Conflict, match="ROUNDHOUSE_GATEWAY_PORT"):
-        settings.change({"gateway.port": 9002})
+        settings.change_values({"gateway.port": 9002})
     assert not file.exists()
 
 
 def test_a_change_keeps_comments_and_unknown_lines(file: Path) -> None:
     file.parent.mkdir()
     file.write_text('# mine\n[gateway]\nport = 9000 # because\n[other]\nkey = "kept"\n')
-    settings = Settings(file, {})
-    assert settings.change({"window.theme": "dark"}) == ["window.theme"]
+    settings = SettingsStore(file, {})
+    assert settings.change_values({"window.theme": "dark"}) == ["window.theme"]
     text = file.read_text()
     assert "# mine" in text
     assert "# because" in text
     assert 'key = "kept"' in text
-    assert Settings(file, {}).get("window.theme") == "dark"
+    assert SettingsStore(file, {}).get("window.theme") == "dark"
 
 
 def test_none_resets_to_the_default(file: Path) -> None:
-    settings = Settings(file, {})
-    settings.change({"gateway.port": 9000})
-    assert settings.change({"gateway.port": None}) == ["gateway.port"]
-    assert Settings(file, {}).get("gateway.port") == 11434
+    settings = SettingsStore(file, {})
+    settings.change_values({"gateway.port": 9000})
+    assert settings.change_values({"gateway.port": None}) == ["gateway.port"]
+    assert SettingsStore(file, {}).get("gateway.port") == 11434
 
 
 def test_one_bad_value_changes_nothing(file: Path) -> None:
-    settings = Settings(file, {})
+    settings = SettingsStore(file, {})
     with pytest.raises(BadRequest):
-        settings.change({"window.theme": "dark", "gateway.port": 70000})
+        settings.change_values({"window.theme": "dark", "gateway.port": 70000})
     assert settings.get("window.theme") == "system"
     assert not file.exists()
 
 
 def test_unknown_name_is_said(file: Path) -> None:
     with pytest.raises(NotFound, match=r"gateway\.prot"):
-        Settings(file, {}).change({"gateway.prot": 1})
+        SettingsStore(file, {}).change_values({"gateway.prot": 1})
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_unknown_name_is_said(file: Path) -> None:
 )
 def test_wrong_values_are_refused_in_a_sentence(name: str, value: SettingValue) -> None:
     with pytest.raises(BadRequest) as caught:
-        validated(BY_NAME[name], value)
+        validate_setting(BY_NAME[name], value)
     assert str(caught.value).endswith((".", "'", ")"))
 
 
@@ -107,7 +107,7 @@ def test_wrong_values_are_refused_in_a_sentence(name: str, value: SettingValue) 
 def test_a_broken_file_is_reported_and_left_alone(file: Path, text: str) -> None:
     file.parent.mkdir()
     file.write_bytes(text.encode("latin-1"))
-    settings = Settings(file, {})
+    settings = SettingsStore(file, {})
     assert settings.get("gateway.port") == 11434
     assert file.read_bytes() == text.encode("latin-1")
     assert settings.problems or "gateway = 3" in text
@@ -118,7 +118,7 @@ def test_a_change_that_a_broken_file_does_not_take_is_said_and_breaks_nothing_mo
     file.parent.mkdir()
     file.write_bytes(content)
     with pytest.raises(StorageFault, match="could not be saved"):
-        Settings(file, {}).change({"gateway.port": 9000})
+        SettingsStore(file, {}).change_values({"gateway.port": 9000})
     assert file.read_bytes() == content
 
 
@@ -126,7 +126,7 @@ def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
     blocked = tmp_path / "file"
     blocked.write_text("")
     with pytest.raises(StorageFault, match="could not be saved"):
-        Settings(blocked / "settings.toml", {}).change({"gateway.port": 9000})
+        SettingsStore(blocked / "settings.toml", {}).change_values({"gateway.port": 9000})
 
 
 @pytest.mark.parametrize(
@@ -142,23 +142,23 @@ def test_unwritable_folder_is_a_storage_fault(tmp_path: Path) -> None:
     ],
 )
 def test_typed_text_becomes_the_rows_type(name: str, text: str, value: object) -> None:
-    assert parsed(BY_NAME[name], text) == value
+    assert parse_setting(BY_NAME[name], text) == value
 
 
 def test_folders_are_listed_as_in_path_and_web_addresses_with_commas() -> None:
     import os  # noqa: PLC0415 -- for its separator only
 
     folders = [os.sep + "a", os.sep + "b c"]
-    assert parsed(BY_NAME["models.folders"], os.pathsep.join(folders)) == folders
+    assert parse_setting(BY_NAME["models.folders"], os.pathsep.join(folders)) == folders
     origins = ["https://a.example", "http://b.example:8080"]
-    assert parsed(BY_NAME["gateway.allowed_origins"], ", ".join(origins)) == origins
+    assert parse_setting(BY_NAME["gateway.allowed_origins"], ", ".join(origins)) == origins
 
 
 def test_every_list_says_how_it_is_written() -> None:
-    assert all(row.separator for row in SETTINGS if row.kind is Kind.LIST)
+    assert all(row.separator for row in SETTINGS if row.kind is SettingKind.LIST)
 
 
 def test_a_folder_that_depends_on_where_one_stands_is_refused() -> None:
     with pytest.raises(BadRequest, match="full path"):
-        validated(BY_NAME["models.folders"], ["models"])
-    assert validated(BY_NAME["models.folders"], ["~/models", str(Path.cwd())])
+        validate_setting(BY_NAME["models.folders"], ["models"])
+    assert validate_setting(BY_NAME["models.folders"], ["~/models", str(Path.cwd())])

@@ -6,11 +6,11 @@ The examples were written for these tests after the documentation; they are not 
 from pathlib import Path
 
 from app.config.home import Home, this_home
-from app.connect.tool import Served, Wiring
+from app.connect.tool import WiredModel, WiringTarget
 
 BASE = "http://127.0.0.1:11434"
-WIRING = Wiring(BASE, (Served("qwen3-8b-q4_k_m", 40960), Served("guide", 2048)))
-OTHER = Wiring(BASE, (Served("guide", 2048),))
+WIRING = WiringTarget(BASE, (WiredModel("qwen3-8b-q4_k_m", 40960), WiredModel("guide", 2048)))
+OTHER = WiringTarget(BASE, (WiredModel("guide", 2048),))
 
 EXAMPLES = {
     "continue": """name: My Config

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from app.connect import json_text, yaml_text
 from app.connect.differences import difference
-from app.connect.documents import JSON, TOML, YAML, Format, edited, same
-from app.connect.places import Change, Item, Plain, Unreadable, found, placed
+from app.connect.documents import JSON, TOML, YAML, DocumentFormat, edit_document, is_same_value
+from app.connect.places import DocumentChange, ListEntry, Plain, UnreadableSettings, place_value, value_at
 
 WORDS = st.text("abcdefgh_-.é\"\\ /#:{}[]'\t", min_size=1, max_size=8)
 LEAVES = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | WORDS
@@ -52,17 +52,17 @@ def test_json_keeps_every_byte_but_the_value(
     data: st.DataObject, before: dict[str, Plain], path: tuple[str, ...], value: Plain
 ) -> None:
     text = data.draw(json_texts(before))
-    assert json_text.parsed(text) == before
+    assert json_text.parse_text(text) == before
     try:
-        meant = placed(before, path, value)
-    except Unreadable:
-        with pytest.raises(Unreadable):
-            edited(JSON, text, [Change(path, value)])
+        meant = place_value(before, path, value)
+    except UnreadableSettings:
+        with pytest.raises(UnreadableSettings):
+            edit_document(JSON, text, [DocumentChange(path, value)])
         return
-    after = edited(JSON, text, [Change(path, value)])
-    assert same(json_text.parsed(after), meant)
-    assert edited(JSON, after, [Change(path, value)]) == after
-    if found(before, path) is None and not _is_present_null(before, path):
+    after = edit_document(JSON, text, [DocumentChange(path, value)])
+    assert is_same_value(json_text.parse_text(after), meant)
+    assert edit_document(JSON, after, [DocumentChange(path, value)]) == after
+    if value_at(before, path) is None and not _is_present_null(before, path):
         assert _is_kept_in_order(text, after)
 
 
@@ -84,8 +84,8 @@ def _is_kept_in_order(text: str, after: str) -> bool:
 
 @given(text=st.text('{}[]:,"\\ \n/*at0.-e', max_size=30))
 def test_any_text_is_json_with_comments_or_is_refused(text: str) -> None:
-    with suppress(Unreadable):
-        json_text.parsed(text)
+    with suppress(UnreadableSettings):
+        json_text.parse_text(text)
 
 
 @settings(max_examples=50)
@@ -101,12 +101,12 @@ def test_yaml_is_edited_or_refused_and_never_changed_otherwise(
 ) -> None:
     text = json.dumps(before, indent=indent if not is_flow else None, ensure_ascii=False)
     text = text.replace("\t", " ") if is_flow else yaml_text._block(before, 0, "\n") + "\n# tail\n"
-    known = yaml_text.parsed(text)
+    known = yaml_text.parse_text(text)
     try:
-        after = edited(YAML, text, [Change(path, value)])
-    except Unreadable:
+        after = edit_document(YAML, text, [DocumentChange(path, value)])
+    except UnreadableSettings:
         return
-    assert same(yaml_text.parsed(after), placed(known, path, value))
+    assert is_same_value(yaml_text.parse_text(after), place_value(known, path, value))
     assert is_flow or after.count("# tail") >= 1
 
 
@@ -119,14 +119,14 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
     text = "# head\n"
     for place, word in paths:
         try:
-            text = edited(TOML, text, [Change(place, word)])
-        except Unreadable:
+            text = edit_document(TOML, text, [DocumentChange(place, word)])
+        except UnreadableSettings:
             continue
     try:
-        after = edited(TOML, text, [Change(path, value)])
-    except Unreadable:
+        after = edit_document(TOML, text, [DocumentChange(path, value)])
+    except UnreadableSettings:
         return
-    assert found(TOML.parsed(after), path) == value
+    assert value_at(TOML.parsed(after), path) == value
     assert after.startswith("# head\n") or after.index("# head") >= 0
 
 
@@ -145,24 +145,24 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
         (YAML, "a:\n  b: 1\n# c\nd: 2\n", ("a", "e"), True, "a:\n  b: 1\n  e: true\n# c\nd: 2\n"),
         (YAML, "# nothing yet", ("a",), 1, "# nothing yet\na: 1\n"),
         (YAML, "a: ~\n", ("a",), "x", "a: x\n"),
-        (YAML, "l:\n- k: a\n", ("l", Item("k", "b")), {"k": "b"}, "l:\n- k: a\n- k: b\n"),
+        (YAML, "l:\n- k: a\n", ("l", ListEntry("k", "b")), {"k": "b"}, "l:\n- k: a\n- k: b\n"),
         (TOML, 'a = "x" # one\n\n[t]\nb = 1\n', ("a",), "y", 'a = "y" # one\n\n[t]\nb = 1\n'),
     ],
 )
-def test_what_is_written(form: Format, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
-    assert edited(form, text, [Change(path, value)]) == meant
+def test_what_is_written(form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
+    assert edit_document(form, text, [DocumentChange(path, value)]) == meant
 
 
 def test_an_alias_is_not_edited_through() -> None:
     text = "a: &x\n  k: 1\nb: *x\n"
-    with pytest.raises(Unreadable):
-        edited(YAML, text, [Change(("b", "k"), 2)])
+    with pytest.raises(UnreadableSettings):
+        edit_document(YAML, text, [DocumentChange(("b", "k"), 2)])
 
 
 @pytest.mark.parametrize("text", ["[" * 5000, "a: " + "[" * 3000])
 def test_depth_is_refused(text: str) -> None:
     for form in (JSON, YAML, TOML):
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableSettings):
             form.parsed(text)
 
 

@@ -10,9 +10,9 @@ import tomlkit
 from ruamel.yaml import YAML
 
 from app.config.home import Home, this_home
-from app.connect.catalogue import TOOLS, tool_named
-from app.connect.connections import Connections
-from app.connect.places import Unreadable
+from app.connect.catalogue import TOOLS, find_tool
+from app.connect.connections import ToolConnections
+from app.connect.places import UnreadableSettings
 from app.core.errors import Conflict, NotFound
 from tests.unit.connect.homes import BASE, EXAMPLES, OTHER, WIRING, home_on
 
@@ -45,12 +45,12 @@ def home(request: pytest.FixtureRequest, tmp_path: Path) -> Home:
 
 
 @pytest.fixture
-def connections(home: Home, tmp_path: Path) -> Connections:
-    return Connections(home, tmp_path / "kept")
+def connections(home: Home, tmp_path: Path) -> ToolConnections:
+    return ToolConnections(home, tmp_path / "kept")
 
 
 def file_of(name: str, home: Home) -> Path:
-    file = tool_named(name).file
+    file = find_tool(name).file
     assert file is not None
     return file(home)
 
@@ -73,7 +73,7 @@ def test_each_system_keeps_settings_in_its_own_place(where: tuple[str, str], pla
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, connections: Connections) -> None:
+def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, connections: ToolConnections) -> None:
     file = with_example(name, home)
     before = everything_below(home.folder)
     preview = connections.preview(name, WIRING)
@@ -99,7 +99,7 @@ def test_wiring_keeps_every_line_and_undo_every_byte(name: str, home: Home, conn
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
-    name: str, home: Home, connections: Connections
+    name: str, home: Home, connections: ToolConnections
 ) -> None:
     file = with_example(name, home)
     connections.connect(name, WIRING)
@@ -116,9 +116,9 @@ def test_twice_changes_nothing_and_another_model_leaves_none_of_the_first(
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_tool_that_is_not_there_is_previewed_and_can_be_wired(
-    name: str, home: Home, connections: Connections
+    name: str, home: Home, connections: ToolConnections
 ) -> None:
-    assert not any(info.found for info in connections.listed(BASE))
+    assert not any(info.found for info in connections.list_tools(BASE))
     preview = connections.preview(name, WIRING)
     assert preview.diff
     assert everything_below(home.folder) == {}
@@ -130,7 +130,7 @@ def test_a_tool_that_is_not_there_is_previewed_and_can_be_wired(
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("ends", ["\r\n", "\n no new line"])
-def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: Connections) -> None:
+def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: ToolConnections) -> None:
     text = EXAMPLES[name].replace("\n", "\r\n") if ends == "\r\n" else EXAMPLES[name].rstrip("\n")
     file = with_example(name, home, text)
     connections.connect(name, WIRING)
@@ -142,16 +142,16 @@ def test_line_ends_are_kept(name: str, ends: str, home: Home, connections: Conne
 
 @pytest.mark.parametrize("name", EXAMPLES)
 @pytest.mark.parametrize("text", ["{", "[1, 2", "\x00", "a: [b", "= 3", "- - : :\n  x\n y: [", "7", '"text"'])
-def test_what_cannot_be_read_is_left_alone(name: str, text: str, home: Home, connections: Connections) -> None:
+def test_what_cannot_be_read_is_left_alone(name: str, text: str, home: Home, connections: ToolConnections) -> None:
     file = with_example(name, home, text)
-    with pytest.raises(Unreadable, match="left unchanged"):
+    with pytest.raises(UnreadableSettings, match="left unchanged"):
         connections.connect(name, WIRING)
     assert file.read_text() == text
     with pytest.raises(Conflict):
         connections.undo(name)
 
 
-def test_what_is_in_the_way_is_left_alone(home: Home, connections: Connections) -> None:
+def test_what_is_in_the_way_is_left_alone(home: Home, connections: ToolConnections) -> None:
     for name, text in (
         ("claude-code", '{"env": ["A=1"]}'),
         ("zed", '{"agent": "none"}'),
@@ -161,13 +161,13 @@ def test_what_is_in_the_way_is_left_alone(home: Home, connections: Connections) 
         ("vscode", "{}"),
     ):
         file = with_example(name, home, text)
-        with pytest.raises(Unreadable):
+        with pytest.raises(UnreadableSettings):
             connections.connect(name, WIRING)
         assert file.read_text() == text
 
 
 @pytest.mark.parametrize("tool", WITH_FILE, ids=lambda tool: tool.id)
-def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, connections: Connections) -> None:
+def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, connections: ToolConnections) -> None:
     name = getattr(tool, "id", "")
     file = with_example(name, home)
     connections.connect(name, WIRING)
@@ -178,7 +178,7 @@ def test_undo_refuses_when_the_file_was_changed_since(tool: object, home: Home, 
     assert file.read_bytes().endswith(b"# mine\n")
 
 
-def test_undo_after_somebody_put_it_back_forgets(home: Home, connections: Connections) -> None:
+def test_undo_after_somebody_put_it_back_forgets(home: Home, connections: ToolConnections) -> None:
     file = with_example("aider", home)
     connections.connect("aider", WIRING)
     file.write_text(EXAMPLES["aider"])
@@ -187,7 +187,7 @@ def test_undo_after_somebody_put_it_back_forgets(home: Home, connections: Connec
         connections.undo("aider")
 
 
-def test_a_change_of_ones_own_is_where_the_next_undo_leads(home: Home, connections: Connections) -> None:
+def test_a_change_of_ones_own_is_where_the_next_undo_leads(home: Home, connections: ToolConnections) -> None:
     file = with_example("aider", home)
     connections.connect("aider", WIRING)
     file.write_text(file.read_text() + "vim: true\n")
@@ -198,7 +198,7 @@ def test_a_change_of_ones_own_is_where_the_next_undo_leads(home: Home, connectio
 
 
 def test_a_tool_is_named_by_what_only_it_begins_with() -> None:
-    assert [tool_named(name).id for name in ("roo", "Open W", "CLAUDE", "llm")] == [
+    assert [find_tool(name).id for name in ("roo", "Open W", "CLAUDE", "llm")] == [
         "roo-code",
         "open-webui",
         "claude-code",
@@ -206,41 +206,41 @@ def test_a_tool_is_named_by_what_only_it_begins_with() -> None:
     ]
     for name in ("open", "c", "", "oo"):
         with pytest.raises(NotFound, match="No tool is called"):
-            tool_named(name)
+            find_tool(name)
 
 
-def test_the_model_a_tool_is_wired_to_is_known_until_its_file_changes(home: Home, connections: Connections) -> None:
-    assert (connections.wired_to("codex"), connections.wired_to("cline")) == ("", "")
+def test_the_model_a_tool_is_wired_to_is_known_until_its_file_changes(home: Home, connections: ToolConnections) -> None:
+    assert (connections.current_model("codex"), connections.current_model("cline")) == ("", "")
     connections.connect("codex", WIRING)
-    assert connections.wired_to("codex") == WIRING.model
-    file = tool_named("codex").file
+    assert connections.current_model("codex") == WIRING.model
+    file = find_tool("codex").file
     assert file is not None
     file(home).write_text("model = 'other'\n")
-    assert connections.wired_to("codex") == ""
+    assert connections.current_model("codex") == ""
 
 
-def test_the_list_says_what_is_found_and_wired(home: Home, connections: Connections) -> None:
+def test_the_list_says_what_is_found_and_wired(home: Home, connections: ToolConnections) -> None:
     with_example("codex", home)
     with_example("zed", home)
     connections.connect("codex", WIRING)
-    listed = connections.listed(BASE)
+    listed = connections.list_tools(BASE)
     infos = {info.id: info for info in listed}
     assert [info.id for info in listed if info.found] == ["zed", "codex"]
     assert (infos["codex"].wired, infos["codex"].model, infos["codex"].can_undo) == (True, "qwen3-8b-q4_k_m", True)
     assert (infos["zed"].wired, infos["zed"].model, infos["zed"].can_undo) == (False, "", False)
     connections.undo("codex")
-    assert not any(info.wired or info.can_undo for info in connections.listed(BASE))
+    assert not any(info.wired or info.can_undo for info in connections.list_tools(BASE))
 
 
-def test_an_unreadable_file_is_a_sentence_in_the_list(home: Home, connections: Connections) -> None:
+def test_an_unreadable_file_is_a_sentence_in_the_list(home: Home, connections: ToolConnections) -> None:
     with_example("zed", home, "{ oops")
-    info = next(info for info in connections.listed(BASE) if info.id == "zed")
+    info = next(info for info in connections.list_tools(BASE) if info.id == "zed")
     assert info.found
     assert "line 1 is not JSON" in info.problem
 
 
 @pytest.mark.parametrize("tool", BY_HAND, ids=lambda tool: tool.id)
-def test_what_no_file_holds_is_done_by_hand(tool: object, home: Home, connections: Connections) -> None:
+def test_what_no_file_holds_is_done_by_hand(tool: object, home: Home, connections: ToolConnections) -> None:
     name = getattr(tool, "id", "")
     change = connections.connect(name, WIRING)
     assert change.steps
@@ -260,8 +260,11 @@ def test_extensions_and_programs_are_found(tmp_path: Path) -> None:
         system="windows", folder=tmp_path, config=tmp_path / "c", support=tmp_path / "s", search=(programs,)
     )
     kept = tmp_path / "kept"
-    assert {info.id for info in Connections(on_linux, kept).listed(BASE) if info.found} == {"roo-code", "codex"}
-    assert {info.id for info in Connections(on_windows, kept).listed(BASE) if info.found} >= {"roo-code", "aider"}
+    assert {info.id for info in ToolConnections(on_linux, kept).list_tools(BASE) if info.found} == {"roo-code", "codex"}
+    assert {info.id for info in ToolConnections(on_windows, kept).list_tools(BASE) if info.found} >= {
+        "roo-code",
+        "aider",
+    }
 
 
 def test_a_variable_moves_a_tools_folder(tmp_path: Path) -> None:
@@ -270,23 +273,23 @@ def test_a_variable_moves_a_tools_folder(tmp_path: Path) -> None:
     assert file_of("zed", home) == Path("/home/ada/.config/zed/settings.json")
 
 
-def test_an_unknown_tool_is_answered_with_those_there_are(connections: Connections) -> None:
+def test_an_unknown_tool_is_answered_with_those_there_are(connections: ToolConnections) -> None:
     with pytest.raises(NotFound) as refused:
         connections.preview("emacs", WIRING)
     assert "opencode" in refused.value.hint
     assert connections.preview("Claude Code", WIRING).id == "claude-code"
 
 
-def test_continues_older_file_is_not_put_out_of_use(home: Home, connections: Connections) -> None:
+def test_continues_older_file_is_not_put_out_of_use(home: Home, connections: ToolConnections) -> None:
     older = home.folder / ".continue" / "config.json"
     older.parent.mkdir()
     older.write_text("{}")
-    with pytest.raises(Unreadable, match="older config"):
+    with pytest.raises(UnreadableSettings, match="older config"):
         connections.connect("continue", WIRING)
     assert [path.name for path in older.parent.iterdir()] == ["config.json"]
 
 
-def test_opencodes_file_with_comments_is_the_one_that_is_edited(home: Home, connections: Connections) -> None:
+def test_opencodes_file_with_comments_is_the_one_that_is_edited(home: Home, connections: ToolConnections) -> None:
     with_comments = home.config / "opencode" / "opencode.jsonc"
     with_comments.parent.mkdir(parents=True)
     with_comments.write_text(EXAMPLES["opencode"])
@@ -294,7 +297,7 @@ def test_opencodes_file_with_comments_is_the_one_that_is_edited(home: Home, conn
     assert not with_comments.with_suffix(".json").exists()
 
 
-def test_what_is_written_says_what_each_tool_reads(home: Home, connections: Connections) -> None:
+def test_what_is_written_says_what_each_tool_reads(home: Home, connections: ToolConnections) -> None:
     for name in EXAMPLES:
         connections.connect(name, WIRING)
     claude = json.loads(file_of("claude-code", home).read_text())["env"]
@@ -325,7 +328,7 @@ class TestOnPosix:
         real.chmod(0o640)
         link = file_of("aider", home)
         link.symlink_to(real)
-        connections = Connections(home, tmp_path / "kept")
+        connections = ToolConnections(home, tmp_path / "kept")
         assert connections.connect("aider", WIRING).file == str(real)
         assert link.is_symlink()
         assert stat.S_IMODE(real.stat().st_mode) == 0o640
@@ -336,7 +339,7 @@ class TestOnPosix:
     def test_new_files_and_kept_copies_are_private(self, tmp_path: Path) -> None:
         home, kept = home_on("linux", tmp_path / "home"), tmp_path / "kept"
         home.folder.mkdir()
-        Connections(home, kept).connect("codex", WIRING)
+        ToolConnections(home, kept).connect("codex", WIRING)
         files = [file_of("codex", home), *kept.iterdir()]
         assert len(files) == 3
         assert {stat.S_IMODE(file.stat().st_mode) for file in files} == {0o600}
@@ -350,14 +353,14 @@ class TestOnPosix:
             file.mkdir()
         else:
             file.symlink_to(file if kind == "circle" else tmp_path / "gone")
-        with pytest.raises(Unreadable):
-            Connections(home, tmp_path / "kept").connect("aider", WIRING)
+        with pytest.raises(UnreadableSettings):
+            ToolConnections(home, tmp_path / "kept").connect("aider", WIRING)
         assert file.is_dir() if kind == "folder" else file.is_symlink()
 
     def test_a_folder_that_may_not_be_written_is_said_and_nothing_is_kept(self, tmp_path: Path) -> None:
         blocked = tmp_path / "home"
         blocked.write_text("a file where a folder should be")
         home = home_on("linux", blocked)
-        with pytest.raises(Unreadable, match="cannot be read"):
-            Connections(home, tmp_path / "kept").connect("codex", WIRING)
+        with pytest.raises(UnreadableSettings, match="cannot be read"):
+            ToolConnections(home, tmp_path / "kept").connect("codex", WIRING)
         assert not list((tmp_path / "kept").glob("*.json"))

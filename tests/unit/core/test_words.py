@@ -19,7 +19,7 @@ from app.core import words
     ],
 )
 def test_size(count: int | None, text: str) -> None:
-    assert words.size(count) == text
+    assert words.format_bytes(count) == text
 
 
 @pytest.mark.parametrize(
@@ -34,24 +34,28 @@ def test_size(count: int | None, text: str) -> None:
     ],
 )
 def test_seconds(duration: float | None, text: str) -> None:
-    assert words.seconds(duration) == text
+    assert words.format_duration(duration) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(512, "512"), (49152, "48k"), (1 << 20, "1.0M"), (None, "unknown")])
 def test_tokens(count: int | None, text: str) -> None:
-    assert words.tokens(count) == text
+    assert words.format_tokens(count) == text
 
 
 @pytest.mark.parametrize(("count", "text"), [(5_200_000, "5.2M"), (8_030_000_000, "8.0B"), (900, "900")])
 def test_parameters(count: int, text: str) -> None:
-    assert words.parameters(count) == text
+    assert words.format_parameters(count) == text
 
 
 def test_rate() -> None:
-    assert (words.rate(38.4), words.rate(3.14159), words.rate(None)) == ("38 tok/s", "3.1 tok/s", "unknown")
+    assert (words.format_rate(38.4), words.format_rate(3.14159), words.format_rate(None)) == (
+        "38 tok/s",
+        "3.1 tok/s",
+        "unknown",
+    )
 
 
 @given(st.floats(min_value=0, max_value=1e18))
 def test_any_size_reads_as_number_and_unit(count: float) -> None:
-    number, unit = words.size(count).split(" ")
+    number, unit = words.format_bytes(count).split(" ")
     assert float(number) <= 1024 or unit == "TiB"

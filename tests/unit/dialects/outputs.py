@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.canonical.request import Tool
+from app.gateway.canonical.request import ToolDefinition
 
-WEATHER = Tool(
+WEATHER = ToolDefinition(
     name="get_weather",
     description="Tell the weather",
     parameters=msgspec.Raw(
@@ -15,7 +15,7 @@ WEATHER = Tool(
         b'"required": ["city"]}'
     ),
 )
-NOW = Tool(name="now", parameters=msgspec.Raw(b'{"type": "object", "properties": {}}'))
+NOW = ToolDefinition(name="now", parameters=msgspec.Raw(b'{"type": "object", "properties": {}}'))
 TOOLS = (WEATHER, NOW)
 
 PARIS = {"city": "Paris", "days": 2}

@@ -6,7 +6,7 @@ import pytest
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo, Preset
-from app.gateway.loading.requested_model import AUTO, in_use, stand_in
+from app.gateway.loading.requested_model import AUTO, find_stand_in, model_in_use
 from engines.api import Route
 
 
@@ -28,7 +28,7 @@ from engines.api import Route
     ],
 )
 def test_the_first_pattern_that_fits_counts(name: str, aliases: list[str], model: str) -> None:
-    assert stand_in(name, aliases) == model
+    assert find_stand_in(name, aliases) == model
 
 
 def model(name: str, *, chats: bool = True, is_builtin: bool = False) -> ModelInfo:
@@ -69,7 +69,7 @@ SHARES = msgspec.structs.replace(model("a"), preset=Preset(base="one", system="x
 def test_the_model_in_use(
     models: list[ModelInfo], statuses: list[EngineStatus], chosen: str, found: ModelInfo | None
 ) -> None:
-    assert in_use(models, statuses, chosen) == found
+    assert model_in_use(models, statuses, chosen) == found
 
 
 RANKS = msgspec.structs.replace(EMBEDS, name="r", capabilities=[Capability.RERANK])
@@ -91,4 +91,4 @@ BOTH = msgspec.structs.replace(ONE, name="both", embeds=True, modified_at=9.0)
 def test_the_model_that_can_do_what_is_asked(
     models: list[ModelInfo], statuses: list[EngineStatus], route: Route, found: ModelInfo | None
 ) -> None:
-    assert in_use(models, statuses, "guide", route) == found
+    assert model_in_use(models, statuses, "guide", route) == found

@@ -10,14 +10,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import EngineFailed, Unavailable
-from app.gateway.canonical.events import failed
+from app.gateway.canonical.events import failure_event
 from app.gateway.dialects.anthropic import answers
-from app.gateway.dialects.anthropic.answers import Messages, StreamMender, Wishes, event
+from app.gateway.dialects.anthropic.answers import (
+    AnthropicAnswerParams,
+    AnthropicMessageForm,
+    AnthropicStreamEditor,
+    encode_event,
+)
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "messages"
 NAMES = sorted(path.stem for path in RECORDED.glob("*.sse"))
-FORM = Messages(request_id="req_1")
+FORM = AnthropicMessageForm(request_id="req_1")
 
 Event = dict[str, Any]
 
@@ -26,9 +31,9 @@ def recorded(name: str) -> bytes:
     return (RECORDED / name).read_bytes()
 
 
-def mended(raw: bytes, wishes: Wishes | None = None, *, sizes: list[int] | None = None) -> bytes:
+def mended(raw: bytes, wishes: AnthropicAnswerParams | None = None, *, sizes: list[int] | None = None) -> bytes:
     """Return what a client gets for bytes that come in pieces of these sizes, the last of them over and over."""
-    mender, out, at = StreamMender(wishes or Wishes()), b"", 0
+    mender, out, at = AnthropicStreamEditor(wishes or AnthropicAnswerParams()), b"", 0
     sizes = list(sizes or [len(raw)])
     while at < len(raw):
         size = sizes.pop(0) if len(sizes) > 1 else sizes[0]
@@ -97,7 +102,7 @@ def check_order(stream: list[Event]) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stream_is_in_order_and_folds_to_the_whole(name: str) -> None:
-    wishes = Wishes(max_tokens=2 if name == "cut" else 100)
+    wishes = AnthropicAnswerParams(max_tokens=2 if name == "cut" else 100)
     stream = events(mended(recorded(f"{name}.sse"), wishes))
     check_order(stream)
     whole = json.loads(answers.whole_message(recorded(f"{name}.json"), wishes))
@@ -116,17 +121,17 @@ def test_it_does_not_matter_where_the_networks_chunks_end(name: str, sizes: list
 def test_any_blocks_make_a_valid_stream(kinds: list[str], one_tool: bool) -> None:  # noqa: FBT001 -- hypothesis draws it
     deltas = {"text": "text_delta", "thinking": "thinking_delta", "tool_use": "input_json_delta"}
     fields = {"text": "text", "thinking": "thinking", "tool_use": "partial_json"}
-    raw = event("message_start", {"type": "message_start", "message": {"usage": {"input_tokens": 3}}})
+    raw = encode_event("message_start", {"type": "message_start", "message": {"usage": {"input_tokens": 3}}})
     for index, kind in enumerate(kinds):
         start = {"type": "content_block_start", "index": index, "content_block": {"type": kind}}
         delta = {"type": deltas[kind], fields[kind]: "{}"}
-        raw += event("content_block_start", start)
-        raw += event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
+        raw += encode_event("content_block_start", start)
+        raw += encode_event("content_block_delta", {"type": "content_block_delta", "index": index, "delta": delta})
     for index in range(len(kinds)):
-        raw += event("content_block_stop", {"type": "content_block_stop", "index": index})
+        raw += encode_event("content_block_stop", {"type": "content_block_stop", "index": index})
     end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 1}}
-    raw += event("message_delta", end) + event("message_stop", {"type": "message_stop"})
-    stream = events(mended(raw, Wishes(one_tool=one_tool)))
+    raw += encode_event("message_delta", end) + encode_event("message_stop", {"type": "message_stop"})
+    stream = events(mended(raw, AnthropicAnswerParams(one_tool=one_tool)))
     if not one_tool:
         check_order(stream)
     begun = [one["content_block"]["type"] for one in stream if one["type"] == "content_block_start"]
@@ -161,7 +166,7 @@ def test_every_count_is_there_from_the_start() -> None:
     ],
 )
 def test_an_end_says_why(reason: str, sequence: str | None, written: int, said: str) -> None:
-    assert answers.stop_reason(reason, sequence, written, Wishes(max_tokens=10)) == said
+    assert answers.stop_reason(reason, sequence, written, AnthropicAnswerParams(max_tokens=10)) == said
 
 
 @pytest.mark.parametrize(
@@ -208,7 +213,9 @@ def test_half_an_event_is_not_sent() -> None:
 def test_not_now_is_overloaded() -> None:
     assert ANTHROPIC_DIALECT.status_of(Unavailable("Busy.")) == 529
     assert ANTHROPIC_DIALECT.status_of(EngineFailed("Dead.")) == 502
-    dead = json.loads(msgspec.json.encode(ANTHROPIC_DIALECT.document(failed(EngineFailed("Dead.", hint="Again.")))))
+    dead = json.loads(
+        msgspec.json.encode(ANTHROPIC_DIALECT.error_document(failure_event(EngineFailed("Dead.", hint="Again."))))
+    )
     assert dead["error"] == {"type": "api_error", "message": "Dead. Again."}
-    busy = json.loads(msgspec.json.encode(ANTHROPIC_DIALECT.document(failed(Unavailable("Busy.")))))
+    busy = json.loads(msgspec.json.encode(ANTHROPIC_DIALECT.error_document(failure_event(Unavailable("Busy.")))))
     assert busy["error"]["type"] == "overloaded_error"

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.anthropic.requests import Asked, check, for_engine
-from app.gateway.entry.bodies import decode
+from app.gateway.dialects.anthropic.requests import AnthropicRequest, check_request, for_engine
+from app.gateway.entry.bodies import decode_body
 
 TOOL = {"name": "weather", "description": "d", "input_schema": {"type": "object", "properties": {}}}
 
@@ -18,8 +18,8 @@ TOOL = {"name": "weather", "description": "d", "input_schema": {"type": "object"
 def sent(**fields: object) -> dict[str, Any]:
     """Return what the engine is sent for a request with these fields."""
     body = json.dumps({"model": "m", "max_tokens": 9, "messages": [user("Hi")], **fields}).encode()
-    asked = decode(body, Asked)
-    check(asked)
+    asked = decode_body(body, AnthropicRequest)
+    check_request(asked)
     said: dict[str, Any] = json.loads(for_engine(body, asked))
     return said
 
@@ -77,7 +77,7 @@ def test_mistakes_are_said_where_they_are(fields: dict[str, object], sentence: s
 
 def test_what_nothing_is_wrong_with_keeps_its_bytes() -> None:
     body = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"a"}],"temperature":0.50,"x":"\\u00e9"}'
-    said = for_engine(body, decode(body, Asked))
+    said = for_engine(body, decode_body(body, AnthropicRequest))
     assert b'"temperature":0.50' in said
     assert b'"x":"\\u00e9"' in said
 
@@ -190,5 +190,5 @@ def has_results_in_system(turns: list[dict[str, Any]]) -> bool:
 
 def test_a_request_that_is_no_json_says_so() -> None:
     with pytest.raises(BadRequest, match="not valid JSON"):
-        decode(b'{"model":', Asked)
-    assert msgspec.json.decode(b'{"model":null}', type=Asked).model is None
+        decode_body(b'{"model":', AnthropicRequest)
+    assert msgspec.json.decode(b'{"model":null}', type=AnthropicRequest).model is None

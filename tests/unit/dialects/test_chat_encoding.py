@@ -10,34 +10,36 @@ from hypothesis import strategies as st
 from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
     BROKE_OFF,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
     Event,
-    Failed,
-    Finish,
-    Finished,
+    FinishReason,
     ReasoningDelta,
-    Started,
     TextDelta,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
-    fold,
+    aggregate_events,
 )
-from app.gateway.dialects.anthropic.answers import Wishes
-from app.gateway.dialects.anthropic.stream import Blocks
-from app.gateway.dialects.anthropic.stream import whole as anthropic_whole
-from app.gateway.dialects.openai.stream import DONE, About, Chunks, counts_chunk
-from app.gateway.dialects.openai.stream import whole as openai_whole
+from app.gateway.dialects.anthropic.answers import AnthropicAnswerParams
+from app.gateway.dialects.anthropic.stream import AnthropicEncoder
+from app.gateway.dialects.anthropic.stream import build_message as anthropic_whole
+from app.gateway.dialects.openai.stream import DONE, OpenAIAnswerInfo, OpenAIChunkEncoder, counts_chunk
+from app.gateway.dialects.openai.stream import build_completion as openai_whole
 from app.gateway.exchange.engine.stream import StreamReader
 
-ABOUT = About(id="chatcmpl-1", model="guide", created=1)
+ABOUT = OpenAIAnswerInfo(id="chatcmpl-1", model="guide", created=1)
 TEXTS = st.text(alphabet='aé\U0001f682<{"\\ \n', min_size=1, max_size=5)
-USAGES = st.builds(Usage, prompt=st.integers(4, 9), cached=st.integers(0, 4) | st.none(), completion=st.integers(0, 9))
-ENDS = st.builds(Finished, reason=st.sampled_from(Finish), usage=USAGES)
+USAGES = st.builds(
+    TokenUsage, prompt=st.integers(4, 9), cached=st.integers(0, 4) | st.none(), completion=st.integers(0, 9)
+)
+ENDS = st.builds(AnswerFinished, reason=st.sampled_from(FinishReason), usage=USAGES)
 
 
 @st.composite
 def streams(draw: st.DrawFn) -> list[Event]:
     """Draw what an engine may say: calls begin in order, and each is written before the next."""
-    events: list[Event] = [Started()]
+    events: list[Event] = [AnswerStarted()]
     calls = 0
     for kind in draw(st.lists(st.sampled_from(["text", "thought", "call", "arguments"]), max_size=8)):
         if kind == "text":
@@ -61,14 +63,14 @@ def told(stream: bytes) -> Iterator[dict[str, Any]]:
 
 @given(streams())
 def test_openais_chunks_say_what_was_said(events: Sequence[Event]) -> None:
-    chunks = Chunks(ABOUT)
+    chunks = OpenAIChunkEncoder(ABOUT)
     stream = chunks.begin() + chunks.feed(events)
-    answer = fold(events)
-    assert isinstance(answer.end, Finished)
+    answer = aggregate_events(events)
+    assert isinstance(answer.end, AnswerFinished)
     reader = StreamReader()
-    read = fold(reader.feed(stream + counts_chunk(ABOUT, answer.end.usage) + DONE))
+    read = aggregate_events(reader.feed(stream + counts_chunk(ABOUT, answer.end.usage) + DONE))
     assert (read.text, read.thinking, read.calls) == (answer.text, answer.thinking, answer.calls)
-    assert isinstance(read.end, Finished)
+    assert isinstance(read.end, AnswerFinished)
     assert (read.end.reason, read.end.usage) == (answer.end.reason, answer.end.usage)
     whole: Any = openai_whole(ABOUT, [answer])
     message = whole["choices"][0]["message"]
@@ -79,7 +81,7 @@ def test_openais_chunks_say_what_was_said(events: Sequence[Event]) -> None:
 
 @given(streams())
 def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events: Sequence[Event]) -> None:
-    blocks = Blocks("guide", Wishes())
+    blocks = AnthropicEncoder("guide", AnthropicAnswerParams())
     stream = list(told(blocks.begin() + blocks.feed(events)))
     assert [one["type"] for one in stream if one["type"].startswith("message")] == [
         "message_start",
@@ -87,8 +89,8 @@ def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events:
         "message_stop",
     ]
     content = _assembled(stream[1:-2])
-    answer = fold(events)
-    whole: Any = anthropic_whole(answer, "guide", Wishes())
+    answer = aggregate_events(events)
+    whole: Any = anthropic_whole(answer, "guide", AnthropicAnswerParams())
     assert "".join(block["text"] for block in content if block["type"] == "text") == answer.text
     assert "".join(block["thinking"] for block in content if block["type"] == "thinking") == answer.thinking
     assert [block for block in content if block["type"] == "tool_use"] == [
@@ -97,7 +99,7 @@ def test_anthropics_blocks_open_and_close_in_order_and_say_what_was_said(events:
     assert stream[-2]["usage"] == whole["usage"]
     assert stream[-2]["delta"] == {"stop_reason": whole["stop_reason"], "stop_sequence": None}
     counts = whole["usage"]
-    assert isinstance(answer.end, Finished)
+    assert isinstance(answer.end, AnswerFinished)
     assert counts["input_tokens"] + counts["cache_read_input_tokens"] == answer.end.usage.prompt
 
 
@@ -129,11 +131,14 @@ def _assembled(stream: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 @given(streams())
 def test_a_stream_that_breaks_off_says_so_in_both(events: Sequence[Event]) -> None:
-    for encoder, place in ((Chunks(ABOUT), "error"), (Blocks("guide", Wishes()), "error")):
+    for encoder, place in (
+        (OpenAIChunkEncoder(ABOUT), "error"),
+        (AnthropicEncoder("guide", AnthropicAnswerParams()), "error"),
+    ):
         *_, last = told(encoder.begin() + encoder.feed(events[:-1]) + encoder.feed([BROKE_OFF]))
         assert "cut off" in last[place]["message"]
         assert encoder.feed(events) == b""
-    error = Failed(error=ErrorBody(code="x", sentence="It crashed", hint="Try again."), status=502)
-    assert b"It crashed. Try again." in Chunks(ABOUT).feed([error])
-    assert anthropic_whole(fold([error]), "guide", Wishes()) == error
-    assert openai_whole(ABOUT, [fold([error])]) == error
+    error = AnswerFailed(error=ErrorBody(code="x", sentence="It crashed", hint="Try again."), status=502)
+    assert b"It crashed. Try again." in OpenAIChunkEncoder(ABOUT).feed([error])
+    assert anthropic_whole(aggregate_events([error]), "guide", AnthropicAnswerParams()) == error
+    assert openai_whole(ABOUT, [aggregate_events([error])]) == error

@@ -4,7 +4,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.form import Editor
+from app.gateway.dialects.form import StreamEditor
 from app.gateway.dialects.openai.answers import CHAT, ONE_CALL
 
 TEXTS = st.text(alphabet='ab"\\\n,{}:é"\\', max_size=12) | st.just('"reasoning_content":"x"')
@@ -27,7 +27,7 @@ def deltas(stream: bytes) -> list[dict[str, object]]:
     return [json.loads(data)["choices"][0]["delta"] for data in re.findall(rb"data: (.*)\n\n", stream)]
 
 
-def fed(edit: Editor, *chunks: bytes) -> bytes:
+def fed(edit: StreamEditor, *chunks: bytes) -> bytes:
     return b"".join(edit(chunk) for chunk in chunks)
 
 

@@ -9,40 +9,49 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, EngineFailed, Unavailable
-from app.gateway.canonical.events import Event, Failed, Finish, Finished, TextDelta, Timings, Usage, fold
+from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
+    AnswerTimings,
+    Event,
+    FinishReason,
+    TextDelta,
+    TokenUsage,
+    aggregate_events,
+)
 from app.gateway.canonical.request import (
-    Choose,
-    Complete,
-    Generate,
+    CompletionRequest,
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
     Image,
-    Level,
-    Limits,
-    Message,
+    MessageRole,
     Request,
     ResponseFormat,
-    Role,
-    Sampling,
-    Shape,
+    ResponseShape,
+    SamplingParams,
     Text,
     Thinking,
-    Tool,
+    ThinkingLevel,
     ToolCall,
     ToolChoice,
+    ToolDefinition,
+    ToolMode,
     ToolResult,
 )
-from app.gateway.exchange.engine.capability import check
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.capability import check_needs
+from app.gateway.exchange.engine.refusals import error_from_refusal
 from app.gateway.exchange.engine.request import body_of, route_of
 from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature, Route
 
 EVERYTHING = frozenset(Feature)
-HI = (Message(Role.USER, (Text("Hi"),)),)
+HI = (ConversationMessage(MessageRole.USER, (Text("Hi"),)),)
 SCHEMA = msgspec.Raw(b'{"type":"object"}')
 
 
 def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[str, Any]:
-    check(request, features)
+    check_needs(request, features)
     body: dict[str, Any] = json.loads(body_of(request, model="guide", features=features))
     assert (body.pop("model"), body.pop("stream")) == ("guide", True)
     body.pop("stream_options", None)
@@ -50,16 +59,16 @@ def sent(request: Request, features: frozenset[Feature] = EVERYTHING) -> dict[st
 
 
 def test_a_plain_question() -> None:
-    assert sent(Generate(messages=HI)) == {"messages": [{"role": "user", "content": "Hi"}]}
+    assert sent(ConversationRequest(messages=HI)) == {"messages": [{"role": "user", "content": "Hi"}]}
 
 
 def test_what_is_chosen_is_sent_and_nothing_else() -> None:
-    request = Generate(
+    request = ConversationRequest(
         messages=HI,
-        sampling=Sampling(temperature=0.0, top_k=1, seed=0),
-        limits=Limits(max_tokens=5, stops=("a",), logprobs=2),
-        thinking=Level.MAX,
-        response_format=ResponseFormat(shape=Shape.SCHEMA, schema=SCHEMA),
+        sampling=SamplingParams(temperature=0.0, top_k=1, seed=0),
+        limits=GenerationLimits(max_tokens=5, stops=("a",), logprobs=2),
+        thinking=ThinkingLevel.MAX,
+        response_format=ResponseFormat(shape=ResponseShape.SCHEMA, schema=SCHEMA),
     )
     assert sent(request) == {
         "messages": [{"role": "user", "content": "Hi"}],
@@ -76,23 +85,29 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
             "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
         },
     }
-    assert sent(Generate(messages=HI, thinking=Level.OFF))["chat_template_kwargs"] == {"enable_thinking": False}
-    assert sent(Generate(messages=HI, response_format=ResponseFormat(shape=Shape.JSON)))["response_format"] == {
-        "type": "json_object"
+    assert sent(ConversationRequest(messages=HI, thinking=ThinkingLevel.OFF))["chat_template_kwargs"] == {
+        "enable_thinking": False
     }
+    assert sent(ConversationRequest(messages=HI, response_format=ResponseFormat(shape=ResponseShape.JSON)))[
+        "response_format"
+    ] == {"type": "json_object"}
 
 
 @pytest.mark.parametrize(
     ("choice", "fields"),
     [
         (ToolChoice(), {}),
-        (ToolChoice(choose=Choose.REQUIRED), {"tool_choice": "required"}),
-        (ToolChoice(choose=Choose.NONE, one_at_a_time=True), {"tool_choice": "none", "parallel_tool_calls": False}),
+        (ToolChoice(choose=ToolMode.REQUIRED), {"tool_choice": "required"}),
+        (ToolChoice(choose=ToolMode.NONE, one_at_a_time=True), {"tool_choice": "none", "parallel_tool_calls": False}),
         (ToolChoice(name="f"), {"tool_choice": "required"}),
     ],
 )
 def test_tools(choice: ToolChoice, fields: dict[str, object]) -> None:
-    body = sent(Generate(messages=HI, tools=(Tool(name="f", parameters=SCHEMA, strict=True),), tool_choice=choice))
+    body = sent(
+        ConversationRequest(
+            messages=HI, tools=(ToolDefinition(name="f", parameters=SCHEMA, strict=True),), tool_choice=choice
+        )
+    )
     function = {"name": "f", "description": "", "parameters": {"type": "object"}, "strict": True}
     assert body.pop("tools") == [{"type": "function", "function": function}]
     assert body == {"messages": [{"role": "user", "content": "Hi"}], **fields}
@@ -100,11 +115,13 @@ def test_tools(choice: ToolChoice, fields: dict[str, object]) -> None:
 
 def test_every_kind_of_part() -> None:
     messages = (
-        Message(Role.USER, (Text("Look:"), Image(media_type="image/png", data="AA=="))),
-        Message(Role.ASSISTANT, (Thinking("Hm."), ToolCall(id="c", name="f", arguments="{}"))),
-        Message(Role.USER, (Text("And?"), ToolResult(call_id="c", text="one", name="f", is_error=True))),
+        ConversationMessage(MessageRole.USER, (Text("Look:"), Image(media_type="image/png", data="AA=="))),
+        ConversationMessage(MessageRole.ASSISTANT, (Thinking("Hm."), ToolCall(id="c", name="f", arguments="{}"))),
+        ConversationMessage(
+            MessageRole.USER, (Text("And?"), ToolResult(call_id="c", text="one", name="f", is_error=True))
+        ),
     )
-    assert sent(Generate(messages=messages))["messages"] == [
+    assert sent(ConversationRequest(messages=messages))["messages"] == [
         {
             "role": "user",
             "content": [
@@ -124,20 +141,20 @@ def test_every_kind_of_part() -> None:
 
 
 def test_system_messages_stand_where_templates_take_them() -> None:
-    def say(role: Role, text: str) -> Message:
-        return Message(role, (Text(text),))
+    def say(role: MessageRole, text: str) -> ConversationMessage:
+        return ConversationMessage(role, (Text(text),))
 
     told = [
-        say(Role.SYSTEM, "One."),
-        say(Role.SYSTEM, "Two."),
-        say(Role.USER, "Hi"),
-        say(Role.SYSTEM, "Three."),
-        say(Role.USER, "Go"),
-        say(Role.ASSISTANT, "Yes"),
-        say(Role.SYSTEM, "Four."),
+        say(MessageRole.SYSTEM, "One."),
+        say(MessageRole.SYSTEM, "Two."),
+        say(MessageRole.USER, "Hi"),
+        say(MessageRole.SYSTEM, "Three."),
+        say(MessageRole.USER, "Go"),
+        say(MessageRole.ASSISTANT, "Yes"),
+        say(MessageRole.SYSTEM, "Four."),
     ]
     reminder = "<system-reminder>\n{}\n</system-reminder>\n"
-    assert [(one["role"], one["content"]) for one in sent(Generate(messages=tuple(told)))["messages"]] == [
+    assert [(one["role"], one["content"]) for one in sent(ConversationRequest(messages=tuple(told)))["messages"]] == [
         ("system", "One.\n\nTwo."),
         ("user", "Hi"),
         ("user", reminder.format("Three.") + "Go"),
@@ -147,24 +164,29 @@ def test_system_messages_stand_where_templates_take_them() -> None:
 
 
 def test_bare_prompts_go_to_routes_of_their_own() -> None:
-    limits = Limits(max_tokens=3, stops=("x",))
-    bare = Complete(prompt="a", limits=limits, response_format=ResponseFormat(shape=Shape.JSON))
+    limits = GenerationLimits(max_tokens=3, stops=("x",))
+    bare = CompletionRequest(prompt="a", limits=limits, response_format=ResponseFormat(shape=ResponseShape.JSON))
     assert route_of(bare) is Route.COMPLETIONS
     assert sent(bare) == {"prompt": "a", "max_tokens": 3, "stop": ["x"], "json_schema": {"type": "object"}}
-    between = Complete(prompt="a", suffix="b", limits=limits)
+    between = CompletionRequest(prompt="a", suffix="b", limits=limits)
     assert route_of(between) is Route.INFILL
     assert sent(between) == {"input_prefix": "a", "input_suffix": "b", "n_predict": 3, "stop": ["x"]}
-    assert route_of(Generate(messages=HI)) is Route.CHAT
+    assert route_of(ConversationRequest(messages=HI)) is Route.CHAT
 
 
 @pytest.mark.parametrize(
     ("request_", "said"),
     [
-        (Generate(messages=HI, tools=(Tool(name="f"),)), "tools"),
-        (Generate(messages=(Message(Role.USER, (Image(media_type="image/png", data=""),)),)), "images"),
-        (Generate(messages=HI, limits=Limits(logprobs=0)), "log probabilities"),
-        (Generate(messages=HI, response_format=ResponseFormat(shape=Shape.JSON)), "given format"),
-        (Complete(prompt="a", response_format=ResponseFormat(shape=Shape.JSON)), "format"),
+        (ConversationRequest(messages=HI, tools=(ToolDefinition(name="f"),)), "tools"),
+        (
+            ConversationRequest(
+                messages=(ConversationMessage(MessageRole.USER, (Image(media_type="image/png", data=""),)),)
+            ),
+            "images",
+        ),
+        (ConversationRequest(messages=HI, limits=GenerationLimits(logprobs=0)), "log probabilities"),
+        (ConversationRequest(messages=HI, response_format=ResponseFormat(shape=ResponseShape.JSON)), "given format"),
+        (CompletionRequest(prompt="a", response_format=ResponseFormat(shape=ResponseShape.JSON)), "format"),
     ],
 )
 def test_what_an_engine_lacks_is_refused_and_not_left_out(request_: Request, said: str) -> None:
@@ -203,7 +225,7 @@ CHAT = b"".join(
 
 def read(stream: bytes) -> list[Event]:
     reader = StreamReader()
-    return [*reader.feed(stream), *reader.end()]
+    return [*reader.feed(stream), *reader.end_stream()]
 
 
 @given(cuts=st.lists(st.integers(0, len(CHAT)), max_size=30).map(sorted))
@@ -212,14 +234,14 @@ def test_a_chat_stream_cut_anywhere(cuts: list[int]) -> None:
     for start, stop in zip([0, *cuts], [*cuts, len(CHAT)], strict=True):
         events += reader.feed(CHAT[start:stop])
     assert reader.is_over
-    assert reader.end() == []
-    answer = fold(events)
+    assert reader.end_stream() == []
+    answer = aggregate_events(events)
     assert (answer.thinking, answer.text) == ("H\u00e4", "Zug \U0001f682")
     assert answer.calls == (ToolCall(id="c1", name="f", arguments='{"a":1}'),)
-    assert answer.end == Finished(
-        reason=Finish.TOOL_CALLS,
-        usage=Usage(prompt=9, cached=2, completion=4),
-        timings=Timings(prefill_s=0.02, decode_s=0.0405),
+    assert answer.end == AnswerFinished(
+        reason=FinishReason.TOOL_CALLS,
+        usage=TokenUsage(prompt=9, cached=2, completion=4),
+        timings=AnswerTimings(prefill_s=0.02, decode_s=0.0405),
     )
 
 
@@ -232,7 +254,7 @@ def test_plain_completions_and_probabilities() -> None:
     )
     assert isinstance(events[0], TextDelta)
     assert (events[0].text, events[0].logprobs[0].token) == ("a", "a")
-    assert events[-1] == Finished(reason=Finish.LENGTH)
+    assert events[-1] == AnswerFinished(reason=FinishReason.LENGTH)
 
 
 def test_llama_servers_own_stream_ends_without_done() -> None:
@@ -243,16 +265,19 @@ def test_llama_servers_own_stream_ends_without_done() -> None:
     )
     assert events == [
         TextDelta("ab"),
-        Finished(
-            reason=Finish.LENGTH,
-            usage=Usage(prompt=4, cached=1, completion=2),
-            timings=Timings(prefill_s=0.001, decode_s=0.002),
+        AnswerFinished(
+            reason=FinishReason.LENGTH,
+            usage=TokenUsage(prompt=4, cached=1, completion=2),
+            timings=AnswerTimings(prefill_s=0.001, decode_s=0.002),
         ),
     ]
 
 
 def test_an_engine_that_hangs_up_after_its_reason_is_done() -> None:
-    assert read(event(choices=[{"delta": {"content": "a"}, "finish_reason": "stop"}])) == [TextDelta("a"), Finished()]
+    assert read(event(choices=[{"delta": {"content": "a"}, "finish_reason": "stop"}])) == [
+        TextDelta("a"),
+        AnswerFinished(),
+    ]
     assert read(delta(content="a")) == [TextDelta("a")]
 
 
@@ -270,7 +295,7 @@ def test_an_engine_that_hangs_up_after_its_reason_is_done() -> None:
 def test_an_error_in_the_stream_ends_it(line: bytes, code: str) -> None:
     first, last = read(delta(content="a") + line + delta(content="b"))
     assert first == TextDelta("a")
-    assert isinstance(last, Failed)
+    assert isinstance(last, AnswerFailed)
     assert (last.error.code, last.status) == (code, 502)
 
 
@@ -286,7 +311,7 @@ def test_no_bytes_are_too_strange(stream: bytes) -> None:
 
 def test_a_prompt_that_is_too_long_is_refused_with_both_counts() -> None:
     said = {"code": 400, "message": "m", "type": "exceed_context_size_error", "n_prompt_tokens": 9000, "n_ctx": 4096}
-    error = refused(json.dumps({"error": said}).encode(), 400)
+    error = error_from_refusal(json.dumps({"error": said}).encode(), 400)
     assert (error.code, error.status) == ("context_length_exceeded", 400)
     assert "9000" in str(error)
     assert "4096" in str(error)
@@ -305,11 +330,11 @@ def test_a_prompt_that_is_too_long_is_refused_with_both_counts() -> None:
     ],
 )
 def test_refusals_of_every_engine(body: bytes, status: int, kind: type[Exception], said: str) -> None:
-    error = refused(body, status)
+    error = error_from_refusal(body, status)
     assert isinstance(error, kind)
     assert said in str(error)
 
 
 def test_the_penalty_of_repetition_has_the_names_of_all_engines() -> None:
-    body = sent(Generate(messages=HI, sampling=Sampling(repeat_penalty=1.1)))
+    body = sent(ConversationRequest(messages=HI, sampling=SamplingParams(repeat_penalty=1.1)))
     assert (body["repeat_penalty"], body["repetition_penalty"]) == (1.1, 1.1)

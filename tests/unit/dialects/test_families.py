@@ -8,39 +8,39 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.gateway.canonical.events import (
-    Answer,
+    AnswerFinished,
     Event,
-    Finish,
-    Finished,
-    Likely,
+    FinishReason,
     ReasoningDelta,
     TextDelta,
+    TokenAlternative,
     TokenLogprob,
     ToolCallDelta,
-    fold,
+    WholeAnswer,
+    aggregate_events,
 )
-from app.gateway.canonical.families.answer import AnswerReader, Reading, new_id
-from app.gateway.canonical.families.arguments import fitted, parse_json
+from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions, new_id
+from app.gateway.canonical.families.arguments import fit_arguments, parse_json
 from app.gateway.canonical.families.family import family_of
 from app.gateway.exchange.engine.stream import StreamReader
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, Output
 
-DONE = Finished(reason=Finish.STOP)
+DONE = AnswerFinished(reason=FinishReason.STOP)
 MARKS = ("<think", "tool_call", "<|", "<｜", "[TOOL", "[THINK", "<function", "<invoke", "tool_code", "[e~[", "</s>")
 written = pytest.mark.parametrize("output", OUTPUTS, ids=[output.family for output in OUTPUTS])
 
 
-def reading(output: Output) -> Reading:
+def reading(output: Output) -> ReadingOptions:
     family = family_of(output.template)
-    return Reading(family=family, tools=TOOLS, is_open=family.opens)
+    return ReadingOptions(family=family, tools=TOOLS, is_open=family.opens)
 
 
-def events(reader: AnswerReader, pieces: list[str], end: Finished = DONE) -> list[Event]:
-    return [told for piece in pieces for told in reader.take([TextDelta(piece)])] + reader.take([end])
+def events(reader: AnswerReader, pieces: list[str], end: AnswerFinished = DONE) -> list[Event]:
+    return [told for piece in pieces for told in reader.take_events([TextDelta(piece)])] + reader.take_events([end])
 
 
-def answered(output: Output, pieces: list[str]) -> Answer:
-    return fold(events(AnswerReader(reading(output), lambda _: "id"), pieces))
+def answered(output: Output, pieces: list[str]) -> WholeAnswer:
+    return aggregate_events(events(AnswerReader(reading(output), lambda _: "id"), pieces))
 
 
 @written
@@ -48,8 +48,8 @@ def test_what_a_family_writes_is_understood(output: Output) -> None:
     answer = answered(output, [output.written])
     calls = tuple((call.name, json.loads(call.arguments)) for call in answer.calls)
     assert (answer.text, answer.thinking, calls) == (output.text, output.thinking, output.calls)
-    assert isinstance(answer.end, Finished)
-    assert answer.end.reason is (Finish.TOOL_CALLS if output.calls else Finish.STOP)
+    assert isinstance(answer.end, AnswerFinished)
+    assert answer.end.reason is (FinishReason.TOOL_CALLS if output.calls else FinishReason.STOP)
     assert all(call.id for call in answer.calls)
 
 
@@ -68,8 +68,8 @@ def test_it_is_the_same_cut_at_every_byte_of_the_engines_stream(output: Output) 
     stream = f"data: {json.dumps(chunk, ensure_ascii=False)}\n\ndata: [DONE]\n\n".encode()
     for at in range(len(stream)):
         engine, reader = StreamReader(), AnswerReader(reading(output), lambda _: "id")
-        told = [event for part in (stream[:at], stream[at:]) for event in reader.take(engine.feed(part))]
-        assert fold(told) == whole
+        told = [event for part in (stream[:at], stream[at:]) for event in reader.take_events(engine.feed(part))]
+        assert aggregate_events(told) == whole
 
 
 @written
@@ -94,10 +94,10 @@ def test_marks_never_reach_the_client(output: Output) -> None:
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.8])
 def test_a_call_cut_off_by_the_limit_is_not_made(output: Output, share: float) -> None:
     cut = output.written[: int(len(output.written) * share)]
-    answer = fold(events(AnswerReader(reading(output)), [cut], Finished(reason=Finish.LENGTH)))
+    answer = aggregate_events(events(AnswerReader(reading(output)), [cut], AnswerFinished(reason=FinishReason.LENGTH)))
     assert all(json.loads(call.arguments) in [call for _, call in output.calls] for call in answer.calls)
-    assert isinstance(answer.end, Finished)
-    assert answer.end.reason is Finish.LENGTH
+    assert isinstance(answer.end, AnswerFinished)
+    assert answer.end.reason is FinishReason.LENGTH
 
 
 @given(st.lists(st.text(alphabet='<|>{}[]"/=_:, abcdeforlntu\n｜▁`', max_size=12) | st.sampled_from(
@@ -131,49 +131,49 @@ def test_a_long_call_is_read_piece_by_piece() -> None:
 
 def test_text_goes_on_at_once() -> None:
     reader = AnswerReader(reading(OUTPUTS[0]))
-    assert reader.take([TextDelta("Hel")]) == [TextDelta("Hel")]
-    assert reader.take([TextDelta("lo <to")]) == [TextDelta("lo")], "what may be a mark waits"
-    assert reader.take([TextDelta("y>")]) == [TextDelta(" <toy>")]
+    assert reader.take_events([TextDelta("Hel")]) == [TextDelta("Hel")]
+    assert reader.take_events([TextDelta("lo <to")]) == [TextDelta("lo")], "what may be a mark waits"
+    assert reader.take_events([TextDelta("y>")]) == [TextDelta(" <toy>")]
 
 
 def test_reasoning_goes_on_at_once() -> None:
     reader = AnswerReader(reading(OUTPUTS[3]))
-    assert reader.take([TextDelta("Hm")]) == [ReasoningDelta("Hm")]
-    assert reader.take([TextDelta(" so</thi")]) == [ReasoningDelta(" so")]
+    assert reader.take_events([TextDelta("Hm")]) == [ReasoningDelta("Hm")]
+    assert reader.take_events([TextDelta(" so</thi")]) == [ReasoningDelta(" so")]
 
 
 @pytest.mark.parametrize("pieces", [["a b STOP c"], list("a b STOP c"), ["a b ST", "OP c"]])
 def test_a_stop_sequence_ends_the_answer(pieces: list[str]) -> None:
-    reader = AnswerReader(Reading(family=family_of(""), stops=("never", "STOP")))
-    told = reader.take([TextDelta(piece) for piece in pieces])
-    assert fold(told).text == "a b "
-    assert told[-1] == Finished(reason=Finish.STOP, stop="STOP")
+    reader = AnswerReader(ReadingOptions(family=family_of(""), stops=("never", "STOP")))
+    told = reader.take_events([TextDelta(piece) for piece in pieces])
+    assert aggregate_events(told).text == "a b "
+    assert told[-1] == AnswerFinished(reason=FinishReason.STOP, stop="STOP")
     assert reader.is_over
-    assert reader.take([TextDelta("more"), DONE]) == []
+    assert reader.take_events([TextDelta("more"), DONE]) == []
 
 
 def test_a_stop_sequence_does_not_end_reasoning() -> None:
-    reader = AnswerReader(Reading(family=family_of("<think>"), stops=("STOP",)))
-    answer = fold(events(reader, ["<think>STOP</think>So STO"]))
+    reader = AnswerReader(ReadingOptions(family=family_of("<think>"), stops=("STOP",)))
+    answer = aggregate_events(events(reader, ["<think>STOP</think>So STO"]))
     assert (answer.thinking, answer.text) == ("STOP", "So STO")
 
 
 def test_of_several_calls_one_at_a_time_is_the_first() -> None:
     output = OUTPUTS[2]
-    reader = AnswerReader(Reading(family=family_of(output.template), tools=TOOLS, one_at_a_time=True))
-    assert [call.name for call in fold(events(reader, [output.written])).calls] == ["get_weather"]
+    reader = AnswerReader(ReadingOptions(family=family_of(output.template), tools=TOOLS, one_at_a_time=True))
+    assert [call.name for call in aggregate_events(events(reader, [output.written])).calls] == ["get_weather"]
 
 
 def test_calls_have_ids_of_their_own_and_as_templates_want_them() -> None:
     two = OUTPUTS[2]
-    calls = fold(events(AnswerReader(reading(two)), [two.written])).calls
+    calls = aggregate_events(events(AnswerReader(reading(two)), [two.written])).calls
     assert len({call.id for call in calls}) == 2
     mistral = next(output for output in OUTPUTS if output.family == "mistral, names")
-    calls = fold(events(AnswerReader(reading(mistral)), [mistral.written])).calls
+    calls = aggregate_events(events(AnswerReader(reading(mistral)), [mistral.written])).calls
     assert all(len(call.id) == 9 and call.id.isalnum() for call in calls)
     assert new_id(0).startswith("call_")
     kimi = next(output for output in OUTPUTS if output.family.startswith("kimi"))
-    assert [call.id for call in fold(events(AnswerReader(reading(kimi)), [kimi.written])).calls] == [
+    assert [call.id for call in aggregate_events(events(AnswerReader(reading(kimi)), [kimi.written])).calls] == [
         "functions.get_weather:0",
         "functions.now:1",
     ]
@@ -182,20 +182,20 @@ def test_calls_have_ids_of_their_own_and_as_templates_want_them() -> None:
 def test_what_an_engine_tells_apart_itself_goes_by() -> None:
     reader = AnswerReader(reading(OUTPUTS[0]))
     call = ToolCallDelta(index=0, id="a", name="now", arguments="{}")
-    assert reader.take([ReasoningDelta("Hm."), call, DONE]) == [
+    assert reader.take_events([ReasoningDelta("Hm."), call, DONE]) == [
         ReasoningDelta("Hm."),
         call,
-        Finished(reason=Finish.TOOL_CALLS),
+        AnswerFinished(reason=FinishReason.TOOL_CALLS),
     ]
 
 
 def test_probabilities_stay_with_the_text_and_not_with_marks() -> None:
     def token(text: str) -> TokenLogprob:
-        return TokenLogprob(token=text, logprob=-0.5, top_logprobs=(Likely(token=text, logprob=-0.5),))
+        return TokenLogprob(token=text, logprob=-0.5, top_logprobs=(TokenAlternative(token=text, logprob=-0.5),))
 
     reader = AnswerReader(reading(OUTPUTS[2]))
     pieces = ["<think>", "Hm", "</think>", "So", " it", " is"]
-    answer = fold(reader.take([*(TextDelta(piece, (token(piece),)) for piece in pieces), DONE]))
+    answer = aggregate_events(reader.take_events([*(TextDelta(piece, (token(piece),)) for piece in pieces), DONE]))
     assert [told.token for told in answer.logprobs][-3:] == ["So", " it", " is"]
     assert "Hm" not in [told.token for told in answer.logprobs]
 
@@ -258,12 +258,12 @@ SCHEMA = {
     ],
 )
 def test_arguments_get_the_types_their_tool_wants(given_: dict[str, object], wanted: dict[str, object]) -> None:
-    assert fitted(given_, SCHEMA) == wanted
+    assert fit_arguments(given_, SCHEMA) == wanted
 
 
 def test_a_schema_that_goes_in_circles_is_left() -> None:
     circle = {"$ref": "#/$defs/a", "$defs": {"a": {"anyOf": [{"$ref": "#/$defs/a"}]}}}
-    assert fitted({"n": {"n": "5"}}, {**circle, "properties": {"n": {"$ref": "#/$defs/a"}}}) == {"n": {"n": "5"}}
+    assert fit_arguments({"n": {"n": "5"}}, {**circle, "properties": {"n": {"$ref": "#/$defs/a"}}}) == {"n": {"n": "5"}}
 
 
 @pytest.mark.parametrize(

@@ -12,25 +12,38 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, ErrorBody
 from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
+    AnswerTimings,
     Event,
-    Failed,
-    Finish,
-    Finished,
+    FinishReason,
     ReasoningDelta,
-    Started,
     TextDelta,
-    Timings,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
 )
-from app.gateway.canonical.request import Generate, Image, Level, Message, Role, Text
-from app.gateway.dialects.lmstudio.requests import NOTHING, ChatRequest, Earlier, conversation, generate
-from app.gateway.dialects.lmstudio.stream import Encoder
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    ConversationRequest,
+    Image,
+    MessageRole,
+    Text,
+    ThinkingLevel,
+)
+from app.gateway.dialects.lmstudio.requests import (
+    EMPTY_HISTORY,
+    LmStudioChatRequest,
+    LmStudioHistory,
+    extend_history,
+    to_canonical_request,
+)
+from app.gateway.dialects.lmstudio.stream import LmStudioEncoder
 
-END = Finished(
-    reason=Finish.STOP,
-    usage=Usage(prompt=329, completion=268, reasoning=5),
-    timings=Timings(load_s=0.0, prefill_s=0.5, decode_s=4.0),
+END = AnswerFinished(
+    reason=FinishReason.STOP,
+    usage=TokenUsage(prompt=329, completion=268, reasoning=5),
+    timings=AnswerTimings(load_s=0.0, prefill_s=0.5, decode_s=4.0),
 )
 
 
@@ -45,13 +58,13 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def streamed(encoder: Encoder, events: list[Event]) -> list[dict[str, Any]]:
-    return events_of(encoder.begin() + b"".join(map(encoder.take, events)))
+def streamed(encoder: LmStudioEncoder, events: list[Event]) -> list[dict[str, Any]]:
+    return events_of(encoder.begin() + b"".join(map(encoder.take_event, events)))
 
 
 def test_reasoning_then_a_message_as_lm_studio_streams_them() -> None:
     answer: list[Event] = [ReasoningDelta("Need"), ReasoningDelta(" to."), TextDelta("The "), TextDelta("model")]
-    assert streamed(Encoder("gpt-oss-20b", response_id="resp_1"), [Started(), *answer, END]) == [
+    assert streamed(LmStudioEncoder("gpt-oss-20b", response_id="resp_1"), [AnswerStarted(), *answer, END]) == [
         {"type": "chat.start", "model_instance_id": "gpt-oss-20b"},
         {"type": "prompt_processing.start"},
         {"type": "prompt_processing.progress", "progress": 1},
@@ -86,9 +99,11 @@ def test_reasoning_then_a_message_as_lm_studio_streams_them() -> None:
 
 
 def test_a_load_is_told_of_while_it_goes_on() -> None:
-    encoder = Encoder("m")
-    told = encoder.begin() + encoder.loading(None) + encoder.loading(0.65) + encoder.loaded(12.34)
-    told += encoder.take(Started(load_s=12.5)) + encoder.take(TextDelta("a")) + encoder.take(END)
+    encoder = LmStudioEncoder("m")
+    told = encoder.begin() + encoder.say_loading(None) + encoder.say_loading(0.65) + encoder.say_loaded(12.34)
+    told += (
+        encoder.take_event(AnswerStarted(load_s=12.5)) + encoder.take_event(TextDelta("a")) + encoder.take_event(END)
+    )
     kinds = [event["type"] for event in events_of(told)]
     assert kinds[:5] == [
         "chat.start",
@@ -103,15 +118,15 @@ def test_a_load_is_told_of_while_it_goes_on() -> None:
 
 
 def test_a_load_nobody_was_told_of_still_counts() -> None:
-    encoder = Encoder("m")
-    streamed(encoder, [Started(load_s=2.5), END])
+    encoder = LmStudioEncoder("m")
+    streamed(encoder, [AnswerStarted(load_s=2.5), END])
     assert encoder.result is not None
     assert encoder.result.stats.model_load_time_seconds == 2.5
 
 
 def test_an_error_is_told_and_what_was_written_is_not_lost() -> None:
-    broke = Failed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
-    *_, error, end = streamed(Encoder("m", response_id="resp_1"), [Started(), TextDelta("Half"), broke])
+    broke = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
+    *_, error, end = streamed(LmStudioEncoder("m", response_id="resp_1"), [AnswerStarted(), TextDelta("Half"), broke])
     assert error == {
         "type": "error",
         "error": {"type": "internal_error", "message": "It crashed. Try again.", "code": "crashed"},
@@ -126,7 +141,7 @@ def test_a_call_of_a_tool_that_was_not_offered_is_a_failure() -> None:
         ToolCallDelta(index=0, id="1", name="search", arguments='{"q":'),
         ToolCallDelta(index=0, arguments="1}"),
     ]
-    told = streamed(Encoder("m"), [Started(), *calls, END])
+    told = streamed(LmStudioEncoder("m"), [AnswerStarted(), *calls, END])
     failure, end = told[-2:]
     assert failure["type"] == "tool_call.failure"
     assert failure["metadata"] == {"type": "invalid_name", "tool_name": "search", "arguments": {"q": 1}}
@@ -143,11 +158,11 @@ DELTAS = st.one_of(
     ),
 )
 ENDS = st.one_of(
-    st.builds(Finished, usage=st.builds(Usage, prompt=st.integers(0, 9), completion=st.integers(0, 9))),
-    st.just(Failed(error=ErrorBody(code="x", sentence="X."), status=500)),
+    st.builds(AnswerFinished, usage=st.builds(TokenUsage, prompt=st.integers(0, 9), completion=st.integers(0, 9))),
+    st.just(AnswerFailed(error=ErrorBody(code="x", sentence="X."), status=500)),
 )
 STREAMS = st.tuples(
-    st.lists(st.just(Started(load_s=1.0)), max_size=1),
+    st.lists(st.just(AnswerStarted(load_s=1.0)), max_size=1),
     st.lists(DELTAS, max_size=12),
     ENDS,
 ).map(lambda parts: [*parts[0], *parts[1], parts[2]])
@@ -163,14 +178,16 @@ GRAMMAR = re.compile(
 def test_whatever_comes_is_a_stream_that_ends_and_comes_to_its_result(
     events: list[Event], loads: list[float | None]
 ) -> None:
-    encoder = Encoder("m", response_id="resp_1")
+    encoder = LmStudioEncoder("m", response_id="resp_1")
     told = events_of(
-        encoder.begin() + b"".join(map(encoder.loading, loads)) + b"".join(map(encoder.take, [*events, *events]))
+        encoder.begin()
+        + b"".join(map(encoder.say_loading, loads))
+        + b"".join(map(encoder.take_event, [*events, *events]))
     )
     assert GRAMMAR.fullmatch(" ".join(event["type"] for event in told))
     assert told[-1]["result"] == json.loads(msgspec.json.encode(encoder.result))
     assert folded(told) == [item for item in told[-1]["result"]["output"] if item["type"] != "invalid_tool_call"]
-    assert ("error" in {event["type"] for event in told}) == isinstance(events[-1], Failed)
+    assert ("error" in {event["type"] for event in told}) == isinstance(events[-1], AnswerFailed)
 
 
 def folded(told: list[dict[str, Any]]) -> list[dict[str, str]]:
@@ -186,8 +203,8 @@ def folded(told: list[dict[str, Any]]) -> list[dict[str, str]]:
     return output
 
 
-def asked(**fields: object) -> ChatRequest:
-    return msgspec.convert({"model": "m", **fields}, ChatRequest)
+def asked(**fields: object) -> LmStudioChatRequest:
+    return msgspec.convert({"model": "m", **fields}, LmStudioChatRequest)
 
 
 def test_a_request_is_read_whole() -> None:
@@ -204,21 +221,27 @@ def test_a_request_is_read_whole() -> None:
         reasoning="off",
         max_output_tokens=7,
     )
-    work = generate(wanted, conversation(wanted))
-    assert isinstance(work, Generate)
+    work = to_canonical_request(wanted, extend_history(wanted))
+    assert isinstance(work, ConversationRequest)
     assert work.messages == (
-        Message(Role.SYSTEM, (Text("Be brief."),)),
-        Message(Role.USER, (Text("What is\nthis?"), Image(media_type="image/png", data=picture))),
+        ConversationMessage(MessageRole.SYSTEM, (Text("Be brief."),)),
+        ConversationMessage(MessageRole.USER, (Text("What is\nthis?"), Image(media_type="image/png", data=picture))),
     )
     assert (work.sampling.temperature, work.sampling.top_k, work.limits.max_tokens) == (0, 3, 7)
-    assert work.thinking is Level.OFF
+    assert work.thinking is ThinkingLevel.OFF
 
 
 def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() -> None:
-    before = Earlier("Old.", (Message(Role.USER, (Text("Hi"),)), Message(Role.ASSISTANT, (Text("Hello"),))))
-    same = generate(asked(input="Go on"), conversation(asked(input="Go on"), before))
+    before = LmStudioHistory(
+        "Old.",
+        (
+            ConversationMessage(MessageRole.USER, (Text("Hi"),)),
+            ConversationMessage(MessageRole.ASSISTANT, (Text("Hello"),)),
+        ),
+    )
+    same = to_canonical_request(asked(input="Go on"), extend_history(asked(input="Go on"), before))
     assert [message.text for message in same.messages] == ["Old.", "Hi", "Hello", "Go on"]
-    changed = conversation(asked(input="x", system_prompt="New."), before)
+    changed = extend_history(asked(input="x", system_prompt="New."), before)
     assert changed.system == "New."
 
 
@@ -234,5 +257,5 @@ def test_a_conversation_goes_on_with_its_system_prompt_until_there_is_another() 
 def test_what_cannot_be_done_is_said(fields: dict[str, object], code: str) -> None:
     wanted = asked(**fields)
     with pytest.raises(BadRequest) as refused:
-        generate(wanted, conversation(wanted, NOTHING))
+        to_canonical_request(wanted, extend_history(wanted, EMPTY_HISTORY))
     assert refused.value.code == code

@@ -11,11 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import EngineFailed
-from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime, told
+from app.gateway.dialects.lmstudio.answers import (
+    LmStudioAnswerInfo,
+    LmStudioModelInfo,
+    LmStudioRuntime,
+    LmStudioV0Form,
+    decode_figures,
+)
 
-ABOUT = About(
-    AboutModel(arch="granite", quant="Q4_K_M", format="gguf", context_length=4096),
-    Runtime(name="llama.cpp-linux-x86_64-cpu", version="1.0", supported_formats=["gguf"]),
+ABOUT = LmStudioAnswerInfo(
+    LmStudioModelInfo(arch="granite", quant="Q4_K_M", format="gguf", context_length=4096),
+    LmStudioRuntime(name="llama.cpp-linux-x86_64-cpu", version="1.0", supported_formats=["gguf"]),
 )
 TIMINGS = '"timings":{"cache_n":0,"prompt_n":24,"prompt_ms":111.0,"predicted_n":50,"predicted_ms":1000.0}'
 WHOLE = (
@@ -53,8 +59,8 @@ PLAIN = [*TEXTS, chunk("{}", '"stop"', "," + TIMINGS), DONE]
 WITH_USAGE = [*TEXTS, chunk("{}", '"stop"'), chunk("", more=USAGE + "," + TIMINGS), DONE]
 
 
-def form(now: float = 10.0) -> V0:
-    return V0(lambda: ABOUT, started=8.0, clock=lambda: now)
+def form(now: float = 10.0) -> LmStudioV0Form:
+    return LmStudioV0Form(lambda: ABOUT, started=8.0, clock=lambda: now)
 
 
 def edited(chunks: Sequence[bytes]) -> bytes:
@@ -146,4 +152,4 @@ def test_errors_have_openais_shape() -> None:
     assert set(json.loads(refusal.body)["error"]) >= {"message", "type", "param", "code"}
     event = form().in_band(EngineFailed("It died."))
     assert form().is_complete(event)
-    assert told(msgspec.json.encode({"choices": []})) is not None
+    assert decode_figures(msgspec.json.encode({"choices": []})) is not None

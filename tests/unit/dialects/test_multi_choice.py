@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import RoundhouseError
-from app.gateway.dialects.openai.answers import CHAT, Chat, Texts
-from app.gateway.dialects.openai.multi_choice import as_stream, gathered
+from app.gateway.dialects.openai.answers import CHAT, OpenAIChatForm, OpenAICompletionForm
+from app.gateway.dialects.openai.multi_choice import as_stream, gather_stream
 
 
 def usage(prompt: int, completion: int, cached: int = 0) -> dict[str, object]:
@@ -59,7 +59,7 @@ def events(sent: bytes) -> list[dict[str, Any]]:
 
 @given(at=st.integers(0, len(CHATS)))
 def test_a_stream_of_chats_tells_the_counts_of_all_once_and_last(at: int) -> None:
-    edit = Chat(each=2).editor()
+    edit = OpenAIChatForm(each=2).editor()
     said = events(edit(CHATS[:at]) + edit(CHATS[at:]))
     assert [one["choices"] for one in said].count([]) == 1
     assert said[-1]["usage"] == usage(7, 6, 3)
@@ -70,11 +70,11 @@ def test_a_stream_of_chats_tells_the_counts_of_all_once_and_last(at: int) -> Non
 
 def test_a_stream_without_counts_has_none() -> None:
     plain = event([delta(0, content="a")]) + DONE
-    assert events(Chat(each=2).editor()(b"data: null\n\n" + plain)) == events(plain)
+    assert events(OpenAIChatForm(each=2).editor()(b"data: null\n\n" + plain)) == events(plain)
 
 
 def test_a_whole_answer_is_put_together() -> None:
-    whole = json.loads(gathered(CHATS, each=2))
+    whole = json.loads(gather_stream(CHATS, each=2))
     assert (whole["object"], whole["id"], whole["usage"]) == ("chat.completion", "chatcmpl-1", usage(7, 6, 3))
     calls = [
         {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}},
@@ -112,8 +112,8 @@ TEXTS = b"".join(
 
 
 def test_each_prompt_counts_once() -> None:
-    assert events(Texts(includes_usage=True, each=2).editor()(TEXTS))[-1]["usage"] == usage(8, 8)
-    whole = json.loads(Texts().whole(gathered(TEXTS, each=2)))
+    assert events(OpenAICompletionForm(includes_usage=True, each=2).editor()(TEXTS))[-1]["usage"] == usage(8, 8)
+    whole = json.loads(OpenAICompletionForm().whole(gather_stream(TEXTS, each=2)))
     assert [choice["text"] for choice in whole["choices"]] == ["ab"] * 4
     assert (whole["object"], whole["usage"]) == ("text_completion", usage(8, 8))
     assert whole["choices"][3]["logprobs"]["tokens"] == ["a", "b"]
@@ -124,7 +124,7 @@ def test_an_error_in_the_stream_is_the_answer() -> None:
         CHATS[: CHATS.index(b"lut")].rpartition(b"data:")[0] + b'data: {"error":{"code":400,"message":"too much"}}\n\n'
     )
     with pytest.raises(RoundhouseError, match="too much"):
-        gathered(broken, each=2)
+        gather_stream(broken, each=2)
 
 
 def test_the_engine_is_asked_for_a_stream_with_counts() -> None:

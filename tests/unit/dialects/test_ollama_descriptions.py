@@ -13,21 +13,31 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import Layer, ModelFacts
 from app.core.models import ModelInfo
-from app.gateway.canonical.request import Complete, Generate, Image, Level, Message, Request, Role, Text, Tool
+from app.gateway.canonical.request import (
+    CompletionRequest,
+    ConversationMessage,
+    ConversationRequest,
+    Image,
+    MessageRole,
+    Request,
+    Text,
+    ThinkingLevel,
+    ToolDefinition,
+)
 from app.gateway.dialects.ollama import requests
 from app.gateway.dialects.ollama.descriptions import (
+    capability_words,
     details_of,
     digest_of,
-    listed,
-    loaded,
+    format_time,
     longest_first,
-    moment,
-    named_capabilities,
     parameter_size,
-    shown,
-    tagged,
+    ps_entry,
+    show_reply,
+    tag_entry,
+    with_tag,
 )
-from app.gateway.dialects.ollama.embeddings import body_for, normalised, read_input, read_vectors
+from app.gateway.dialects.ollama.embeddings import body_for, normalise_vector, read_input, read_vectors
 
 MODEL = ModelInfo(
     name="qwen",
@@ -65,7 +75,7 @@ STATUS = EngineStatus(model="qwen", engine="llama.cpp", state=EngineState.READY,
     [("guide", "guide:latest"), ("qwen3:8b", "qwen3:8b"), ("host:80/a/b", "host:80/a/b:latest"), ("a@b", "a@b:latest")],
 )
 def test_a_listed_name_has_a_tag(name: str, listed_as: str) -> None:
-    assert tagged(name) == listed_as
+    assert with_tag(name) == listed_as
 
 
 @pytest.mark.parametrize(
@@ -84,8 +94,8 @@ def test_parameter_sizes(parameters: int, said: str) -> None:
 
 
 def test_times_can_be_read_by_an_old_python_and_a_strict_parser() -> None:
-    assert moment(1.7e9) == "2023-11-14T22:13:20.000000+00:00"
-    assert datetime.fromisoformat(moment(0.1234567)).timestamp() == pytest.approx(0.123457)
+    assert format_time(1.7e9) == "2023-11-14T22:13:20.000000+00:00"
+    assert datetime.fromisoformat(format_time(0.1234567)).timestamp() == pytest.approx(0.123457)
 
 
 def test_a_digest_is_stable_and_unique() -> None:
@@ -105,21 +115,21 @@ def test_a_model_nothing_is_known_of_still_has_every_text() -> None:
         "parameter_size": "",
         "quantization_level": "",
     }
-    assert listed(bare).size == 1
+    assert tag_entry(bare).size == 1
 
 
 def test_what_is_loaded() -> None:
-    kept = loaded(MODEL, STATUS)
+    kept = ps_entry(MODEL, STATUS)
     assert (kept.size, kept.size_vram, kept.context_length) == (5_000, 5_000, 8192)
     assert datetime.fromisoformat(kept.expires_at).year == 2318
     soon = msgspec.structs.replace(STATUS, unload_at=1.7e9, memory_bytes=9_000, backend="cpu")
-    assert loaded(MODEL, soon).expires_at == moment(1.7e9)
-    assert (loaded(MODEL, soon).size, loaded(MODEL, soon).size_vram) == (9_000, 0)
+    assert ps_entry(MODEL, soon).expires_at == format_time(1.7e9)
+    assert (ps_entry(MODEL, soon).size, ps_entry(MODEL, soon).size_vram) == (9_000, 0)
     assert sorted([soon, STATUS], key=longest_first) == [STATUS, soon]
 
 
 def test_show_tells_editors_what_they_look_for() -> None:
-    reply = shown(MODEL, FACTS, capabilities=["completion", "tools", "insert"], context=8192, basename="Qwen")
+    reply = show_reply(MODEL, FACTS, capabilities=["completion", "tools", "insert"], context=8192, basename="Qwen")
     assert reply.model_info == {
         "general.architecture": "qwen3",
         "general.basename": "Qwen",
@@ -144,27 +154,32 @@ def test_show_tells_editors_what_they_look_for() -> None:
 
 def test_show_of_a_model_whose_files_say_nothing() -> None:
     bare = ModelInfo(name="x", title="X", path="", format="gguf", size_bytes=1, chats=False, embeds=True)
-    reply = shown(bare, None, capabilities=["embedding"], context=0, basename="X")
+    reply = show_reply(bare, None, capabilities=["embedding"], context=0, basename="X")
     assert reply.model_info["general.architecture"] == "unknown"
     assert (reply.template, reply.parameters) == ("", "")
 
 
 def test_capabilities_have_ollamas_names_and_order() -> None:
     every = [Capability.THINKING, Capability.CHAT, Capability.INFILL, Capability.COMPLETION, Capability.EMBEDDING]
-    assert named_capabilities(every) == ["completion", "insert", "embedding", "thinking"]
-    assert named_capabilities([Capability.RERANK]) == ["rerank"]
+    assert capability_words(every) == ["completion", "insert", "embedding", "thinking"]
+    assert capability_words([Capability.RERANK]) == ["rerank"]
 
 
 @pytest.mark.parametrize(
     ("request_", "lacking"),
     [
-        (Generate(messages=()), None),
-        (Generate(messages=(), thinking=Level.OFF), None),
-        (Generate(messages=(), tools=(Tool(name="f"),)), "tools"),
-        (Generate(messages=(), thinking=Level.LOW), "thinking"),
-        (Generate(messages=(Message(Role.USER, (Text(""), Image(media_type="", data=""))),)), "vision"),
-        (Complete(prompt="a"), None),
-        (Complete(prompt="a", suffix="b"), "insert"),
+        (ConversationRequest(messages=()), None),
+        (ConversationRequest(messages=(), thinking=ThinkingLevel.OFF), None),
+        (ConversationRequest(messages=(), tools=(ToolDefinition(name="f"),)), "tools"),
+        (ConversationRequest(messages=(), thinking=ThinkingLevel.LOW), "thinking"),
+        (
+            ConversationRequest(
+                messages=(ConversationMessage(MessageRole.USER, (Text(""), Image(media_type="", data=""))),)
+            ),
+            "vision",
+        ),
+        (CompletionRequest(prompt="a"), None),
+        (CompletionRequest(prompt="a", suffix="b"), "insert"),
     ],
 )
 def test_what_a_model_cannot_do_is_said_in_the_words_clients_know(request_: Request, lacking: str | None) -> None:
@@ -181,9 +196,9 @@ def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:
     vectors = read_vectors(said)
     assert [one.embedding for one in vectors.data] == [[3.0, 4.0], [0.0, 0.0]]
     assert vectors.prompt_tokens == 5
-    assert normalised([3.0, 4.0]) == [0.6, 0.8]
-    assert normalised([3.0, 4.0], 1) == [1.0]
-    assert normalised([0.0, 0.0]) == [0.0, 0.0]
+    assert normalise_vector([3.0, 4.0]) == [0.6, 0.8]
+    assert normalise_vector([3.0, 4.0], 1) == [1.0]
+    assert normalise_vector([0.0, 0.0]) == [0.0, 0.0]
     with pytest.raises(EngineFailed):
         read_vectors(b'{"data": 3}')
 

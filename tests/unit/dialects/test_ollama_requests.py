@@ -13,26 +13,26 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.request import (
-    Complete,
-    Generate,
+    CompletionRequest,
+    ConversationMessage,
+    ConversationRequest,
     Image,
-    Level,
-    Message,
+    MessageRole,
     ResponseFormat,
-    Role,
-    Sampling,
-    Shape,
+    ResponseShape,
+    SamplingParams,
     Text,
     Thinking,
+    ThinkingLevel,
     ToolCall,
     ToolResult,
 )
-from app.gateway.dialects.keep_alive import go_duration_s, keep_alive_s, nanoseconds
-from app.gateway.dialects.ollama.options import kept_parameters, read_options
-from app.gateway.dialects.ollama.requests import Asked, read_chat, read_generate
-from app.gateway.dialects.ollama.wire import ChatRequest, GenerateRequest, SentMessage
+from app.gateway.dialects.keep_alive import go_duration_s, keep_alive_s, to_nanoseconds
+from app.gateway.dialects.ollama.options import parameters_to_keep, read_options
+from app.gateway.dialects.ollama.requests import OllamaGenerationParams, read_chat, read_generate
+from app.gateway.dialects.ollama.wire import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage
 from app.gateway.dialects.raw_fields import ABSENT
-from app.gateway.entry.bodies import decode
+from app.gateway.entry.bodies import decode_body
 from app.gateway.exchange.engine.request import body_of
 
 PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n0000").decode()
@@ -40,27 +40,30 @@ WEBP = base64.b64encode(b"RIFF\0\0\0\0WEBPVP8 ").decode()
 HI = [{"role": "user", "content": "Hi"}]
 
 
-def chat(**fields: object) -> Asked:
-    return read_chat(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=ChatRequest))
+def chat(**fields: object) -> OllamaGenerationParams:
+    return read_chat(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=OllamaChatRequest))
 
 
-def generate(**fields: object) -> Asked:
-    return read_generate(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=GenerateRequest))
+def generate(**fields: object) -> OllamaGenerationParams:
+    return read_generate(msgspec.json.decode(json.dumps({"model": "m", **fields}), type=OllamaGenerateRequest))
 
 
-def asked(**fields: object) -> Generate:
+def asked(**fields: object) -> ConversationRequest:
     request = chat(messages=HI, **fields).request
-    assert isinstance(request, Generate)
+    assert isinstance(request, ConversationRequest)
     return request
 
 
 def test_a_plain_chat() -> None:
     wanted = chat(messages=[{"role": "System", "content": "Be brief."}, *HI])
-    assert wanted == Asked(
+    assert wanted == OllamaGenerationParams(
         model="m",
         streams=True,
-        request=Generate(
-            messages=(Message(Role.SYSTEM, (Text("Be brief."),)), Message(Role.USER, (Text("Hi"),))),
+        request=ConversationRequest(
+            messages=(
+                ConversationMessage(MessageRole.SYSTEM, (Text("Be brief."),)),
+                ConversationMessage(MessageRole.USER, (Text("Hi"),)),
+            ),
         ),
     )
 
@@ -82,8 +85,8 @@ def test_what_cline_and_zed_send_beyond_the_dialect_is_passed_over() -> None:
     [
         (None, ResponseFormat()),
         ("", ResponseFormat()),
-        ("json", ResponseFormat(shape=Shape.JSON)),
-        ({"type": "object"}, ResponseFormat(shape=Shape.SCHEMA, schema=msgspec.Raw(b'{"type": "object"}'))),
+        ("json", ResponseFormat(shape=ResponseShape.JSON)),
+        ({"type": "object"}, ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(b'{"type": "object"}'))),
     ],
 )
 def test_formats(sent: object, meant: ResponseFormat) -> None:
@@ -93,15 +96,15 @@ def test_formats(sent: object, meant: ResponseFormat) -> None:
 @pytest.mark.parametrize(
     ("sent", "meant"),
     [
-        (None, Level.DEFAULT),
-        ("", Level.DEFAULT),
-        (True, Level.ON),
-        (False, Level.OFF),
-        ("low", Level.LOW),
-        ("max", Level.MAX),
+        (None, ThinkingLevel.DEFAULT),
+        ("", ThinkingLevel.DEFAULT),
+        (True, ThinkingLevel.ON),
+        (False, ThinkingLevel.OFF),
+        ("low", ThinkingLevel.LOW),
+        ("max", ThinkingLevel.MAX),
     ],
 )
-def test_thinking(sent: object, meant: Level) -> None:
+def test_thinking(sent: object, meant: ThinkingLevel) -> None:
     assert asked(think=sent).thinking is meant
 
 
@@ -127,11 +130,11 @@ def test_options_have_their_effect() -> None:
         },
     )
     assert wanted.num_ctx == 8933
-    assert wanted.unheeded == ("made_up", "num_gpu")
-    assert isinstance(wanted.request, Generate)
+    assert wanted.names_without_effect == ("made_up", "num_gpu")
+    assert isinstance(wanted.request, ConversationRequest)
     assert wanted.request.limits.max_tokens == 5
     assert wanted.request.limits.stops == ("\n",)
-    assert wanted.request.sampling == Sampling(
+    assert wanted.request.sampling == SamplingParams(
         temperature=1.0,
         top_k=3,
         top_p=0.5,
@@ -171,12 +174,12 @@ def test_options_of_the_wrong_type_are_refused_in_ollamas_words(option: str, val
 @pytest.mark.parametrize(("option", "value"), [("repeat_last_n", -2), ("repeat_penalty", 0), ("repeat_penalty", -1.5)])
 def test_values_that_every_answer_would_fail_with_are_refused(option: str, value: float) -> None:
     with pytest.raises(BadRequest, match=f'^option "{option}" must be'):
-        kept_parameters({option: msgspec.Raw(msgspec.json.encode(value))})
+        parameters_to_keep({option: msgspec.Raw(msgspec.json.encode(value))})
 
 
 def test_the_whole_context_is_looked_back_upon() -> None:
     asked = chat(messages=HI, options={"repeat_last_n": -1})
-    assert isinstance(asked.request, Generate)
+    assert isinstance(asked.request, ConversationRequest)
     body = msgspec.json.decode(body_of(asked.request, model="m", features=()))
     assert body["repeat_last_n"] > 100_000
 
@@ -203,9 +206,9 @@ def test_tools_and_what_came_of_them() -> None:
         ],
         tools=[{"type": "function", "function": {"name": "look", "description": "d", "parameters": schema}}],
     ).request
-    assert isinstance(request, Generate)
-    assert request.messages[1] == Message(
-        Role.ASSISTANT,
+    assert isinstance(request, ConversationRequest)
+    assert request.messages[1] == ConversationMessage(
+        MessageRole.ASSISTANT,
         (
             Thinking("Two."),
             ToolCall(id="call_1", name="look", arguments='{"at": 1}'),
@@ -229,7 +232,7 @@ def test_pictures_are_told_by_their_first_bytes() -> None:
     request = chat(
         messages=[{"role": "user", "content": "?", "images": [PNG, WEBP, f"data:image/x;base64,{PNG}"]}]
     ).request
-    assert isinstance(request, Generate)
+    assert isinstance(request, ConversationRequest)
     pictures = [part for part in request.messages[0].parts if isinstance(part, Image)]
     assert [one.media_type for one in pictures] == ["image/png", "image/webp", "image/png"]
     assert pictures[2].data == PNG
@@ -267,15 +270,15 @@ def test_asking_for_nothing_loads_or_unloads(keep_alive: object, unloads: bool, 
 def test_a_prompt_becomes_a_conversation() -> None:
     request = generate(prompt="Hi", system="Be brief.", images=[PNG], stream=False)
     assert request.streams is False
-    assert isinstance(request.request, Generate)
-    assert [message.role for message in request.request.messages] == [Role.SYSTEM, Role.USER]
+    assert isinstance(request.request, ConversationRequest)
+    assert [message.role for message in request.request.messages] == [MessageRole.SYSTEM, MessageRole.USER]
     assert request.request.messages[1].parts == (Text("Hi"), Image(media_type="image/png", data=PNG))
 
 
 def test_raw_prompts_and_those_with_a_suffix_stay_bare() -> None:
-    assert generate(prompt="[INST] Hi", raw=True).request == Complete(prompt="[INST] Hi")
-    assert generate(prompt="def f(", suffix="return").request == Complete(prompt="def f(", suffix="return")
-    assert generate(prompt="", suffix="return").request == Complete(prompt="", suffix="return")
+    assert generate(prompt="[INST] Hi", raw=True).request == CompletionRequest(prompt="[INST] Hi")
+    assert generate(prompt="def f(", suffix="return").request == CompletionRequest(prompt="def f(", suffix="return")
+    assert generate(prompt="", suffix="return").request == CompletionRequest(prompt="", suffix="return")
 
 
 @pytest.mark.parametrize(
@@ -338,7 +341,7 @@ def test_a_duration_is_read_or_refused(text: str) -> None:
     except BadRequest:
         return
     assert math.isfinite(seconds)
-    assert nanoseconds(seconds) >= 0
+    assert to_nanoseconds(seconds) >= 0
 
 
 json_values = st.recursive(
@@ -350,7 +353,7 @@ names = st.sampled_from(["num_ctx", "num_predict", "stop", "seed", "temperature"
 
 
 fields = st.sampled_from(
-    [name for kind in (ChatRequest, GenerateRequest, SentMessage) for name in kind.__struct_fields__]
+    [name for kind in (OllamaChatRequest, OllamaGenerateRequest, OllamaMessage) for name in kind.__struct_fields__]
 )
 messages = st.lists(st.dictionaries(fields, json_values, max_size=4) | st.just(HI[0]), max_size=3)
 strange = st.sampled_from(['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000, '{"a":"\\ud800"}'])
@@ -364,16 +367,20 @@ def test_any_body_is_understood_or_refused(
     if odd is not None:
         text = f'{text[:-1]},"{odd[0]}":{odd[1]}}}'
     with contextlib.suppress(BadRequest):
-        read_chat(decode(text.encode(), ChatRequest))
+        read_chat(decode_body(text.encode(), OllamaChatRequest))
     with contextlib.suppress(BadRequest):
-        read_generate(decode(text.encode(), GenerateRequest))
+        read_generate(decode_body(text.encode(), OllamaGenerateRequest))
 
 
 @pytest.mark.parametrize("text", ['"\\ud800"', "1e999", "[" * 5000 + "]" * 5000])
 def test_values_passed_over_at_first_are_looked_at_in_the_end(text: str) -> None:
     for field in ("format", "keep_alive"):
         with pytest.raises(BadRequest):
-            read_chat(decode(f'{{"model":"m","{field}":{text},"messages":[{{"role":"user"}}]}}'.encode(), ChatRequest))
+            read_chat(
+                decode_body(
+                    f'{{"model":"m","{field}":{text},"messages":[{{"role":"user"}}]}}'.encode(), OllamaChatRequest
+                )
+            )
 
 
 @given(options=st.dictionaries(names, json_values))

@@ -13,21 +13,27 @@ from hypothesis import strategies as st
 from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
     BROKE_OFF,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
+    AnswerTimings,
     Event,
-    Failed,
-    Finish,
-    Finished,
-    Likely,
+    FinishReason,
     ReasoningDelta,
-    Started,
     TextDelta,
-    Timings,
+    TokenAlternative,
     TokenLogprob,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
-    fold,
+    aggregate_events,
 )
-from app.gateway.dialects.ollama.stream import ChatForm, Form, GenerateForm, Lines, whole
+from app.gateway.dialects.ollama.stream import (
+    OllamaChatForm,
+    OllamaGenerateForm,
+    OllamaLineEncoder,
+    OllamaReplyForm,
+    build_reply,
+)
 
 WHEN = "2026-01-01T00:00:00.000000+00:00"
 COUNTED = {
@@ -38,8 +44,9 @@ COUNTED = {
     "eval_count": 3,
     "eval_duration": 2_500_000_000,
 }
-END = Finished(
-    usage=Usage(prompt=7, completion=3), timings=Timings(load_s=1.0, prefill_s=0.5, decode_s=2.5, total_s=4.0)
+END = AnswerFinished(
+    usage=TokenUsage(prompt=7, completion=3),
+    timings=AnswerTimings(load_s=1.0, prefill_s=0.5, decode_s=2.5, total_s=4.0),
 )
 
 
@@ -48,24 +55,24 @@ def ids() -> Callable[[], str]:
     return lambda: f"call_{next(numbers)}"
 
 
-def form(kind: str) -> Form:
-    return (ChatForm if kind == "chat" else GenerateForm)("guide", lambda: WHEN)
+def form(kind: str) -> OllamaReplyForm:
+    return (OllamaChatForm if kind == "chat" else OllamaGenerateForm)("guide", lambda: WHEN)
 
 
 def streamed(events: Iterable[Event], kind: str = "chat") -> list[dict[str, Any]]:
-    lines = Lines(form(kind), ids())
+    lines = OllamaLineEncoder(form(kind), ids())
     sent = lines.feed(events) + lines.feed([BROKE_OFF])
     assert sent.endswith(b"\n")
     return [json.loads(line) for line in sent.removesuffix(b"\n").split(b"\n")]
 
 
-def at_once(events: Iterable[Event], kind: str = "chat") -> dict[str, Any] | Failed:
-    reply = whole(fold(events), form(kind), ids())
-    return reply if isinstance(reply, Failed) else json.loads(msgspec.json.encode(reply))
+def at_once(events: Iterable[Event], kind: str = "chat") -> dict[str, Any] | AnswerFailed:
+    reply = build_reply(aggregate_events(events), form(kind), ids())
+    return reply if isinstance(reply, AnswerFailed) else json.loads(msgspec.json.encode(reply))
 
 
 def test_a_chat_as_clients_know_it() -> None:
-    events: list[Event] = [Started(), ReasoningDelta("Hm."), TextDelta("Hel"), TextDelta("lo"), END]
+    events: list[Event] = [AnswerStarted(), ReasoningDelta("Hm."), TextDelta("Hel"), TextDelta("lo"), END]
     base = {"model": "guide", "created_at": WHEN}
     assert streamed(events) == [
         {**base, "message": {"role": "assistant", "content": "", "thinking": "Hm."}, "done": False},
@@ -83,7 +90,7 @@ def test_a_chat_as_clients_know_it() -> None:
 
 
 def test_a_completion_as_clients_know_it() -> None:
-    events: list[Event] = [TextDelta("a"), Finished(reason=Finish.LENGTH)]
+    events: list[Event] = [TextDelta("a"), AnswerFinished(reason=FinishReason.LENGTH)]
     base = {"model": "guide", "created_at": WHEN}
     assert streamed(events, "generate") == [
         {**base, "response": "a", "done": False},
@@ -95,18 +102,18 @@ def test_a_completion_as_clients_know_it() -> None:
 @pytest.mark.parametrize(
     ("timings", "prompt_s", "answer_s"),
     [
-        (Timings(ready_s=1.0, prefill_s=2.0, total_s=3.0), 2.0, 2.0),
-        (Timings(ready_s=1.0, decode_s=1.5, total_s=3.0), 2.0, 1.5),
-        (Timings(load_s=2.5, ready_s=1.0, total_s=3.0), 0.5, 0.5),
-        (Timings(), 1e-9, 1e-9),
+        (AnswerTimings(ready_s=1.0, prefill_s=2.0, total_s=3.0), 2.0, 2.0),
+        (AnswerTimings(ready_s=1.0, decode_s=1.5, total_s=3.0), 2.0, 1.5),
+        (AnswerTimings(load_s=2.5, ready_s=1.0, total_s=3.0), 0.5, 0.5),
+        (AnswerTimings(), 1e-9, 1e-9),
     ],
 )
 @pytest.mark.parametrize("kind", ["chat", "generate"])
 def test_what_is_counted_took_time_also_where_the_engine_has_no_clock(
-    timings: Timings, prompt_s: float, answer_s: float, kind: str
+    timings: AnswerTimings, prompt_s: float, answer_s: float, kind: str
 ) -> None:
     """Clients divide by it, and those written in Go and Rust do not look first."""
-    events: list[Event] = [TextDelta("a"), Finished(usage=Usage(prompt=7, completion=3), timings=timings)]
+    events: list[Event] = [TextDelta("a"), AnswerFinished(usage=TokenUsage(prompt=7, completion=3), timings=timings)]
     last, answer = streamed(events, kind)[-1], at_once(events, kind)
     assert isinstance(answer, dict)
     for reply in (last, answer):
@@ -119,7 +126,7 @@ def test_tool_calls_come_whole_with_objects_and_ids() -> None:
         ToolCallDelta(index=0, id="abc", name="look", arguments='{"at": '),
         ToolCallDelta(index=1, name="go"),
         ToolCallDelta(index=0, arguments='{"x":\n1}}'),
-        Finished(reason=Finish.TOOL_CALLS),
+        AnswerFinished(reason=FinishReason.TOOL_CALLS),
     ]
     called, last = streamed(events)
     assert called["message"] == {
@@ -145,7 +152,7 @@ def test_arguments_that_are_no_object_are_shown_as_text(arguments: str) -> None:
 
 
 def test_probabilities_stand_beside_their_text() -> None:
-    told = TokenLogprob(token="a", logprob=-0.5, bytes=(97,), top_logprobs=(Likely(token="b", logprob=-1.0),))
+    told = TokenLogprob(token="a", logprob=-0.5, bytes=(97,), top_logprobs=(TokenAlternative(token="b", logprob=-1.0),))
     (first, _) = streamed([TextDelta("a", (told,)), END])
     assert first["logprobs"] == [
         {"token": "a", "logprob": -0.5, "bytes": [97], "top_logprobs": [{"token": "b", "logprob": -1.0}]}
@@ -153,20 +160,20 @@ def test_probabilities_stand_beside_their_text() -> None:
 
 
 def test_a_failure_is_the_last_line_or_the_whole_answer() -> None:
-    failed = Failed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
+    failed = AnswerFailed(error=ErrorBody(code="crashed", sentence="It crashed.", hint="Try again."), status=502)
     assert streamed([TextDelta("a"), failed, TextDelta("b")])[1:] == [{"error": "It crashed. Try again."}]
     assert at_once([TextDelta("a"), failed]) == failed
 
 
 def test_a_stream_that_just_stops_is_said_to_have_failed() -> None:
     assert streamed([TextDelta("a")])[-1] == {"error": "The engine cut off its answer."}
-    assert isinstance(at_once([TextDelta("a")]), Failed)
+    assert isinstance(at_once([TextDelta("a")]), AnswerFailed)
 
 
 texts = st.text(max_size=12)
 tokens = st.builds(TokenLogprob, token=texts, logprob=st.floats(max_value=0, allow_infinity=False))
 deltas = st.one_of(
-    st.builds(Started),
+    st.builds(AnswerStarted),
     st.builds(TextDelta, texts, st.lists(tokens, max_size=2).map(tuple)),
     st.builds(ReasoningDelta, texts),
     st.builds(
@@ -181,12 +188,12 @@ counts = st.none() | st.integers(0, 10**6)
 seconds = st.floats(0, 10**5)
 ends = st.one_of(
     st.builds(
-        Finished,
-        reason=st.sampled_from(Finish),
-        usage=st.builds(Usage, prompt=counts, completion=counts),
-        timings=st.builds(Timings, load_s=seconds, prefill_s=seconds, decode_s=seconds, total_s=seconds),
+        AnswerFinished,
+        reason=st.sampled_from(FinishReason),
+        usage=st.builds(TokenUsage, prompt=counts, completion=counts),
+        timings=st.builds(AnswerTimings, load_s=seconds, prefill_s=seconds, decode_s=seconds, total_s=seconds),
     ),
-    st.builds(Failed, error=st.builds(ErrorBody, code=texts, sentence=texts), status=st.just(502)),
+    st.builds(AnswerFailed, error=st.builds(ErrorBody, code=texts, sentence=texts), status=st.just(502)),
 )
 sequences = st.lists(deltas | ends, max_size=12) | st.tuples(st.lists(deltas, max_size=12), ends).map(
     lambda parts: [*parts[0], parts[1]]
@@ -206,7 +213,7 @@ def test_any_events_make_a_valid_stream(events: list[Event], kind: str) -> None:
 @given(events=sequences, kind=st.sampled_from(["chat", "generate"]))
 def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str) -> None:
     lines, reply = streamed(events, kind), at_once(events, kind)
-    if isinstance(reply, Failed):
+    if isinstance(reply, AnswerFailed):
         assert lines[-1] == {"error": f"{reply.error.sentence} {reply.error.hint}".strip()}
         return
     said = [line.get("message", line) for line in lines]
@@ -222,7 +229,7 @@ def test_the_stream_read_back_is_the_whole_answer(events: list[Event], kind: str
 
 @given(events=sequences, cuts=st.lists(st.integers(0, 12), max_size=4))
 def test_it_does_not_matter_how_events_are_batched(events: list[Event], cuts: list[int]) -> None:
-    together, apart = Lines(form("chat"), ids()), Lines(form("chat"), ids())
+    together, apart = OllamaLineEncoder(form("chat"), ids()), OllamaLineEncoder(form("chat"), ids())
     bounds = [0, *sorted(cuts), len(events)]
     pieces = b"".join(apart.feed(events[start:stop]) for start, stop in itertools.pairwise(bounds))
     assert pieces == together.feed(events)

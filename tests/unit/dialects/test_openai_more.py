@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.llama_server.routes import Detokenize, Infill
+from app.gateway.dialects.llama_server.routes import LlamaDetokenizeForm, LlamaInfillForm
 from app.gateway.dialects.openai import embeddings, infill, rerank
-from app.gateway.dialects.openai.answers import Texts
-from app.gateway.dialects.openai.embeddings import Vectors
-from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.exchange.engine.error_document import understood
+from app.gateway.dialects.openai.answers import OpenAICompletionForm
+from app.gateway.dialects.openai.embeddings import OpenAIEmbeddingsForm
+from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
+from app.gateway.exchange.engine.error_document import parse_refusal
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_what_a_library_threw_is_put_into_a_sentence(
     ("form", "param"),
     [
         (OPENAI, "messages"),
-        (Texts(), "prompt"),
-        (infill.Fim(model="m"), "prompt"),
-        (Infill(), "input_prefix"),
-        (embeddings.form_of(embeddings.Asked()), "input"),
-        (rerank.form_of(rerank.Asked(query="a", documents=["b"])), "documents"),
-        (rerank.form_of(rerank.Asked(query="a", texts=["b"])), "texts"),
+        (OpenAICompletionForm(), "prompt"),
+        (infill.SuffixCompletionForm(model="m"), "prompt"),
+        (LlamaInfillForm(), "input_prefix"),
+        (embeddings.form_of(embeddings.OpenAIEmbeddingsRequest()), "input"),
+        (rerank.form_of(rerank.RerankRequest(query="a", documents=["b"])), "documents"),
+        (rerank.form_of(rerank.RerankRequest(query="a", texts=["b"])), "texts"),
     ],
 )
-def test_what_is_too_long_is_named_as_the_route_names_it(form: OpenAI, param: str) -> None:
+def test_what_is_too_long_is_named_as_the_route_names_it(form: OpenAIForm, param: str) -> None:
     body = {"error": {"type": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 9, "n_ctx": 4}}
     assert json.loads(form.refusal(json.dumps(body).encode(), 400).body)["error"]["param"] == param
 
@@ -113,24 +113,24 @@ SGLANGS = [
 
 
 def test_an_engine_that_lists_its_ranking_is_put_as_it_was_asked_for() -> None:
-    asked = rerank.Asked(query="q", documents=["a", "b"], return_documents=True)
+    asked = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
     whole = json.loads(rerank.form_of(asked).whole(json.dumps(SGLANGS).encode()))
     assert whole["results"] == [
         {"index": 1, "relevance_score": 0.9, "document": {"text": "b"}},
         {"index": 0, "relevance_score": 0.1, "document": {"text": "a"}},
     ]
-    first = rerank.form_of(rerank.Asked(query="q", documents=["a", "b"], top_n=1))
+    first = rerank.form_of(rerank.RerankRequest(query="q", documents=["a", "b"], top_n=1))
     assert json.loads(first.whole(json.dumps(SGLANGS).encode()))["results"] == [{"index": 1, "relevance_score": 0.9}]
 
 
 def test_a_list_that_was_asked_for_stays_one() -> None:
     listed = b'[{"index":0,"score":0.5}]'
-    assert rerank.form_of(rerank.Asked(query="q", texts=["a"])).whole(listed) == listed
+    assert rerank.form_of(rerank.RerankRequest(query="q", texts=["a"])).whole(listed) == listed
 
 
 def test_an_infill_is_over_when_its_last_event_says_so() -> None:
-    assert not Infill().is_complete(piece('say "stop":true'))
-    assert Infill().is_complete(piece("") + b'data: {"index":0,"content":"","stop":true}\n\n')
+    assert not LlamaInfillForm().is_complete(piece('say "stop":true'))
+    assert LlamaInfillForm().is_complete(piece("") + b'data: {"index":0,"content":"","stop":true}\n\n')
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_an_infill_is_over_when_its_last_event_says_so() -> None:
 )
 def test_a_token_beyond_the_vocabulary_is_the_callers_mistake(thrown: str) -> None:
     body = json.dumps({"error": {"code": 500, "message": thrown}}).encode()
-    refusal = Detokenize().refusal(body, 500)
+    refusal = LlamaDetokenizeForm().refusal(body, 500)
     error = json.loads(refusal.body)["error"]
     assert (refusal.status, error["param"], error["code"]) == (400, "tokens", "invalid_value")
 
 
 def test_a_server_error_of_another_kind_is_not_blamed_on_the_tokens() -> None:
     body = json.dumps({"error": {"code": 500, "message": "out of memory"}}).encode()
-    refusal = Detokenize().refusal(body, 500)
+    refusal = LlamaDetokenizeForm().refusal(body, 500)
     assert refusal.status >= 500
     assert json.loads(refusal.body)["error"]["param"] != "tokens"
 
@@ -170,7 +170,7 @@ def test_a_server_error_of_another_kind_is_not_blamed_on_the_tokens() -> None:
     ],
 )
 def test_what_is_too_long_is_told_with_its_counts(error: dict[str, object], tokens: int, context: int) -> None:
-    refused = understood(json.dumps({"error": error}).encode(), 500)
+    refused = parse_refusal(json.dumps({"error": error}).encode(), 500)
     assert (refused.status, refused.code) == (400, "context_length_exceeded")
     assert refused.overflow == Overflow(prompt=tokens, context=context)
 
@@ -185,7 +185,7 @@ def test_any_refusal_has_all_four_keys(body: bytes, status: int) -> None:
 @pytest.mark.parametrize(("said", "left"), [(None, {}), ("float", {"encoding_format": "float"})])
 def test_no_encoding_is_the_usual_one(said: str | None, left: dict[str, object]) -> None:
     body = json.dumps({"model": "m", "input": "a", "encoding_format": said}).encode()
-    sent = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.Asked))
+    sent = embeddings.for_engine(body, msgspec.json.decode(body, type=embeddings.OpenAIEmbeddingsRequest))
     assert json.loads(sent) == {"model": "m", "input": "a", **left}
 
 
@@ -195,8 +195,8 @@ def infill_body(**fields: object) -> dict[str, Any]:
     return said
 
 
-def fim_asked(body: bytes) -> infill.Asked:
-    return msgspec.json.decode(body, type=infill.Asked)
+def fim_asked(body: bytes) -> infill.SuffixCompletionRequest:
+    return msgspec.json.decode(body, type=infill.SuffixCompletionRequest)
 
 
 def test_a_suffix_is_asked_of_infill() -> None:
@@ -222,7 +222,7 @@ LAST = piece("", stop=True, stop_type="limit", tokens_predicted=2, tokens_evalua
 @given(st.lists(st.text(min_size=1), max_size=5), st.integers(1, 99), st.booleans())
 def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: bool) -> None:  # noqa: FBT001 -- drawn
     raw = b"".join(map(piece, texts)) + LAST
-    edit = infill.Fim(model="m", includes_usage=counts).editor()
+    edit = infill.SuffixCompletionForm(model="m", includes_usage=counts).editor()
     out = b"".join(edit(raw[at : at + size]) for at in range(0, len(raw), size))
     *events, done = out.decode().removesuffix("\n\n").split("\n\n")
     assert done == "data: [DONE]"
@@ -236,7 +236,7 @@ def test_any_pieces_make_a_valid_stream(texts: list[str], size: int, counts: boo
 
 def test_an_error_in_the_middle_is_passed_on() -> None:
     said = b'data: {"error":{"code":500,"message":"no"}}\n\n'
-    assert infill.Fim(model="m").editor()(said) == said
+    assert infill.SuffixCompletionForm(model="m").editor()(said) == said
 
 
 VECTOR = [3.0, 4.0, 12.0]
@@ -246,22 +246,22 @@ VECTOR = [3.0, 4.0, 12.0]
 def test_a_vector_is_cut_and_scaled(*, is_packed: bool) -> None:
     vector: Any = base64.b64encode(struct.pack("<3f", *VECTOR)).decode() if is_packed else VECTOR
     reply = {"object": "list", "model": "m", "usage": {"prompt_tokens": 1}, "data": [{"embedding": vector, "index": 0}]}
-    (row,) = json.loads(Vectors(dimensions=2).whole(json.dumps(reply).encode()))["data"]
+    (row,) = json.loads(OpenAIEmbeddingsForm(dimensions=2).whole(json.dumps(reply).encode()))["data"]
     cut = struct.unpack("<2f", base64.b64decode(row["embedding"])) if is_packed else row["embedding"]
     assert cut == pytest.approx((0.6, 0.8))
     assert math.hypot(*cut) == pytest.approx(1.0)
     with pytest.raises(BadRequest, match="3 dimensions"):
-        Vectors(dimensions=4).whole(json.dumps(reply).encode())
+        OpenAIEmbeddingsForm(dimensions=4).whole(json.dumps(reply).encode())
 
 
 def test_no_dimensions_is_no_number() -> None:
-    assert embeddings.form_of(embeddings.Asked()).whole(b"{}") == b"{}"
+    assert embeddings.form_of(embeddings.OpenAIEmbeddingsRequest()).whole(b"{}") == b"{}"
     with pytest.raises(BadRequest):
-        embeddings.form_of(embeddings.Asked(dimensions=0))
+        embeddings.form_of(embeddings.OpenAIEmbeddingsRequest(dimensions=0))
 
 
 def test_documents_go_as_text_and_come_back_where_they_belong() -> None:
-    asked = rerank.Asked(query="q", documents=["a", "b"], return_documents=True)
+    asked = rerank.RerankRequest(query="q", documents=["a", "b"], return_documents=True)
     assert json.loads(rerank.for_engine(b'{"query":"q","top_n":1}', asked)) == {
         "query": "q",
         "top_n": 1,
@@ -270,7 +270,7 @@ def test_documents_go_as_text_and_come_back_where_they_belong() -> None:
     reply = {"results": [{"index": 1, "relevance_score": 0.5}], "usage": {}}
     (row,) = json.loads(rerank.form_of(asked).whole(json.dumps(reply).encode()))["results"]
     assert row == {"index": 1, "relevance_score": 0.5, "document": {"text": "b"}}
-    texts = rerank.Asked(query="q", texts=["a", "b"], return_text=True)
+    texts = rerank.RerankRequest(query="q", texts=["a", "b"], return_text=True)
     (bare,) = json.loads(rerank.form_of(texts).whole(b'[{"index":1,"score":0.5}]'))
     assert bare == {"index": 1, "score": 0.5, "text": "b"}
-    assert rerank.form_of(rerank.Asked(query="q", documents=["a"])).whole(b"as it is") == b"as it is"
+    assert rerank.form_of(rerank.RerankRequest(query="q", documents=["a"])).whole(b"as it is") == b"as it is"

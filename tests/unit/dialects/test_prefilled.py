@@ -4,10 +4,10 @@ import json
 
 import pytest
 
-from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
 from app.gateway.dialects.anthropic import answers
-from app.gateway.dialects.anthropic.answers import Wishes
-from app.gateway.dialects.openai.answers import Chat
+from app.gateway.dialects.anthropic.answers import AnthropicAnswerParams
+from app.gateway.dialects.openai.answers import OpenAIChatForm
 
 
 @pytest.mark.parametrize(
@@ -24,23 +24,23 @@ from app.gateway.dialects.openai.answers import Chat
     ],
 )
 def test_what_follows_the_text(texts: tuple[str, ...], told: str, new: str) -> None:
-    assert Prefilled(texts=texts).new_text(told) == new
+    assert AssistantPrefill(texts=texts).new_text(told) == new
 
 
 def test_what_follows_the_reasoning() -> None:
-    assert Prefilled(thinking="Hm").new_thinking("Hm\n\n") == ""
-    assert Prefilled(thinking="Hm").new_thinking("Hm, so") == ", so"
+    assert AssistantPrefill(thinking="Hm").new_thinking("Hm\n\n") == ""
+    assert AssistantPrefill(thinking="Hm").new_thinking("Hm, so") == ", so"
     assert NOTHING.new_thinking("Hm") == "Hm"
 
 
 def test_a_chat_that_went_on() -> None:
     body = json.dumps({"choices": [{"message": {"content": "It rains", "reasoning_content": "Hm\n"}}]}).encode()
-    form = Chat(prefilled=Prefilled(texts=("It ",), thinking="Hm"))
+    form = OpenAIChatForm(prefilled=AssistantPrefill(texts=("It ",), thinking="Hm"))
     assert json.loads(form.whole(body))["choices"][0]["message"] == {"content": "rains"}
 
 
 def test_a_message_that_went_on() -> None:
     content = [{"type": "thinking", "thinking": "Hm\n"}, {"type": "text", "text": "It rains"}]
-    wishes = Wishes(prefilled=Prefilled(texts=("It ",), thinking="Hm"))
+    wishes = AnthropicAnswerParams(prefilled=AssistantPrefill(texts=("It ",), thinking="Hm"))
     told = json.loads(answers.whole_message(json.dumps({"content": content}).encode(), wishes))
     assert told["content"] == [{"type": "text", "text": "rains"}]

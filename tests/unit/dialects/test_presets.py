@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from app.core.models import ModelInfo, Preset, PresetMessage
-from app.gateway.exchange.presets import applied
+from app.gateway.exchange.presets import apply_preset
 from engines.api import Route
 
 PRESET = Preset(
@@ -23,13 +23,13 @@ def model(preset: Preset | None) -> ModelInfo:
 
 
 def sent(route: Route, *, preset: Preset = PRESET, **fields: object) -> dict[str, Any]:
-    decoded: dict[str, Any] = json.loads(applied(json.dumps(fields).encode(), model(preset), route))
+    decoded: dict[str, Any] = json.loads(apply_preset(json.dumps(fields).encode(), model(preset), route))
     return decoded
 
 
 def test_a_request_for_any_other_model_keeps_its_very_bytes() -> None:
     body = b'{ "messages" : [ ],  "odd":1.0}'
-    assert applied(body, model(None), Route.CHAT) is body
+    assert apply_preset(body, model(None), Route.CHAT) is body
 
 
 def test_a_chat_gets_everything_it_does_not_say_itself() -> None:

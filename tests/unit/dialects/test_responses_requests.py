@@ -14,39 +14,39 @@ from hypothesis import strategies as st
 from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import (
-    Choose,
-    Generate,
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
     Image,
-    Level,
-    Limits,
-    Message,
-    Role,
-    Sampling,
-    Shape,
+    MessageRole,
+    ResponseShape,
+    SamplingParams,
     Text,
     Thinking,
-    Tool,
+    ThinkingLevel,
     ToolCall,
     ToolChoice,
+    ToolDefinition,
+    ToolMode,
     ToolResult,
 )
-from app.gateway.canonical.trimming import shortened
+from app.gateway.canonical.trimming import truncate_request
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.responses.input_items import (
-    Item,
-    conversation,
+    ResponseItem,
+    item_from_store,
     items_of,
-    kept_item,
-    passed_over,
-    references,
-    resolved,
+    kinds_not_read,
+    reference_ids,
+    resolve_references,
     to_keep,
+    to_turns,
 )
-from app.gateway.dialects.responses.requests import Asked, check, generate
-from app.gateway.dialects.responses.stored import PageQuery, page
-from app.gateway.dialects.responses.tools import Kind, Known, Offer, offer_of
-from app.gateway.entry.bodies import decode
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.dialects.responses.requests import ResponsesRequest, check_request, to_canonical_request
+from app.gateway.dialects.responses.stored import ResponsePageQuery, item_page
+from app.gateway.dialects.responses.tools import ClientToolKind, ResponseTool, ToolOffer, offer_of
+from app.gateway.entry.bodies import decode_body
+from app.gateway.exchange.engine.refusals import error_from_refusal
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}
@@ -56,34 +56,34 @@ def raws(values: list[object]) -> list[msgspec.Raw]:
     return [msgspec.Raw(msgspec.json.encode(value)) for value in values]
 
 
-def items(given: object) -> list[Item]:
+def items(given: object) -> list[ResponseItem]:
     return items_of(given if isinstance(given, str) else raws(list(given)))  # type: ignore[call-overload]
 
 
-def kept_as(given: object) -> list[Item]:
+def kept_as(given: object) -> list[ResponseItem]:
     numbers = itertools.count(1)
     return [to_keep(item, lambda kind: f"{kind}_{next(numbers)}") for item in items(given)]
 
 
-def turns(*given: object) -> list[Message]:
-    return conversation(items(given))
+def turns(*given: object) -> list[ConversationMessage]:
+    return to_turns(items(given))
 
 
-def asked(**fields: object) -> Asked:
-    return decode(msgspec.json.encode({"model": "m", "input": "Hi", **fields}), Asked)
+def asked(**fields: object) -> ResponsesRequest:
+    return decode_body(msgspec.json.encode({"model": "m", "input": "Hi", **fields}), ResponsesRequest)
 
 
-def work(**fields: object) -> Generate:
+def work(**fields: object) -> ConversationRequest:
     wish = asked(**fields)
-    check(wish)
+    check_request(wish)
     offer = offer_of(wish.tools or [], wish.tool_choice, one_at_a_time=wish.is_one_at_a_time)
-    return generate(wish, conversation(items(wish.input or [])), offer)
+    return to_canonical_request(wish, to_turns(items(wish.input or [])), offer)
 
 
 def test_a_plain_question() -> None:
-    assert work() == Generate(messages=(Message(Role.USER, (Text("Hi"),)),))
-    assert work(input="").messages == (Message(Role.USER, (Text(""),)),)
-    assert work(input=[]).messages == (Message(Role.USER, (Text(""),)),)
+    assert work() == ConversationRequest(messages=(ConversationMessage(MessageRole.USER, (Text("Hi"),)),))
+    assert work(input="").messages == (ConversationMessage(MessageRole.USER, (Text(""),)),)
+    assert work(input=[]).messages == (ConversationMessage(MessageRole.USER, (Text(""),)),)
 
 
 def test_everything_that_can_be_asked_for() -> None:
@@ -101,19 +101,23 @@ def test_everything_that_can_be_asked_for() -> None:
         tools=[LOOK],
         parallel_tool_calls=False,
     )
-    assert [turn.role for turn in done.messages] == [Role.SYSTEM, Role.USER]
-    assert done.sampling == Sampling(temperature=0, top_p=0.5, presence_penalty=1, frequency_penalty=-1)
-    assert done.limits == Limits(max_tokens=7, logprobs=3)
-    assert done.thinking is Level.MAX
+    assert [turn.role for turn in done.messages] == [MessageRole.SYSTEM, MessageRole.USER]
+    assert done.sampling == SamplingParams(temperature=0, top_p=0.5, presence_penalty=1, frequency_penalty=-1)
+    assert done.limits == GenerationLimits(max_tokens=7, logprobs=3)
+    assert done.thinking is ThinkingLevel.MAX
     shape = done.response_format
-    assert (shape.shape, shape.name, bytes(shape.schema or b"")) == (Shape.SCHEMA, "shape", b'{"type":"object"}')
+    assert (shape.shape, shape.name, bytes(shape.schema or b"")) == (
+        ResponseShape.SCHEMA,
+        "shape",
+        b'{"type":"object"}',
+    )
     assert done.tools == (
-        Tool(name="look", description="Look.", parameters=msgspec.Raw(b'{"type":"object"}'), strict=False),
+        ToolDefinition(name="look", description="Look.", parameters=msgspec.Raw(b'{"type":"object"}'), strict=False),
     )
     assert done.tool_choice == ToolChoice(one_at_a_time=True)
-    assert work(text={"format": {"type": "json_object"}}).response_format.shape is Shape.JSON
-    assert work(reasoning={"effort": "none"}).thinking is Level.OFF
-    assert work(reasoning={"effort": None, "summary": "auto"}).thinking is Level.DEFAULT
+    assert work(text={"format": {"type": "json_object"}}).response_format.shape is ResponseShape.JSON
+    assert work(reasoning={"effort": "none"}).thinking is ThinkingLevel.OFF
+    assert work(reasoning={"effort": None, "summary": "auto"}).thinking is ThinkingLevel.DEFAULT
     assert work(include=["message.output_text.logprobs"]).limits.logprobs == 0
 
 
@@ -149,19 +153,23 @@ def test_a_request_as_codex_sends_it() -> None:
         prompt_cache_key="01a",
         client_metadata={"originator": "codex"},
     )
-    check(wish)
+    check_request(wish)
     assert (wish.wants_summary, wish.wants_encrypted) == (True, True)
     offer = offer_of(wish.tools or [], wish.tool_choice)
     assert [tool.name for tool in offer.tools] == ["look", "agents.close_agent"]
-    assert (offer.left_out, len(offer.told)) == (("web_search",), 2)
-    assert offer.of("agents.close_agent") == Known(kind=Kind.FUNCTION, name="close_agent", namespace="agents")
+    assert (offer.left_out, len(offer.reply_tools)) == (("web_search",), 2)
+    assert offer.find_tool("agents.close_agent") == ResponseTool(
+        kind=ClientToolKind.FUNCTION, name="close_agent", namespace="agents"
+    )
     found = items(wish.input)
-    assert passed_over(found) == ["web_search_call"]
-    assert conversation(found) == [
-        Message(Role.SYSTEM, (Text("Code."),)),
-        Message(Role.USER, (Text("<environment_context/>"), Text("\n\n"), Text("Say hi"))),
-        Message(Role.ASSISTANT, (Thinking("Hm."), ToolCall(id="c1", name="agents.close_agent", arguments="{}"))),
-        Message(Role.TOOL, (ToolResult(call_id="c1", text="ok", name="agents.close_agent"),)),
+    assert kinds_not_read(found) == ["web_search_call"]
+    assert to_turns(found) == [
+        ConversationMessage(MessageRole.SYSTEM, (Text("Code."),)),
+        ConversationMessage(MessageRole.USER, (Text("<environment_context/>"), Text("\n\n"), Text("Say hi"))),
+        ConversationMessage(
+            MessageRole.ASSISTANT, (Thinking("Hm."), ToolCall(id="c1", name="agents.close_agent", arguments="{}"))
+        ),
+        ConversationMessage(MessageRole.TOOL, (ToolResult(call_id="c1", text="ok", name="agents.close_agent"),)),
     ]
 
 
@@ -192,16 +200,16 @@ def test_several_items_of_the_assistant_are_one_turn() -> None:
         ToolResult(call_id="3", text="a.txt", name="local_shell"),
     )
     assert said == [
-        Message(Role.USER, (Text("Hi"),)),
-        Message(Role.ASSISTANT, (Thinking("Hm."), Text("A"), Text("\n\n"), Text("B"), *calls)),
-        Message(Role.TOOL, results),
-        Message(Role.USER, (Image(media_type="image/png", data="iVBORw=="),)),
+        ConversationMessage(MessageRole.USER, (Text("Hi"),)),
+        ConversationMessage(MessageRole.ASSISTANT, (Thinking("Hm."), Text("A"), Text("\n\n"), Text("B"), *calls)),
+        ConversationMessage(MessageRole.TOOL, results),
+        ConversationMessage(MessageRole.USER, (Image(media_type="image/png", data="iVBORw=="),)),
     ]
 
 
 def test_reasoning_another_program_sealed_is_not_read() -> None:
     sealed = {"type": "reasoning", "id": "rs", "summary": [], "encrypted_content": "gAAAAB"}
-    assert turns({"role": "user", "content": "Hi"}, sealed) == [Message(Role.USER, (Text("Hi"),))]
+    assert turns({"role": "user", "content": "Hi"}, sealed) == [ConversationMessage(MessageRole.USER, (Text("Hi"),))]
 
 
 def test_arguments_that_are_no_object_become_one() -> None:
@@ -235,7 +243,7 @@ def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
     }
     assert msgspec.json.decode(kept[1].value)["content"] == [{"type": "output_text", "text": "Yo", "annotations": []}]
     assert kept_as("Hi") == kept_as([{"role": "user", "content": "Hi"}])
-    again = [kept_item(item.id, bytes(item.value).decode()) for item in kept]
+    again = [item_from_store(item.id, bytes(item.value).decode()) for item in kept]
     assert again == kept
     assert [msgspec.json.decode(to_keep(item, str).value) for item in again] == [
         msgspec.json.decode(item.value) for item in kept
@@ -244,11 +252,11 @@ def test_items_get_ids_and_whole_forms_to_be_kept_under() -> None:
 
 def test_references_stand_for_what_is_kept() -> None:
     given = items([{"type": "item_reference", "id": "msg_9"}, {"id": "rs_9"}, {"role": "user", "content": "And?"}])
-    assert references(given) == ["msg_9", "rs_9"]
+    assert reference_ids(given) == ["msg_9", "rs_9"]
     found = {"msg_9": '{"type":"message","role":"assistant","content":"Yo"}', "rs_9": '{"type":"reasoning"}'}
-    assert [turn.text for turn in conversation(resolved(given, found))] == ["Yo", "And?"]
+    assert [turn.text for turn in to_turns(resolve_references(given, found))] == ["Yo", "And?"]
     with pytest.raises(BadRequest) as unknown:
-        resolved(given, {})
+        resolve_references(given, {})
     assert unknown.value.code == "item_not_found"
 
 
@@ -261,12 +269,12 @@ def test_custom_tools_and_the_shell_are_offered_as_functions() -> None:
     patch, shell = offer.tools
     assert patch.description == "Patch.\n\n`input` keeps to this lark grammar:\nstart: /x/"
     assert b'"required":["input"]' in bytes(patch.parameters or b"")
-    assert (shell.name, offer.of("local_shell").kind) == ("local_shell", Kind.LOCAL_SHELL)
-    assert offer.of("never").name == "never"
+    assert (shell.name, offer.find_tool("local_shell").kind) == ("local_shell", ClientToolKind.LOCAL_SHELL)
+    assert offer.find_tool("never").name == "never"
 
 
 def test_functions_are_told_with_all_their_keys() -> None:
-    (told,) = offer_of(raws([{"type": "function", "name": "look"}])).told
+    (told,) = offer_of(raws([{"type": "function", "name": "look"}])).reply_tools
     assert msgspec.json.decode(told) == {
         "type": "function",
         "name": "look",
@@ -279,28 +287,28 @@ def test_functions_are_told_with_all_their_keys() -> None:
 @pytest.mark.parametrize(
     ("choice", "names", "choose"),
     [
-        ("auto", ["look", "patch", "ns.read"], Choose.AUTO),
-        (None, ["look", "patch", "ns.read"], Choose.AUTO),
-        ("required", ["look", "patch", "ns.read"], Choose.REQUIRED),
-        ("none", [], Choose.NONE),
-        ({"type": "function", "name": "look"}, ["look"], Choose.REQUIRED),
-        ({"type": "function", "name": "ns.read"}, ["ns.read"], Choose.REQUIRED),
-        ({"type": "function", "name": "read", "namespace": "ns"}, ["ns.read"], Choose.REQUIRED),
-        ({"type": "custom", "name": "patch"}, ["patch"], Choose.REQUIRED),
+        ("auto", ["look", "patch", "ns.read"], ToolMode.AUTO),
+        (None, ["look", "patch", "ns.read"], ToolMode.AUTO),
+        ("required", ["look", "patch", "ns.read"], ToolMode.REQUIRED),
+        ("none", [], ToolMode.NONE),
+        ({"type": "function", "name": "look"}, ["look"], ToolMode.REQUIRED),
+        ({"type": "function", "name": "ns.read"}, ["ns.read"], ToolMode.REQUIRED),
+        ({"type": "function", "name": "read", "namespace": "ns"}, ["ns.read"], ToolMode.REQUIRED),
+        ({"type": "custom", "name": "patch"}, ["patch"], ToolMode.REQUIRED),
         (
             {"type": "allowed_tools", "mode": "required", "tools": [{"type": "function", "name": "look"}]},
             ["look"],
-            Choose.REQUIRED,
+            ToolMode.REQUIRED,
         ),
-        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "x"}]}, [], Choose.AUTO),
+        ({"type": "allowed_tools", "mode": "auto", "tools": [{"type": "mcp", "server_label": "x"}]}, [], ToolMode.AUTO),
     ],
 )
-def test_a_choice_of_tools_is_what_is_offered(choice: object, names: list[str], choose: Choose) -> None:
+def test_a_choice_of_tools_is_what_is_offered(choice: object, names: list[str], choose: ToolMode) -> None:
     namespace = {"type": "namespace", "name": "ns", "tools": [{"type": "function", "name": "read"}, {"type": "odd"}]}
     offer = offer_of(raws([LOOK, CUSTOM, namespace]), msgspec.Raw(msgspec.json.encode(choice)))
     assert [tool.name for tool in offer.tools] == names
     assert offer.choice == ToolChoice(choose=choose)
-    assert len(offer.told) == 3
+    assert len(offer.reply_tools) == 3
 
 
 @pytest.mark.parametrize(
@@ -384,7 +392,7 @@ def test_input_is_listed_page_by_page() -> None:
     kept = kept_as([{"role": "user", "content": str(at)} for at in range(3)])
 
     def listed(**query: str) -> tuple[list[Any], bool]:
-        found = page(kept, decode_query(query, PageQuery))
+        found = item_page(kept, decode_query(query, ResponsePageQuery))
         return [msgspec.json.decode(item)["id"] for item in found.data], found.has_more
 
     assert listed() == (["msg_3", "msg_2", "msg_1"], False)
@@ -396,52 +404,62 @@ def test_input_is_listed_page_by_page() -> None:
 
 
 def test_an_overflow_knows_its_counts() -> None:
-    error = refused(
+    error = error_from_refusal(
         b'{"error":{"code":400,"message":"x","type":"exceed_context_size_error","n_prompt_tokens":9,"n_ctx":8}}', 400
     )
     assert isinstance(error, ContextOverflow)
     assert (error.prompt_tokens, error.context, error.code) == (9, 8, "context_length_exceeded")
 
 
-def turn(role: Role, letters: int = 100) -> Message:
-    return Message(role, (Text("x" * letters),))
+def turn(role: MessageRole, letters: int = 100) -> ConversationMessage:
+    return ConversationMessage(role, (Text("x" * letters),))
 
 
 def test_the_oldest_turns_go_first_and_the_systems_words_never() -> None:
-    talk = [turn(Role.SYSTEM), *[turn(role) for _ in range(4) for role in (Role.USER, Role.ASSISTANT)], turn(Role.USER)]
-    trim = shortened(Generate(messages=tuple(talk), limits=Limits(max_tokens=10)), prompt_tokens=100, context=80)
+    talk = [
+        turn(MessageRole.SYSTEM),
+        *[turn(role) for _ in range(4) for role in (MessageRole.USER, MessageRole.ASSISTANT)],
+        turn(MessageRole.USER),
+    ]
+    trim = truncate_request(
+        ConversationRequest(messages=tuple(talk), limits=GenerationLimits(max_tokens=10)), prompt_tokens=100, context=80
+    )
     assert trim is not None
     assert (trim.request.messages, trim.dropped) == ((talk[0], *talk[5:]), 4)
-    last = shortened(Generate(messages=tuple(talk)), prompt_tokens=10_000, context=10)
+    last = truncate_request(ConversationRequest(messages=tuple(talk)), prompt_tokens=10_000, context=10)
     assert last is not None
     assert last.request.messages == (talk[0], talk[-1])
-    assert shortened(last.request, prompt_tokens=10_000, context=10) is None
+    assert truncate_request(last.request, prompt_tokens=10_000, context=10) is None
 
 
 def test_an_agents_oldest_calls_go_with_their_results() -> None:
-    calls = [turn(role) for _ in range(3) for role in (Role.ASSISTANT, Role.TOOL)]
-    talk = (turn(Role.USER), *calls)
-    trim = shortened(Generate(messages=talk, limits=Limits(max_tokens=1)), prompt_tokens=70, context=60)
+    calls = [turn(role) for _ in range(3) for role in (MessageRole.ASSISTANT, MessageRole.TOOL)]
+    talk = (turn(MessageRole.USER), *calls)
+    trim = truncate_request(
+        ConversationRequest(messages=talk, limits=GenerationLimits(max_tokens=1)), prompt_tokens=70, context=60
+    )
     assert trim is not None
     assert trim.request.messages == (talk[0], *talk[3:])
 
 
 @given(
-    roles=st.lists(st.sampled_from([Role.USER, Role.ASSISTANT, Role.TOOL]), max_size=12),
+    roles=st.lists(st.sampled_from([MessageRole.USER, MessageRole.ASSISTANT, MessageRole.TOOL]), max_size=12),
     prompt=st.integers(0, 5000),
     context=st.integers(1, 5000),
 )
-def test_trimming_always_comes_to_an_end_and_keeps_the_last_turn(roles: list[Role], prompt: int, context: int) -> None:
-    request = Generate(messages=(turn(Role.SYSTEM), *map(turn, roles)))
+def test_trimming_always_comes_to_an_end_and_keeps_the_last_turn(
+    roles: list[MessageRole], prompt: int, context: int
+) -> None:
+    request = ConversationRequest(messages=(turn(MessageRole.SYSTEM), *map(turn, roles)))
     for _ in range(20):
-        trim = shortened(request, prompt_tokens=prompt, context=context)
+        trim = truncate_request(request, prompt_tokens=prompt, context=context)
         if trim is None:
             break
         assert 0 < trim.dropped == len(request.messages) - len(trim.request.messages)
-        assert trim.request.messages[0].role is Role.SYSTEM
+        assert trim.request.messages[0].role is MessageRole.SYSTEM
         request = trim.request
     else:
         pytest.fail("it went on and on")
     if roles:
         assert request.messages[-1].role is roles[-1]
-    assert Offer().tools == ()
+    assert ToolOffer().tools == ()

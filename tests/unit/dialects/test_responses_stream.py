@@ -14,23 +14,23 @@ from openai.types.responses import Response as TheirResponse
 
 from app.core.errors import ErrorBody
 from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
     Event,
-    Failed,
-    Finish,
-    Finished,
-    Likely,
+    FinishReason,
     ReasoningDelta,
-    Started,
     TextDelta,
+    TokenAlternative,
     TokenLogprob,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
 )
-from app.gateway.dialects.responses.requests import Asked
-from app.gateway.dialects.responses.stream import STOPPED, Encoder, Manner
-from app.gateway.dialects.responses.tools import Offer, offer_of
-from app.gateway.dialects.responses.wire import About, begun
-from app.gateway.exchange.observer import Stopped
+from app.gateway.dialects.responses.requests import ResponsesRequest
+from app.gateway.dialects.responses.stream import STOPPED, ResponseEncoder, ResponseStyle
+from app.gateway.dialects.responses.tools import ToolOffer, offer_of
+from app.gateway.dialects.responses.wire import ResponseInfo, begin_response
+from app.gateway.exchange.observer import RequestStopped
 
 OFFER = offer_of(
     [
@@ -43,17 +43,17 @@ OFFER = offer_of(
         )
     ]
 )
-END = Finished(reason=Finish.STOP, usage=Usage(prompt=30, cached=20, completion=9))
-BROKEN = Failed(error=ErrorBody(code="crashed", sentence="The engine crashed.", hint="Try again."), status=502)
+END = AnswerFinished(reason=FinishReason.STOP, usage=TokenUsage(prompt=30, cached=20, completion=9))
+BROKEN = AnswerFailed(error=ErrorBody(code="crashed", sentence="The engine crashed.", hint="Try again."), status=502)
 
 
-def encoder(manner: Manner | None = None, **asked: object) -> Encoder:
+def encoder(manner: ResponseStyle | None = None, **asked: object) -> ResponseEncoder:
     numbers = itertools.count(1)
-    about = About(id="resp_1", model="guide", at=1.7e9, is_stored=True)
+    about = ResponseInfo(id="resp_1", model="guide", at=1.7e9, is_stored=True)
     sent = msgspec.json.encode({"model": "m", "input": "Hi", **asked})
-    response = begun(msgspec.json.decode(sent, type=Asked), Offer(), about)
-    return Encoder(
-        response, manner or Manner(offer=OFFER), lambda kind: f"{kind}_{next(numbers)}", clock=lambda: 1.7e9 + 5
+    response = begin_response(msgspec.json.decode(sent, type=ResponsesRequest), ToolOffer(), about)
+    return ResponseEncoder(
+        response, manner or ResponseStyle(offer=OFFER), lambda kind: f"{kind}_{next(numbers)}", clock=lambda: 1.7e9 + 5
     )
 
 
@@ -69,9 +69,9 @@ def events_of(stream: bytes) -> list[dict[str, Any]]:
     return found
 
 
-def told(events: Iterable[Event], made: Encoder | None = None) -> list[dict[str, Any]]:
+def told(events: Iterable[Event], made: ResponseEncoder | None = None) -> list[dict[str, Any]]:
     made = made or encoder()
-    return events_of(b"".join(map(made.take, events)))
+    return events_of(b"".join(map(made.take_event, events)))
 
 
 def brief(events: Sequence[dict[str, Any]]) -> list[str]:
@@ -105,7 +105,7 @@ def thought_and_called() -> list[dict[str, Any]]:
     """Tell an answer with reasoning, text and two calls."""
     answer: list[Event] = [ReasoningDelta("They "), ReasoningDelta("ask."), TextDelta("Let me "), TextDelta("look.")]
     calls = [*call(0, "look", '{"at":', "1}"), *call(1, "look", "{}")]
-    return told([Started(), *answer, *calls, msgspec.structs.replace(END, reason=Finish.TOOL_CALLS)])
+    return told([AnswerStarted(), *answer, *calls, msgspec.structs.replace(END, reason=FinishReason.TOOL_CALLS)])
 
 
 def test_reasoning_text_and_calls_are_items_of_their_own() -> None:
@@ -203,7 +203,9 @@ def test_a_schema_is_told_with_every_key() -> None:
 
 
 def test_reasoning_is_told_as_a_summary_and_sealed_where_that_is_wanted() -> None:
-    events = told([ReasoningDelta("Hm."), TextDelta("Hi"), END], encoder(Manner(is_summary=True, is_sealed=True)))
+    events = told(
+        [ReasoningDelta("Hm."), TextDelta("Hi"), END], encoder(ResponseStyle(is_summary=True, is_sealed=True))
+    )
     assert brief(events)[2:8] == [
         "output_item.added 0",
         "reasoning_summary_part.added 0",
@@ -283,14 +285,15 @@ def test_a_call_waits_for_its_name_and_is_given_an_id() -> None:
 
 
 def test_one_call_at_most_where_that_is_wanted() -> None:
-    events = told([*call(0, "look", "{}"), *call(1, "look", "{}"), END], encoder(Manner(one_call=True)))
+    events = told([*call(0, "look", "{}"), *call(1, "look", "{}"), END], encoder(ResponseStyle(one_call=True)))
     assert len(output_of(events)) == 1
 
 
 @pytest.mark.parametrize(
-    ("reason", "told_reason"), [(Finish.LENGTH, "max_output_tokens"), (Finish.CONTENT_FILTER, "content_filter")]
+    ("reason", "told_reason"),
+    [(FinishReason.LENGTH, "max_output_tokens"), (FinishReason.CONTENT_FILTER, "content_filter")],
 )
-def test_an_answer_cut_short_is_incomplete(reason: Finish, told_reason: str) -> None:
+def test_an_answer_cut_short_is_incomplete(reason: FinishReason, told_reason: str) -> None:
     events = told([TextDelta("Ha"), *call(0, "look", '{"a'), msgspec.structs.replace(END, reason=reason)])
     assert events[-1]["type"] == "response.incomplete"
     response = events[-1]["response"]
@@ -300,9 +303,9 @@ def test_an_answer_cut_short_is_incomplete(reason: Finish, told_reason: str) -> 
 
 
 def test_nothing_said_is_an_empty_message_unless_it_was_cut() -> None:
-    (item,) = output_of(told([Started(), END]))
+    (item,) = output_of(told([AnswerStarted(), END]))
     assert item["content"] == [{"type": "output_text", "text": "", "annotations": [], "logprobs": []}]
-    assert output_of(told([msgspec.structs.replace(END, reason=Finish.LENGTH)])) == []
+    assert output_of(told([msgspec.structs.replace(END, reason=FinishReason.LENGTH)])) == []
 
 
 def test_when_it_breaks_off_no_call_is_said_to_be_done() -> None:
@@ -315,28 +318,30 @@ def test_when_it_breaks_off_no_call_is_said_to_be_done() -> None:
 
 
 def test_codes_of_the_callers_mistakes_are_kept() -> None:
-    mistake = Failed(error=ErrorBody(code="context_length_exceeded", sentence="Too long."), status=400)
+    mistake = AnswerFailed(error=ErrorBody(code="context_length_exceeded", sentence="Too long."), status=400)
     assert told([mistake])[-1]["response"]["error"]["code"] == "context_length_exceeded"
 
 
 def test_an_answer_stopped_by_hand_is_cancelled() -> None:
-    assert Stopped.default_code == STOPPED
-    stopped = Failed(error=Stopped().body, status=499)
+    assert RequestStopped.default_code == STOPPED
+    stopped = AnswerFailed(error=RequestStopped().body, status=499)
     response = told([TextDelta("Ha"), stopped])[-1]["response"]
     assert (response["status"], response["error"]["code"]) == ("cancelled", STOPPED)
 
 
 def test_a_response_nobody_encodes_any_more_is_cancelled() -> None:
     made = encoder()
-    made.take(TextDelta("Ha"))
+    made.take_event(TextDelta("Ha"))
     assert made.response.status == "in_progress"
     assert len(made.response.output) == 1
-    made.cancel()
-    assert (made.response.status, len(made.response.output), made.take(END)) == ("cancelled", 1, b"")
+    made.cancel_response()
+    assert (made.response.status, len(made.response.output), made.take_event(END)) == ("cancelled", 1, b"")
 
 
 def test_odds_of_tokens_come_with_their_text() -> None:
-    odds = TokenLogprob(token="Hi", logprob=-0.5, top_logprobs=(Likely(token="Yo", logprob=-1.0, bytes=(89, 111)),))
+    odds = TokenLogprob(
+        token="Hi", logprob=-0.5, top_logprobs=(TokenAlternative(token="Yo", logprob=-1.0, bytes=(89, 111)),)
+    )
     events = told([TextDelta("Hi", (odds,)), END])
     shown = {
         "token": "Hi",
@@ -351,7 +356,7 @@ def test_odds_of_tokens_come_with_their_text() -> None:
 
 def test_what_was_left_out_is_told() -> None:
     made = encoder(truncation="auto")
-    made.trimmed(3)
+    made.note_dropped(3)
     assert told([END], made)[-1]["response"]["roundhouse"] == {"dropped_messages": 3}
 
 
@@ -366,17 +371,19 @@ DELTAS = st.one_of(
         arguments=st.sampled_from(["", "{", "}", "{}", '{"input":"x"}', '{"command":["ls"]}', "1"]),
     ),
 )
-ENDS = st.one_of(st.builds(Finished, reason=st.sampled_from(Finish)), st.just(BROKEN))
-STREAMS = st.tuples(st.lists(st.just(Started()), max_size=1), st.lists(DELTAS, max_size=15), ENDS).map(
+ENDS = st.one_of(st.builds(AnswerFinished, reason=st.sampled_from(FinishReason)), st.just(BROKEN))
+STREAMS = st.tuples(st.lists(st.just(AnswerStarted()), max_size=1), st.lists(DELTAS, max_size=15), ENDS).map(
     lambda parts: [*parts[0], *parts[1], parts[2]]
 )
 MANNERS = st.builds(
-    Manner, offer=st.just(OFFER), is_summary=st.booleans(), is_sealed=st.booleans(), one_call=st.booleans()
+    ResponseStyle, offer=st.just(OFFER), is_summary=st.booleans(), is_sealed=st.booleans(), one_call=st.booleans()
 )
 
 
 @given(events=STREAMS, manner=MANNERS)
-def test_whatever_comes_is_a_stream_in_order_that_comes_to_its_response(events: list[Event], manner: Manner) -> None:
+def test_whatever_comes_is_a_stream_in_order_that_comes_to_its_response(
+    events: list[Event], manner: ResponseStyle
+) -> None:
     made = encoder(manner)
     stream = told([*events, *events], made)
     assert [event["type"] for event in stream[:2]] == ["response.created", "response.in_progress"]

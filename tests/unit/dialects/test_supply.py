@@ -9,96 +9,100 @@ import pytest
 from app.core.errors import BadRequest
 from app.gateway.canonical.families.family import family_of
 from app.gateway.canonical.request import (
-    Choose,
-    Complete,
-    Generate,
+    CompletionRequest,
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
     Image,
-    Level,
-    Limits,
-    Message,
+    MessageRole,
     Request,
     ResponseFormat,
-    Role,
-    Sampling,
-    Shape,
+    ResponseShape,
+    SamplingParams,
     Text,
+    ThinkingLevel,
     ToolChoice,
+    ToolMode,
 )
 from app.gateway.exchange.engine.call_schema import may_call
-from app.gateway.exchange.engine.capability import SUPPLY, How, Need, how, needs
-from app.gateway.exchange.engine.planning import Plan, planned
+from app.gateway.exchange.engine.capability import SUPPLY, Fulfilment, RequestNeed, fulfilment_of, needs_of
+from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request
 from engines.api import Descriptor
 from engines.registry import ADAPTERS
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, WEATHER
 
 FAMILY = family_of(OUTPUTS[0].template)
-HI = (Message(Role.USER, (Text("Hi"),)),)
-SCHEMA = ResponseFormat(shape=Shape.SCHEMA, schema=msgspec.Raw(b'{"type":"object"}'))
-REQUESTS: dict[Need, Request] = {
-    Need.TOOLS: Generate(messages=HI, tools=TOOLS),
-    Need.TOOL_CHOICE: Generate(messages=HI, tools=TOOLS, tool_choice=ToolChoice(choose=Choose.REQUIRED)),
-    Need.ONE_CALL: Generate(messages=HI, tools=TOOLS, tool_choice=ToolChoice(one_at_a_time=True)),
-    Need.REASONING: Generate(messages=HI, thinking=Level.HIGH),
-    Need.FORMAT: Generate(messages=HI, response_format=SCHEMA),
-    Need.FORMAT_OF_PROMPT: Complete(prompt="Hi", response_format=SCHEMA),
-    Need.IMAGES: Generate(messages=(Message(Role.USER, (Image(media_type="image/png", data="AA=="),)),)),
-    Need.LOGPROBS: Generate(messages=HI, limits=Limits(logprobs=2)),
-    Need.LOGIT_BIAS: Generate(messages=HI, sampling=Sampling(logit_bias={"5": 1.0})),
-    Need.STOPS: Generate(messages=HI, limits=Limits(stops=("STOP",))),
-    Need.SEED: Generate(messages=HI, sampling=Sampling(seed=5)),
+HI = (ConversationMessage(MessageRole.USER, (Text("Hi"),)),)
+SCHEMA = ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(b'{"type":"object"}'))
+REQUESTS: dict[RequestNeed, Request] = {
+    RequestNeed.TOOLS: ConversationRequest(messages=HI, tools=TOOLS),
+    RequestNeed.TOOL_CHOICE: ConversationRequest(
+        messages=HI, tools=TOOLS, tool_choice=ToolChoice(choose=ToolMode.REQUIRED)
+    ),
+    RequestNeed.ONE_CALL: ConversationRequest(messages=HI, tools=TOOLS, tool_choice=ToolChoice(one_at_a_time=True)),
+    RequestNeed.REASONING: ConversationRequest(messages=HI, thinking=ThinkingLevel.HIGH),
+    RequestNeed.FORMAT: ConversationRequest(messages=HI, response_format=SCHEMA),
+    RequestNeed.FORMAT_OF_PROMPT: CompletionRequest(prompt="Hi", response_format=SCHEMA),
+    RequestNeed.IMAGES: ConversationRequest(
+        messages=(ConversationMessage(MessageRole.USER, (Image(media_type="image/png", data="AA=="),)),)
+    ),
+    RequestNeed.LOGPROBS: ConversationRequest(messages=HI, limits=GenerationLimits(logprobs=2)),
+    RequestNeed.LOGIT_BIAS: ConversationRequest(messages=HI, sampling=SamplingParams(logit_bias={"5": 1.0})),
+    RequestNeed.STOPS: ConversationRequest(messages=HI, limits=GenerationLimits(stops=("STOP",))),
+    RequestNeed.SEED: ConversationRequest(messages=HI, sampling=SamplingParams(seed=5)),
 }
 SAID = {
-    Need.TOOLS: "tools",
-    Need.TOOL_CHOICE: "tool_choice",
-    Need.ONE_CALL: "parallel_tool_calls",
-    Need.REASONING: "chat_template_kwargs",
-    Need.FORMAT: "response_format",
-    Need.FORMAT_OF_PROMPT: "json_schema",
-    Need.IMAGES: "image_url",
-    Need.LOGPROBS: "top_logprobs",
-    Need.LOGIT_BIAS: "logit_bias",
-    Need.STOPS: '"stop"',
-    Need.SEED: '"seed"',
+    RequestNeed.TOOLS: "tools",
+    RequestNeed.TOOL_CHOICE: "tool_choice",
+    RequestNeed.ONE_CALL: "parallel_tool_calls",
+    RequestNeed.REASONING: "chat_template_kwargs",
+    RequestNeed.FORMAT: "response_format",
+    RequestNeed.FORMAT_OF_PROMPT: "json_schema",
+    RequestNeed.IMAGES: "image_url",
+    RequestNeed.LOGPROBS: "top_logprobs",
+    RequestNeed.LOGIT_BIAS: "logit_bias",
+    RequestNeed.STOPS: '"stop"',
+    RequestNeed.SEED: '"seed"',
 }
 """What an engine that has it natively is told."""
 
 engines = pytest.mark.parametrize("engine", list(ADAPTERS))
 
 
-def plan_of(engine: str, request: Request) -> tuple[Plan, Descriptor]:
+def plan_of(engine: str, request: Request) -> tuple[UpstreamPlan, Descriptor]:
     descriptor = ADAPTERS[engine].descriptor
-    return planned(request, descriptor, FAMILY, model="m"), descriptor
+    return plan_request(request, descriptor, FAMILY, model="m"), descriptor
 
 
 @engines
 @pytest.mark.parametrize("need", list(REQUESTS))
-def test_a_need_is_met_as_the_table_says(engine: str, need: Need) -> None:
+def test_a_need_is_met_as_the_table_says(engine: str, need: RequestNeed) -> None:
     request, descriptor = REQUESTS[need], ADAPTERS[engine].descriptor
-    assert need in needs(request)
-    refused = [one for one in needs(request) if how(one, descriptor.features) is How.REFUSED]
+    assert need in needs_of(request)
+    refused = [one for one in needs_of(request) if fulfilment_of(one, descriptor.features) is Fulfilment.REFUSED]
     if refused:
         with pytest.raises(BadRequest, match=descriptor.name) as refusal:
-            planned(request, descriptor, FAMILY, model="m")
+            plan_request(request, descriptor, FAMILY, model="m")
         assert refusal.value.code == "engine_cannot"
         return
     plan, _ = plan_of(engine, request)
     body, reading = plan.body.decode(), plan.reading
-    match how(need, descriptor.features):
-        case How.ENGINE | How.PASSED_ON:
+    match fulfilment_of(need, descriptor.features):
+        case Fulfilment.ENGINE | Fulfilment.PASSED_ON:
             assert SAID[need] in body
-        case How.READ:
+        case Fulfilment.READ:
             assert reading is not None
-            assert need is not Need.TOOLS or reading.tools == TOOLS
-            assert need is not Need.ONE_CALL or reading.one_at_a_time
-            assert need is not Need.REASONING or reading.reads_thoughts
-        case How.CONSTRAINED:
+            assert need is not RequestNeed.TOOLS or reading.tools == TOOLS
+            assert need is not RequestNeed.ONE_CALL or reading.one_at_a_time
+            assert need is not RequestNeed.REASONING or reading.reads_thoughts
+        case Fulfilment.CONSTRAINED:
             schema = json.loads(body)["response_format"]["json_schema"]["schema"]
             assert [one["properties"]["name"]["const"] for one in schema["anyOf"]] == [tool.name for tool in TOOLS]
-        case How.CHECKED:
+        case Fulfilment.CHECKED:
             assert reading is not None
             assert reading.must_call
             assert plan.again not in {None, plan.body}
-        case How.CUT:
+        case Fulfilment.CUT:
             assert reading is not None
             assert reading.stops == ("STOP",)
             assert SAID[need] not in body
@@ -108,20 +112,24 @@ def test_a_need_is_met_as_the_table_says(engine: str, need: Need) -> None:
 
 @engines
 def test_usage_is_asked_for_where_the_engine_tells_it(engine: str) -> None:
-    plan, descriptor = plan_of(engine, Generate(messages=HI))
-    assert ("stream_options" in plan.body.decode()) is (how(Need.USAGE, descriptor.features) is How.ENGINE)
+    plan, descriptor = plan_of(engine, ConversationRequest(messages=HI))
+    assert ("stream_options" in plan.body.decode()) is (
+        fulfilment_of(RequestNeed.USAGE, descriptor.features) is Fulfilment.ENGINE
+    )
 
 
 def test_every_need_is_in_the_table_and_tried() -> None:
-    assert set(SUPPLY) == set(Need)
-    assert set(REQUESTS) | {Need.USAGE, Need.CHOICES} == set(Need)
-    assert all(way.name for way in SUPPLY.values() if way.otherwise is How.REFUSED)
+    assert set(SUPPLY) == set(RequestNeed)
+    assert set(REQUESTS) | {RequestNeed.USAGE, RequestNeed.CHOICES} == set(RequestNeed)
+    assert all(way.name for way in SUPPLY.values() if way.otherwise is Fulfilment.REFUSED)
 
 
 def test_llama_cpp_does_all_of_it_itself() -> None:
     features = ADAPTERS["llama.cpp"].descriptor.features
-    lacking = {need for need in Need if how(need, features) not in {How.ENGINE, How.PASSED_ON}}
-    assert lacking <= {Need.IMAGES}
+    lacking = {
+        need for need in RequestNeed if fulfilment_of(need, features) not in {Fulfilment.ENGINE, Fulfilment.PASSED_ON}
+    }
+    assert lacking <= {RequestNeed.IMAGES}
 
 
 def test_a_call_or_an_answer_in_a_form_are_one_schema_with_its_references_whole() -> None:
@@ -129,7 +137,7 @@ def test_a_call_or_an_answer_in_a_form_are_one_schema_with_its_references_whole(
         WEATHER, parameters=msgspec.Raw(b'{"properties":{"at":{"$ref":"#/$defs/p"}},"$defs":{"p":{"type":"number"}}}')
     )
     form = ResponseFormat(
-        shape=Shape.SCHEMA,
+        shape=ResponseShape.SCHEMA,
         schema=msgspec.Raw(b'{"properties":{"a":{"$ref":"#/definitions/p"}},"definitions":{"p":{"type":"string"}}}'),
     )
     found: dict[str, Any] = json.loads(bytes(may_call([tool], form).schema or b""))
@@ -140,11 +148,12 @@ def test_a_call_or_an_answer_in_a_form_are_one_schema_with_its_references_whole(
 
 
 @pytest.mark.parametrize(
-    ("level", "opens"), [(Level.DEFAULT, True), (Level.ON, True), (Level.OFF, False), (Level.HIGH, True)]
+    ("level", "opens"),
+    [(ThinkingLevel.DEFAULT, True), (ThinkingLevel.ON, True), (ThinkingLevel.OFF, False), (ThinkingLevel.HIGH, True)],
 )
-def test_whether_the_prompt_opens_the_reasoning_follows_the_request(level: Level, *, opens: bool) -> None:
+def test_whether_the_prompt_opens_the_reasoning_follows_the_request(level: ThinkingLevel, *, opens: bool) -> None:
     template = "{% if add_generation_prompt %}{% if enable_thinking is false %}{% else %}<think>{% endif %}{% endif %}"
     descriptor = msgspec.structs.replace(ADAPTERS["llama.cpp"].descriptor, features=frozenset())
-    plan = planned(Generate(messages=HI, thinking=level), descriptor, family_of(template), model="m")
+    plan = plan_request(ConversationRequest(messages=HI, thinking=level), descriptor, family_of(template), model="m")
     assert plan.reading is not None
     assert plan.reading.is_open is opens

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gateway.dialects.openai.answers import AsWritten, Texts
+from app.gateway.dialects.openai.answers import OpenAICompletionForm, RawCompletionForm
 
 COUNTS = {"prompt_tokens": 2, "completion_tokens": 2, "total_tokens": 4}
 
@@ -31,7 +31,7 @@ def events(sent: bytes) -> list[dict[str, Any]]:
 
 
 def test_a_whole_answer_has_the_old_lists_and_a_name_of_its_own() -> None:
-    said = json.loads(Texts().whole(json.dumps(piece("One ", reason="length", usage=COUNTS)).encode()))
+    said = json.loads(OpenAICompletionForm().whole(json.dumps(piece("One ", reason="length", usage=COUNTS)).encode()))
     assert (said["id"], said["usage"], said["choices"][0]["finish_reason"]) == ("cmpl-1", COUNTS, "length")
     assert said["choices"][0]["logprobs"] == {
         "tokens": ["One "],
@@ -45,25 +45,28 @@ def test_with_no_others_only_the_token_that_was_written_has_its_probability() ->
     other = {"id": 2, "token": "Two", "bytes": [], "logprob": -0.1, "top_logprobs": []}
     document = piece("One ")
     document["choices"][0]["logprobs"]["content"][0]["top_logprobs"] = [other]  # type: ignore[index]
-    said = json.loads(Texts(is_only_chosen=True).whole(json.dumps(document).encode()))
+    said = json.loads(OpenAICompletionForm(is_only_chosen=True).whole(json.dumps(document).encode()))
     assert said["choices"][0]["logprobs"]["top_logprobs"] == [{"One ": -0.5}]
 
 
 def test_what_is_no_completion_stays_as_it_is() -> None:
-    assert Texts().whole(b'{"other":1}') == b'{"other":1}'
-    edit = Texts().editor()
+    assert OpenAICompletionForm().whole(b'{"other":1}') == b'{"other":1}'
+    edit = OpenAICompletionForm().editor()
     assert edit(b': waiting\n\ndata: {"error":{}}\n\n') == b': waiting\n\ndata: {"error":{}}\n\n'
 
 
 def test_an_event_of_nothing_is_not_passed_on() -> None:
     nothing = b"data: null\n\n"
-    assert events(Texts().editor()(nothing + STREAM + b"data: [DONE]\n\n"))[0]["choices"][0]["text"] == "One "
-    assert AsWritten().editor()(nothing + STREAM) == STREAM
+    assert (
+        events(OpenAICompletionForm().editor()(nothing + STREAM + b"data: [DONE]\n\n"))[0]["choices"][0]["text"]
+        == "One "
+    )
+    assert RawCompletionForm().editor()(nothing + STREAM) == STREAM
 
 
 @given(at=st.integers(0, len(STREAM)), asks=st.booleans())
 def test_a_streams_counts_come_alone_and_only_when_asked_for(at: int, asks: bool) -> None:  # noqa: FBT001 -- drawn
-    edit = Texts(includes_usage=asks).editor()
+    edit = OpenAICompletionForm(includes_usage=asks).editor()
     said = events(edit(STREAM[:at]) + edit(STREAM[at:]) + edit(b"data: [DONE]\n\n"))
     pieces, counts = said[:3], said[3:]
     assert [one["choices"][0]["text"] for one in pieces] == ["One ", "two", ""]

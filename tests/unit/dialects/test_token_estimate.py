@@ -8,24 +8,24 @@ import pytest
 
 from app.gateway.canonical.images import size_of
 from app.gateway.canonical.request import (
-    Generate,
+    ConversationMessage,
+    ConversationRequest,
     Image,
-    Message,
+    MessageRole,
     Part,
-    Role,
     Text,
     Thinking,
-    Tool,
     ToolCall,
+    ToolDefinition,
     ToolResult,
 )
-from app.gateway.canonical.token_estimate import estimated_tokens
+from app.gateway.canonical.token_estimate import estimate_tokens
 
 TURN, ANSWER = 4, 3
 
 
-def asked(*parts: Part, role: Role = Role.USER) -> Message:
-    return Message(role, parts)
+def asked(*parts: Part, role: MessageRole = MessageRole.USER) -> ConversationMessage:
+    return ConversationMessage(role, parts)
 
 
 def png(width: int, height: int) -> str:
@@ -64,7 +64,7 @@ def test_a_pictures_size_is_read_from_its_head(data: str, size: tuple[int, int] 
 )
 def test_a_picture_is_as_many_tokens_as_it_has_room(data: str, tokens: int) -> None:
     picture = Image(media_type="image/png", data=data)
-    assert estimated_tokens(Generate(messages=(asked(picture),))) == tokens + TURN + ANSWER
+    assert estimate_tokens(ConversationRequest(messages=(asked(picture),))) == tokens + TURN + ANSWER
 
 
 @pytest.mark.parametrize(
@@ -73,27 +73,41 @@ def test_a_picture_is_as_many_tokens_as_it_has_room(data: str, tokens: int) -> N
         ((asked(Text("a" * 400)),), 400, 1),
         ((asked(Text("\u4e2d" * 100)),), 300, 1),
         ((asked(),), 0, 1),
-        ((asked(Text("a" * 40), role=Role.SYSTEM), asked(Text("b" * 40)), asked(role=Role.ASSISTANT)), 80, 3),
-        ((asked(ToolResult(call_id="1", text="a" * 8), ToolResult(call_id="2", text="b" * 8), role=Role.TOOL),), 16, 2),
+        (
+            (asked(Text("a" * 40), role=MessageRole.SYSTEM), asked(Text("b" * 40)), asked(role=MessageRole.ASSISTANT)),
+            80,
+            3,
+        ),
+        (
+            (
+                asked(
+                    ToolResult(call_id="1", text="a" * 8), ToolResult(call_id="2", text="b" * 8), role=MessageRole.TOOL
+                ),
+            ),
+            16,
+            2,
+        ),
         ((asked(ToolResult(call_id="1", text="a" * 8), Text("and?" * 2)),), 16, 2),
-        ((asked(ToolCall(id="1", name="look", arguments='{"at":1}'), role=Role.ASSISTANT),), 39, 1),
+        ((asked(ToolCall(id="1", name="look", arguments='{"at":1}'), role=MessageRole.ASSISTANT),), 39, 1),
     ],
 )
 def test_text_counts_by_its_bytes_and_turns_by_their_marks(
-    messages: tuple[Message, ...], size_bytes: int, turns: int
+    messages: tuple[ConversationMessage, ...], size_bytes: int, turns: int
 ) -> None:
-    assert estimated_tokens(Generate(messages=messages)) == -(-size_bytes // 4) + TURN * turns + ANSWER
+    assert estimate_tokens(ConversationRequest(messages=messages)) == -(-size_bytes // 4) + TURN * turns + ANSWER
 
 
 def test_what_was_reasoned_before_the_last_question_is_not_read_again() -> None:
-    thought = asked(Thinking("h" * 400), Text("a"), role=Role.ASSISTANT)
-    before = Generate(messages=(asked(Text("q")), thought, asked(Text("q"))))
-    after = Generate(messages=(asked(Text("q")), asked(Text("q")), thought))
-    assert estimated_tokens(after) - estimated_tokens(before) == 100
+    thought = asked(Thinking("h" * 400), Text("a"), role=MessageRole.ASSISTANT)
+    before = ConversationRequest(messages=(asked(Text("q")), thought, asked(Text("q"))))
+    after = ConversationRequest(messages=(asked(Text("q")), asked(Text("q")), thought))
+    assert estimate_tokens(after) - estimate_tokens(before) == 100
 
 
 def test_tools_are_read_too() -> None:
     schema = msgspec.Raw(b'{"type": "object"}')
-    plain = Generate(messages=(asked(Text("q")),))
-    offered = msgspec.structs.replace(plain, tools=(Tool(name="look", description="d" * 400, parameters=schema),))
-    assert estimated_tokens(offered) - estimated_tokens(plain) > 120
+    plain = ConversationRequest(messages=(asked(Text("q")),))
+    offered = msgspec.structs.replace(
+        plain, tools=(ToolDefinition(name="look", description="d" * 400, parameters=schema),)
+    )
+    assert estimate_tokens(offered) - estimate_tokens(plain) > 120

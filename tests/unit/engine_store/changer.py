@@ -15,10 +15,10 @@ import aiohttp
 from app.config.programs import uv_program
 from app.core.engine_store import Proof
 from app.engine_store.environments import Progress
-from app.engine_store.fetching import Fetcher
-from app.engine_store.installer import Installer, Means, Wish
-from app.engine_store.shelf import Shelf
-from engines.api import Place
+from app.engine_store.fetching import ReleaseFetcher
+from app.engine_store.installer import Installer, InstallerDeps, InstallOptions
+from app.engine_store.shelf import VersionStore
+from engines.api import EngineLocation
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.package_index import Index
 
@@ -26,30 +26,32 @@ VERSIONS = ("2.0", "3.0")
 """Come and go; 1.0 is there from the start and must always be."""
 
 
-async def prove(engine: str, place: Place, *, with_own_models: bool, progress: Progress) -> list[Proof]:
+async def prove(engine: str, place: EngineLocation, *, with_own_models: bool, progress: Progress) -> list[Proof]:
     progress(f"Proving {engine} in {place.folder}, {with_own_models}", None)
     return [Proof(at=1.0, text="Hello")]
 
 
 async def main(home: Path) -> None:
     index = Index(home / "index")
-    shelf = Shelf(home / "engines")
-    shelf.sweep()
+    shelf = VersionStore(home / "engines")
+    shelf.sweep_stages()
     async with aiohttp.ClientSession() as http:
-        means = Means(shelf=shelf, adapters={"fake": FakeAdapter()}, fetcher=Fetcher(http), prove=prove, uv=uv_program)
+        means = InstallerDeps(
+            shelf=shelf, adapters={"fake": FakeAdapter()}, fetcher=ReleaseFetcher(http), prove=prove, uv=uv_program
+        )
         installer = Installer(means)
         for version in itertools.cycle(VERSIONS):
             await _change(installer, shelf, index, home, version)
 
 
-async def _change(installer: Installer, shelf: Shelf, index: Index, home: Path, version: str) -> None:
-    for manifest in shelf.manifests("fake"):
+async def _change(installer: Installer, shelf: VersionStore, index: Index, home: Path, version: str) -> None:
+    for manifest in shelf.list_manifests("fake"):
         if manifest.version == version:
             _say(f"remove {manifest.name}")
-            shelf.remove("fake", manifest.name)
+            shelf.remove_version("fake", manifest.name)
     _say(f"install {version}")
     recipe = index.recipe(home / "recipe", version)
-    await installer.install(recipe, recipe.variants[0], Wish(), lambda _stage, _fraction: None)
+    await installer.install_version(recipe, recipe.variants[0], InstallOptions(), lambda _stage, _fraction: None)
 
 
 def _say(text: str) -> None:

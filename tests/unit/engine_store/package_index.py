@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.engine_store.recipe import Kind, Recipe, Smoke, Variant
+from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
 
 PACKAGE = "roundhouse-fake-engine"
 MODULE = "roundhouse_fake_engine"
@@ -37,11 +37,11 @@ class Index:
         )
         (self._folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{links}</body></html>", encoding="utf-8")
 
-    def recipe(self, folder: Path, version: str, *, engine: str = "fake") -> Recipe:
+    def recipe(self, folder: Path, version: str, *, engine: str = "fake") -> InstallRecipe:
         """Return a recipe that installs `version`, with its lock in `folder`."""
-        variant = Variant(
+        variant = EngineVariant(
             name="cpu",
-            kind=Kind.VENV,
+            kind=VariantKind.VENV,
             version=version,
             backend="cpu",
             platforms=("linux", "darwin", "win32"),
@@ -50,8 +50,8 @@ class Index:
             index_urls=(self.url,),
             download_mb=1,
         )
-        recipe = Recipe(
-            engine=engine, folder=folder, smoke=Smoke(format="gguf", model="guide-q8_0.gguf"), variants=(variant,)
+        recipe = InstallRecipe(
+            engine=engine, folder=folder, smoke=SmokeModel(format="gguf", model="guide-q8_0.gguf"), variants=(variant,)
         )
         lock = recipe.lock_of(variant)
         lock.parent.mkdir(parents=True, exist_ok=True)
@@ -59,7 +59,7 @@ class Index:
         return recipe
 
 
-def with_hash(recipe: Recipe, sha256: str) -> Recipe:
+def with_hash(recipe: InstallRecipe, sha256: str) -> InstallRecipe:
     """Return the recipe with another hash in its lock."""
     (variant,) = recipe.variants
     recipe.lock_of(variant).write_text(

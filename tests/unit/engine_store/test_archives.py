@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import EnvironmentFault
-from app.engine_store.archives import unpack
+from app.engine_store.archives import unpack_archive
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="links need rights on Windows")
 
@@ -52,7 +52,7 @@ def test_links_and_the_right_to_execute_are_kept_and_the_one_top_folder_is_not(t
         other("llama-b1/copy", tarfile.LNKTYPE, "llama-b1/libggml.so.0"),
     )
     into = tmp_path / "into"
-    unpack(archive, into)
+    unpack_archive(archive, into)
     assert names(into) == ["copy", "libggml.so", "libggml.so.0", "llama-server"]
     assert (into / "llama-server").stat().st_mode & stat.S_IXUSR
     assert not (into / "libggml.so.0").stat().st_mode & stat.S_IXUSR
@@ -64,11 +64,11 @@ def test_a_companion_is_unpacked_into_the_same_folder_and_replaces_nothing(tmp_p
     first = tar(tmp_path / "a.tar.gz", file("a", b"1"), file("lib/one", b"1"))
     second = tar(tmp_path / "b.tar.gz", file("b", b"2"), file("lib/two", b"2"))
     into = tmp_path / "into"
-    unpack(first, into)
-    unpack(second, into)
+    unpack_archive(first, into)
+    unpack_archive(second, into)
     assert sorted(path.name for path in into.rglob("*")) == ["a", "b", "lib", "one", "two"]
     with pytest.raises(EnvironmentFault, match="conflict"):
-        unpack(tar(tmp_path / "c.tar.gz", file("a", b"3"), file("c", b"3")), into)
+        unpack_archive(tar(tmp_path / "c.tar.gz", file("a", b"3"), file("c", b"3")), into)
     assert (into / "a").read_bytes() == b"1"
 
 
@@ -80,7 +80,7 @@ def test_a_zip_keeps_the_right_to_execute(tmp_path: Path) -> None:
         made.writestr(info, b"program")
         made.writestr("readme.txt", b"text")
         made.writestr("llama-server.exe", b"program")
-    unpack(archive, tmp_path / "into")
+    unpack_archive(archive, tmp_path / "into")
     assert (tmp_path / "into" / "llama-server").stat().st_mode & stat.S_IXUSR
     assert (tmp_path / "into" / "llama-server.exe").stat().st_mode & stat.S_IXUSR
     if sys.platform != "win32":
@@ -119,7 +119,7 @@ def test_what_reaches_out_of_the_folder_is_refused(
     home.mkdir()
     archive = tar(tmp_path / "a.tar.gz", *attack)
     with pytest.raises(EnvironmentFault) as caught:
-        unpack(archive, home / "into")
+        unpack_archive(archive, home / "into")
     assert caught.value.code == "bad_archive"
     assert names(tmp_path) == ["a.tar.gz", "home"]
     assert names(home) == ["into"]
@@ -134,16 +134,16 @@ def test_a_zip_that_reaches_out_is_refused(tmp_path: Path) -> None:
         made.writestr(info, "../../etc/passwd")
         made.writestr("x", b"")
     with pytest.raises(EnvironmentFault, match="points outside"):
-        unpack(archive, tmp_path / "into")
+        unpack_archive(archive, tmp_path / "into")
 
 
 def test_a_bomb_is_caught_by_the_bytes_it_writes(tmp_path: Path) -> None:
     archive = tar(tmp_path / "a.tar.gz", file("zeros", bytes(5_000_000)))
     assert archive.stat().st_size < 50_000
     with pytest.raises(EnvironmentFault, match="more than it may"):
-        unpack(archive, tmp_path / "into", most_bytes=4_000_000)
+        unpack_archive(archive, tmp_path / "into", most_bytes=4_000_000)
     with pytest.raises(EnvironmentFault, match="more than 2 entries"):
-        unpack(tar(tmp_path / "b.tar.gz", file("a"), file("b"), file("c")), tmp_path / "b", most_files=2)
+        unpack_archive(tar(tmp_path / "b.tar.gz", file("a"), file("b"), file("c")), tmp_path / "b", most_files=2)
 
 
 @pytest.mark.parametrize(
@@ -153,5 +153,5 @@ def test_what_is_no_archive_or_half_of_one_is_refused(tmp_path: Path, spoil: Cal
     archive = tar(tmp_path / "a.tar.gz", file("a", os.urandom(10_000)))
     archive.write_bytes(spoil(archive.read_bytes()))
     with pytest.raises(EnvironmentFault) as caught:
-        unpack(archive, tmp_path / "into")
+        unpack_archive(archive, tmp_path / "into")
     assert caught.value.code == "bad_archive"

@@ -17,7 +17,7 @@ import pytest
 from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
 from app.engine_store.environments import make_environment, write_locks
-from app.engine_store.recipe import ENGINES, Kind, Variant
+from app.engine_store.recipe import ENGINES, EngineVariant, VariantKind
 from tests.unit.engine_store import package_index
 from tests.unit.engine_store.package_index import Index
 
@@ -70,16 +70,16 @@ def index(tmp_path: Path) -> Index:
 
 
 @pytest.fixture
-def variant(tmp_path: Path, index: Index) -> Variant:
+def variant(tmp_path: Path, index: Index) -> EngineVariant:
     """What is built from a source that lies in an index, a folder."""
     name = f"{MODULE}-{VERSION}.tar.gz"
     folder = tmp_path / "simple" / PACKAGE
     folder.mkdir(parents=True)
     (folder / name).write_bytes(source())
     (folder / "index.html").write_text(f'<!DOCTYPE html><html><body><a href="{name}">{name}</a></body></html>')
-    return Variant(
+    return EngineVariant(
         name="native",
-        kind=Kind.VENV,
+        kind=VariantKind.VENV,
         version=VERSION,
         backend="cpu",
         platforms=(sys.platform,),
@@ -102,7 +102,7 @@ def source() -> bytes:
     return made.getvalue()
 
 
-def built(variant: Variant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
+def built(variant: EngineVariant, stage: Path, tools: str) -> tuple[str, dict[str, str]]:
     """Build it; return what it was built with and what its build was told."""
     uv = uv_program()
     assert uv is not None
@@ -118,13 +118,13 @@ def locked(index: Index, version: str) -> str:
     return f"{TOOL}=={version} --hash=sha256:{index.hashes[version]}\n"
 
 
-def source_of(variant: Variant) -> bytes:
+def source_of(variant: EngineVariant) -> bytes:
     folder = Path(variant.index_urls[0].removeprefix("file://")) / PACKAGE
     return (folder / f"{MODULE}-{VERSION}.tar.gz").read_bytes()
 
 
 def test_a_build_is_told_its_settings_and_done_again_where_they_change(
-    variant: Variant, index: Index, tmp_path: Path
+    variant: EngineVariant, index: Index, tmp_path: Path
 ) -> None:
     tools = locked(index, "1.0")
     assert built(variant, tmp_path / "one", tools) == ("1.0", variant.build_settings)
@@ -132,13 +132,13 @@ def test_a_build_is_told_its_settings_and_done_again_where_they_change(
     assert built(other, tmp_path / "two", tools) == ("1.0", other.build_settings)
 
 
-def test_what_it_is_built_with_has_a_hash_of_its_own(variant: Variant, index: Index, tmp_path: Path) -> None:
+def test_what_it_is_built_with_has_a_hash_of_its_own(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault) as caught:
         built(variant, tmp_path / "one", locked(index, "1.0").replace(index.hashes["1.0"], index.hashes["2.0"]))
     assert "Hash mismatch" in caught.value.body.detail
 
 
-def test_nothing_is_built_that_does_not_say_so(variant: Variant, index: Index, tmp_path: Path) -> None:
+def test_nothing_is_built_that_does_not_say_so(variant: EngineVariant, index: Index, tmp_path: Path) -> None:
     with pytest.raises(EnvironmentFault):
         built(msgspec.structs.replace(variant, builds=False), tmp_path / "one", locked(index, "1.0"))
 

@@ -7,42 +7,42 @@ from app.core.engine_store import BUNDLED, Proof
 from app.engine_store.choosing import (
     CERTAIN,
     LIKELY,
-    elsewhere,
+    alternative_version,
     is_on_probation,
     is_to_blame,
-    loaded,
-    proved,
-    rolled_back,
-    switched,
+    record_load,
+    record_proof,
+    roll_back,
+    switch_version,
 )
-from app.engine_store.shelf import PROVEN_LOADS, State
+from app.engine_store.shelf import PROVEN_LOADS, VersionState
 from engines.api import FailureKind
 
 GOOD = Proof(at=1.0, model="the Guide", text="x")
-FRESH = State(current="2-cpu", previous="1-cpu")
-PROVEN = State(current="2-cpu", previous="1-cpu", loads=PROVEN_LOADS)
+FRESH = VersionState(current="2-cpu", previous="1-cpu")
+PROVEN = VersionState(current="2-cpu", previous="1-cpu", loads=PROVEN_LOADS)
 MODEL_FAULTS = (FailureKind.MODEL_CORRUPT, FailureKind.MODEL_UNSUPPORTED, FailureKind.OUT_OF_MEMORY, FailureKind.KILLED)
 
 
 def test_a_switch_keeps_what_was_used_and_begins_a_probation() -> None:
-    state = switched(State(current="1-cpu", loads=3, bad={"2-cpu": "it failed"}), "2-cpu")
+    state = switch_version(VersionState(current="1-cpu", loads=3, bad={"2-cpu": "it failed"}), "2-cpu")
     assert (state.current, state.previous, state.loads) == ("2-cpu", "1-cpu", 0)
     assert state.bad == {"2-cpu": "it failed"}, "using it shows nothing"
-    assert loaded(state).bad == {}
+    assert record_load(state).bad == {}
     assert is_on_probation(state)
-    assert switched(state, "2-cpu") is state
+    assert switch_version(state, "2-cpu") is state
 
 
 def test_three_good_loads_end_a_probation() -> None:
     state = FRESH
     for _ in range(PROVEN_LOADS + 2):
-        state = loaded(state)
+        state = record_load(state)
     assert state.loads == PROVEN_LOADS
     assert not is_on_probation(state)
 
 
 def test_nothing_is_on_probation_that_has_nothing_to_go_back_to() -> None:
-    assert not is_on_probation(State(current="2-cpu"))
+    assert not is_on_probation(VersionState(current="2-cpu"))
 
 
 @pytest.mark.parametrize("kind", sorted(LIKELY))
@@ -67,32 +67,32 @@ def test_a_model_that_is_at_fault_changes_no_engine(kind: FailureKind) -> None:
 
 
 def test_nobody_is_blamed_where_there_is_nothing_better() -> None:
-    assert not is_to_blame(State(current="2-cpu"), FailureKind.CRASHED, was_ready=False)
-    spoiled = State(current="2-cpu", previous="1-cpu", bad={"1-cpu": "it failed too"})
+    assert not is_to_blame(VersionState(current="2-cpu"), FailureKind.CRASHED, was_ready=False)
+    spoiled = VersionState(current="2-cpu", previous="1-cpu", bad={"1-cpu": "it failed too"})
     assert not is_to_blame(spoiled, FailureKind.CRASHED, was_ready=False)
     assert not is_to_blame(FRESH, "no_such_kind", was_ready=False)
 
 
 def test_a_roll_back_returns_to_the_version_before_and_marks_the_other() -> None:
-    state = rolled_back(FRESH, "It crashed.")
+    state = roll_back(FRESH, "It crashed.")
     assert (state.current, state.previous, state.bad) == ("1-cpu", "", {"2-cpu": "It crashed."})
-    assert rolled_back(State(current="2-cpu"), "x").current == BUNDLED
+    assert roll_back(VersionState(current="2-cpu"), "x").current == BUNDLED
 
 
 def test_a_test_marks_a_version_or_takes_the_mark_away() -> None:
-    bad = proved(FRESH, "3-cpu", Proof(at=1.0, code="gibberish", problem="It wrote nonsense."))
+    bad = record_proof(FRESH, "3-cpu", Proof(at=1.0, code="gibberish", problem="It wrote nonsense."))
     assert bad.bad == {"3-cpu": "It wrote nonsense."}
-    good = proved(bad, "3-cpu", Proof(at=2.0, text="Hello"))
+    good = record_proof(bad, "3-cpu", Proof(at=2.0, text="Hello"))
     assert good.bad == {}
     assert good.proofs["3-cpu"].is_good
 
 
 def test_elsewhere_is_what_worked_before_then_what_was_proved_last_and_never_what_is_bad() -> None:
     proofs = {name: msgspec.structs.replace(GOOD, at=at) for name, at in (("a", 1.0), ("b", 3.0), ("c", 2.0))}
-    state = State(current="now", previous="a", proofs=proofs, bad={"d": "it crashed"})
+    state = VersionState(current="now", previous="a", proofs=proofs, bad={"d": "it crashed"})
     names = ["a", "b", "c", "d", "unproved", BUNDLED, "now"]
     found: list[str] = []
-    while to := elsewhere(state, names, found):
+    while to := alternative_version(state, names, found):
         found.append(to)
     assert found == ["a", "b", "c", BUNDLED]
-    assert elsewhere(State(current="now"), ["now"], []) == ""
+    assert alternative_version(VersionState(current="now"), ["now"], []) == ""

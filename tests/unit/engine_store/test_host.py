@@ -1,22 +1,22 @@
 import pytest
 
-from app.engine_store.host import Host, as_numbers, best_variant, this_host, unfit
-from app.engine_store.recipe import Kind, Recipe, Smoke, Variant
+from app.engine_store.host import InstallHost, best_variant, this_host, unfit_reason, version_numbers
+from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
 
-HERE = Host(platform="linux", architecture="x86_64", glibc="2.36")
+HERE = InstallHost(platform="linux", architecture="x86_64", glibc="2.36")
 
 
-def variant(**fields: object) -> Variant:
+def variant(**fields: object) -> EngineVariant:
     base: dict[str, object] = {
         "name": "cpu",
-        "kind": Kind.VENV,
+        "kind": VariantKind.VENV,
         "version": "1",
         "backend": "cpu",
         "platforms": ("linux",),
         "package": "x",
         "requires": ("x==1",),
     }
-    return Variant(**{**base, **fields})  # type: ignore[arg-type]
+    return EngineVariant(**{**base, **fields})  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ def variant(**fields: object) -> Variant:
     ],
 )
 def test_a_variant_is_refused_in_a_sentence(fields: dict[str, object], said: str) -> None:
-    assert unfit(variant(**fields), HERE) == said
+    assert unfit_reason(variant(**fields), HERE) == said
 
 
 @pytest.mark.parametrize(
@@ -41,27 +41,27 @@ def test_a_variant_is_refused_in_a_sentence(fields: dict[str, object], said: str
     [("570.86", "It needs NVIDIA's driver 580 or newer; this machine has 570.86."), ("580.1", ""), ("", "")],
 )
 def test_a_driver_that_is_known_to_be_too_old_is_named(driver: str, said: str) -> None:
-    host = Host(platform="linux", architecture="x86_64", drivers={"nvidia": driver})
-    assert unfit(variant(driver={"nvidia": "580"}), host) == said
+    host = InstallHost(platform="linux", architecture="x86_64", drivers={"nvidia": driver})
+    assert unfit_reason(variant(driver={"nvidia": "580"}), host) == said
 
 
 def test_other_c_libraries_and_a_missing_uv_are_named() -> None:
-    musl = Host(platform="linux", architecture="x86_64")
-    assert "which this system does not have" in unfit(variant(glibc="2.17"), musl)
-    assert "needs uv" in unfit(variant(), Host(platform="linux", architecture="x86_64", has_uv=False))
+    musl = InstallHost(platform="linux", architecture="x86_64")
+    assert "which this system does not have" in unfit_reason(variant(glibc="2.17"), musl)
+    assert "needs uv" in unfit_reason(variant(), InstallHost(platform="linux", architecture="x86_64", has_uv=False))
 
 
 def test_the_first_variant_that_fits_is_the_best_and_a_named_one_is_taken_as_it_is() -> None:
     cuda, cpu = variant(name="cuda", driver={"nvidia": "580"}), variant()
-    recipe = Recipe(engine="x", folder=__import__("pathlib").Path(), smoke=Smoke(), variants=(cuda, cpu))
+    recipe = InstallRecipe(engine="x", folder=__import__("pathlib").Path(), smoke=SmokeModel(), variants=(cuda, cpu))
     assert best_variant(recipe, HERE) is cpu
     assert best_variant(recipe, HERE, "cuda") is cuda
     assert best_variant(recipe, HERE, "rocm") is None
 
 
 def test_versions_are_compared_as_numbers() -> None:
-    assert as_numbers("2026.10.11549") > as_numbers("2026.9.99999")
-    assert as_numbers("b11549") > as_numbers("b9999")
+    assert version_numbers("2026.10.11549") > version_numbers("2026.9.99999")
+    assert version_numbers("b11549") > version_numbers("b9999")
 
 
 def test_this_host_is_known() -> None:

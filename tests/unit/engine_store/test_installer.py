@@ -13,19 +13,26 @@ from app.config.programs import uv_program
 from app.core.engine_store import BUNDLED, Proof
 from app.core.errors import BadRequest, EngineFailed, EnvironmentFault
 from app.engine_store.bundling import make_bundle
-from app.engine_store.environments import Meter, Progress, own_python_fits
-from app.engine_store.fetching import Fetcher
-from app.engine_store.host import Host
-from app.engine_store.installer import Installer, Means, Wish, Work, locked_version, loosened
-from app.engine_store.recipe import Channel, Kind, Recipe, Release, Smoke, Variant
-from app.engine_store.shelf import STAGE, Shelf
-from app.engine_store.updates import differences, update_for
-from engines.api import Place
+from app.engine_store.environments import InstallMeter, Progress, own_python_fits
+from app.engine_store.fetching import ReleaseFetcher
+from app.engine_store.host import InstallHost
+from app.engine_store.installer import (
+    Installer,
+    InstallerDeps,
+    InstallOptions,
+    InstallTask,
+    loosen_requirements,
+    version_in_lock,
+)
+from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, ReleaseSource, SmokeModel, VariantKind
+from app.engine_store.shelf import STAGE, VersionStore
+from app.engine_store.updates import package_differences, update_for
+from engines.api import EngineLocation
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.package_index import MODULE, PACKAGE, Index, with_hash
 from tests.unit.engine_store.release_server import REPOSITORY, ReleaseServer
 
-HERE = Host(platform="linux", architecture="x86_64")
+HERE = InstallHost(platform="linux", architecture="x86_64")
 GOOD = Proof(at=1.0, model="the Guide", text="Hello", tokens_per_s=10.0)
 
 
@@ -42,7 +49,9 @@ class Judge:
         self.hangs = False
         self.reached = asyncio.Event()
 
-    async def __call__(self, engine: str, place: Place, *, with_own_models: bool, progress: Progress) -> list[Proof]:
+    async def __call__(
+        self, engine: str, place: EngineLocation, *, with_own_models: bool, progress: Progress
+    ) -> list[Proof]:
         progress(f"Judging {engine}", None)
         assert place.python is None or place.python.exists()
         self.asked.append((place.folder, with_own_models))
@@ -53,8 +62,8 @@ class Judge:
 
 
 @pytest.fixture
-def shelf(tmp_path: Path) -> Shelf:
-    return Shelf(tmp_path / "engines")
+def shelf(tmp_path: Path) -> VersionStore:
+    return VersionStore(tmp_path / "engines")
 
 
 @pytest.fixture
@@ -77,13 +86,13 @@ async def server() -> AsyncIterator[ReleaseServer]:
 
 
 @pytest.fixture
-async def installer(shelf: Shelf, judge: Judge, server: ReleaseServer) -> AsyncIterator[Installer]:
+async def installer(shelf: VersionStore, judge: Judge, server: ReleaseServer) -> AsyncIterator[Installer]:
     async with aiohttp.ClientSession() as http:
         yield Installer(
-            Means(
+            InstallerDeps(
                 shelf=shelf,
                 adapters={"fake": FakeAdapter()},
-                fetcher=Fetcher(http),
+                fetcher=ReleaseFetcher(http),
                 prove=judge,
                 uv=uv_program,
                 releases_api=lambda: server.url,
@@ -91,11 +100,11 @@ async def installer(shelf: Shelf, judge: Judge, server: ReleaseServer) -> AsyncI
         )
 
 
-def left_in(shelf: Shelf, tmp_path: Path) -> list[Path]:
+def left_in(shelf: VersionStore, tmp_path: Path) -> list[Path]:
     return list((tmp_path / "engines" / STAGE).iterdir())
 
 
-def imported(place: Place) -> str:
+def imported(place: EngineLocation) -> str:
     """The version and the folder that the environment's own Python finds."""
     code = f"import {MODULE} as m; print(m.__version__, m.__file__)"
     done = subprocess.run([str(place.python), "-c", code], capture_output=True, text=True, check=True)
@@ -103,14 +112,16 @@ def imported(place: Place) -> str:
 
 
 async def test_a_version_is_made_proved_and_used(
-    installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     recipe, stages = index.recipe(tmp_path, "1.0"), []
-    done = await installer.install(recipe, recipe.variants[0], Wish(), lambda stage, _: stages.append(stage))
+    done = await installer.install_version(
+        recipe, recipe.variants[0], InstallOptions(), lambda stage, _: stages.append(stage)
+    )
     assert (done.manifest.name, done.proofs) == ("1.0-cpu", [GOOD])
-    state = shelf.state("fake")
+    state = shelf.read_state("fake")
     assert (state.current, state.previous, state.proofs) == ("1.0-cpu", BUNDLED, {"1.0-cpu": GOOD})
-    place = shelf.place("fake", "1.0-cpu")
+    place = shelf.find_place("fake", "1.0-cpu")
     assert place is not None
     assert await asyncio.to_thread(imported, place) == f"1.0 {place.folder}"
     assert judge.asked[0][0] != place.folder, "it was proved before it was put in its place"
@@ -120,105 +131,110 @@ async def test_a_version_is_made_proved_and_used(
 
 
 async def test_an_update_keeps_the_version_before(
-    installer: Installer, shelf: Shelf, index: Index, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, tmp_path: Path
 ) -> None:
     for version in ("1.0", "2.0"):
         recipe = index.recipe(tmp_path, version)
-        await installer.install(recipe, recipe.variants[0], Wish(), quiet)
-    assert (shelf.state("fake").current, shelf.state("fake").previous) == ("2.0-cpu", "1.0-cpu")
-    assert [one.name for one in shelf.manifests("fake")] == ["1.0-cpu", "2.0-cpu"]
+        await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
+    assert (shelf.read_state("fake").current, shelf.read_state("fake").previous) == ("2.0-cpu", "1.0-cpu")
+    assert [one.name for one in shelf.list_manifests("fake")] == ["1.0-cpu", "2.0-cpu"]
 
 
 async def test_a_version_may_be_installed_without_being_used(
-    installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     recipe = index.recipe(tmp_path, "1.0")
-    await installer.install(recipe, recipe.variants[0], Wish(use=False), quiet)
-    assert shelf.state("fake").current == BUNDLED
+    await installer.install_version(recipe, recipe.variants[0], InstallOptions(use=False), quiet)
+    assert shelf.read_state("fake").current == BUNDLED
     assert judge.asked[0][1] is False
 
 
 async def test_a_version_that_fails_its_test_is_not_kept_and_why_is(
-    installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     judge.verdict = Proof(at=1.0, code="gibberish", problem="It wrote nonsense.", log="last words")
     recipe = index.recipe(tmp_path, "2.0")
     with pytest.raises(EngineFailed, match="was not installed, because its test failed: It wrote nonsense") as caught:
-        await installer.install(recipe, recipe.variants[0], Wish(), quiet)
+        await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
     assert (caught.value.code, caught.value.body.detail) == ("gibberish", "last words")
-    assert (shelf.state("fake").current, shelf.state("fake").bad) == (BUNDLED, {"2.0-cpu": "It wrote nonsense."})
-    assert shelf.manifests("fake") == []
+    assert (shelf.read_state("fake").current, shelf.read_state("fake").bad) == (
+        BUNDLED,
+        {"2.0-cpu": "It wrote nonsense."},
+    )
+    assert shelf.list_manifests("fake") == []
     assert left_in(shelf, tmp_path) == []
 
 
 async def test_a_package_that_is_not_the_locked_one_is_not_installed(
-    installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     recipe = with_hash(index.recipe(tmp_path, "1.0"), "ab" * 32)
     with pytest.raises(EnvironmentFault, match="hash does not match"):
-        await installer.install(recipe, recipe.variants[0], Wish(), quiet)
+        await installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
     assert judge.asked == []
     assert left_in(shelf, tmp_path) == []
 
 
 async def test_calling_it_off_leaves_nothing(
-    installer: Installer, shelf: Shelf, index: Index, judge: Judge, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path
 ) -> None:
     judge.hangs = True
     recipe = index.recipe(tmp_path, "1.0")
-    job = asyncio.create_task(installer.install(recipe, recipe.variants[0], Wish(), quiet))
+    job = asyncio.create_task(installer.install_version(recipe, recipe.variants[0], InstallOptions(), quiet))
     await judge.reached.wait()
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
         await job
-    assert shelf.manifests("fake") == []
+    assert shelf.list_manifests("fake") == []
     assert left_in(shelf, tmp_path) == []
 
 
 async def test_the_latest_channel_locks_on_the_spot(
-    installer: Installer, shelf: Shelf, index: Index, tmp_path: Path
+    installer: Installer, shelf: VersionStore, index: Index, tmp_path: Path
 ) -> None:
     recipe = index.recipe(tmp_path, "1.0")
-    work = Work(recipe, recipe.variants[0], Wish(channel=Channel.LATEST), tmp_path, quiet)
+    work = InstallTask(recipe, recipe.variants[0], InstallOptions(channel=Channel.LATEST), tmp_path, quiet)
     found = await update_for(installer, work, "1.0")
     assert (found.to, found.changes) == ("2.0", [f"{PACKAGE} 1.0 -> 2.0"])
-    done = await installer.install(recipe, recipe.variants[0], work.wish, quiet)
+    done = await installer.install_version(recipe, recipe.variants[0], work.options, quiet)
     assert (done.manifest.version, done.manifest.channel) == ("2.0", "latest")
 
 
 async def test_there_is_no_update_to_what_is_used(installer: Installer, index: Index, tmp_path: Path) -> None:
     recipe = index.recipe(tmp_path, "2.0")
-    work = Work(recipe, recipe.variants[0], Wish(), tmp_path, quiet)
+    work = InstallTask(recipe, recipe.variants[0], InstallOptions(), tmp_path, quiet)
     assert (await update_for(installer, work, "2.0")).to == ""
     assert (await update_for(installer, work, "1.0")).to == "2.0"
 
 
-async def test_without_uv_it_says_what_to_do(shelf: Shelf, index: Index, judge: Judge, tmp_path: Path) -> None:
+async def test_without_uv_it_says_what_to_do(shelf: VersionStore, index: Index, judge: Judge, tmp_path: Path) -> None:
     async with aiohttp.ClientSession() as http:
-        means = Means(
-            shelf=shelf, adapters={"fake": FakeAdapter()}, fetcher=Fetcher(http), prove=judge, uv=lambda: None
+        means = InstallerDeps(
+            shelf=shelf, adapters={"fake": FakeAdapter()}, fetcher=ReleaseFetcher(http), prove=judge, uv=lambda: None
         )
         recipe = index.recipe(tmp_path, "1.0")
         with pytest.raises(EnvironmentFault, match="is missing"):
-            await Installer(means).install(recipe, recipe.variants[0], Wish(), quiet)
+            await Installer(means).install_version(recipe, recipe.variants[0], InstallOptions(), quiet)
 
 
-def archive_recipe(tmp_path: Path) -> Recipe:
-    variant = Variant(
+def archive_recipe(tmp_path: Path) -> InstallRecipe:
+    variant = EngineVariant(
         name="cpu",
-        kind=Kind.ARCHIVE,
+        kind=VariantKind.ARCHIVE,
         version="0.8.0",
         backend="cpu",
         platforms=("linux", "darwin", "win32"),
         pick={"os": "ubuntu"},
         executable="llama-server",
     )
-    return Recipe(
+    return InstallRecipe(
         engine="fake",
         folder=tmp_path,
-        smoke=Smoke(),
+        smoke=SmokeModel(),
         variants=(variant,),
-        release=Release(repository=REPOSITORY, asset=r"llama-b\d+-bin-(?P<os>ubuntu)\.zip", pointer="nightly-tag.txt"),
+        release=ReleaseSource(
+            repository=REPOSITORY, asset=r"llama-b\d+-bin-(?P<os>ubuntu)\.zip", pointer="nightly-tag.txt"
+        ),
     )
 
 
@@ -234,12 +250,14 @@ def published(server: ReleaseServer, tmp_path: Path) -> None:
 
 
 async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
-    installer: Installer, shelf: Shelf, server: ReleaseServer, tmp_path: Path
+    installer: Installer, shelf: VersionStore, server: ReleaseServer, tmp_path: Path
 ) -> None:
     published(server, tmp_path)
     recipe, told = archive_recipe(tmp_path), []
-    done = await installer.install(recipe, recipe.variants[0], Wish(), lambda stage, part: told.append((stage, part)))
-    place = shelf.place("fake", "0.8.0-cpu")
+    done = await installer.install_version(
+        recipe, recipe.variants[0], InstallOptions(), lambda stage, part: told.append((stage, part))
+    )
+    place = shelf.find_place("fake", "0.8.0-cpu")
     assert place is not None
     assert place.executable is not None
     assert place.executable.read_bytes() == b"program"
@@ -248,21 +266,21 @@ async def test_an_archive_of_a_release_is_installed_and_its_source_kept(
     assert ("Fetching llama-b11400-bin-ubuntu.zip", 1.0) in told
 
 
-@pytest.mark.parametrize("kind", [pytest.param(Kind.VENV, marks=pytest.mark.engines), Kind.ARCHIVE])
+@pytest.mark.parametrize("kind", [pytest.param(VariantKind.VENV, marks=pytest.mark.engines), VariantKind.ARCHIVE])
 async def test_a_bundle_installs_where_there_is_no_network(  # noqa: PLR0913, PLR0917 -- fixtures
-    installer: Installer, shelf: Shelf, index: Index, server: ReleaseServer, tmp_path: Path, kind: Kind
+    installer: Installer, shelf: VersionStore, index: Index, server: ReleaseServer, tmp_path: Path, kind: VariantKind
 ) -> None:
     published(server, tmp_path)
-    recipe = index.recipe(tmp_path, "1.0") if kind is Kind.VENV else archive_recipe(tmp_path)
+    recipe = index.recipe(tmp_path, "1.0") if kind is VariantKind.VENV else archive_recipe(tmp_path)
     bundle = tmp_path / "fake.bundle"
     (tmp_path / "stage").mkdir()
-    work = Work(recipe, recipe.variants[0], Wish(), tmp_path / "stage", quiet)
+    work = InstallTask(recipe, recipe.variants[0], InstallOptions(), tmp_path / "stage", quiet)
     await make_bundle(installer, work, bundle, HERE)
     nowhere = msgspec.structs.replace(recipe.variants[0], index_urls=())
     server.status = 500
     before = len(server.downloads)
-    done = await installer.install(recipe, nowhere, Wish(bundle=bundle), quiet)
-    assert shelf.state("fake").current == done.manifest.name
+    done = await installer.install_version(recipe, nowhere, InstallOptions(bundle=bundle), quiet)
+    assert shelf.read_state("fake").current == done.manifest.name
     assert len(server.downloads) == before
 
 
@@ -272,35 +290,37 @@ async def test_a_bundle_that_was_changed_or_is_for_another_engine_is_refused(
     published(server, tmp_path)
     recipe, bundle = archive_recipe(tmp_path), tmp_path / "fake.bundle"
     (tmp_path / "stage").mkdir()
-    await make_bundle(installer, Work(recipe, recipe.variants[0], Wish(), tmp_path / "stage", quiet), bundle, HERE)
+    await make_bundle(
+        installer, InstallTask(recipe, recipe.variants[0], InstallOptions(), tmp_path / "stage", quiet), bundle, HERE
+    )
     other = index.recipe(tmp_path, "1.0", engine="other")
     with pytest.raises(BadRequest, match="holds fake"):
-        await installer.install(other, other.variants[0], Wish(bundle=bundle), quiet)
+        await installer.install_version(other, other.variants[0], InstallOptions(bundle=bundle), quiet)
     data = bytearray(bundle.read_bytes())
     at = data.rindex(b"program")
     data[at : at + 7] = b"PROGRAM"
     bundle.write_bytes(bytes(data))
     with pytest.raises(BadRequest, match="damaged"):
-        await installer.install(recipe, recipe.variants[0], Wish(bundle=bundle), quiet)
+        await installer.install_version(recipe, recipe.variants[0], InstallOptions(bundle=bundle), quiet)
     bundle.write_bytes(b"no bundle")
     with pytest.raises(BadRequest, match="is not an engine bundle"):
-        await installer.install(recipe, recipe.variants[0], Wish(bundle=bundle), quiet)
+        await installer.install_version(recipe, recipe.variants[0], InstallOptions(bundle=bundle), quiet)
 
 
 def test_only_the_engines_own_version_is_set_free(index: Index, tmp_path: Path) -> None:
     variant = msgspec.structs.replace(
         index.recipe(tmp_path, "1.0").variants[0], package="mlx-lm", requires=("mlx-lm[cpu]==0.32.2", "mlx==0.30")
     )
-    assert loosened(variant, "") == ["mlx-lm[cpu]", "mlx==0.30"]
-    assert loosened(variant, "0.33") == ["mlx-lm[cpu]==0.33", "mlx==0.30"]
+    assert loosen_requirements(variant, "") == ["mlx-lm[cpu]", "mlx==0.30"]
+    assert loosen_requirements(variant, "0.33") == ["mlx-lm[cpu]==0.33", "mlx==0.30"]
 
 
 def test_a_lock_tells_versions_whatever_the_spelling() -> None:
     lock = "numpy==2.4.6 ; python_full_version < '3.12' \\\n    --hash=sha256:aa\nopenvino-genai==2026.4.1.0 \\\n"
-    assert locked_version(lock, "openvino_genai") == "2026.4.1.0"
-    assert differences(lock, lock.replace("2.4.6", "2.5.5")) == ["numpy 2.4.6 -> 2.5.5"]
+    assert version_in_lock(lock, "openvino_genai") == "2026.4.1.0"
+    assert package_differences(lock, lock.replace("2.4.6", "2.5.5")) == ["numpy 2.4.6 -> 2.5.5"]
     with pytest.raises(EnvironmentFault):
-        locked_version(lock, "genai")
+        version_in_lock(lock, "genai")
 
 
 @pytest.mark.parametrize(
@@ -313,7 +333,7 @@ def test_our_own_python_is_lent_where_it_fits(limits: str, version: tuple[int, i
 
 def test_uvs_lines_become_progress() -> None:
     told: list[tuple[str, float | None]] = []
-    meter = Meter(0, lambda stage, fraction: told.append((stage, fraction)))
+    meter = InstallMeter(0, lambda stage, fraction: told.append((stage, fraction)))
     for line in (
         "Using Python 3.11.7 environment at: venv",
         "Resolved 2 packages in 211ms",
@@ -323,7 +343,7 @@ def test_uvs_lines_become_progress() -> None:
         " Downloaded xllamacpp",
         "Prepared 2 packages in 852ms",
     ):
-        meter.hear(line)
+        meter.read_line(line)
     assert told[0] == ("Fetching xllamacpp", 0.0)
     assert told[2] == ("Fetching xllamacpp", 0.25)
     assert told[3][1] == 1.0
@@ -332,8 +352,8 @@ def test_uvs_lines_become_progress() -> None:
 
 def test_a_compiler_is_silent_for_minutes_and_that_is_said() -> None:
     told: list[tuple[str, float | None]] = []
-    meter = Meter(0, lambda stage, fraction: told.append((stage, fraction)))
+    meter = InstallMeter(0, lambda stage, fraction: told.append((stage, fraction)))
     for line in ("   Building llama-cpp-python==0.3.36", "      Built llama-cpp-python==0.3.36"):
-        meter.hear(line)
+        meter.read_line(line)
     assert told[0] == ("Compiling llama-cpp-python==0.3.36, which takes minutes", None)
     assert "minutes" not in told[1][0]

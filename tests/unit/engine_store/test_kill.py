@@ -12,9 +12,9 @@ import pytest
 
 from app.config.programs import uv_program
 from app.core.engine_store import BUNDLED
-from app.engine_store.fetching import Fetcher
-from app.engine_store.installer import Installer, Means, Wish
-from app.engine_store.shelf import STAGE, STATE, Shelf
+from app.engine_store.fetching import ReleaseFetcher
+from app.engine_store.installer import Installer, InstallerDeps, InstallOptions
+from app.engine_store.shelf import STAGE, STATE, VersionStore
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.changer import VERSIONS, prove
 from tests.unit.engine_store.package_index import MODULE, Index
@@ -33,14 +33,16 @@ async def home(tmp_path: Path) -> Path:
         index.add(version, files=40)
     recipe = index.recipe(tmp_path / "recipe", "1.0")
     async with aiohttp.ClientSession() as http:
-        means = Means(
-            shelf=Shelf(tmp_path / "engines"),
+        means = InstallerDeps(
+            shelf=VersionStore(tmp_path / "engines"),
             adapters={"fake": FakeAdapter()},
-            fetcher=Fetcher(http),
+            fetcher=ReleaseFetcher(http),
             prove=prove,
             uv=uv_program,
         )
-        await Installer(means).install(recipe, recipe.variants[0], Wish(), lambda _stage, _fraction: None)
+        await Installer(means).install_version(
+            recipe, recipe.variants[0], InstallOptions(), lambda _stage, _fraction: None
+        )
     return tmp_path
 
 
@@ -65,17 +67,17 @@ def killed_after(home: Path, seconds: float) -> str:
 
 def check(home: Path) -> None:
     """Look at what was left, as the next start does, and run what is in use and what is kept."""
-    shelf = Shelf(home / "engines")
-    shelf.sweep()
+    shelf = VersionStore(home / "engines")
+    shelf.sweep_stages()
     assert list((home / "engines" / STAGE).iterdir()) == []
-    names = {manifest.name for manifest in shelf.manifests("fake")}
+    names = {manifest.name for manifest in shelf.list_manifests("fake")}
     assert {path.name for path in (home / "engines" / "fake").iterdir()} - {STATE, STATE + ".part"} == names
-    state = shelf.state("fake")
+    state = shelf.read_state("fake")
     assert KEPT in names
     assert state.current in names | {BUNDLED}
     assert state.previous in names | {"", BUNDLED}
     for name in {KEPT, state.current} - {BUNDLED}:
-        place = shelf.place("fake", name)
+        place = shelf.find_place("fake", name)
         assert place is not None
         said = subprocess.run(
             [str(place.python), "-c", f"import {MODULE} as m; print(m.__version__)"],

@@ -3,12 +3,12 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import Bug
-from app.engine_store.recipe import FILE, Kind, Recipe, read_recipe, recipes
+from app.engine_store.recipe import FILE, InstallRecipe, VariantKind, read_recipe, read_recipes
 from engines.api import ModelFormat
 from engines.registry import ADAPTERS
 
 RESOURCES = Path(__file__).resolve().parents[3] / "resources" / "guide"
-EVERY = pytest.mark.parametrize("recipe", recipes().values(), ids=lambda recipe: recipe.engine)
+EVERY = pytest.mark.parametrize("recipe", read_recipes().values(), ids=lambda recipe: recipe.engine)
 
 VENV = """
 engine = "x"
@@ -41,13 +41,13 @@ executable = "x"
 """
 
 
-def read(folder: Path, text: str) -> Recipe:
+def read(folder: Path, text: str) -> InstallRecipe:
     (folder / FILE).write_text(text, encoding="utf-8")
     return read_recipe(folder)
 
 
 @EVERY
-def test_a_recipe_belongs_to_an_engine_of_the_registry(recipe: Recipe) -> None:
+def test_a_recipe_belongs_to_an_engine_of_the_registry(recipe: InstallRecipe) -> None:
     assert recipe.engine in ADAPTERS
     assert recipe.variants
     about = ADAPTERS[recipe.engine].descriptor
@@ -57,7 +57,7 @@ def test_a_recipe_belongs_to_an_engine_of_the_registry(recipe: Recipe) -> None:
 
 
 @EVERY
-def test_what_proves_an_engine_is_there_and_in_a_format_it_reads(recipe: Recipe) -> None:
+def test_what_proves_an_engine_is_there_and_in_a_format_it_reads(recipe: InstallRecipe) -> None:
     if not recipe.smoke.model:
         return
     assert ModelFormat(recipe.smoke.format) in ADAPTERS[recipe.engine].descriptor.formats
@@ -65,9 +65,9 @@ def test_what_proves_an_engine_is_there_and_in_a_format_it_reads(recipe: Recipe)
 
 
 @EVERY
-def test_the_lock_has_the_version_the_recipe_promises_and_only_hashed_files(recipe: Recipe) -> None:
+def test_the_lock_has_the_version_the_recipe_promises_and_only_hashed_files(recipe: InstallRecipe) -> None:
     for variant in recipe.variants:
-        if variant.kind is not Kind.VENV:
+        if variant.kind is not VariantKind.VENV:
             continue
         starts = requirements(recipe.lock_of(variant).read_text(encoding="utf-8"))
         assert any(line.split()[0] == f"{variant.package}=={variant.version}" for line in starts)
@@ -83,10 +83,15 @@ def requirements(lock: str) -> list[str]:
 def test_a_recipe_is_read_with_its_sizes_in_bytes(tmp_path: Path) -> None:
     recipe = read(tmp_path, VENV)
     (variant,) = recipe.variants
-    assert (recipe.engine, variant.kind, variant.download_bytes, variant.disk_bytes) == ("x", Kind.VENV, 3_000_000, 0)
+    assert (recipe.engine, variant.kind, variant.download_bytes, variant.disk_bytes) == (
+        "x",
+        VariantKind.VENV,
+        3_000_000,
+        0,
+    )
     assert recipe.lock_of(variant) == tmp_path / "locks" / "cpu.txt"
-    assert recipe.variant("cpu") is variant
-    assert recipe.variant("cuda") is None
+    assert recipe.find_variant("cpu") is variant
+    assert recipe.find_variant("cuda") is None
 
 
 def test_the_pattern_of_assets_is_verbose(tmp_path: Path) -> None:

@@ -8,14 +8,14 @@ import aiohttp
 import pytest
 
 from app.core.errors import EnvironmentFault
-from app.engine_store.fetching import Fetcher
-from app.engine_store.recipe import Channel, Kind, Release, Variant, recipes
+from app.engine_store.fetching import ReleaseFetcher
+from app.engine_store.recipe import Channel, EngineVariant, ReleaseSource, VariantKind, read_recipes
 from app.engine_store.releases import Releases
 from tests.unit.engine_store.release_server import ReleaseServer
 
-LLAMA_CPP = recipes()["llama.cpp"]
-RELEASE = LLAMA_CPP.release or Release(repository="", asset="")
-ARCHIVES = [variant for variant in LLAMA_CPP.variants if variant.kind is Kind.ARCHIVE]
+LLAMA_CPP = read_recipes()["llama.cpp"]
+RELEASE = LLAMA_CPP.release or ReleaseSource(repository="", asset="")
+ARCHIVES = [variant for variant in LLAMA_CPP.variants if variant.kind is VariantKind.ARCHIVE]
 UBUNTU = ("x64", "vulkan-x64", "cuda-12.8-x64", "cuda-13.4-x64", "rocm-10.0-x64", "sycl-fp16-x64", "sycl-fp32-x64")
 MORE = ("openvino-2026.4-x64", "arm64", "vulkan-arm64", "cuda-13.4-arm64", "s390x")
 WINDOWS = ("cpu-x64", "cpu-arm64", "vulkan-x64", "cuda-12.4-x64", "cuda-13.4-x64", "rocm-10.0-x64", "sycl-x64")
@@ -38,10 +38,10 @@ def names(tag: str) -> list[str]:
     ]
 
 
-def variant(pick: dict[str, str], *companions: dict[str, str], pins: dict[str, str] | None = None) -> Variant:
-    return Variant(
+def variant(pick: dict[str, str], *companions: dict[str, str], pins: dict[str, str] | None = None) -> EngineVariant:
+    return EngineVariant(
         name="one",
-        kind=Kind.ARCHIVE,
+        kind=VariantKind.ARCHIVE,
         version="0.8.0",
         backend="cpu",
         platforms=("linux",),
@@ -66,18 +66,18 @@ async def server() -> AsyncIterator[ReleaseServer]:
 
 
 @pytest.fixture
-async def fetcher() -> AsyncIterator[Fetcher]:
+async def fetcher() -> AsyncIterator[ReleaseFetcher]:
     async with aiohttp.ClientSession() as http:
-        yield Fetcher(http)
+        yield ReleaseFetcher(http)
 
 
 @pytest.fixture
-def releases(server: ReleaseServer, fetcher: Fetcher) -> Releases:
+def releases(server: ReleaseServer, fetcher: ReleaseFetcher) -> Releases:
     return Releases(fetcher, RELEASE, server.url)
 
 
 async def test_a_stable_release_is_followed_to_the_tag_that_carries_its_archives(releases: Releases) -> None:
-    chosen = await releases.choose(CPU, Channel.STABLE)
+    chosen = await releases.choose_assets(CPU, Channel.STABLE)
     assert (chosen.version, chosen.tag) == ("0.8.0", "b11400")
     assert [asset.name for asset in chosen.assets] == ["llama-b11400-bin-ubuntu-x64.tar.gz"]
     assert chosen.assets[0].sha256 == hashlib.sha256(b"llama-b11400-bin-ubuntu-x64.tar.gz").hexdigest()
@@ -85,12 +85,12 @@ async def test_a_stable_release_is_followed_to_the_tag_that_carries_its_archives
 
 
 async def test_the_latest_is_the_newest_release_that_has_archives(releases: Releases) -> None:
-    chosen = await releases.choose(CPU, Channel.LATEST)
+    chosen = await releases.choose_assets(CPU, Channel.LATEST)
     assert (chosen.version, chosen.tag) == ("b11549", "b11549")
 
 
 async def test_a_version_may_be_named_by_its_tag(releases: Releases) -> None:
-    assert (await releases.choose(CPU, Channel.STABLE, "b11549")).tag == "b11549"
+    assert (await releases.choose_assets(CPU, Channel.STABLE, "b11549")).tag == "b11549"
 
 
 @pytest.mark.parametrize(
@@ -115,12 +115,12 @@ async def test_a_version_may_be_named_by_its_tag(releases: Releases) -> None:
     ],
 )
 async def test_archives_are_picked_by_what_their_names_say(releases: Releases, pick: dict[str, str], name: str) -> None:
-    assert [asset.name for asset in (await releases.choose(variant(pick), Channel.STABLE)).assets] == [name]
+    assert [asset.name for asset in (await releases.choose_assets(variant(pick), Channel.STABLE)).assets] == [name]
 
 
 @pytest.mark.parametrize("offered", ARCHIVES, ids=lambda one: one.name)
-async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: Variant) -> None:
-    chosen = await releases.choose(offered, Channel.LATEST)
+async def test_every_variant_of_llama_cpp_finds_its_archives(releases: Releases, offered: EngineVariant) -> None:
+    chosen = await releases.choose_assets(offered, Channel.LATEST)
     assert len(chosen.assets) == 1 + len(offered.companions)
     assert chosen.tag == "b11549"
 
@@ -132,13 +132,13 @@ async def test_a_companion_is_of_the_same_version(releases: Releases, version: s
         pick or {"os": "ubuntu", "backend": "cuda", "arch": "x64", "ver": "13"},
         {"cudart": "cudart-", "os": "ubuntu", "backend": "cuda", "arch": "x64", "ver": version or "13"},
     )
-    first, second = (await releases.choose(cuda, Channel.STABLE)).assets
+    first, second = (await releases.choose_assets(cuda, Channel.STABLE)).assets
     assert second.name == f"cudart-{first.name}"
 
 
 async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases) -> None:
     pinned = variant(CPU.pick, pins={"llama-b11400-bin-ubuntu-x64.tar.gz": "ab" * 32})
-    (asset,) = (await releases.choose(pinned, Channel.STABLE)).assets
+    (asset,) = (await releases.choose_assets(pinned, Channel.STABLE)).assets
     assert asset.sha256 == "ab" * 32
 
 
@@ -152,57 +152,65 @@ async def test_a_pinned_hash_counts_whatever_the_server_says(releases: Releases)
     ],
     ids=["no such archive", "no such release", "no version", "a pointer elsewhere"],
 )
-async def test_what_cannot_be_had_is_said(releases: Releases, wanted: Variant, version: str, code: str) -> None:
+async def test_what_cannot_be_had_is_said(releases: Releases, wanted: EngineVariant, version: str, code: str) -> None:
     with pytest.raises(EnvironmentFault) as caught:
-        await releases.choose(wanted, Channel.STABLE, version)
+        await releases.choose_assets(wanted, Channel.STABLE, version)
     assert caught.value.code == code
 
 
 async def test_a_release_that_is_not_there_is_named_and_so_are_those_there_are(releases: Releases) -> None:
     with pytest.raises(EnvironmentFault, match=r"There is no release b99999999 of this engine\.") as caught:
-        await releases.choose(CPU, Channel.LATEST, "b99999999")
+        await releases.choose_assets(CPU, Channel.LATEST, "b99999999")
     assert caught.value.hint == "The newest are v0.9.0, b11549, v0.8.0, b11400."
 
 
 async def test_a_server_that_refuses_and_one_that_is_none(
-    server: ReleaseServer, releases: Releases, fetcher: Fetcher
+    server: ReleaseServer, releases: Releases, fetcher: ReleaseFetcher
 ) -> None:
     server.status = 403
     with pytest.raises(EnvironmentFault, match="no more requests"):
-        await releases.choose(CPU, Channel.STABLE)
+        await releases.choose_assets(CPU, Channel.STABLE)
     server.status = 500
     with pytest.raises(EnvironmentFault, match="answered 500"):
-        await releases.choose(CPU, Channel.STABLE)
+        await releases.choose_assets(CPU, Channel.STABLE)
     with pytest.raises(EnvironmentFault, match="could not be reached"):
-        await Releases(fetcher, RELEASE, "http://127.0.0.1:1").choose(CPU, Channel.STABLE)
+        await Releases(fetcher, RELEASE, "http://127.0.0.1:1").choose_assets(CPU, Channel.STABLE)
 
 
 CONTENT = b"weights" * 100_000
 
 
-async def fetched(server: ReleaseServer, fetcher: Fetcher, path: Path, *, sha256: str | None = None) -> list[int]:
+async def fetched(
+    server: ReleaseServer, fetcher: ReleaseFetcher, path: Path, *, sha256: str | None = None
+) -> list[int]:
     server.files["file"] = CONTENT
     told: list[int] = []
     wanted = hashlib.sha256(CONTENT).hexdigest() if sha256 is None else sha256
-    await fetcher.file(f"{server.url}/download/file", path, sha256=wanted, size=len(CONTENT), told=told.append)
+    await fetcher.fetch_file(
+        f"{server.url}/download/file", path, sha256=wanted, size=len(CONTENT), report_bytes=told.append
+    )
     return told
 
 
-async def test_a_file_is_fetched_and_its_progress_told(server: ReleaseServer, fetcher: Fetcher, tmp_path: Path) -> None:
+async def test_a_file_is_fetched_and_its_progress_told(
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
+) -> None:
     told = await fetched(server, fetcher, tmp_path / "file")
     assert (tmp_path / "file").read_bytes() == CONTENT
     assert told == sorted(told)
     assert told[-1] == len(CONTENT)
 
 
-async def test_a_file_with_another_hash_is_refused(server: ReleaseServer, fetcher: Fetcher, tmp_path: Path) -> None:
+async def test_a_file_with_another_hash_is_refused(
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
+) -> None:
     with pytest.raises(EnvironmentFault, match="SHA-256 differs") as caught:
         await fetched(server, fetcher, tmp_path / "file", sha256="ab" * 32)
     assert caught.value.code == "checksum"
 
 
 async def test_a_file_without_a_hash_is_not_even_asked_for(
-    server: ReleaseServer, fetcher: Fetcher, tmp_path: Path
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
     with pytest.raises(EnvironmentFault, match="no checksum"):
         await fetched(server, fetcher, tmp_path / "file", sha256="")
@@ -210,16 +218,18 @@ async def test_a_file_without_a_hash_is_not_even_asked_for(
 
 
 async def test_a_file_that_is_longer_than_announced_is_cut_off(
-    server: ReleaseServer, fetcher: Fetcher, tmp_path: Path
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
     server.files["file"] = CONTENT
     with pytest.raises(EnvironmentFault, match="it is longer"):
-        await fetcher.file(
-            f"{server.url}/download/file", tmp_path / "file", sha256="a", size=1000, told=lambda _n: None
+        await fetcher.fetch_file(
+            f"{server.url}/download/file", tmp_path / "file", sha256="a", size=1000, report_bytes=lambda _n: None
         )
 
 
-async def test_a_download_that_breaks_off_is_said(server: ReleaseServer, fetcher: Fetcher, tmp_path: Path) -> None:
+async def test_a_download_that_breaks_off_is_said(
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
+) -> None:
     server.cut_after = 1000
     with pytest.raises(EnvironmentFault, match="could not be reached"):
         await fetched(server, fetcher, tmp_path / "file")
@@ -227,10 +237,10 @@ async def test_a_download_that_breaks_off_is_said(server: ReleaseServer, fetcher
 
 @pytest.mark.parametrize("target", ["http://example.com/x", "ftp://127.0.0.1/x", "file:///etc/passwd"])
 async def test_a_way_that_is_not_safe_is_not_taken(
-    server: ReleaseServer, fetcher: Fetcher, tmp_path: Path, target: str
+    server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path, target: str
 ) -> None:
     with pytest.raises(EnvironmentFault, match="not an https address"):
-        await fetcher.text(target)
+        await fetcher.fetch_text(target)
     if target.startswith("ftp"):
         server.redirect = target
         with pytest.raises(EnvironmentFault):

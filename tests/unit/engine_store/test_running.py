@@ -9,15 +9,15 @@ import psutil
 import pytest
 
 from app.core.errors import EnvironmentFault, Offline
-from app.engine_store.running import run
-from app.network.door import door
+from app.engine_store.running import run_program
+from app.network.door import egress_gate
 
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
 
 
 async def told(stage: Path) -> str:
     lines: list[str] = []
-    await run([sys.executable, "-c", SHOW], stage=stage, hear=lines.append, env={})
+    await run_program([sys.executable, "-c", SHOW], stage=stage, hear=lines.append, env={})
     return lines[0]
 
 
@@ -39,7 +39,7 @@ WRITES = "import tempfile, time; print(tempfile.mkdtemp(), flush=True); time.sle
 
 async def test_what_a_program_writes_for_the_moment_goes_with_it(stage: Path) -> None:
     lines: list[str] = []
-    await run([sys.executable, "-c", WRITES.format(0)], stage=stage, hear=lines.append, env={})
+    await run_program([sys.executable, "-c", WRITES.format(0)], stage=stage, hear=lines.append, env={})
     assert Path(lines[0]).is_relative_to(stage)
     assert left_in(stage) == []
 
@@ -47,7 +47,7 @@ async def test_what_a_program_writes_for_the_moment_goes_with_it(stage: Path) ->
 async def test_a_program_that_is_called_off_leaves_nothing_either(stage: Path) -> None:
     wrote = asyncio.Event()
     argv = [sys.executable, "-c", WRITES.format(600)]
-    job = asyncio.create_task(run(argv, stage=stage, hear=lambda _line: wrote.set(), env={}))
+    job = asyncio.create_task(run_program(argv, stage=stage, hear=lambda _line: wrote.set(), env={}))
     await wrote.wait()
     job.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -65,9 +65,9 @@ async def test_a_program_comes_out_by_the_door_and_offline_is_told_not_to_try(
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     lines: list[str] = []
-    await run([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
-    with door.kept(is_closed=lambda: True, news=lambda: None):
-        await run([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
+    await run_program([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
+    with egress_gate.apply_policy(is_closed=lambda: True, news=lambda: None):
+        await run_program([sys.executable, "-c", GOES_OUT], stage=stage, hear=lines.append, env={})
     assert lines[0].startswith("None http://roundhouse:")
     assert lines[1].split() == ["1"]
 
@@ -80,14 +80,17 @@ async def test_what_fails_because_it_went_offline_meanwhile_says_that(stage: Pat
         is_closed = True
 
     argv = [sys.executable, "-c", "import sys; print('Downloading', flush=True); sys.exit(2)"]
-    with door.kept(is_closed=lambda: is_closed, news=lambda: None), pytest.raises(Offline):
-        await run(argv, stage=stage, hear=close, env={})
+    with egress_gate.apply_policy(is_closed=lambda: is_closed, news=lambda: None), pytest.raises(Offline):
+        await run_program(argv, stage=stage, hear=close, env={})
 
 
 async def test_what_fails_offline_from_the_start_says_why_it_did(stage: Path) -> None:
     argv = [sys.executable, "-c", "import sys; print('No space left on device'); sys.exit(2)"]
-    with door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(EnvironmentFault, match="disk is full"):
-        await run(argv, stage=stage, hear=lambda _line: None, env={})
+    with (
+        egress_gate.apply_policy(is_closed=lambda: True, news=lambda: None),
+        pytest.raises(EnvironmentFault, match="disk is full"),
+    ):
+        await run_program(argv, stage=stage, hear=lambda _line: None, env={})
 
 
 APART = """
@@ -106,7 +109,7 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
         lines.append(line)
         began.set()
 
-    job = asyncio.create_task(run([sys.executable, "-c", APART], stage=stage, hear=hear, env={}))
+    job = asyncio.create_task(run_program([sys.executable, "-c", APART], stage=stage, hear=hear, env={}))
     await began.wait()
     compiler = psutil.Process(int(lines[0]))
     job.cancel()
@@ -128,7 +131,7 @@ async def test_what_a_program_started_apart_ends_with_it_too(stage: Path) -> Non
 async def test_why_a_build_failed_is_a_sentence_with_its_last_words(stage: Path, said: str, sentence: str) -> None:
     argv = [sys.executable, "-c", f"import sys; print({said!r}); sys.exit(2)"]
     with pytest.raises(EnvironmentFault, match=re.escape(sentence)) as failed:
-        await run(argv, stage=stage, hear=lambda _line: None, env={})
+        await run_program(argv, stage=stage, hear=lambda _line: None, env={})
     assert said in failed.value.body.detail
 
 

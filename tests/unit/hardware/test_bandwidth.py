@@ -7,10 +7,10 @@ import pytest
 
 from app.core.machine import Machine
 from app.hardware import probe
-from app.hardware.bandwidth import Read, best_read, block_bytes, judged
-from app.hardware.evidence import Unanswered
-from app.hardware.facts import measured
-from app.hardware.remembered import FILE, remember, with_bandwidth, with_remembered
+from app.hardware.bandwidth import ReadRate, best_read, block_bytes, judge_rate
+from app.hardware.evidence import NoAnswer
+from app.hardware.facts import measured_fact
+from app.hardware.remembered import FILE, store_bandwidth, with_bandwidth, with_stored_bandwidth
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -34,18 +34,18 @@ def test_blocks_reach_past_the_caches_and_not_far_into_free_memory(
 
 def test_this_machine_is_read_at_a_speed_that_can_be() -> None:
     read = best_read(2, 32 * MIB)
-    assert judged(read).value is not None
+    assert judge_rate(read).value is not None
     assert read.threads == 2
 
 
 def test_too_little_memory_is_not_measured() -> None:
-    with pytest.raises(Unanswered, match="Too little memory"):
+    with pytest.raises(NoAnswer, match="Too little memory"):
         best_read(2, MIB)
 
 
 @pytest.mark.parametrize("rate", [1.9e9, 4001e9])
 def test_what_cannot_be_is_not_believed(rate: float) -> None:
-    found = judged(Read(threads=1, block_bytes=GIB, bytes_per_s=rate))
+    found = judge_rate(ReadRate(threads=1, block_bytes=GIB, bytes_per_s=rate))
     assert found.value is None
     assert "cannot be" in found.note
 
@@ -70,18 +70,18 @@ async def test_it_is_measured_in_a_child_and_remembered(
 
 
 async def test_another_computer_is_measured_anew(machine: Machine, tmp_path: Path) -> None:
-    rate = judged(Read(threads=1, block_bytes=GIB, bytes_per_s=50e9))
-    remember(with_bandwidth(machine, rate), tmp_path)
-    assert with_remembered(machine, tmp_path).memory.bandwidth_gb_s.value == 50.0
+    rate = judge_rate(ReadRate(threads=1, block_bytes=GIB, bytes_per_s=50e9))
+    store_bandwidth(with_bandwidth(machine, rate), tmp_path)
+    assert with_stored_bandwidth(machine, tmp_path).memory.bandwidth_gb_s.value == 50.0
     other = msgspec.structs.replace(
-        machine, cpu=msgspec.structs.replace(machine.cpu, model=measured("Another processor", "test"))
+        machine, cpu=msgspec.structs.replace(machine.cpu, model=measured_fact("Another processor", "test"))
     )
-    assert with_remembered(other, tmp_path).memory.bandwidth_gb_s.value is None
+    assert with_stored_bandwidth(other, tmp_path).memory.bandwidth_gb_s.value is None
 
 
 async def test_a_damaged_record_is_no_record(machine: Machine, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text("{")
-    assert with_remembered(machine, tmp_path) == machine
+    assert with_stored_bandwidth(machine, tmp_path) == machine
 
 
 async def test_a_folder_that_cannot_be_written_costs_only_the_memory_of_it(

@@ -4,7 +4,7 @@ import pytest
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware import devices
-from app.hardware.facts import measured, unknown
+from app.hardware.facts import measured_fact, unknown_fact
 
 GIB = 1 << 30
 
@@ -57,28 +57,28 @@ NO_MATCHES = [
 
 @pytest.mark.parametrize(("name", "device"), MATCHES)
 def test_a_name_finds_its_device(name: str, device: str) -> None:
-    found = devices.find(name)
+    found = devices.find_device(name)
     assert found is not None
     assert found.name == device
 
 
 @pytest.mark.parametrize("name", NO_MATCHES)
 def test_a_near_miss_is_no_match(name: str) -> None:
-    assert devices.find(name) is None
+    assert devices.find_device(name) is None
 
 
-@pytest.mark.parametrize("device", devices.table(), ids=lambda device: device.name)
-def test_every_row_is_found_by_its_own_name(device: devices.Device) -> None:
-    assert devices.find(device.name, memory_gb=device.memory_gb, cores=device.cores) == device
+@pytest.mark.parametrize("device", devices.device_table(), ids=lambda device: device.name)
+def test_every_row_is_found_by_its_own_name(device: devices.DeviceRow) -> None:
+    assert devices.find_device(device.name, memory_gb=device.memory_gb, cores=device.cores) == device
 
 
 def test_memory_tells_cards_of_one_name_apart() -> None:
-    assert devices.find("RTX 3080", memory_gb=11.99).bandwidth_gb_s == 912.4  # type: ignore[union-attr]
-    assert devices.find("RTX 3080", memory_gb=10.0).bandwidth_gb_s == 760.3  # type: ignore[union-attr]
+    assert devices.find_device("RTX 3080", memory_gb=11.99).bandwidth_gb_s == 912.4  # type: ignore[union-attr]
+    assert devices.find_device("RTX 3080", memory_gb=10.0).bandwidth_gb_s == 760.3  # type: ignore[union-attr]
 
 
 def test_without_cores_the_slower_chip_of_a_name_is_taken() -> None:
-    assert devices.find("Apple M4 Max").bandwidth_gb_s == 410  # type: ignore[union-attr]
+    assert devices.find_device("Apple M4 Max").bandwidth_gb_s == 410  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_a_processor_that_says_too_little_tells_nothing() -> None:
 
 
 def test_bandwidth_is_bus_times_rate() -> None:
-    both = [device for device in devices.table() if device.bus_bits and device.rate_gbps]
+    both = [device for device in devices.device_table() if device.bus_bits and device.rate_gbps]
     assert len(both) > 150
     wrong = [
         device.name
@@ -120,32 +120,32 @@ def test_bandwidth_is_bus_times_rate() -> None:
 
 
 def test_every_figure_has_a_source() -> None:
-    for device in devices.table():
+    for device in devices.device_table():
         assert "bandwidth" in device.source or device.source in {"V", "D"}, device.name
         assert device.fp16_tflops is None or "fp16" in device.source, device.name
 
 
 def test_what_the_driver_said_is_kept() -> None:
-    card = gpu("NVIDIA GeForce RTX 4090", compute=measured("8.9", "NVML"))
-    known = devices.described(card)
+    card = gpu("NVIDIA GeForce RTX 4090", compute=measured_fact("8.9", "NVML"))
+    known = devices.fill_from_table(card)
     assert known.compute.source == "NVML"
     assert known.bandwidth_gb_s.value == 1008
     assert known.bandwidth_gb_s.confidence is Confidence.TABLE
 
 
 def test_an_unknown_card_stays_unknown() -> None:
-    card = gpu("NVIDIA GeForce RTX 9999", compute=unknown("NVML", ""))
-    assert devices.described(card) == card
+    card = gpu("NVIDIA GeForce RTX 9999", compute=unknown_fact("NVML", ""))
+    assert devices.fill_from_table(card) == card
 
 
 def gpu(name: str, *, compute: Fact[str]) -> Gpu:
     return Gpu(
         id="0000:01:00.0",
         vendor="nvidia",
-        name=measured(name, "NVML"),
-        memory_total=measured(24 * GIB, "NVML", unit="B"),
-        memory_free=unknown("NVML", "", unit="B"),
-        driver=unknown("NVML", ""),
+        name=measured_fact(name, "NVML"),
+        memory_total=measured_fact(24 * GIB, "NVML", unit="B"),
+        memory_free=unknown_fact("NVML", "", unit="B"),
+        driver=unknown_fact("NVML", ""),
         compute=compute,
-        integrated=measured(value=False, source="NVML"),
+        integrated=measured_fact(value=False, source="NVML"),
     )

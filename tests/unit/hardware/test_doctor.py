@@ -8,13 +8,13 @@ import pytest
 
 from app.core.errors import BadRequest
 from app.core.machine import Machine, ProbeReport
-from app.core.report import DoctorReport, EngineVersion
+from app.core.report import DoctorReport, EngineBuild
 from app.hardware import doctor
-from app.hardware.assemble import Outcome, assembled
-from app.hardware.doctor import read_report, replay, report
-from app.hardware.evidence import joined, replaying
+from app.hardware.assemble import ProbeOutcome, assemble_machine
+from app.hardware.doctor import build_report, read_report, replay_record
+from app.hardware.evidence import merge_records, replay_evidence
 from app.hardware.families import families_of
-from app.hardware.redaction import Private
+from app.hardware.redaction import PrivateNames
 from tests.machine_fixtures import FOLDER, MachineFixture, fixtures
 
 ALL = [*fixtures("linux"), *fixtures("windows"), *fixtures("macos")]
@@ -24,12 +24,12 @@ LISTS = {"llama.cpp": ["CPU: Some processor (24000 MiB, 20000 MiB free)"]}
 
 
 def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
-    made = report(
+    made = build_report(
         machine,
         raw,
         application="1.0",
-        engines=[EngineVersion(id="llama.cpp", version="b1")],
-        private=Private(users=["zqanna"], hosts=["zqhost"]),
+        engines=[EngineBuild(id="llama.cpp", version="b1")],
+        private=PrivateNames(users=["zqanna"], hosts=["zqhost"]),
     )
     return read_report(msgspec.json.encode(made))
 
@@ -37,9 +37,9 @@ def reported(machine: Machine, raw: dict[str, object]) -> DoctorReport:
 @pytest.mark.parametrize("fixture", ALL, ids=lambda fixture: fixture.name)
 def test_a_report_of_any_recorded_machine_comes_to_that_machine(fixture: MachineFixture) -> None:
     raw = fixture.evidence() | {"engines": dict(fixture.table("engines"))}
-    found = reported(replay(raw), raw)
-    assert replay(found.raw) == found.machine
-    assert found.machine.cpu.model == replay(raw).cpu.model
+    found = reported(replay_record(raw), raw)
+    assert replay_record(found.raw) == found.machine
+    assert found.machine.cpu.model == replay_record(raw).cpu.model
 
 
 def values(tree: object) -> object:
@@ -52,7 +52,7 @@ def values(tree: object) -> object:
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_a_kept_report_still_comes_to_the_machine_it_shows(path: Path) -> None:
     found = read_report(path.read_bytes())
-    again, shown = (values(msgspec.to_builtins(machine)) for machine in (replay(found.raw), found.machine))
+    again, shown = (values(msgspec.to_builtins(machine)) for machine in (replay_record(found.raw), found.machine))
     assert again == shown
 
 
@@ -61,36 +61,38 @@ def test_a_report_of_every_format_is_kept() -> None:
 
 
 async def test_a_report_of_this_machine_comes_to_this_machine() -> None:
-    found = await doctor.examine(application="1.0", devices=LISTS)
-    assert replay(read_report(msgspec.json.encode(found)).raw) == found.machine
+    found = await doctor.examine_and_report(application="1.0", devices=LISTS)
+    assert replay_record(read_report(msgspec.json.encode(found)).raw) == found.machine
     assert found.machine.cpu.logical_cores.value
     assert found.machine.engine_devices[0].engine == "llama.cpp"
 
 
 async def test_a_report_of_this_machine_does_not_name_it(monkeypatch: pytest.MonkeyPatch) -> None:
     release = platform.release()  # stands for a name: it is sure to be in the record
-    monkeypatch.setattr(doctor, "private_here", lambda: Private(hosts=[release]))
-    found = await doctor.examine(application="1.0")
+    monkeypatch.setattr(doctor, "names_here", lambda: PrivateNames(hosts=[release]))
+    found = await doctor.examine_and_report(application="1.0")
     assert release.encode() not in msgspec.json.encode(found)
     assert found.machine.os.kernel.value == "somehost"
-    assert replay(found.raw) == found.machine
+    assert replay_record(found.raw) == found.machine
 
 
 def test_families_that_failed_then_are_not_run_again() -> None:
     fixture = next(fixture for fixture in ALL if fixture.name == "windows-rtx-4090-desktop")
     raw = dict(fixture.evidence())
-    with replaying(raw) as evidence:
+    with replay_evidence(raw) as evidence:
         parts = {name: family(evidence) for name, family in families_of("windows").items()}
     ended = {"nvidia": "crashed", "display": "timeout"}
-    machine = assembled(
+    machine = assemble_machine(
         [
-            Outcome(ProbeReport(name=name, outcome=ended.get(name, "ok"), seconds=1.0), None if name in ended else part)
+            ProbeOutcome(
+                ProbeReport(name=name, outcome=ended.get(name, "ok"), seconds=1.0), None if name in ended else part
+            )
             for name, part in parts.items()
         ]
     )
     assert not machine.gpus
     found = reported(machine, raw)
-    assert replay(found.raw) == found.machine
+    assert replay_record(found.raw) == found.machine
     assert [probe.outcome for probe in found.machine.probes] == ["ok", "crashed", "timeout", "ok"]
 
 
@@ -104,11 +106,11 @@ def test_ids_of_cards_become_stand_ins_that_still_join_what_two_drivers_saw() ->
         "nvml": {"driver": "580", "devices": [card]},
         "vulkan": [{**same, "heaps": [heap]}],
     }
-    machine = replay(raw)
+    machine = replay_record(raw)
     assert len(machine.gpus) == 1
     found = reported(machine, raw)
     data = msgspec.json.encode(found)
-    assert replay(found.raw) == found.machine
+    assert replay_record(found.raw) == found.machine
     assert SECRET.encode() not in data
     assert SECRET.replace("-", "").encode() not in data
 
@@ -121,7 +123,7 @@ def test_something_else_is_no_report(data: bytes) -> None:
 
 def test_a_report_of_a_later_format_says_so() -> None:
     fixture = ALL[0]
-    found = reported(replay(fixture.evidence()), dict(fixture.evidence()))
+    found = reported(replay_record(fixture.evidence()), dict(fixture.evidence()))
     later = msgspec.json.encode(msgspec.structs.replace(found, format=99))
     with pytest.raises(BadRequest, match="later Roundhouse"):
         read_report(later)
@@ -140,10 +142,10 @@ def test_a_report_of_a_later_format_says_so() -> None:
 )
 def test_a_broken_record_is_a_refusal_in_words(raw: dict[str, object]) -> None:
     with pytest.raises(BadRequest, match="not the record of a machine"):
-        replay(raw)
+        replay_record(raw)
 
 
 def test_records_of_families_join_without_losing_files() -> None:
     first = {"system": "linux", "files": {"a": "1"}, "nvml": 1}
     second = {"system": "linux", "files": {"a": "2", "b": "3"}, "vulkan": 2}
-    assert joined([first, second]) == {"system": "linux", "files": {"a": "1", "b": "3"}, "nvml": 1, "vulkan": 2}
+    assert merge_records([first, second]) == {"system": "linux", "files": {"a": "1", "b": "3"}, "nvml": 1, "vulkan": 2}

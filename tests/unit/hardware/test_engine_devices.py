@@ -3,24 +3,24 @@
 import pytest
 
 from app.core.machine import EngineDevice, Gpu
-from app.hardware.engine_devices import matched
-from app.hardware.facts import measured
+from app.hardware.engine_devices import match_devices
+from app.hardware.facts import measured_fact
 from engines.llama_cpp.worker import _device_line
 
 MIB = 1 << 20
 
 
 def gpu(identity: str, name: str, vendor: str = "nvidia", mib: int = 24564) -> Gpu:
-    total = measured(mib * MIB, "NVML")
+    total = measured_fact(mib * MIB, "NVML")
     return Gpu(
         id=identity,
         vendor=vendor,
-        name=measured(name, "test"),
+        name=measured_fact(name, "test"),
         memory_total=total,
         memory_free=total,
-        driver=measured("1", "test"),
-        compute=measured("8.9", "test"),
-        integrated=measured(value=False, source="test"),
+        driver=measured_fact("1", "test"),
+        compute=measured_fact("8.9", "test"),
+        integrated=measured_fact(value=False, source="test"),
     )
 
 
@@ -29,7 +29,7 @@ RADEON = gpu("0000:03:00.0", "AMD Radeon RX 7900 XTX", "amd", 24560)
 
 
 def only(line: str, *gpus: Gpu) -> EngineDevice:
-    (device,) = matched("llama.cpp", [line], gpus)
+    (device,) = match_devices("llama.cpp", [line], gpus)
     return device
 
 
@@ -66,14 +66,14 @@ def test_the_vendor_must_be_the_backends() -> None:
 def test_equal_cards_are_counted_unless_variables_hide_some() -> None:
     second = gpu("0000:02:00.0", "NVIDIA GeForce RTX 4090")
     lines = [f"CUDA{n}: NVIDIA GeForce RTX 4090 (24217 MiB, 23894 MiB free)" for n in range(3)]
-    assert [device.gpu for device in matched("e", lines, [RTX, second])] == [RTX.id, second.id, ""]
-    narrowed = matched("e", lines[:1], [RTX, second], is_narrowed=True)
+    assert [device.gpu for device in match_devices("e", lines, [RTX, second])] == [RTX.id, second.id, ""]
+    narrowed = match_devices("e", lines[:1], [RTX, second], is_narrowed=True)
     assert (narrowed[0].gpu, "unclear" in narrowed[0].difference) == ("", True)
 
 
 def test_one_card_seen_by_two_backends_is_that_card_twice() -> None:
     lines = ["CUDA0: NVIDIA GeForce RTX 4090 (24217 MiB, 1 MiB free)", "Vulkan0: NVIDIA GeForce RTX 4090 (24564 MiB)"]
-    assert [device.gpu for device in matched("e", lines, [RTX])] == [RTX.id, RTX.id]
+    assert [device.gpu for device in match_devices("e", lines, [RTX])] == [RTX.id, RTX.id]
 
 
 def test_what_the_probes_did_not_find_is_said() -> None:

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from app.hardware import evidence
-from app.hardware.evidence import Evidence, Unanswered, replaying
+from app.hardware.evidence import Evidence, NoAnswer, replay_evidence
 from app.hardware.facts import read_int, read_pairs, read_text
-from app.hardware.recorded_path import recorded_below
+from app.hardware.recorded_path import record_below
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="PCI addresses are no file names on Windows")
 
@@ -43,10 +43,10 @@ def look(root: Path) -> list[object]:
 
 
 def test_a_replay_sees_what_was_seen_and_nothing_more(tmp_path: Path) -> None:
-    root, seen = recorded_below(machine(tmp_path))
+    root, seen = record_below(machine(tmp_path))
     there = look(root)
-    raw = Evidence(root, tables={"system": "linux"}, seen=seen).raw()
-    with replaying(msgspec.json.decode(msgspec.json.encode(raw))) as replay:
+    raw = Evidence(root, tables={"system": "linux"}, path_record=seen).export_raw()
+    with replay_evidence(msgspec.json.decode(msgspec.json.encode(raw))) as replay:
         assert look(replay.root) == there
     assert there[5] is False
     assert "0x1002" in there[-1:]
@@ -60,41 +60,41 @@ def test_an_answer_is_asked_once_and_comes_back_typed(tmp_path: Path) -> None:
         asked.append(1)
         return [Card("A", 3)]
 
-    root, seen = recorded_below(tmp_path)
-    live = Evidence(root, tables={"system": "windows"}, seen=seen)
-    assert live.ask("cards", list[Card], cards) == live.ask("cards", list[Card], cards) == [Card("A", 3)]
+    root, seen = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "windows"}, path_record=seen)
+    assert live.read_table("cards", list[Card], cards) == live.read_table("cards", list[Card], cards) == [Card("A", 3)]
     assert asked == [1]
-    with replaying(live.raw()) as replay:
+    with replay_evidence(live.export_raw()) as replay:
         assert replay.system == "windows"
-        assert replay.ask("cards", list[Card], list) == [Card("A", 3)]
+        assert replay.read_table("cards", list[Card], list) == [Card("A", 3)]
 
 
 def test_no_answer_is_remembered_with_its_reason(tmp_path: Path) -> None:
     def fail() -> int:
         raise OSError("no such library")
 
-    root, seen = recorded_below(tmp_path)
-    live = Evidence(root, tables={"system": "windows"}, seen=seen)
-    with pytest.raises(Unanswered, match="no such library"):
-        live.ask("dxgi", int, fail)
-    with replaying(live.raw()) as replay, pytest.raises(Unanswered, match="no such library"):
-        replay.ask("dxgi", int, lambda: 1)
+    root, seen = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "windows"}, path_record=seen)
+    with pytest.raises(NoAnswer, match="no such library"):
+        live.read_table("dxgi", int, fail)
+    with replay_evidence(live.export_raw()) as replay, pytest.raises(NoAnswer, match="no such library"):
+        replay.read_table("dxgi", int, lambda: 1)
 
 
 @pytest.mark.parametrize("value", ["text", {"name": 3}, None])
 def test_a_record_of_another_shape_is_no_answer(value: object) -> None:
-    with replaying({"system": "linux", "cards": value}) as replay, pytest.raises(Unanswered, match="cards"):
-        replay.ask("cards", list[Card], list)
+    with replay_evidence({"system": "linux", "cards": value}) as replay, pytest.raises(NoAnswer, match="cards"):
+        replay.read_table("cards", list[Card], list)
 
 
 def test_programs_are_run_when_live_only(tmp_path: Path) -> None:
-    root, seen = recorded_below(tmp_path)
-    live = Evidence(root, tables={"system": "linux"}, seen=seen)
-    assert live.run([sys.executable, "-c", "print(7)"]) == "7\n"
-    assert live.run(["/no/such/program"]) == ""
-    with replaying(live.raw()) as replay:
-        assert replay.run([sys.executable, "-c", "print(7)"]) == "7\n"
-        assert replay.run([sys.executable, "-c", "print(8)"]) == ""
+    root, seen = record_below(tmp_path)
+    live = Evidence(root, tables={"system": "linux"}, path_record=seen)
+    assert live.run_command([sys.executable, "-c", "print(7)"]) == "7\n"
+    assert live.run_command(["/no/such/program"]) == ""
+    with replay_evidence(live.export_raw()) as replay:
+        assert replay.run_command([sys.executable, "-c", "print(7)"]) == "7\n"
+        assert replay.run_command([sys.executable, "-c", "print(8)"]) == ""
 
 
 @pytest.mark.parametrize("name", ["../out", "a/../../out"])
@@ -103,16 +103,16 @@ def test_a_record_cannot_write_outside_its_folder(tmp_path: Path, name: str, tab
     root = (tmp_path / "root").resolve()
     root.mkdir()
     with pytest.raises(ValueError, match="points outside"):
-        evidence.unpack({table: {name: "x"}}, root)
+        evidence.unpack_record({table: {name: "x"}}, root)
     with pytest.raises(ValueError, match="points outside"):
-        evidence.unpack({"links": {"a": "../.."}}, root)
+        evidence.unpack_record({"links": {"a": "../.."}}, root)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["root"]
 
 
 def test_this_machine_leaves_a_record() -> None:
-    live = evidence.live()
+    live = evidence.live_evidence()
     read_text(live.root / "proc/version")
-    raw = live.raw()
+    raw = live.export_raw()
     assert raw["system"] == evidence.THIS_SYSTEM
     if sys.platform == "linux":
         assert "Linux" in raw["files"]["proc/version"]

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.machine import Fact, Gpu, Machine
 from app.hardware import free
-from app.hardware.free import FreeMemory, answer_each_line, watchable
+from app.hardware.free import FreeMemoryReader, answer_each_line, families_to_watch
 from app.hardware.probe import read_machine
 
 ECHO = "import sys\nfor at, _ in enumerate(sys.stdin): print('{\"0000:01:00.0\": %d}' % at, flush=True)"
@@ -32,32 +32,32 @@ async def machine_with(*gpus: Gpu) -> Machine:
 
 
 async def test_the_child_stays_and_is_asked_again() -> None:
-    memory = FreeMemory([sys.executable, "-c", ECHO])
-    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 0}
-    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 1}
+    memory = FreeMemoryReader([sys.executable, "-c", ECHO])
+    assert await memory.read_free(["nvidia"]) == {"0000:01:00.0": 0}
+    assert await memory.read_free(["nvidia"]) == {"0000:01:00.0": 1}
     await memory.close()
-    assert await memory.read(["nvidia"]) == {"0000:01:00.0": 0}, "a new one"
+    assert await memory.read_free(["nvidia"]) == {"0000:01:00.0": 0}, "a new one"
     await memory.close()
 
 
 async def test_a_child_that_ends_or_talks_nonsense_costs_the_figures(caplog: pytest.LogCaptureFixture) -> None:
     for program in ("pass", "input(); print('nonsense', flush=True); input()"):
-        memory = FreeMemory([sys.executable, "-c", program])
-        assert await memory.read(["nvidia"]) == {}
+        memory = FreeMemoryReader([sys.executable, "-c", program])
+        assert await memory.read_free(["nvidia"]) == {}
         await memory.close()
         assert "could not be read" in caplog.text
         caplog.clear()
 
 
 async def test_nobody_is_asked_where_there_is_nothing_to_ask() -> None:
-    assert await FreeMemory(["/nowhere"]).read([]) == {}
+    assert await FreeMemoryReader(["/nowhere"]).read_free([]) == {}
 
 
 async def test_what_is_asked_follows_from_the_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(free, "THIS_SYSTEM", "linux")
     machine = await machine_with(gpu("nvidia"), gpu("amd"), gpu("intel", integrated=True))
-    assert watchable(machine) == ["nvidia", "sysfs"]
-    assert watchable(await machine_with(gpu("intel", integrated=True))) == []
+    assert families_to_watch(machine) == ["nvidia", "sysfs"]
+    assert families_to_watch(await machine_with(gpu("intel", integrated=True))) == []
 
 
 def test_the_child_answers_each_line() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from app.hardware.cards.nvml import NvmlState, read_nvml
-from app.hardware.evidence import Unanswered
+from app.hardware.evidence import NoAnswer
 
 GIB = 1 << 30
 
@@ -107,7 +107,7 @@ def test_links_are_counted_until_the_driver_knows_no_more() -> None:
 def test_no_driver_is_no_answer() -> None:
     driver = RecordedNvml([])
     vars(driver)["nvmlInit"] = driver.fail
-    with pytest.raises(Unanswered, match="Not Supported"):
+    with pytest.raises(NoAnswer, match="Not Supported"):
         read_nvml(driver)
 
 

@@ -8,7 +8,7 @@ import pytest
 from app.core.machine import Confidence
 from app.hardware import cpu
 from app.hardware.evidence import Evidence
-from app.hardware.facts import cpu_list, measured
+from app.hardware.facts import cpu_list, measured_fact
 from app.hardware.linux.cgroups import cpu_quota, memory_limit
 from app.hardware.linux.cpu import read_linux_cpu
 from app.hardware.linux.system import read_system
@@ -173,6 +173,6 @@ def test_engine_threads_are_fast_cores_within_the_quota(
 ) -> None:
     found = read_linux_cpu(evidence(Path("/nowhere"), affinity=1))
     facts = {"performance_cores": performance, "physical_cores": physical, "usable_cores": usable}
-    chosen = {name: measured(value, "test") for name, value in facts.items() if value is not None}
+    chosen = {name: measured_fact(value, "test") for name, value in facts.items() if value is not None}
     monkeypatch.setattr(cpu, "read_cpu", lambda _: msgspec.structs.replace(found, **chosen))
     assert cpu.engine_threads.__wrapped__() == threads

@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware.evidence import replaying
+from app.hardware.evidence import replay_evidence
 from app.hardware.families import families_of
 from app.hardware.macos import metal
 from app.hardware.macos.gpus import MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
 from app.hardware.macos.metal import MetalDevice
-from app.hardware.macos.sysctl import available, mac_cpu, mac_memory, mac_system
+from app.hardware.macos.sysctl import available_memory, mac_cpu, mac_memory, mac_system
 
 GIB = 1 << 30
 M4_PRO: dict[str, Any] = {"_name": "Apple M4 Pro", "sppci_model": "Apple M4 Pro", "sppci_cores": "20"}
@@ -68,12 +68,12 @@ def test_available_memory_in_pages_of_either_size(page: int, expected: int) -> N
         f"Mach Virtual Memory Statistics: (page size of {page} bytes)\nPages free:      10.\nPages active:   99.\n"
         'Pages inactive:   20.\nPages speculative:  5.\nPages purgeable:  5.\n"Translation faults":  7.\n'
     )
-    assert available(text).value == expected
+    assert available_memory(text).value == expected
 
 
 @pytest.mark.parametrize("text", ["", "page size of 16384 bytes", "Pages free: 3."])
 def test_unreadable_statistics_are_unknown(text: str) -> None:
-    assert available(text).value is None
+    assert available_memory(text).value is None
 
 
 def test_nothing_said_is_unknown_not_zero() -> None:
@@ -84,7 +84,7 @@ def test_nothing_said_is_unknown_not_zero() -> None:
 
 
 def test_a_mac_that_prints_nothing_is_still_examined() -> None:
-    with replaying({"system": "macos"}) as evidence:
+    with replay_evidence({"system": "macos"}) as evidence:
         parts = {name: family(evidence) for name, family in families_of("macos").items()}
     assert parts["base"].os is not None
     assert parts["apple"].absent

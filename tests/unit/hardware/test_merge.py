@@ -1,30 +1,30 @@
 """One Gpu per card: what makes two sightings one card, and what does not."""
 
 from app.core.machine import Fact, Gpu
-from app.hardware.cards.merge import merged_gpus
-from app.hardware.facts import derived, measured, unknown
+from app.hardware.cards.merge import merge_gpus
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 
 GIB = 1 << 30
 
 
 def gpu(identity: str, name: str = "Card", *, uuid: str = "", total: int | None = 8 * GIB, inside: bool = False) -> Gpu:
-    memory: Fact[int] = unknown("test", "not said") if total is None else measured(total, "test")
+    memory: Fact[int] = unknown_fact("test", "not said") if total is None else measured_fact(total, "test")
     return Gpu(
         id=identity,
         vendor="amd",
-        name=measured(name, "test"),
+        name=measured_fact(name, "test"),
         memory_total=memory,
-        memory_free=unknown("test", "not said"),
-        driver=unknown("test", "not said"),
-        compute=unknown("test", "not said"),
-        integrated=measured(inside, "test"),
+        memory_free=unknown_fact("test", "not said"),
+        driver=unknown_fact("test", "not said"),
+        compute=unknown_fact("test", "not said"),
+        integrated=measured_fact(inside, "test"),
         uuid=uuid,
         addressable={"vulkan": memory},
     )
 
 
 def ids(*seen: list[Gpu]) -> list[str]:
-    return [card.id for card in merged_gpus(seen)]
+    return [card.id for card in merge_gpus(seen)]
 
 
 def test_one_address_is_one_card_whatever_its_name() -> None:
@@ -55,18 +55,18 @@ def test_graphics_in_the_processor_are_one_whatever_they_are_called() -> None:
 def test_the_first_to_see_a_card_counts_and_the_others_fill_in() -> None:
     first = gpu("0000:01:00.0", total=12 * GIB)
     second = gpu("0000:01:00.0", total=19 * GIB)
-    (card,) = merged_gpus([[first], [second]])
+    (card,) = merge_gpus([[first], [second]])
     assert card.memory_total.value == 12 * GIB
     assert card.addressable["vulkan"].value == 12 * GIB
     assert "more than there is" in card.addressable["vulkan"].note
-    (filled,) = merged_gpus([[gpu("0000:01:00.0", total=None)], [second]])
+    (filled,) = merge_gpus([[gpu("0000:01:00.0", total=None)], [second]])
     assert filled.memory_total.value == 19 * GIB
 
 
 def test_a_stand_in_for_a_name_gives_way() -> None:
-    nameless = derived("AMD GPU (0x744c)", "PCI device id")
+    nameless = derived_fact("AMD GPU (0x744c)", "PCI device id")
     first = gpu("0000:01:00.0")
-    (card,) = merged_gpus(
+    (card,) = merge_gpus(
         [[Gpu(**{**{f: getattr(first, f) for f in Gpu.__struct_fields__}, "name": nameless})], [first]]
     )
     assert card.name.value == "Card"

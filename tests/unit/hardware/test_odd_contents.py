@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.core.machine import Machine
-from app.hardware.assemble import examined
+from app.hardware.assemble import examine_evidence
 from app.hardware.engine_devices import with_engine_devices
-from app.hardware.evidence import replaying
-from app.hardware.smbios import modules
+from app.hardware.evidence import replay_evidence
+from app.hardware.smbios import parse_modules
 from tests.machine_fixtures import fixtures
 
 PATHS = sorted({path for fixture in fixtures("linux") for path in fixture.evidence()["files"] if "[" not in path})
@@ -32,8 +32,8 @@ def raw(files: Mapping[str, str], **tables: Any) -> dict[str, Any]:  # noqa: ANN
 
 
 def examined_from(evidence: Mapping[str, Any]) -> Machine:
-    with replaying(evidence) as door:
-        return examined(door)
+    with replay_evidence(evidence) as door:
+        return examine_evidence(door)
 
 
 @settings(max_examples=60, deadline=None)
@@ -90,7 +90,7 @@ def test_answers_of_drivers(driver: str, nvidia: list[dict[str, Any]], vulkan: l
 
 @given(st.binary(max_size=300))
 def test_firmware_tables(table: bytes) -> None:
-    assert all(module.size_bytes > 0 for module in modules(table))
+    assert all(module.size_bytes > 0 for module in parse_modules(table))
 
 
 @given(st.lists(st.text(max_size=60), max_size=5))

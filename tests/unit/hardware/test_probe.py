@@ -5,23 +5,23 @@ import pytest
 from app.core.errors import EnvironmentFault
 from app.core.machine import Gpu
 from app.hardware import probe
-from app.hardware.assemble import Outcome, assembled
+from app.hardware.assemble import ProbeOutcome, assemble_machine
 from app.hardware.evidence import THIS_SYSTEM
-from app.hardware.facts import derived, measured, unknown
+from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 from app.hardware.families import families_of
-from app.hardware.part import Part
+from app.hardware.part import ProbePart
 
 
 def gpu(identity: str, *, integrated: bool) -> Gpu:
     return Gpu(
         id=identity,
         vendor="amd",
-        name=measured("Card", "test"),
-        memory_total=unknown("test", "not said"),
-        memory_free=unknown("test", "not said"),
-        driver=unknown("test", "not said"),
-        compute=unknown("test", "not said"),
-        integrated=derived(integrated, "test"),
+        name=measured_fact("Card", "test"),
+        memory_total=unknown_fact("test", "not said"),
+        memory_free=unknown_fact("test", "not said"),
+        driver=unknown_fact("test", "not said"),
+        compute=unknown_fact("test", "not said"),
+        integrated=derived_fact(integrated, "test"),
     )
 
 
@@ -47,9 +47,9 @@ async def test_a_slow_base_probe_is_an_error_in_words() -> None:
 
 
 async def test_the_same_card_from_two_drivers_counts_once_and_shares_memory() -> None:
-    base = await probe._run("base", 8.0)
+    base = await probe._run_child("base", 8.0)
     report = base.report
-    twice = [Outcome(report, Part(gpus=[gpu("a", integrated=True)])) for _ in range(2)]
-    machine = assembled([base, *twice])
+    twice = [ProbeOutcome(report, ProbePart(gpus=[gpu("a", integrated=True)])) for _ in range(2)]
+    machine = assemble_machine([base, *twice])
     assert [card.id for card in machine.gpus] == ["a"]
     assert machine.memory.unified.value is True

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware.redaction import Private, Redactor, private_here
+from app.hardware.redaction import PrivateNames, RecordRedactor, names_here
 
 HEX = "0123456789abcdef"
-PRIVATE = Private(users=["zqanna", "Anna Zqverba"], hosts=["zqanna-mbp.zqfritz.box", "zqanna-mbp"])
+PRIVATE = PrivateNames(users=["zqanna", "Anna Zqverba"], hosts=["zqanna-mbp.zqfritz.box", "zqanna-mbp"])
 
 macs = st.lists(st.text(HEX, min_size=2, max_size=2), min_size=5, max_size=5).map(lambda rest: ":".join(["9c", *rest]))
 ids = st.uuids(version=4).map(str)
@@ -63,14 +63,16 @@ def test_no_secret_survives_in_any_table(planted: list[tuple[str, list[str]]], a
         "commands": {f"cat {text}": text for text in texts},
         "nvml": {"devices": [{"name": text, "more": [text]} for text in texts]},
     }
-    shown = msgspec.json.encode(Redactor(PRIVATE).value(raw)).decode().lower()
+    shown = msgspec.json.encode(RecordRedactor(PRIVATE).redact_value(raw)).decode().lower()
     for _, gone in planted:
         assert not [secret for secret in gone if secret.lower() in shown]
 
 
 @given(ids, ids)
 def test_an_id_is_the_same_everywhere_and_two_stay_two(first: str, second: str) -> None:
-    found = Redactor(Private()).value([f"GPU-{first}", first.replace("-", ""), f"GPU-{first[:8]}", f"GPU-{second}"])
+    found = RecordRedactor(PrivateNames()).redact_value(
+        [f"GPU-{first}", first.replace("-", ""), f"GPU-{first[:8]}", f"GPU-{second}"]
+    )
     whole, bare, short, other = found
     assert whole.removeprefix("GPU-").replace("-", "") == bare
     assert whole.startswith(short)
@@ -96,7 +98,7 @@ def test_an_id_is_the_same_everywhere_and_two_stay_two(first: str, second: str) 
     ],
 )
 def test_what_decides_what_a_machine_can_do_is_kept(text: str) -> None:
-    assert Redactor(PRIVATE).value({"files": {"proc/x": text}, "nvml": [text]}) == {
+    assert RecordRedactor(PRIVATE).redact_value({"files": {"proc/x": text}, "nvml": [text]}) == {
         "files": {"proc/x": text},
         "nvml": [text],
     }
@@ -106,22 +108,24 @@ def test_what_decides_what_a_machine_can_do_is_kept(text: str) -> None:
     "name", ["sys/class/drm/card0/device/unique_id", "proc/device-tree/serial-number", "etc/hostname"]
 )
 def test_a_file_that_is_an_id_becomes_a_stand_in_of_its_length(name: str) -> None:
-    shown = Redactor(Private()).value({"files": {name: "8c5b1f3e2a9d4c6f"}})["files"][name]
+    shown = RecordRedactor(PrivateNames()).redact_value({"files": {name: "8c5b1f3e2a9d4c6f"}})["files"][name]
     assert shown != "8c5b1f3e2a9d4c6f"
     assert len(shown) == 16
 
 
 def test_a_name_that_means_something_to_engines_is_no_secret() -> None:
-    private = Private(users=["root", "amd", "al"], hosts=["localhost"])
-    assert Redactor(private).value({"vendor": "amd", "x": "root al localhost"}) == {
+    private = PrivateNames(users=["root", "amd", "al"], hosts=["localhost"])
+    assert RecordRedactor(private).redact_value({"vendor": "amd", "x": "root al localhost"}) == {
         "vendor": "amd",
         "x": "root al localhost",
     }
 
 
 def test_a_field_called_like_the_user_keeps_its_name() -> None:
-    assert Redactor(Private(users=["memory"])).value({"memory": "of memory"}) == {"memory": "of someone"}
+    assert RecordRedactor(PrivateNames(users=["memory"])).redact_value({"memory": "of memory"}) == {
+        "memory": "of someone"
+    }
 
 
 def test_this_computer_has_a_name() -> None:
-    assert all(private_here().hosts)
+    assert all(names_here().hosts)

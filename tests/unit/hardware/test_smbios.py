@@ -2,7 +2,7 @@
 
 import struct
 
-from app.hardware.smbios import MemoryModule, modules, theoretical_bandwidth
+from app.hardware.smbios import MemoryModule, parse_modules, theoretical_bandwidth
 
 GIB = 1 << 30
 
@@ -50,22 +50,22 @@ END = bytes((127, 4, 0, 0)) + b"\0\0"
 
 
 def test_modules_are_read_and_their_serial_numbers_are_not() -> None:
-    (found,) = modules(SYSTEM + device() + END)
+    (found,) = parse_modules(SYSTEM + device() + END)
     assert found == MemoryModule(slot="DIMM_A1", bank="BANK 0", size_bytes=16 * GIB, speed_mt_s=4800, width_bits=64)
     assert "SERIAL" not in repr(found)
 
 
 def test_a_large_module_has_its_size_elsewhere_and_an_empty_slot_none() -> None:
-    assert [module.size_bytes for module in modules(device(size=128 * 1024) + device(size=0))] == [128 * GIB]
+    assert [module.size_bytes for module in parse_modules(device(size=128 * 1024) + device(size=0))] == [128 * GIB]
 
 
 def test_the_speed_it_could_have_counts_only_without_the_one_it_has() -> None:
-    assert modules(device(configured=0))[0].speed_mt_s == 5600
+    assert parse_modules(device(configured=0))[0].speed_mt_s == 5600
 
 
 def test_a_table_cut_short_gives_what_is_whole() -> None:
     whole = device() + device(slot="DIMM_B1")
-    assert len(modules(whole[:-10])) == 1
+    assert len(parse_modules(whole[:-10])) == 1
 
 
 def test_channels_are_told_by_board_makers_names() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from app.hardware.cards import vulkan_api
 from app.hardware.cards.vulkan_api import VulkanHeap, read_vulkan
-from app.hardware.evidence import Unanswered
+from app.hardware.evidence import NoAnswer
 
 GIB = 1 << 30
 EXTENSIONS = [b"VK_EXT_memory_budget", b"VK_EXT_pci_bus_info", b"VK_KHR_cooperative_matrix", b"VK_KHR_swapchain"]
@@ -105,7 +105,7 @@ def test_what_a_driver_does_not_offer_is_not_asked(library: Library) -> None:
 
 def test_a_loader_without_drivers_is_no_answer(library: Library) -> None:
     library.result = -9  # VK_ERROR_INCOMPATIBLE_DRIVER
-    with pytest.raises(Unanswered, match="vkCreateInstance: error -9"):
+    with pytest.raises(NoAnswer, match="vkCreateInstance: error -9"):
         read_vulkan()
 
 
@@ -114,7 +114,7 @@ def test_no_loader_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(f"{name}: cannot open")
 
     monkeypatch.setattr(vulkan_api, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": missing}))
-    with pytest.raises(Unanswered, match="cannot open"):
+    with pytest.raises(NoAnswer, match="cannot open"):
         read_vulkan()
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from app.hardware.assemble import examined
-from app.hardware.evidence import replaying
+from app.hardware.assemble import examine_evidence
+from app.hardware.evidence import replay_evidence
 from tests.machine_fixtures import MachineFixture, differences, fixtures
 
 RECORDED = [*fixtures("windows"), *fixtures("macos")]
@@ -13,8 +13,8 @@ RECORDED = [*fixtures("windows"), *fixtures("macos")]
 
 @pytest.mark.parametrize("fixture", RECORDED, ids=lambda fixture: fixture.name)
 def test_machine_is_found_as_it_is(fixture: MachineFixture) -> None:
-    with replaying(fixture.raw) as evidence:
-        assert not differences(examined(evidence), fixture.expected)
+    with replay_evidence(fixture.raw) as evidence:
+        assert not differences(examine_evidence(evidence), fixture.expected)
 
 
 def expected_keys() -> Iterator[str]:

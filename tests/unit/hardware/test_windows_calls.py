@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hardware.evidence import Evidence, Unanswered, live, replaying
+from app.hardware.evidence import Evidence, NoAnswer, live_evidence, replay_evidence
 from app.hardware.families import families_of
 from app.hardware.windows import calls, dxgi, kernel_graphics
-from app.hardware.windows.calls import processors, read_windows_memory
+from app.hardware.windows.calls import parse_processors, read_windows_memory
 from app.hardware.windows.dxgi import Pointer, adapters_of, luid_text
 from app.hardware.windows.gpus import registry_bytes
-from app.hardware.windows.kernel_graphics import adapter_address, read_usage, summed
+from app.hardware.windows.kernel_graphics import adapter_address, read_usage, sum_usage
 from app.hardware.windows.values import AdapterUsage, CoreKind
 
 GIB = 1 << 30
@@ -64,19 +64,19 @@ def test_processor_records_of_a_hybrid_machine() -> None:
             cache_record(2, 2 << 20),
         ]
     )
-    assert processors(buffer) == ([CoreKind(1, 2, 2), CoreKind(0, 1, 1)], 24 << 20)
+    assert parse_processors(buffer) == ([CoreKind(1, 2, 2), CoreKind(0, 1, 1)], 24 << 20)
 
 
 def test_caches_of_the_last_level_add_up_and_without_a_third_the_second_counts() -> None:
-    assert processors(cache_record(3, 32 << 20) * 2 + cache_record(2, 1 << 20))[1] == 64 << 20
-    assert processors(cache_record(2, 12 << 20) * 3)[1] == 36 << 20
-    assert processors(b"") == ([], 0)
+    assert parse_processors(cache_record(3, 32 << 20) * 2 + cache_record(2, 1 << 20))[1] == 64 << 20
+    assert parse_processors(cache_record(2, 12 << 20) * 3)[1] == 36 << 20
+    assert parse_processors(b"") == ([], 0)
 
 
 @given(st.binary(max_size=200))
 def test_damaged_processor_records_are_a_value_error_or_nothing(buffer: bytes) -> None:
     try:
-        cores, cache = processors(buffer)
+        cores, cache = parse_processors(buffer)
     except (ValueError, struct.error, IndexError):
         return
     assert all(core.count for core in cores)
@@ -194,7 +194,7 @@ def test_luids_are_written_as_counters_write_them() -> None:
 
 def playing(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
     for module in (calls, kernel_graphics, dxgi):
-        monkeypatch.setattr(module, "library", lambda _name: library)
+        monkeypatch.setattr(module, "load_library", lambda _name: library)
 
 
 class PlayedKernel32:
@@ -329,26 +329,26 @@ def test_what_all_programs_use_of_each_adapter(monkeypatch: pytest.MonkeyPatch) 
 def test_a_system_without_such_counters_has_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     pdh = PlayedPdh({})
     playing(monkeypatch, pdh)
-    with pytest.raises(Unanswered, match="no counters"):
+    with pytest.raises(NoAnswer, match="no counters"):
         read_usage()
     assert pdh.closed
 
 
 def test_other_counters_are_left_out() -> None:
-    assert summed({"dedicated": [("_Total", 5), ("luid_0x1_0x2_phys_0", 5)]}) == []
+    assert sum_usage({"dedicated": [("_Total", 5), ("luid_0x1_0x2_phys_0", 5)]}) == []
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="There Windows answers.")
 def test_asking_windows_where_there_is_none_is_no_answer_and_leaves_a_record() -> None:
-    evidence = live()
+    evidence = live_evidence()
     part = families_of("windows")["display"](evidence)
     assert part.absent
-    with replaying({**evidence.raw(), "system": "windows"}) as replay:
+    with replay_evidence({**evidence.export_raw(), "system": "windows"}) as replay:
         assert families_of("windows")["display"](replay).absent == part.absent
 
 
 def test_a_record_without_memory_leaves_the_base_unanswered() -> None:
-    with replaying({"system": "windows"}) as evidence, pytest.raises(Unanswered):
+    with replay_evidence({"system": "windows"}) as evidence, pytest.raises(NoAnswer):
         base(evidence)
 
 

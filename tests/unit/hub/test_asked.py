@@ -3,38 +3,38 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.hub.repositories.asked import Asked, parse
+from app.hub.repositories.asked import ModelReference, parse_reference
 
 UNDERSTOOD = {
-    "org/repo": Asked(repository="org/repo"),
-    "  org/repo  ": Asked(repository="org/repo"),
-    "org/repo:Q4_K_M": Asked(repository="org/repo", quantization="Q4_K_M"),
-    "org/repo@4.0bpw": Asked(repository="org/repo", revision="4.0bpw"),
-    "org/repo@refs/pr/3": Asked(repository="org/repo", revision="refs/pr/3"),
-    "org/repo/sub/file.gguf": Asked(repository="org/repo", file="sub/file.gguf"),
-    "hf.co/org/repo:Q8_0": Asked(repository="org/repo", quantization="Q8_0"),
-    "HF.co/org/repo": Asked(repository="org/repo"),
-    "huggingface.co/org/repo": Asked(repository="org/repo"),
-    "hf://org/repo@main": Asked(repository="org/repo", revision="main"),
-    "https://huggingface.co/org/repo": Asked(repository="org/repo"),
-    "https://huggingface.co/org/repo/": Asked(repository="org/repo"),
-    "https://huggingface.co/org/repo?library=gguf#files": Asked(repository="org/repo"),
-    "https://hf.co/org/repo/tree/6_0": Asked(repository="org/repo", revision="6_0"),
-    "https://huggingface.co/org/repo/blob/main/a%20b.gguf": Asked(
+    "org/repo": ModelReference(repository="org/repo"),
+    "  org/repo  ": ModelReference(repository="org/repo"),
+    "org/repo:Q4_K_M": ModelReference(repository="org/repo", quantization="Q4_K_M"),
+    "org/repo@4.0bpw": ModelReference(repository="org/repo", revision="4.0bpw"),
+    "org/repo@refs/pr/3": ModelReference(repository="org/repo", revision="refs/pr/3"),
+    "org/repo/sub/file.gguf": ModelReference(repository="org/repo", file="sub/file.gguf"),
+    "hf.co/org/repo:Q8_0": ModelReference(repository="org/repo", quantization="Q8_0"),
+    "HF.co/org/repo": ModelReference(repository="org/repo"),
+    "huggingface.co/org/repo": ModelReference(repository="org/repo"),
+    "hf://org/repo@main": ModelReference(repository="org/repo", revision="main"),
+    "https://huggingface.co/org/repo": ModelReference(repository="org/repo"),
+    "https://huggingface.co/org/repo/": ModelReference(repository="org/repo"),
+    "https://huggingface.co/org/repo?library=gguf#files": ModelReference(repository="org/repo"),
+    "https://hf.co/org/repo/tree/6_0": ModelReference(repository="org/repo", revision="6_0"),
+    "https://huggingface.co/org/repo/blob/main/a%20b.gguf": ModelReference(
         repository="org/repo", revision="main", file="a b.gguf"
     ),
-    "https://huggingface.co/org/repo/resolve/main/q/x.gguf?download=true": Asked(
+    "https://huggingface.co/org/repo/resolve/main/q/x.gguf?download=true": ModelReference(
         repository="org/repo", revision="main", file="q/x.gguf"
     ),
-    "http://mirror.local:8080/org/repo": Asked(repository="org/repo"),
-    "qwen3": Asked(catalogue="qwen3"),
-    "qwen3:8b": Asked(catalogue="qwen3", quantization="8b"),
+    "http://mirror.local:8080/org/repo": ModelReference(repository="org/repo"),
+    "qwen3": ModelReference(catalogue="qwen3"),
+    "qwen3:8b": ModelReference(catalogue="qwen3", quantization="8b"),
 }
 
 
 @pytest.mark.parametrize(("typed", "asked"), UNDERSTOOD.items())
-def test_what_people_type_is_understood(typed: str, asked: Asked) -> None:
-    assert parse(typed, endpoint="http://mirror.local:8080") == asked
+def test_what_people_type_is_understood(typed: str, asked: ModelReference) -> None:
+    assert parse_reference(typed, endpoint="http://mirror.local:8080") == asked
 
 
 NOT_UNDERSTOOD = [
@@ -61,7 +61,7 @@ NOT_UNDERSTOOD = [
 @pytest.mark.parametrize("typed", [text for text in NOT_UNDERSTOOD if text != "org/repo:"])
 def test_what_names_nothing_is_refused(typed: str) -> None:
     with pytest.raises(BadRequest) as refused:
-        parse(typed)
+        parse_reference(typed)
     assert refused.value.code == "bad_model_name"
     assert refused.value.hint
 
@@ -69,9 +69,9 @@ def test_what_names_nothing_is_refused(typed: str) -> None:
 @given(st.text(max_size=80))
 def test_any_text_is_understood_or_refused_and_never_leads_out(typed: str) -> None:
     try:
-        asked = parse(typed)
+        asked = parse_reference(typed)
     except BadRequest:
         return
     steps = f"{asked.repository}/{asked.file}/{asked.revision}".split("/")
     assert ".." not in steps
-    assert parse(asked.text) == asked
+    assert parse_reference(asked.text) == asked

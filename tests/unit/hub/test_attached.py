@@ -7,11 +7,11 @@ import pytest
 
 from app.core.errors import BadRequest, Conflict
 from app.core.models import ModelInfo, Preset
-from app.hub.library.attached import Attachment, Knowledge
+from app.hub.library.attached import Attachment, EndpointKnowledge
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
-FAR = Attachment(name="big", url="http://box:8000/v1", served_as="org/Big", known=Knowledge(context=4096))
+FAR = Attachment(name="big", url="http://box:8000/v1", served_as="org/Big", known=EndpointKnowledge(context=4096))
 
 
 @pytest.fixture
@@ -23,7 +23,9 @@ def library(tmp_path: Path) -> Library:
 
 
 def attach(library: Library, name: str = "big", url: str = FAR.url, key: str = "sk-1") -> ModelInfo:
-    (model,) = library.attach([Attachment(name=name, url=url, served_as="org/Big", known=Knowledge(context=4096))], key)
+    (model,) = library.attach_models(
+        [Attachment(name=name, url=url, served_as="org/Big", known=EndpointKnowledge(context=4096))], key
+    )
     return model
 
 
@@ -35,8 +37,8 @@ def test_it_is_listed_like_any_other_and_found_again(library: Library) -> None:
         "org/Big",
         4096,
     )
-    assert library.find("BIG:latest") == model
-    assert [one.name for one in library.models()] == ["guide", "base", "big"]
+    assert library.find_model("BIG:latest") == model
+    assert [one.name for one in library.list_models()] == ["guide", "base", "big"]
 
 
 def test_record_and_key_are_private_and_the_key_is_in_its_own_file_only(library: Library) -> None:
@@ -55,7 +57,7 @@ def test_attached_anew_it_keeps_its_name_and_has_the_new_key(library: Library) -
     assert again.name == "big"
     assert Path(again.path).with_suffix(".key").read_text() == "sk-2"
     assert before.stat().st_mtime_ns >= stamp
-    assert [one.name for one in library.models()] == ["guide", "base", "big"]
+    assert [one.name for one in library.list_models()] == ["guide", "base", "big"]
 
 
 def test_a_name_that_is_taken_gets_the_hosts_added(library: Library) -> None:
@@ -73,16 +75,16 @@ def test_impossible_names_are_refused(library: Library) -> None:
 
 def test_forgetting_it_deletes_its_key_and_what_was_made_of_it_says_so(library: Library) -> None:
     model = attach(library)
-    library.make("terse", Path(model.path), Preset(system="Be brief."))
-    assert library.find("terse").attached == FAR.url
-    assert library.find("terse").runs_as == "big"
-    library.forget("big")
+    library.make_model("terse", Path(model.path), Preset(system="Be brief."))
+    assert library.find_model("terse").attached == FAR.url
+    assert library.find_model("terse").runs_as == "big"
+    library.forget_model("big")
     assert list(Path(model.path).parent.iterdir()) == []
-    assert "no longer here" in library.find("terse").problem
+    assert "no longer here" in library.find_model("terse").problem
 
 
 def test_a_record_that_cannot_be_read_costs_that_one_only(library: Library) -> None:
     broken, whole = attach(library, "one"), attach(library, "two")
     Path(broken.path).write_text("{")
     library.look_again()
-    assert [one.name for one in library.models()] == ["guide", "base", whole.name]
+    assert [one.name for one in library.list_models()] == ["guide", "base", whole.name]

@@ -12,68 +12,68 @@ import pytest
 
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.hub.disk import blobs as module
-from app.hub.disk.blobs import KEPT_S, Blobs, Upload, hex_of
+from app.hub.disk.blobs import KEPT_S, BlobStore, BlobUpload, hex_of
 
 DATA = b"weights" * 1000
 DIGEST = "sha256:" + hashlib.sha256(DATA).hexdigest()
 
 
 @pytest.fixture
-def blobs(tmp_path: Path) -> Blobs:
-    return Blobs(tmp_path / "blobs", tmp_path / "created")
+def blobs(tmp_path: Path) -> BlobStore:
+    return BlobStore(tmp_path / "blobs", tmp_path / "created")
 
 
-def upload(blobs: Blobs, data: bytes = DATA, digest: str = DIGEST) -> None:
+def upload(blobs: BlobStore, data: bytes = DATA, digest: str = DIGEST) -> None:
     with taking(blobs, digest, len(data)) as one:
-        one.write(data[:100])
-        one.write(data[100:])
-        one.finish()
+        one.write_piece(data[:100])
+        one.write_piece(data[100:])
+        one.move_into_place()
 
 
 @contextmanager
-def taking(blobs: Blobs, digest: str = DIGEST, expected: int | None = None) -> Iterator[Upload]:
-    one = blobs.upload(digest, expected_bytes=expected)
+def taking(blobs: BlobStore, digest: str = DIGEST, expected: int | None = None) -> Iterator[BlobUpload]:
+    one = blobs.start_upload(digest, expected_bytes=expected)
     try:
-        one.begin()
+        one.open_file()
         yield one
     finally:
-        one.end()
+        one.close_and_clean()
 
 
 def left(tmp_path: Path) -> list[str]:
     return sorted(file.name for file in (tmp_path / "blobs").iterdir())
 
 
-def test_an_upload_is_there_whole(blobs: Blobs, tmp_path: Path) -> None:
-    assert not blobs.has(DIGEST)
+def test_an_upload_is_there_whole(blobs: BlobStore, tmp_path: Path) -> None:
+    assert not blobs.has_blob(DIGEST)
     upload(blobs)
-    assert blobs.has(DIGEST)
-    assert blobs.has(DIGEST.replace(":", "-")), "Ollama writes it both ways"
-    assert blobs.path(DIGEST).read_bytes() == DATA
+    assert blobs.has_blob(DIGEST)
+    assert blobs.has_blob(DIGEST.replace(":", "-")), "Ollama writes it both ways"
+    assert blobs.blob_path(DIGEST).read_bytes() == DATA
     assert left(tmp_path) == [DIGEST.replace(":", "-")]
 
 
-def test_what_is_not_what_its_digest_says_is_refused_and_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
+def test_what_is_not_what_its_digest_says_is_refused_and_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
     with pytest.raises(BadRequest, match="digest mismatch"):
         upload(blobs, data=DATA + b"x")
     assert left(tmp_path) == []
 
 
-def test_an_upload_that_is_broken_off_leaves_nothing(blobs: Blobs, tmp_path: Path) -> None:
+def test_an_upload_that_is_broken_off_leaves_nothing(blobs: BlobStore, tmp_path: Path) -> None:
     with taking(blobs) as one:
-        one.write(DATA)
+        one.write_piece(DATA)
     assert left(tmp_path) == []
 
 
 @pytest.mark.parametrize("expected", [None, 1 << 40])
 def test_a_disk_without_room_is_not_filled(
-    blobs: Blobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: int | None
+    blobs: BlobStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, expected: int | None
 ) -> None:
     usage = namedtuple("usage", "free")  # noqa: PYI024 -- as `shutil` has it
     free = module.RESERVE_BYTES + len(DATA)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(free))
     with pytest.raises(StorageFault, match="not enough disk space"), taking(blobs, expected=expected) as one:
-        one.write(DATA + DATA)
+        one.write_piece(DATA + DATA)
     assert left(tmp_path) == []
 
 
@@ -96,37 +96,37 @@ def test_a_digest_is_nothing_but_a_digest(digest: str) -> None:
         hex_of(digest)
 
 
-def test_weights_are_linked_and_take_no_more_space(blobs: Blobs) -> None:
+def test_weights_are_linked_and_take_no_more_space(blobs: BlobStore) -> None:
     upload(blobs)
-    placed = blobs.place({"weights.gguf": DIGEST})["weights.gguf"]
+    placed = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
     assert placed.name == "weights.gguf"
-    assert placed.samefile(blobs.path(DIGEST))
-    assert blobs.place({"weights.gguf": DIGEST})["weights.gguf"] == placed, "asking again changes nothing"
+    assert placed.samefile(blobs.blob_path(DIGEST))
+    assert blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"] == placed, "asking again changes nothing"
 
 
-def test_where_links_are_not_to_be_had_a_copy_is_made(blobs: Blobs, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_where_links_are_not_to_be_had_a_copy_is_made(blobs: BlobStore, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_names: object) -> None:
         raise OSError("not supported")
 
     upload(blobs)
     monkeypatch.setattr(os, "link", refuse)
-    assert blobs.place({"weights.gguf": DIGEST})["weights.gguf"].read_bytes() == DATA
+    assert blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"].read_bytes() == DATA
 
 
-def test_a_blob_that_was_never_uploaded_cannot_be_used(blobs: Blobs) -> None:
+def test_a_blob_that_was_never_uploaded_cannot_be_used(blobs: BlobStore) -> None:
     with pytest.raises(NotFound, match="no blob"):
-        blobs.place({"weights.gguf": DIGEST})
+        blobs.link_blobs({"weights.gguf": DIGEST})
 
 
-def test_tidying_keeps_what_is_used_and_what_is_new(blobs: Blobs) -> None:
+def test_tidying_keeps_what_is_used_and_what_is_new(blobs: BlobStore) -> None:
     upload(blobs)
-    placed = blobs.place({"weights.gguf": DIGEST})["weights.gguf"]
+    placed = blobs.link_blobs({"weights.gguf": DIGEST})["weights.gguf"]
     later = placed.stat().st_mtime + 2 * KEPT_S
-    blobs.tidy({str(placed)}, later)
+    blobs.remove_unused({str(placed)}, later)
     assert placed.is_file()
-    assert blobs.has(DIGEST)
-    blobs.tidy(set(), placed.stat().st_mtime + 1)
+    assert blobs.has_blob(DIGEST)
+    blobs.remove_unused(set(), placed.stat().st_mtime + 1)
     assert not placed.exists()
-    assert blobs.has(DIGEST), "creating it again needs no new upload"
-    blobs.tidy(set(), later)
-    assert not blobs.has(DIGEST)
+    assert blobs.has_blob(DIGEST), "creating it again needs no new upload"
+    blobs.remove_unused(set(), later)
+    assert not blobs.has_blob(DIGEST)

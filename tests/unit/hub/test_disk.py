@@ -9,7 +9,7 @@ import pytest
 from app.core.disk import DiskUse, FolderKind
 from app.core.models import ModelInfo, Preset
 from app.hub.disk.trash import Trash
-from app.hub.disk.usage import ELSEWHERE, Looked, disk_use, problem_of
+from app.hub.disk.usage import ELSEWHERE, SearchFolder, disk_use, problem_of
 
 POSIX = pytest.mark.skipif(sys.platform == "win32", reason="links and rights as POSIX has them")
 
@@ -22,13 +22,13 @@ def model(file: Path, size: int, **more: object) -> ModelInfo:
     return ModelInfo(path=str(file), format="gguf", size_bytes=size, **fields)  # type: ignore[arg-type]  # by name
 
 
-def used(tmp_path: Path, models: list[ModelInfo], *looked: Looked) -> DiskUse:
+def used(tmp_path: Path, models: list[ModelInfo], *looked: SearchFolder) -> DiskUse:
     return disk_use(models, looked, Trash(tmp_path / "share" / "Trash", platform="linux"))
 
 
-def named(folder: Path, title: str = "") -> Looked:
+def named(folder: Path, title: str = "") -> SearchFolder:
     folder.mkdir(parents=True, exist_ok=True)
-    return Looked(folder, FolderKind.NAMED, title or folder.name)
+    return SearchFolder(folder, FolderKind.NAMED, title or folder.name)
 
 
 def test_models_are_counted_under_their_folder_the_largest_first(tmp_path: Path) -> None:
@@ -98,14 +98,14 @@ def test_what_two_models_share_is_there_once(tmp_path: Path) -> None:
 @POSIX
 def test_a_model_whose_drive_is_away_is_on_none(tmp_path: Path) -> None:
     gone = ModelInfo(name="x", title="x", path=str(tmp_path / "usb/x.gguf"), format="gguf", size_bytes=7)
-    use = used(tmp_path, [gone], Looked(tmp_path / "usb", FolderKind.NAMED, "usb"))
+    use = used(tmp_path, [gone], SearchFolder(tmp_path / "usb", FolderKind.NAMED, "usb"))
     assert [(one.drive, one.size_bytes) for one in use.holdings] == [("", 0)]
     assert "It is missing" in use.folders[0].problem
     assert use.drives == []
 
 
 def test_a_folder_of_ours_that_is_not_made_yet_is_no_problem(tmp_path: Path) -> None:
-    use = used(tmp_path, [], Looked(tmp_path / "hub", FolderKind.HUB, "Hugging Face cache"))
+    use = used(tmp_path, [], SearchFolder(tmp_path / "hub", FolderKind.HUB, "Hugging Face cache"))
     assert use.folders[0].problem == ""
 
 
@@ -137,7 +137,7 @@ def test_the_trash_of_the_drive_is_counted(tmp_path: Path) -> None:
     folder = named(tmp_path / "m")
     before = disk_use([one], [folder], trash).drives[0].trash_bytes
     assert before is not None
-    trash.put(file)
+    trash.put_file(file)
     (drive,) = disk_use([], [folder], trash).drives
     assert (drive.trash_bytes, drive.models_bytes) == (before + 500, 0)
     (tmp_path / "share/Trash/files/folder").mkdir()

@@ -8,8 +8,8 @@ import pytest
 
 from app.core.models import ModelInfo
 from app.hub.disk import duplicates
-from app.hub.disk.duplicates import Copy, described, equal, suspects
-from app.hub.disk.sharing import share
+from app.hub.disk.duplicates import FileCopy, describe_duplicate, find_equal, find_suspects
+from app.hub.disk.sharing import share_space
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 
@@ -28,8 +28,8 @@ def model(file: Path, content: bytes, *, store: str = "") -> ModelInfo:
     return ModelInfo(name=name, title=name, path=str(file), format="gguf", size_bytes=len(content), store=store)
 
 
-def found(models: list[ModelInfo]) -> list[tuple[str, list[Copy]]]:
-    return [one for group in suspects(models) for one in equal(group, lambda _file, _more: None)]
+def found(models: list[ModelInfo]) -> list[tuple[str, list[FileCopy]]]:
+    return [one for group in find_suspects(models) for one in find_equal(group, lambda _file, _more: None)]
 
 
 def test_only_what_is_equal_throughout_is_a_duplicate(tmp_path: Path) -> None:
@@ -55,9 +55,9 @@ def test_two_names_of_one_file_are_no_duplicate(tmp_path: Path) -> None:
 def test_copies_share_the_space_of_one_and_stay_readable(tmp_path: Path) -> None:
     models = [model(tmp_path / name / "m.gguf", b"weights") for name in "abc"]
     ((digest, copies),) = found(models)
-    told, kept, free = described(digest, copies)
+    told, kept, free = describe_duplicate(digest, copies)
     assert told.reclaims_bytes == 14
-    assert all(share(kept, copy) for copy in free)
+    assert all(share_space(kept, copy) for copy in free)
     assert {Path(one.path).read_bytes() for one in models} == {b"weights"}
     assert [sorted(entry.name for entry in (tmp_path / name).iterdir()) for name in "abc"] == [["m.gguf"]] * 3
     assert found(models) == [] or kept.path.stat().st_nlink == 1  # a file system that clones keeps them apart
@@ -67,10 +67,10 @@ def test_models_that_share_their_space_keep_their_names(tmp_path: Path) -> None:
     for name in ("one", "two"):
         TinyLlama().write(tmp_path / f"{name}.gguf")
     library = Library(lambda: [tmp_path], tmp_path / "state" / "models.json", tmp_path / "none.gguf")
-    ((digest, copies),) = found(library.models())
-    _, kept, free = described(digest, copies)
-    assert share(kept, free[0])
-    assert [model.name for model in library.models()] == ["guide", "one", "two"]
+    ((digest, copies),) = found(library.list_models())
+    _, kept, free = describe_duplicate(digest, copies)
+    assert share_space(kept, free[0])
+    assert [model.name for model in library.list_models()] == ["guide", "one", "two"]
 
 
 def test_a_link_of_the_hubs_cache_stays_a_link(tmp_path: Path) -> None:
@@ -81,8 +81,8 @@ def test_a_link_of_the_hubs_cache_stays_a_link(tmp_path: Path) -> None:
     link.symlink_to(blob)
     cached = ModelInfo(name="m", title="m", path=str(link), format="gguf", size_bytes=7)
     ((digest, copies),) = found([own, cached])
-    _, kept, free = described(digest, copies)
-    assert share(kept, free[0])
+    _, kept, free = describe_duplicate(digest, copies)
+    assert share_space(kept, free[0])
     assert link.is_symlink()
     assert link.read_bytes() == b"weights"
 
@@ -92,7 +92,7 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
     theirs = model(tmp_path / "ollama" / "x", b"weights", store="Ollama")
     also = model(tmp_path / "jan" / "y", b"weights", store="Jan")
     ((digest, copies),) = found([own, theirs, also])
-    told, kept, free = described(digest, copies)
+    told, kept, free = describe_duplicate(digest, copies)
     assert (kept.store, [copy.path.name for copy in free]) == ("Jan", ["a.gguf"])
     assert any("kept by Ollama" in note for note in told.notes)
 
@@ -101,11 +101,11 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
 def test_what_changed_since_it_was_read_is_left_alone(tmp_path: Path, changed: str) -> None:
     models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
     ((digest, copies),) = found(models)
-    _, kept, free = described(digest, copies)
+    _, kept, free = describe_duplicate(digest, copies)
     file = (kept if changed == "kept" else free[0]).path
     file.write_bytes(b"changed")
     os.utime(file, ns=(0, 0))
-    assert not share(kept, free[0])
+    assert not share_space(kept, free[0])
     assert file.read_bytes() == b"changed"
 
 
@@ -114,7 +114,7 @@ def test_another_disk_another_owner_and_a_closed_folder_are_said(
 ) -> None:
     models = [model(tmp_path / f"{name}.gguf", b"weights") for name in "ab"]
     ((digest, (first, second)),) = found(models)
-    assert "another disk" in described(digest, [first, second._replace(device=first.device + 1)])[0].notes[0]
-    assert "another user" in described(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
+    assert "another disk" in describe_duplicate(digest, [first, second._replace(device=first.device + 1)])[0].notes[0]
+    assert "another user" in describe_duplicate(digest, [first, second._replace(owner=second.owner + 1)])[0].notes[0]
     monkeypatch.setattr("app.hub.disk.duplicates.os.access", lambda _path, _mode: False)
-    assert "is not writable" in described(digest, [first, second])[0].notes[0]
+    assert "is not writable" in describe_duplicate(digest, [first, second])[0].notes[0]

@@ -8,7 +8,7 @@ import pytest
 from app.core.models import ModelSampling
 from app.hub.library.naming import GENERATION_CONFIG as CONFIG
 from app.hub.repositories import generation
-from app.hub.repositories.generation import NOTHING, recommended
+from app.hub.repositories.generation import NOTHING, read_recommendation
 from tests.gguf_files import TinyLlama
 
 QWEN = {
@@ -29,14 +29,14 @@ def written(folder: Path, name: str, content: object) -> Path:
 
 
 def test_a_folder_recommends_what_its_generation_config_says(tmp_path: Path) -> None:
-    found = recommended(written(tmp_path, CONFIG, QWEN))
+    found = read_recommendation(written(tmp_path, CONFIG, QWEN))
     assert found.sampling == SAID
     assert found.source == CONFIG
 
 
 def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
-    recommended(written(tmp_path, CONFIG, QWEN))
-    assert recommended(written(tmp_path, CONFIG, {"temperature": 1})).sampling == ModelSampling(temperature=1.0)
+    read_recommendation(written(tmp_path, CONFIG, QWEN))
+    assert read_recommendation(written(tmp_path, CONFIG, {"temperature": 1})).sampling == ModelSampling(temperature=1.0)
 
 
 @pytest.mark.parametrize(
@@ -50,21 +50,21 @@ def test_a_change_of_the_file_counts_at_once(tmp_path: Path) -> None:
     ids=["out of bounds", "no numbers", "too large", "empty"],
 )
 def test_figures_that_no_sampler_takes_are_passed_over(tmp_path: Path, careless: dict[str, object]) -> None:
-    assert recommended(written(tmp_path, CONFIG, careless)) == NOTHING
+    assert read_recommendation(written(tmp_path, CONFIG, careless)) == NOTHING
 
 
 @pytest.mark.parametrize("text", ["", "[1]", "{", "nonsense", '{"temperature": NaN}'])
 def test_a_damaged_file_recommends_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / CONFIG).write_text(text, encoding="utf-8")
-    assert recommended(tmp_path) == NOTHING
+    assert read_recommendation(tmp_path) == NOTHING
 
 
 def test_an_exporters_own_search_counts_where_it_samples(tmp_path: Path) -> None:
     search = {"do_sample": True, "temperature": 0.7, "top_k": 40}
     written(tmp_path, "genai_config.json", {"search": search})
-    assert recommended(tmp_path).sampling == ModelSampling(temperature=0.7, top_k=40)
+    assert read_recommendation(tmp_path).sampling == ModelSampling(temperature=0.7, top_k=40)
     written(tmp_path, "genai_config.json", {"search": {**search, "do_sample": False}})
-    assert recommended(tmp_path) == NOTHING
+    assert read_recommendation(tmp_path) == NOTHING
 
 
 def test_a_gguf_file_says_it_in_its_header(tmp_path: Path) -> None:
@@ -75,28 +75,28 @@ def test_a_gguf_file_says_it_in_its_header(tmp_path: Path) -> None:
         "general.sampling.penalty_repeat": 1.05,
     }
     file = TinyLlama(values=values).write(tmp_path / "told.gguf")
-    assert recommended(file).sampling == SAID  # 0.95 is 0.949999988 in the file
-    assert recommended(file).source == "told.gguf"
-    assert recommended(TinyLlama().write(tmp_path / "silent.gguf")) == NOTHING
+    assert read_recommendation(file).sampling == SAID  # 0.95 is 0.949999988 in the file
+    assert read_recommendation(file).source == "told.gguf"
+    assert read_recommendation(TinyLlama().write(tmp_path / "silent.gguf")) == NOTHING
 
 
 def test_a_gguf_file_of_the_hub_has_its_generation_config_beside_it(tmp_path: Path) -> None:
     snapshot = tmp_path / "models--someone--Some-GGUF" / "snapshots" / ("0" * 40)
     written(snapshot, CONFIG, QWEN)
-    assert recommended(TinyLlama().write(snapshot / "some.gguf")).sampling == SAID
+    assert read_recommendation(TinyLlama().write(snapshot / "some.gguf")).sampling == SAID
     # Elsewhere a folder holds many models, and nobody knows whose it is.
     written(tmp_path, CONFIG, QWEN)
-    assert recommended(TinyLlama().write(tmp_path / "some.gguf")) == NOTHING
+    assert read_recommendation(TinyLlama().write(tmp_path / "some.gguf")) == NOTHING
 
 
 def test_what_is_not_there_recommends_nothing(tmp_path: Path) -> None:
-    assert recommended(tmp_path / "gone.gguf") == NOTHING
+    assert read_recommendation(tmp_path / "gone.gguf") == NOTHING
 
 
 def test_a_name_that_is_no_repository_is_never_asked_for() -> None:
-    assert generation.fetched("http://127.0.0.1:1", "../../etc/passwd") == NOTHING
+    assert generation.fetch_recommendation("http://127.0.0.1:1", "../../etc/passwd") == NOTHING
 
 
 def test_one_sampling_goes_over_another() -> None:
-    over = ModelSampling(temperature=0.0).over(SAID)
+    over = ModelSampling(temperature=0.0).fill_gaps_from(SAID)
     assert over == ModelSampling(temperature=0.0, top_k=20, top_p=0.95, repeat_penalty=1.05)

@@ -50,7 +50,7 @@ def test_what_follows_the_table_is_read_from_its_end() -> None:
     cursor = Cursor(Bytes(TABLE + b"rest"))
     read_tensors(cursor, 3)
     assert cursor.position == len(TABLE)
-    assert cursor.take(4) == b"rest"
+    assert cursor.take_bytes(4) == b"rest"
 
 
 @pytest.mark.parametrize("window", [1, 17, 90, 400, 700])

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from app.core.hub import HubFound
-from app.hub.repositories.grouping import cards, folded
-from app.hub.repositories.search import Listed
+from app.core.hub import HubSearchHit
+from app.hub.repositories.grouping import fold_repository, group_cards
+from app.hub.repositories.search import RepositoryHit
 
 
 def listed(
@@ -14,16 +14,18 @@ def listed(
     *,
     formats: tuple[str, ...] = ("gguf",),
     **more: Any,  # noqa: ANN401 -- any field
-) -> Listed:
-    return Listed(found=HubFound(repository=name, formats=list(formats), **more), base=base, relation=relation)
+) -> RepositoryHit:
+    return RepositoryHit(
+        found=HubSearchHit(repository=name, formats=list(formats), **more), base=base, relation=relation
+    )
 
 
-def together(*found: Listed) -> list[set[str]]:
-    return [{one.repository for one in card.repositories} for card in cards(found)]
+def together(*found: RepositoryHit) -> list[set[str]]:
+    return [{one.repository for one in card.repositories} for card in group_cards(found)]
 
 
 def test_what_was_quantised_from_the_same_model_is_one_card() -> None:
-    (card,) = cards(
+    (card,) = group_cards(
         [
             listed("unsloth/Qwen3-8B-GGUF", "Qwen/Qwen3-8B", "quantized", downloads=5),
             listed("mlx-community/Qwen3-8B-4bit", "Qwen/Qwen3-8B", "quantized", formats=("mlx",), downloads=9),
@@ -78,6 +80,10 @@ def test_models_that_name_each_other_end_somewhere() -> None:
 
 
 def test_only_the_packing_is_folded_away() -> None:
-    assert folded("org/Qwen3-8B-Q4_K_M-GGUF") == folded("org/qwen3-8b-4bit") == folded("org/Qwen3-8B-4.0bpw-h6-exl2")
-    assert folded("org/Qwen3-8B-GGUF") != folded("org/Qwen3-4B-GGUF")
-    assert folded("org/GGUF") == "gguf"
+    assert (
+        fold_repository("org/Qwen3-8B-Q4_K_M-GGUF")
+        == fold_repository("org/qwen3-8b-4bit")
+        == fold_repository("org/Qwen3-8B-4.0bpw-h6-exl2")
+    )
+    assert fold_repository("org/Qwen3-8B-GGUF") != fold_repository("org/Qwen3-4B-GGUF")
+    assert fold_repository("org/GGUF") == "gguf"

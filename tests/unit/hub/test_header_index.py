@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from app.hub.gguf.listing import read_gguf
-from app.hub.library.header_index import HeaderIndex, Headers
+from app.hub.library.header_index import HeaderIndex, HeaderRecords
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S
@@ -23,39 +23,39 @@ def library(tmp_path: Path) -> Library:
 def test_a_restart_reads_no_header_again(tmp_path: Path) -> None:
     first = library(tmp_path)
     TinyLlama(name="One").write(tmp_path / "models" / "one.gguf")
-    before = first.models()
+    before = first.list_models()
     with patch("app.hub.library.inspection.read_gguf", wraps=read_gguf) as read:
-        assert library(tmp_path).models() == before
+        assert library(tmp_path).list_models() == before
         assert [call.args[0].name for call in read.call_args_list] == [
             "none.gguf"
         ]  # what cannot be read is tried again
         TinyLlama(name="Another").write(tmp_path / "models" / "one.gguf")
-        assert library(tmp_path).find("one").title == "Another"
+        assert library(tmp_path).find_model("one").title == "Another"
 
 
-@pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode(Headers(reader="another"))])
+@pytest.mark.parametrize("content", [b"", b"\xc1", msgspec.msgpack.encode(HeaderRecords(reader="another"))])
 def test_an_index_that_cannot_be_used_is_begun_anew(tmp_path: Path, content: bytes) -> None:
     first = library(tmp_path)
     TinyLlama(name="One").write(tmp_path / "models" / "one.gguf")
-    first.models()
+    first.list_models()
     file = tmp_path / "state" / "headers.bin"
     file.write_bytes(content)
-    assert library(tmp_path).find("one").title == "One"
-    assert HeaderIndex(file).read().files
+    assert library(tmp_path).find_model("one").title == "One"
+    assert HeaderIndex(file).read_index().files
 
 
 def test_nothing_is_written_where_nothing_was_read(tmp_path: Path) -> None:
     first = library(tmp_path)
     TinyLlama().write(tmp_path / "models" / "one.gguf")
-    first.models()
-    with patch.object(HeaderIndex, "write", side_effect=AssertionError("wrote")):
-        first.models()
+    first.list_models()
+    with patch.object(HeaderIndex, "write_index", side_effect=AssertionError("wrote")):
+        first.list_models()
 
 
 def test_an_index_without_a_place_does_without(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    HeaderIndex(tmp_path / "file" / "headers.bin").write({}, {})
-    assert HeaderIndex(None).read().files == {}
+    HeaderIndex(tmp_path / "file" / "headers.bin").write_index({}, {})
+    assert HeaderIndex(None).read_index().files == {}
 
 
 def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path) -> None:
@@ -69,10 +69,10 @@ def test_a_long_look_does_not_hold_up_who_asks_for_a_known_model(tmp_path: Path)
     TinyLlama().write(tmp_path / "guide.gguf")
     one = Library(list, tmp_path / "models.json", tmp_path / "guide.gguf", slow)
     found: list[str] = []
-    thread = threading.Thread(target=lambda: found.extend(model.name for model in one.models()))
+    thread = threading.Thread(target=lambda: found.extend(model.name for model in one.list_models()))
     thread.start()
     assert looked.wait(PATIENCE_S)
-    asked = threading.Thread(target=lambda: found.append(one.find("guide").name))
+    asked = threading.Thread(target=lambda: found.append(one.find_model("guide").name))
     asked.start()
     asked.join(PATIENCE_S)
     assert found == ["guide"]

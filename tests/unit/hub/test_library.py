@@ -39,17 +39,17 @@ def put(path: Path, values: Mapping[str, str | int] = MappingProxyType({})) -> P
 
 
 def names(library: Library) -> list[str]:
-    return [model.name for model in library.models()]
+    return [model.name for model in library.list_models()]
 
 
 def one(library: Library) -> ModelInfo:
-    (model,) = library.models()[1:]
+    (model,) = library.list_models()[1:]
     return model
 
 
 def test_the_guide_comes_first_and_has_its_own_title(library: Library, models: Path) -> None:
     put(models / "aardvark.gguf")
-    first = library.models()[0]
+    first = library.list_models()[0]
     assert (first.name, first.title, first.is_builtin) == ("guide", "Roundhouse Guide (tiny help model)", True)
     assert first.problem == ""
     assert first.parameters
@@ -57,7 +57,7 @@ def test_the_guide_comes_first_and_has_its_own_title(library: Library, models: P
 
 def test_a_missing_guide_is_listed_with_its_problem(tmp_path: Path) -> None:
     library = Library(list, tmp_path / "models.json", tmp_path / "nothing.gguf")
-    (guide,) = library.models()
+    (guide,) = library.list_models()
     assert guide.is_builtin
     assert "no longer there" in guide.problem
 
@@ -140,14 +140,14 @@ def test_a_name_is_found_however_it_is_spelt(library: Library, models: Path) -> 
     put(models / "Qwen3-0.6B.gguf")
     spellings = ["Qwen3-0.6B", "qwen3-0.6b", "qwen3-0.6b:latest", "Qwen3-0.6B.gguf", " QWEN3-0.6B "]
     spellings += ["library/qwen3-0.6b", "registry.ollama.ai/library/Qwen3-0.6B:latest"]
-    assert {library.find(spelling).name for spelling in spellings} == {"Qwen3-0.6B"}
-    assert library.find("guide:latest").is_builtin
+    assert {library.find_model(spelling).name for spelling in spellings} == {"Qwen3-0.6B"}
+    assert library.find_model("guide:latest").is_builtin
 
 
 def test_an_unknown_name_says_which_exist(library: Library, models: Path) -> None:
     put(models / "qwen.gguf")
     with pytest.raises(NotFound) as caught:
-        library.find("quen")
+        library.find_model("quen")
     assert caught.value.code == "model_not_found"
     assert "guide, qwen" in caught.value.hint
 
@@ -156,52 +156,52 @@ def test_a_registered_file_stays_listed_and_can_be_forgotten(
     tmp_path: Path, library: Library, models: Path, guide: Path
 ) -> None:
     file = put(tmp_path / "elsewhere" / "mine.gguf")
-    assert library.register(file).path == str(file)
-    library.register(file)
+    assert library.register_path(file).path == str(file)
+    library.register_path(file)
     again = Library(lambda: [models], tmp_path / "state" / "models.json", guide)
     assert names(again) == ["guide", "mine"]
-    again.forget("mine")
+    again.forget_model("mine")
     assert names(again) == ["guide"]
     assert file.exists()
 
 
 def test_a_registered_file_that_went_away_is_listed_and_can_be_forgotten(tmp_path: Path, library: Library) -> None:
     file = put(tmp_path / "mine.gguf")
-    library.register(file)
+    library.register_path(file)
     file.unlink()
     assert one(library).problem == "The file is no longer there."
-    library.forget("mine")
+    library.forget_model("mine")
     assert names(library) == ["guide"]
 
 
 def test_registering_any_part_registers_the_split_model(tmp_path: Path, library: Library) -> None:
     parts = [put(tmp_path / "x" / f"big-{number:05d}-of-00002.gguf") for number in (1, 2)]
-    assert library.register(parts[1]).path == str(parts[0])
+    assert library.register_path(parts[1]).path == str(parts[0])
 
 
 def test_what_is_no_model_is_not_registered(tmp_path: Path, library: Library) -> None:
     text = tmp_path / "notes.gguf"
     text.write_text("not a model at all")
     with pytest.raises(BadRequest) as damaged:
-        library.register(text)
+        library.register_path(text)
     assert damaged.value.code == "model_corrupt"
     with pytest.raises(BadRequest, match="is part of another model"):
-        library.register(put(tmp_path / "mmproj-x.gguf"))
+        library.register_path(put(tmp_path / "mmproj-x.gguf"))
     with pytest.raises(BadRequest, match="is part of another model"):
-        library.register(put(tmp_path / "style.gguf", {"general.type": "adapter"}))
+        library.register_path(put(tmp_path / "style.gguf", {"general.type": "adapter"}))
     with pytest.raises(NotFound):
-        library.register(tmp_path / "nothing.gguf")
+        library.register_path(tmp_path / "nothing.gguf")
     assert names(library) == ["guide"]
 
 
 def test_the_guide_and_found_files_cannot_be_forgotten(library: Library, models: Path) -> None:
     put(models / "found.gguf")
     with pytest.raises(Conflict):
-        library.forget("guide")
+        library.forget_model("guide")
     with pytest.raises(Conflict, match="model folder"):
-        library.forget("found")
+        library.forget_model("found")
     with pytest.raises(NotFound):
-        library.forget("nothing")
+        library.forget_model("nothing")
 
 
 def test_links_in_a_circle_end_and_a_file_is_listed_once(library: Library, models: Path) -> None:
@@ -222,7 +222,7 @@ def test_files_that_share_their_space_are_listed_each(library: Library, models: 
 
 def test_a_registered_file_on_a_drive_that_is_away_says_so_and_comes_back(tmp_path: Path, library: Library) -> None:
     (tmp_path / "drive").mkdir()
-    library.register(put(tmp_path / "drive" / "far.gguf"))
+    library.register_path(put(tmp_path / "drive" / "far.gguf"))
     (tmp_path / "drive").rename(tmp_path / "away")
     assert "connect its drive" in one(library).problem
     (tmp_path / "away").rename(tmp_path / "drive")
@@ -232,7 +232,7 @@ def test_a_registered_file_on_a_drive_that_is_away_says_so_and_comes_back(tmp_pa
 def test_a_folder_of_gguf_files_is_no_model(tmp_path: Path, library: Library) -> None:
     put(tmp_path / "several" / "one.gguf")
     with pytest.raises(BadRequest, match="a folder with GGUF files"):
-        library.register(tmp_path / "several")
+        library.register_path(tmp_path / "several")
 
 
 def test_a_link_that_leads_nowhere_is_listed_with_its_problem(library: Library, models: Path) -> None:
@@ -259,33 +259,33 @@ def test_folders_deeper_than_anyone_needs_are_left_alone(library: Library, model
 def test_looking_again_reads_only_what_changed(library: Library, models: Path) -> None:
     file = put(models / "one.gguf")
     put(models / "two.gguf")
-    library.models()
+    library.list_models()
     with patch("app.hub.library.inspection.read_gguf", wraps=read_gguf) as read:
-        library.models()
+        library.list_models()
         assert read.call_count == 0
         put(file, {"general.name": "Changed"})
-        assert library.find("one").title == "Changed"
+        assert library.find_model("one").title == "Changed"
         assert read.call_count == 1
 
 
 def test_a_known_name_is_found_without_looking_through_the_folders(library: Library, models: Path) -> None:
     file = put(models / "one.gguf")
-    library.models()
+    library.list_models()
     with patch("app.hub.library.library.find_candidates", side_effect=AssertionError("looked")):
-        assert library.find("ONE").path == str(file)
+        assert library.find_model("ONE").path == str(file)
         file.unlink()
         with pytest.raises(AssertionError, match="looked"):
-            library.find("one")
+            library.find_model("one")
 
 
 def test_a_folder_that_is_no_longer_wanted_takes_its_models_along(tmp_path: Path, models: Path, guide: Path) -> None:
     folders = [models]
     library = Library(lambda: folders, tmp_path / "models.json", guide)
     put(models / "one.gguf")
-    assert library.find("one").name == "one"
+    assert library.find_model("one").name == "one"
     folders.clear()
     with pytest.raises(NotFound):
-        library.find("one")
+        library.find_model("one")
 
 
 def test_an_unreadable_registry_is_put_aside(tmp_path: Path, library: Library) -> None:
@@ -293,7 +293,7 @@ def test_an_unreadable_registry_is_put_aside(tmp_path: Path, library: Library) -
     registry.parent.mkdir()
     registry.write_text("{ not json")
     assert names(library) == ["guide"]
-    library.register(put(tmp_path / "mine.gguf"))
+    library.register_path(put(tmp_path / "mine.gguf"))
     assert json.loads(registry.read_text())["files"] == [str(tmp_path / "mine.gguf")]
     assert registry.with_suffix(".unreadable").read_text() == "{ not json"
 
@@ -302,10 +302,10 @@ def test_a_registry_that_cannot_be_written_is_said(tmp_path: Path, guide: Path) 
     (tmp_path / "file").write_text("in the way")
     library = Library(list, tmp_path / "file" / "models.json", guide)
     with pytest.raises(StorageFault, match="could not be saved"):
-        library.register(put(tmp_path / "mine.gguf"))
+        library.register_path(put(tmp_path / "mine.gguf"))
 
 
 @pytest.mark.skipif(not hasattr(os, "getuid"), reason="modes are a POSIX thing")
 def test_the_registry_is_private(tmp_path: Path, library: Library) -> None:
-    library.register(put(tmp_path / "mine.gguf"))
+    library.register_path(put(tmp_path / "mine.gguf"))
     assert (tmp_path / "state" / "models.json").stat().st_mode & 0o077 == 0

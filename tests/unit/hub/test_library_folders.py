@@ -27,7 +27,7 @@ def library(tmp_path: Path, models: Path) -> Library:
 
 
 def listed(library: Library) -> dict[str, ModelInfo]:
-    return {model.name: model for model in library.models()[1:]}
+    return {model.name: model for model in library.list_models()[1:]}
 
 
 def test_folders_of_every_form_are_listed_with_what_they_hold(library: Library, models: Path) -> None:
@@ -68,16 +68,16 @@ def test_a_repaired_folder_is_read_again(library: Library, models: Path) -> None
     shutil.copytree(GUIDE / "openvino", models / "mended")
     whole = (models / "mended" / "openvino_model.bin").read_bytes()
     os.truncate(models / "mended" / "openvino_model.bin", 1000)
-    assert library.find("mended").problem
+    assert library.find_model("mended").problem
     (models / "mended" / "openvino_model.bin").write_bytes(whole)
-    assert library.find("mended").problem == ""
+    assert library.find_model("mended").problem == ""
 
 
 def test_a_folder_is_registered_where_it_lies_and_forgotten(library: Library, tmp_path: Path) -> None:
     there = shutil.copytree(GUIDE / "onnx", tmp_path / "elsewhere" / "mine")
-    assert library.register(there).name == "mine"
-    assert library.find("mine").path == str(there)
-    library.forget("mine")
+    assert library.register_path(there).name == "mine"
+    assert library.find_model("mine").path == str(there)
+    library.forget_model("mine")
     assert not listed(library)
 
 
@@ -88,7 +88,7 @@ def test_a_folder_that_holds_no_model_is_not_registered(library: Library, tmp_pa
     if content == "damaged":
         (folder / "genai_config.json").write_text("{")
     with pytest.raises(BadRequest):
-        library.register(folder)
+        library.register_path(folder)
 
 
 def test_the_hub_s_cache_names_its_folders_after_commits_and_we_do_not(library: Library, models: Path) -> None:
@@ -103,14 +103,14 @@ def test_a_known_folder_is_found_without_a_look_at_all_others(
     library: Library, models: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     shutil.copytree(GUIDE / "openvino", models / "known")
-    library.models()
+    library.list_models()
     monkeypatch.setattr("app.hub.library.library.find_candidates", lambda _folders: pytest.fail("looked"))
-    assert library.find("known").format == "openvino"
+    assert library.find_model("known").format == "openvino"
 
 
 def test_a_folder_that_vanishes_is_missed(library: Library, models: Path) -> None:
     shutil.copytree(GUIDE / "onnx", models / "gone")
-    assert library.find("gone").name == "gone"
+    assert library.find_model("gone").name == "gone"
     shutil.rmtree(models / "gone")
     with pytest.raises(UserError):
-        library.find("gone")
+        library.find_model("gone")

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from app.core.errors import BadRequest, NotFound
-from app.hub.repositories.offers import facts_of, label, read_offer
+from app.hub.repositories.offers import facts_of, read_offer, variant_label
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gguf_files import TinyLlama
@@ -40,12 +40,12 @@ def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str,
     stored.branches["2.0bpw"] = MODEL
     stored.branches.setdefault(branch, MODEL)
     offer = read_offer(hub.url, "org/Model-exl2")
-    found = {one.revision: one for one in offer.variants()}
+    found = {one.revision: one for one in offer.list_variants()}
     assert (branch in found) is bool(quantization)
     if quantization:
         one = found[branch]
         assert (one.quantization, one.format) == (quantization, "exl2")
-        assert offer.home(one).commit == stored.commit(branch)
+        assert offer.home_of(one).commit == stored.commit(branch)
 
 
 def test_only_repositories_of_such_a_format_are_asked_for_branches(hub: FakeHub) -> None:
@@ -60,23 +60,23 @@ def test_a_revision_that_is_named_is_all_there_is(hub: FakeHub) -> None:
     stored.branches |= {"4.0bpw": MODEL, "5.0bpw": MODEL}
     offer = read_offer(hub.url, "org/Model-exl3", revision="5.0bpw")
     assert (offer.branches, offer.repository.commit) == ([], stored.commit("5.0bpw"))
-    assert len(offer.variants()) == 1
+    assert len(offer.list_variants()) == 1
 
 
 def test_a_branch_that_holds_nothing_is_not_offered(hub: FakeHub) -> None:
     stored = hub.add("org/Model-exl3", README)
     stored.branches |= {"4.0bpw": README, "5.0bpw": {"pytorch_model.bin": b"x"}}
     with pytest.raises(NotFound):
-        read_offer(hub.url, "org/Model-exl3").variants()
+        read_offer(hub.url, "org/Model-exl3").list_variants()
     hub.add("org/Pickles-exl2", {"pytorch_model.bin": b"x"})
     with pytest.raises(BadRequest):
-        read_offer(hub.url, "org/Pickles-exl2").variants()
+        read_offer(hub.url, "org/Pickles-exl2").list_variants()
 
 
 def test_one_header_is_read_for_all_and_never_twice(hub: FakeHub) -> None:
     hub.add("org/small", {"s-Q4_K_M.gguf": TinyLlama().content(), "s-Q8_0.gguf": TinyLlama(layers=3).content()})
     offer, facts = facts_of(read_offer(hub.url, "org/small"), hub.url)
-    assert set(facts) == {label(one) for one in offer.variants()}
+    assert set(facts) == {variant_label(one) for one in offer.list_variants()}
     assert len({one.file_bytes for one in facts.values()}) == 2
     count = len(hub.asked)
     again, same = facts_of(offer, hub.url)

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from app.hub.library.projectors import models_with, places, projector_beside, projectors_beside
+from app.hub.library.projectors import models_with, projector_beside, projector_folders, projectors_beside
 
 Put = Callable[..., Path]
 
@@ -80,7 +80,7 @@ def test_a_split_model_is_one_model(put: Put, tmp_path: Path) -> None:
 def test_in_the_hubs_cache_a_projector_goes_with_what_lies_below_it(put: Put, snapshot: Path) -> None:
     split = put("Q4_K_M/tiny-Q4_K_M-00001-of-00002.gguf", "Q4_K_M/tiny-Q4_K_M-00002-of-00002.gguf", at=snapshot)
     large = put("BF16/tiny-BF16.gguf", "mmproj-F16.gguf", at=snapshot)
-    assert list(places(split)) == [split.parent, snapshot]
+    assert list(projector_folders(split)) == [split.parent, snapshot]
     assert [projector_beside(model) for model in (split, large)] == [snapshot / "mmproj-F16.gguf"] * 2
     assert models_with(snapshot / "mmproj-F16.gguf") == {split, large}
     nearer = put("BF16/mmproj-F32.gguf", at=snapshot)
@@ -89,7 +89,7 @@ def test_in_the_hubs_cache_a_projector_goes_with_what_lies_below_it(put: Put, sn
 
 def test_elsewhere_what_lies_above_or_below_is_of_no_concern(put: Put, tmp_path: Path) -> None:
     model = put("deep/tiny-Q4_0.gguf", "mmproj.gguf")
-    assert list(places(model)) == [model.parent]
+    assert list(projector_folders(model)) == [model.parent]
     assert projector_beside(model) is None
     assert models_with(tmp_path / "mmproj.gguf") == set()
 

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.errors import Conflict, NotFound, StorageFault
 from app.core.models import ModelInfo, Preset
-from app.hub.disk.removal import Others, belongings, planned, remove, restore
+from app.hub.disk.removal import OtherModels, collect_files, plan_removal, remove_files, restore_files
 from app.hub.disk.trash import Trash
 from tests.gguf_files import gguf_bytes
 
@@ -63,11 +63,11 @@ def test_all_parts_of_a_split_model_go_and_come_back(tmp_path: Path, trash: Tras
         (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
     (tmp_path / "other.gguf").write_text("other")
     before = everything(tmp_path)
-    found = belongings(info(tmp_path / "big-00001-of-00002.gguf"))
+    found = collect_files(info(tmp_path / "big-00001-of-00002.gguf"))
     assert found.frees_bytes == 12
-    undo = remove(found, trash)
+    undo = remove_files(found, trash)
     assert everything(tmp_path) == {"other.gguf": "other"}
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(tmp_path) == before
 
 
@@ -75,15 +75,15 @@ def test_a_file_of_the_cache_goes_with_every_link_to_it(cache: Path, trash: Tras
     for link in cache.glob("snapshots/*/model.safetensors"):
         link.unlink()
     before = everything(cache)
-    found = belongings(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
-    undo = remove(found, trash)
+    found = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
+    undo = remove_files(found, trash)
     assert set(everything(cache)) == {
         *(f"blobs/{letter * 64}" for letter in "bc"),
         *(f"snapshots/{commit}/config.json" for commit in (OLD, NEW)),
         "refs/main",
     }
     assert not (cache / "snapshots" / NEW / "sub").exists()
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(cache) == before
 
 
@@ -92,16 +92,16 @@ def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
     for link in cache.glob("snapshots/*/sub/*"):
         link.unlink()
         link.parent.rmdir()
-    found = belongings(info(cache / "snapshots" / NEW))
+    found = collect_files(info(cache / "snapshots" / NEW))
     assert "1 of its files stay" in found.left[0]
     assert [file.name for file in found.contents] == ["c" * 64]
-    undo = remove(found, trash)
+    undo = remove_files(found, trash)
     left = everything(cache)
     assert f"blobs/{BLOB}" in left
     assert f"snapshots/{OLD}/model.safetensors" in left
     assert not (cache / "snapshots" / NEW).exists()
     assert "refs/main" not in left
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(cache) == {name: content for name, content in before.items() if "/sub/" not in name}
 
 
@@ -110,9 +110,9 @@ def test_a_folder_keeps_what_is_not_the_models(tmp_path: Path, trash: Trash) -> 
     (folder / "notes").mkdir(parents=True)
     for name in ("config.json", "model.safetensors", "another.gguf"):
         (folder / name).write_text(name)
-    found = belongings(info(folder))
+    found = collect_files(info(folder))
     assert "another.gguf, notes" in found.left[0]
-    remove(found, trash)
+    remove_files(found, trash)
     assert set(everything(tmp_path)) == {"model/another.gguf"}
 
 
@@ -120,30 +120,30 @@ def test_for_good_is_for_good_and_a_further_name_frees_nothing(tmp_path: Path) -
     file = tmp_path / "model.gguf"
     file.write_text("weights")
     os.link(file, tmp_path / "another.gguf")
-    found = belongings(info(file))
+    found = collect_files(info(file))
     assert found.frees_bytes == 0
-    assert remove(found, None).kept == []
+    assert remove_files(found, None).kept == []
     assert not file.exists()
 
 
 def test_a_removal_that_fails_half_way_is_undone(cache: Path, tmp_path: Path) -> None:
     before = everything(cache)
     (tmp_path / "file").touch()
-    found = belongings(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
+    found = collect_files(info(cache / "snapshots" / NEW / "sub" / "m-Q4_0.gguf"))
     with pytest.raises(StorageFault):
-        remove(found, Trash(tmp_path / "file" / "trash", platform="linux"))
+        remove_files(found, Trash(tmp_path / "file" / "trash", platform="linux"))
     assert everything(cache) == before
 
 
 def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash: Trash) -> None:
     for number in (1, 2):
         (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
-    undo = remove(belongings(info(tmp_path / "big-00001-of-00002.gguf")), trash)
+    undo = remove_files(collect_files(info(tmp_path / "big-00001-of-00002.gguf")), trash)
     second = undo.kept[1].place
     second.unlink()
     for _ in range(2):
         with pytest.raises(NotFound, match=r"big-00002-of-00002\.gguf is no longer in the trash") as caught:
-            restore(undo, trash)
+            restore_files(undo, trash)
         assert caught.value.code == "not_in_trash"
         assert everything(tmp_path) == {}
         second.write_text("another file that was thrown away under that name")
@@ -152,10 +152,10 @@ def test_what_left_the_trash_is_not_brought_back_by_halves(tmp_path: Path, trash
 def test_what_is_there_by_now_is_not_replaced_and_nothing_is_brought_back(tmp_path: Path, trash: Trash) -> None:
     for number in (1, 2):
         (tmp_path / f"big-{number:05d}-of-00002.gguf").write_text(f"part {number}")
-    undo = remove(belongings(info(tmp_path / "big-00001-of-00002.gguf")), trash)
+    undo = remove_files(collect_files(info(tmp_path / "big-00001-of-00002.gguf")), trash)
     (tmp_path / "big-00002-of-00002.gguf").write_text("new")
     with pytest.raises(StorageFault, match=r"another big-00002-of-00002\.gguf"):
-        restore(undo, trash)
+        restore_files(undo, trash)
     assert everything(tmp_path) == {"big-00002-of-00002.gguf": "new"}
 
 
@@ -172,7 +172,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path, why: str) -> None:
     file = tmp_path / "m.gguf"
     file.touch()
     with pytest.raises(Conflict, match=why):
-        belongings(REFUSED[why](file))
+        collect_files(REFUSED[why](file))
 
 
 def test_a_plan_says_whom_it_concerns(tmp_path: Path) -> None:
@@ -181,7 +181,7 @@ def test_a_plan_says_whom_it_concerns(tmp_path: Path) -> None:
     model = info(file, "Base")
     made = info(file, "terse", preset=Preset(base="Base"))
     others = [model, made, info(tmp_path / "x.gguf", "x")]
-    plan = planned(model, others, aliases=["gpt-*=base", "claude=x"], chosen={})
+    plan = plan_removal(model, others, aliases=["gpt-*=base", "claude=x"], chosen={})
     assert (plan.files, plan.frees_bytes) == ([str(file)], 7)
     assert (plan.made_models, plan.aliases) == (["terse"], ["gpt-*=base"])
 
@@ -198,24 +198,24 @@ def test_a_projector_goes_with_the_only_model_that_needs_it(tmp_path: Path, tras
     parts = ("big-Q4_0-00001-of-00002.gguf", "big-Q4_0-00002-of-00002.gguf")
     models = in_folder(tmp_path, *parts, "mmproj-F16.gguf")
     before = everything(tmp_path)
-    plan = planned(models[0], models[:1], aliases=[], chosen={})
+    plan = plan_removal(models[0], models[:1], aliases=[], chosen={})
     assert [Path(file).name for file in plan.files] == [*parts, "mmproj-F16.gguf"]
     assert (plan.projectors, plan.left) == (["mmproj-F16.gguf"], [])
     assert plan.frees_bytes == len("".join(parts)) + len(PROJECTOR)
-    undo = remove(belongings(models[0]), trash)
+    undo = remove_files(collect_files(models[0]), trash)
     assert everything(tmp_path) == {}
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(tmp_path) == before
 
 
 def test_a_projector_stays_until_the_last_quantisation_goes(tmp_path: Path, trash: Trash) -> None:
     small, large = in_folder(tmp_path, "tiny-Q4_0.gguf", "tiny-Q8_0.gguf", "mmproj.gguf")
-    plan = planned(small, [small, large], aliases=[], chosen={})
+    plan = plan_removal(small, [small, large], aliases=[], chosen={})
     assert [Path(file).name for file in plan.files] == ["tiny-Q4_0.gguf"]
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: tiny-Q8_0 needs it."])
-    remove(belongings(small), trash)
+    remove_files(collect_files(small), trash)
     assert set(everything(tmp_path)) == {"tiny-Q8_0.gguf", "mmproj.gguf"}
-    remove(belongings(large), trash)
+    remove_files(collect_files(large), trash)
     assert everything(tmp_path) == {}
 
 
@@ -224,16 +224,16 @@ def test_a_projector_that_was_chosen_for_another_model_stays(tmp_path: Path) -> 
     (far,) = in_folder(tmp_path / "two", "far-Q4_0.gguf")
     made = info(Path(model.path), "terse", preset=Preset(base=model.name, template="x", chat_template="x"))
     chosen = {name: str(tmp_path / "one" / "mmproj.gguf") for name in (model.name, "terse", "forgotten")}
-    assert planned(model, [model, far, made], aliases=[], chosen=chosen).projectors == ["mmproj.gguf"]
-    plan = planned(model, [model, far, made], aliases=[], chosen=chosen | {far.name: chosen["terse"]})
+    assert plan_removal(model, [model, far, made], aliases=[], chosen=chosen).projectors == ["mmproj.gguf"]
+    plan = plan_removal(model, [model, far, made], aliases=[], chosen=chosen | {far.name: chosen["terse"]})
     assert (plan.projectors, plan.left) == ([], ["mmproj.gguf stays: far-Q4_0 needs it."])
 
 
 def test_nobodys_projector_and_what_only_bears_the_name_stay(tmp_path: Path) -> None:
     one, two = in_folder(tmp_path, "one-Q4_0.gguf", "two-Q4_0.gguf", "mmproj.gguf")
-    assert planned(one, [one, two], aliases=[], chosen={}).projectors == []
+    assert plan_removal(one, [one, two], aliases=[], chosen={}).projectors == []
     (tmp_path / "one-mmproj.gguf").write_text("no such thing")
-    assert [file.name for file in belongings(one).contents] == ["one-Q4_0.gguf"]
+    assert [file.name for file in collect_files(one).contents] == ["one-Q4_0.gguf"]
 
 
 def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_a_link_in_a_folder_frees_nothing(tmp_path: Path) -> None:
             (tmp_path / name).symlink_to(target)
         except OSError:
             pytest.skip("this system lets nobody make links")
-        found = belongings(info(tmp_path / name))
+        found = collect_files(info(tmp_path / name))
         assert (found.contents, found.frees_bytes) == ([tmp_path / name], 0)
 
 
@@ -272,12 +272,12 @@ def test_in_the_cache_a_projector_goes_with_every_link_to_it_and_comes_back(pull
     for commit in (OLD, NEW):  # the model of the old version is gone, and its projector was left behind
         linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
     before = everything(pulled)
-    plan = planned(model, [model], aliases=[], chosen={})
+    plan = plan_removal(model, [model], aliases=[], chosen={})
     assert (plan.projectors, plan.left, plan.frees_bytes) == (["mmproj-F16.gguf"], [], 18 + len(PROJECTOR))
-    undo = remove(belongings(model), trash)
+    undo = remove_files(collect_files(model), trash)
     assert everything(pulled) == {}
     assert list((pulled / "snapshots").iterdir()) == []
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(pulled) == before
 
 
@@ -285,11 +285,11 @@ def test_in_the_cache_a_projector_stays_for_another_quantisation(pulled: Path, t
     small = linked(pulled, NEW, "tiny-Q4_0.gguf", b"4 bits of")
     large = linked(pulled, NEW, "Q8_0/tiny-Q8_0.gguf", b"8 bits of")
     linked(pulled, NEW, "mmproj-F16.gguf", PROJECTOR)
-    plan = planned(small, [small, large], aliases=[], chosen={})
+    plan = plan_removal(small, [small, large], aliases=[], chosen={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q8_0@1 needs it."])
-    remove(belongings(small), trash)
+    remove_files(collect_files(small), trash)
     assert {Path(name).name for name in everything(pulled / "snapshots")} == {"tiny-Q8_0.gguf", "mmproj-F16.gguf"}
-    assert planned(large, [large], aliases=[], chosen={}).projectors == ["mmproj-F16.gguf"]
+    assert plan_removal(large, [large], aliases=[], chosen={}).projectors == ["mmproj-F16.gguf"]
 
 
 def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Path, trash: Trash) -> None:
@@ -298,10 +298,10 @@ def test_in_the_cache_a_projector_of_two_versions_stays_for_the_newer(pulled: Pa
     for commit in (OLD, NEW):
         linked(pulled, commit, "mmproj-F16.gguf", PROJECTOR)
     before = everything(pulled)
-    plan = planned(old, [old, new], aliases=[], chosen={})
+    plan = plan_removal(old, [old, new], aliases=[], chosen={})
     assert (plan.projectors, plan.left) == ([], ["mmproj-F16.gguf stays: tiny-Q4_0@1 needs it."])
     assert plan.frees_bytes == 9
-    undo = remove(belongings(old, Others.of(old, [old, new], {})), trash)
+    undo = remove_files(collect_files(old, OtherModels.from_models(old, [old, new], {})), trash)
     assert set(everything(pulled / "snapshots")) == {f"{NEW}/tiny-Q4_0.gguf", f"{NEW}/mmproj-F16.gguf"}
-    restore(undo, trash)
+    restore_files(undo, trash)
     assert everything(pulled) == before

@@ -32,7 +32,7 @@ def test_a_repository_is_read_with_sizes_hashes_and_its_commit(hub: FakeHub) -> 
         ["org/base"],
         "mit",
     )
-    small, large = found.file("config.json"), found.file("model.safetensors")
+    small, large = found.find_file("config.json"), found.find_file("model.safetensors")
     assert small is not None
     assert large is not None
     assert (small.size, small.sha256, small.etag) == (2, "", small.oid)

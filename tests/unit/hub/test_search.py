@@ -7,9 +7,9 @@ import pytest
 from huggingface_hub import HfApi
 
 from app.core.errors import RoundhouseError, Unavailable
-from app.core.hub import HubFound, HubQuery, HubSort, HubTask
+from app.core.hub import HubQuery, HubSearchHit, HubSort, HubTask
 from app.hub.repositories import search as searching
-from app.hub.repositories.search import search
+from app.hub.repositories.search import search_hub
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 
@@ -27,8 +27,8 @@ def add(hub: FakeHub, name: str, files: dict[str, bytes], *, gated: str = "", **
     hub.add(name, files, gated=gated, about=about)
 
 
-def found(hub: FakeHub, **query: Any) -> list[HubFound]:  # noqa: ANN401 -- any field
-    return [one.found for one in search(hub.url, HubQuery(**query)).listed]
+def found(hub: FakeHub, **query: Any) -> list[HubSearchHit]:  # noqa: ANN401 -- any field
+    return [one.found for one in search_hub(hub.url, HubQuery(**query)).listed]
 
 
 def names(hub: FakeHub, **query: Any) -> list[str]:  # noqa: ANN401 -- any field
@@ -46,9 +46,9 @@ def test_a_listing_tells_formats_sizes_and_terms(hub: FakeHub) -> None:
         gguf={"total": 8_190_735_360, "architecture": "qwen3", "context_length": 40960},
         likes=7,
     )
-    (listed,) = search(hub.url, HubQuery(text="qwen3 8b")).listed
+    (listed,) = search_hub(hub.url, HubQuery(text="qwen3 8b")).listed
     assert (listed.base, listed.relation) == ("Qwen/Qwen3-8B", "quantized")
-    assert listed.found == HubFound(
+    assert listed.found == HubSearchHit(
         repository="unsloth/Qwen3-8B-GGUF",
         formats=["gguf"],
         quantizations=["Q4_K_M", "Q8_0"],
@@ -139,7 +139,7 @@ def test_pages_follow_each_other_to_the_end(hub: FakeHub, monkeypatch: pytest.Mo
         add(hub, f"org/m{number}", PLAIN, downloads=number)
     seen, page = [], ""
     for _ in range(3):
-        listing = search(hub.url, HubQuery(page=page))
+        listing = search_hub(hub.url, HubQuery(page=page))
         seen += [one.found.repository for one in listing.listed]
         page = listing.next
     assert seen == [f"org/m{number}" for number in (4, 3, 2, 1, 0)]
@@ -148,13 +148,13 @@ def test_pages_follow_each_other_to_the_end(hub: FakeHub, monkeypatch: pytest.Mo
 
 def test_a_page_that_is_none_is_an_error_and_no_crash(hub: FakeHub) -> None:
     with pytest.raises(RoundhouseError):
-        search(hub.url, HubQuery(page="nowhere"))
+        search_hub(hub.url, HubQuery(page="nowhere"))
 
 
 def test_an_answer_that_makes_no_sense_is_said_to_make_none(hub: FakeHub) -> None:
     add(hub, "org/odd", PLAIN, tags="no list")
     with pytest.raises(Unavailable):
-        search(hub.url, HubQuery())
+        search_hub(hub.url, HubQuery())
 
 
 def test_the_hub_s_own_client_finds_the_same(hub: FakeHub) -> None:

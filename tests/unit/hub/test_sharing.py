@@ -11,8 +11,8 @@ import pytest
 
 from app.core.errors import StorageFault
 from app.hub.disk import sharing
-from app.hub.disk.duplicates import Copy
-from app.hub.disk.sharing import Shared, check_room, separate, share
+from app.hub.disk.duplicates import FileCopy
+from app.hub.disk.sharing import SharedFile, check_room, separate_copy, share_space
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
 
@@ -20,9 +20,9 @@ LONG_AGO = (1_500_000_000 * 10**9, 1_400_000_000 * 10**9)
 PLENTY = 1 << 50
 
 
-def copy_of(path: Path) -> Copy:
+def copy_of(path: Path) -> FileCopy:
     status = path.stat()
-    return Copy(
+    return FileCopy(
         path, "m", "", status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, getattr(status, "st_uid", 0)
     )
 
@@ -32,13 +32,13 @@ def quiet(_file: Path, _more: int) -> None:
 
 
 @pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shared:
-    monkeypatch.setattr(sharing, "_cloned", lambda _source, _target: False)
+def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedFile:
+    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
     (tmp_path / "copy").chmod(0o640)
-    done = share(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    done = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
     assert done is not None
     assert (tmp_path / "kept").samefile(tmp_path / "copy")
     return done
@@ -48,46 +48,46 @@ def free(monkeypatch: pytest.MonkeyPatch, size: int) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=size))
 
 
-def test_a_shared_file_has_space_and_times_of_its_own_again(shared: Shared, tmp_path: Path) -> None:
+def test_a_shared_file_has_space_and_times_of_its_own_again(shared: SharedFile, tmp_path: Path) -> None:
     said: list[int] = []
-    assert separate(shared, lambda _file, more: said.append(more))
+    assert separate_copy(shared, lambda _file, more: said.append(more))
     kept, copy = tmp_path / "kept", tmp_path / "copy"
     assert not kept.samefile(copy)
     assert (kept.read_bytes(), copy.read_bytes()) == (b"weights", b"weights")
     assert copy.stat().st_mtime_ns == LONG_AGO[1]
     assert sum(said) == shared.size == 7
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
-    assert not separate(shared, quiet)  # it is done
+    assert not separate_copy(shared, quiet)  # it is done
 
 
-def test_what_was_replaced_in_the_meantime_is_left_alone(shared: Shared, tmp_path: Path) -> None:
+def test_what_was_replaced_in_the_meantime_is_left_alone(shared: SharedFile, tmp_path: Path) -> None:
     (tmp_path / "copy").unlink()
     (tmp_path / "copy").write_bytes(b"another")
-    assert not separate(shared, quiet)
+    assert not separate_copy(shared, quiet)
     assert (tmp_path / "copy").read_bytes() == b"another"
 
 
-def test_a_copy_that_is_called_off_leaves_nothing(shared: Shared, tmp_path: Path) -> None:
+def test_a_copy_that_is_called_off_leaves_nothing(shared: SharedFile, tmp_path: Path) -> None:
     def said(_file: Path, _more: int) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        separate(shared, said)
+        separate_copy(shared, said)
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]
     assert shared.is_as_it_was()
 
 
-def test_a_disk_that_fails_is_said(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_that_fails_is_said(shared: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sharing, "_copy", fails)
+    monkeypatch.setattr(sharing, "_copy_file", fails)
     with pytest.raises(StorageFault, match="No space left"):
-        separate(shared, quiet)
+        separate_copy(shared, quiet)
     assert shared.is_as_it_was()
 
 
-def test_room_is_looked_for_before_anything_is_copied(shared: Shared, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_room_is_looked_for_before_anything_is_copied(shared: SharedFile, monkeypatch: pytest.MonkeyPatch) -> None:
     free(monkeypatch, PLENTY)
     check_room([shared])
     free(monkeypatch, shared.size)
@@ -95,7 +95,7 @@ def test_room_is_looked_for_before_anything_is_copied(shared: Shared, monkeypatc
         check_room([shared])
 
 
-def test_what_is_gone_needs_no_room(shared: Shared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_gone_needs_no_room(shared: SharedFile, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "copy").unlink()
     free(monkeypatch, 0)
     check_room([shared])
@@ -106,11 +106,11 @@ def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
         target.write_bytes(source.read_bytes())
         return True
 
-    monkeypatch.setattr(sharing, "_cloned", cloned)
+    monkeypatch.setattr(sharing, "_clone_blocks", cloned)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
-    done = share(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
+    done = share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy"))
     assert done is not None
     assert done.is_clone
     assert (tmp_path / "copy").stat().st_mtime_ns == LONG_AGO[1]
@@ -121,9 +121,9 @@ def test_a_folder_that_refuses_leaves_the_copy(tmp_path: Path, monkeypatch: pyte
     def refused(*_arguments: object, **_named: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(sharing, "_cloned", lambda _source, _target: False)
+    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     monkeypatch.setattr(tempfile if fails == "mkdtemp" else os, fails, refused)
-    assert share(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy")) is None
+    assert share_space(copy_of(tmp_path / "kept"), copy_of(tmp_path / "copy")) is None
     assert sorted(entry.name for entry in tmp_path.iterdir()) == ["copy", "kept"]

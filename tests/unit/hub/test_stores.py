@@ -10,7 +10,7 @@ import pytest
 from app.config.home import Home, this_home
 from app.core.errors import Conflict
 from app.hub.library.library import Library
-from app.hub.library.stores import ollama_models, other_models, stores
+from app.hub.library.stores import find_stores, ollama_models, other_models
 from tests.gguf_files import TinyLlama
 
 MODEL_LAYER = "application/vnd.ollama.image.model"
@@ -90,7 +90,7 @@ def test_folders_that_were_moved_are_followed(person: Home, tmp_path: Path) -> N
         (tmp_path / name).mkdir()
     (person.folder / ".lmstudio/settings.json").write_text(json.dumps({"downloadsFolder": str(tmp_path / "studio")}))
     moved = {"OLLAMA_MODELS": str(tmp_path / "ollama"), "LLAMA_CACHE": str(tmp_path / "cache")}
-    found = stores(this_home({"HOME": str(tmp_path), **moved}, "linux"))
+    found = find_stores(this_home({"HOME": str(tmp_path), **moved}, "linux"))
     assert {(store.title, store.folder.name) for store in found} == {
         ("LM Studio", "studio"),
         ("Ollama", "ollama"),
@@ -100,7 +100,7 @@ def test_folders_that_were_moved_are_followed(person: Home, tmp_path: Path) -> N
 
 @pytest.mark.parametrize("platform", ["darwin", "win32", "linux"])
 def test_nothing_is_found_where_nothing_is(tmp_path: Path, platform: str) -> None:
-    assert stores(this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, platform)) == []
+    assert find_stores(this_home({"HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}, platform)) == []
 
 
 def test_the_library_lists_them_uses_them_and_forgets_none(person: Home, tmp_path: Path) -> None:
@@ -110,8 +110,8 @@ def test_the_library_lists_them_uses_them_and_forgets_none(person: Home, tmp_pat
     (own / "Same.gguf").write_bytes(content)
     blob = in_ollama(person.folder / ".ollama/models", "registry.ollama.ai/library/tiny/1b", TinyLlama().content())
     library = Library(lambda: [own], tmp_path / "models.json", tmp_path / "none.gguf", lambda: other_models(person))
-    found = library.find("TINY:1b")
+    found = library.find_model("TINY:1b")
     assert (found.path, found.store, found.problem) == (str(blob), "Ollama", "")
     with pytest.raises(Conflict, match="kept by Ollama"):
-        library.forget("tiny:1b")
+        library.forget_model("tiny:1b")
     assert blob.exists()

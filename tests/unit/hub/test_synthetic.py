@@ -7,7 +7,7 @@ import pytest
 
 from app.hub.facts.reading import read_facts
 from app.hub.synthetic import CALIBRATION, SyntheticShape, write_synthetic
-from tests.bench.throughput import engine
+from tests.bench.throughput import run_engine
 
 SMALL = SyntheticShape(layers=2, hidden=256, heads=4, kv_heads=2, feed_forward=512)
 
@@ -65,7 +65,7 @@ def test_a_file_that_cannot_be_finished_is_removed(tmp_path: Path, monkeypatch: 
 def test_llama_cpp_runs_it_and_tells_how_fast(tmp_path: Path, quantization: str) -> None:
     path = tmp_path / "model.gguf"
     write_synthetic(path, msgspec.structs.replace(SMALL, quantization=quantization))
-    with engine(path) as target:
+    with run_engine(path) as target:
         body = {"prompt": "the way", "n_predict": 24, "ignore_eos": True}
         headers = {"Content-Type": "application/json", "Authorization": f"Bearer {target.key}"}
         request = urllib.request.Request(f"{target.url}/completion", json.dumps(body).encode(), headers)  # noqa: S310

@@ -11,7 +11,7 @@ import pytest
 
 from app.core.errors import StorageFault
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import Found, delete, found_on
+from app.hub.disk.trashed import ModelsInTrash, delete_entries, find_in_trash
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 
@@ -48,14 +48,14 @@ def throw(bin_: Path) -> Thrown:
     return throw
 
 
-def found(trash: Trash, tmp_path: Path, *folders: Path) -> Found:
+def found(trash: Trash, tmp_path: Path, *folders: Path) -> ModelsInTrash:
     """As on a disk that begins at `tmp_path`: what lies in the trash of the real one is nobody's to delete here."""
-    return found_on(trash, tmp_path, folders or [tmp_path / "models"])
+    return find_in_trash(trash, tmp_path, folders or [tmp_path / "models"])
 
 
-def emptied(trash: Trash, what: Found) -> list[dict[str, int]]:
+def emptied(trash: Trash, what: ModelsInTrash) -> list[dict[str, int]]:
     told: list[dict[str, int]] = []
-    delete(trash, what.entries, lambda _file, _more: None, lambda **changes: told.append(changes))
+    delete_entries(trash, what.entries, lambda _file, _more: None, lambda **changes: told.append(changes))
     return told
 
 
@@ -64,17 +64,17 @@ def left(bin_: Path) -> set[str]:
 
 
 def test_what_roundhouse_threw_away_is_told_and_deleted(trash: Trash, bin_: Path, tmp_path: Path) -> None:
-    assert found(trash, tmp_path) == Found([], None)
+    assert found(trash, tmp_path) == ModelsInTrash([], None)
     for name in ("alone.gguf", "config.json"):  # registered by itself, not in a folder that is looked through
         (tmp_path / name).write_bytes(b"12345")
-        trash.put(tmp_path / name)
+        trash.put_file(tmp_path / name)
     what = found(trash, tmp_path)
-    assert what.told is not None
-    assert (what.told.files, what.told.size_bytes) == (2, 10)
-    assert what.told.paths == [str(tmp_path / "alone.gguf"), str(tmp_path / "config.json")]
+    assert what.contents is not None
+    assert (what.contents.files, what.contents.size_bytes) == (2, 10)
+    assert what.contents.paths == [str(tmp_path / "alone.gguf"), str(tmp_path / "config.json")]
     assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 10}
     assert left(bin_) == set()
-    assert found(trash, tmp_path).told is None
+    assert found(trash, tmp_path).contents is None
 
 
 def test_what_others_threw_away_counts_where_it_was_a_model(
@@ -184,8 +184,8 @@ def test_a_folder_with_a_model_and_nothing_else_counts(
 ) -> None:
     folder = folder_in(bin_, throw, "any name", tmp_path / "models" / "m", *files)
     what = found(trash, tmp_path)
-    assert what.told is not None
-    assert (what.told.files, what.told.size_bytes) == (len(files), 5 * len(files))
+    assert what.contents is not None
+    assert (what.contents.files, what.contents.size_bytes) == (len(files), 5 * len(files))
     assert found(trash, tmp_path, tmp_path / "elsewhere").entries == []
     emptied(trash, what)
     assert not folder.exists()
@@ -233,13 +233,13 @@ def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin
     first = throw("a.gguf", tmp_path / "models" / "a.gguf")
     throw("b.gguf", tmp_path / "models" / "b.gguf").unlink()
     os.link(first, bin_ / "files" / "b.gguf")
-    told = found(trash, tmp_path).told
+    told = found(trash, tmp_path).contents
     assert told is not None
     assert (told.files, told.size_bytes) == (2, 4), "both names go"
     os.link(first, tmp_path / "models" / "a.gguf")
     what = found(trash, tmp_path)
-    assert what.told is not None
-    assert (what.told.files, what.told.size_bytes) == (2, 0)
+    assert what.contents is not None
+    assert (what.contents.files, what.contents.size_bytes) == (2, 0)
     assert emptied(trash, what)[-1] == {"deleted_files": 2, "reclaimed_bytes": 0}
 
 
@@ -248,10 +248,10 @@ def test_the_digest_stands_for_exactly_these(trash: Trash, throw: Thrown, bin_: 
     digests = []
     for change in (lambda: None, lambda: throw("b.gguf", tmp_path / "models" / "b.gguf"), file.unlink):
         change()
-        told = found(trash, tmp_path).told
+        told = found(trash, tmp_path).contents
         assert told is not None
         digests.append(told.digest)
-        again = found(trash, tmp_path).told
+        again = found(trash, tmp_path).contents
         assert again == told
     assert len(set(digests)) == 3
 
@@ -287,7 +287,9 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
     monkeypatch.setattr(shutil, "rmtree", refuse_folder)
     told: list[dict[str, int]] = []
     with pytest.raises(StorageFault) as caught:
-        delete(trash, found(trash, tmp_path).entries, lambda _file, _more: None, lambda **changes: told.append(changes))
+        delete_entries(
+            trash, found(trash, tmp_path).entries, lambda _file, _more: None, lambda **changes: told.append(changes)
+        )
     assert str(caught.value) == (
         "theirs.gguf, folder could not be deleted and are still in the trash: Permission denied."
     )

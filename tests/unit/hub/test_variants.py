@@ -2,7 +2,7 @@ import pytest
 
 from app.core.errors import BadRequest, NotFound
 from app.hub.repositories.repository import RepoFile, Repository
-from app.hub.repositories.variants import companions_of, named, quantization_of, variants_of
+from app.hub.repositories.variants import companions_of, find_variant, quantization_of, variants_of
 
 
 def repository(*paths: str, size: int = 100) -> Repository:
@@ -27,7 +27,7 @@ def test_each_gguf_quantisation_is_a_variant_and_split_files_are_one() -> None:
     assert found[0].quantization == "Q8_0"
     assert found[0].first == "Q8_0/M-Q8_0-00001-of-00002.gguf"
     assert {one.projector.path for one in found if one.projector} == {"mmproj-M-F16.gguf"}
-    assert found[0].wanted[-1].path == "mmproj-M-F16.gguf"
+    assert found[0].files_to_fetch[-1].path == "mmproj-M-F16.gguf"
 
 
 def test_a_split_model_with_a_part_missing_is_not_offered() -> None:
@@ -83,12 +83,12 @@ def test_pickles_and_nothing_are_refused_in_words() -> None:
 
 @pytest.mark.parametrize("wanted", ["q4_k_m", "M-Q4_K_M", "M-Q4_K_M.gguf"])
 def test_a_variant_is_named_by_quantisation_or_file(wanted: str) -> None:
-    assert named(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), wanted).quantization == "Q4_K_M"
+    assert find_variant(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), wanted).quantization == "Q4_K_M"
 
 
 def test_a_variant_that_is_not_there_is_refused_with_what_is() -> None:
     with pytest.raises(NotFound, match="no Q5_0") as refused:
-        named(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), "Q5_0")
+        find_variant(variants_of(repository("M-Q4_K_M.gguf", "M-Q8_0.gguf")), "Q5_0")
     assert "Q4_K_M" in refused.value.hint
 
 
@@ -114,7 +114,11 @@ def test_drafts_and_adapters_are_no_variants_and_projectors_come_along() -> None
     files = ("M-Q4_K_M.gguf", "M-draft-Q8_0.gguf", "style-lora-f16.gguf", "mmproj-M-F16.gguf", "generation_config.json")
     found = repository(*files)
     (only,) = variants_of(found)
-    assert [file.path for file in only.wanted] == ["M-Q4_K_M.gguf", "mmproj-M-F16.gguf", "generation_config.json"]
+    assert [file.path for file in only.files_to_fetch] == [
+        "M-Q4_K_M.gguf",
+        "mmproj-M-F16.gguf",
+        "generation_config.json",
+    ]
     assert [(kind.value, file.path) for kind, file in companions_of(found)] == [
         ("draft", "M-draft-Q8_0.gguf"),
         ("lora", "style-lora-f16.gguf"),

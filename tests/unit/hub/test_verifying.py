@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadRequest
 from app.core.library import Verdict
 from app.core.models import ModelInfo
-from app.hub.disk.verifying import check, files_of
+from app.hub.disk.verifying import check_files, files_of
 from tests.gguf_files import TinyLlama
 
 
@@ -22,7 +22,7 @@ def quiet(_file: Path, _more: int) -> None:
 
 
 def verdict(file: Path) -> Verdict:
-    (found,) = check([file], quiet)
+    (found,) = check_files([file], quiet)
     return found.verdict
 
 
@@ -50,16 +50,16 @@ def test_links_of_the_hubs_cache_are_followed_to_both_kinds_of_hash(tmp_path: Pa
             links[-1].symlink_to(tmp_path / digest)
         except OSError:
             pytest.skip("this system lets nobody make links")
-    assert [one.verdict for one in check(links, quiet)] == [Verdict.RIGHT, Verdict.RIGHT]
+    assert [one.verdict for one in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.RIGHT]
     (tmp_path / names["config.json"]).write_bytes(b"changed")
-    assert [one.verdict for one in check(links, quiet)] == [Verdict.RIGHT, Verdict.WRONG]
+    assert [one.verdict for one in check_files(links, quiet)] == [Verdict.RIGHT, Verdict.WRONG]
 
 
 def test_without_a_hash_the_header_tells_what_is_cut_off(tmp_path: Path) -> None:
     file = TinyLlama().write(tmp_path / "model.gguf")
     assert verdict(file) is Verdict.WHOLE
     os.truncate(file, file.stat().st_size - 40)
-    (found,) = check([file], quiet)
+    (found,) = check_files([file], quiet)
     assert (found.verdict, found.note) == (Verdict.CUT_OFF, "40 bytes are missing at its end.")
     assert verdict(tmp_path / "gone.gguf") is Verdict.CUT_OFF
 
@@ -68,14 +68,14 @@ def test_every_byte_is_told_and_telling_can_end_it(tmp_path: Path) -> None:
     file = tmp_path / f"sha256-{'a' * 64}"
     file.write_bytes(bytes(9 << 20))
     told: list[int] = []
-    assert [one.verdict for one in check([file], lambda _file, more: told.append(more))] == [Verdict.WRONG]
+    assert [one.verdict for one in check_files([file], lambda _file, more: told.append(more))] == [Verdict.WRONG]
     assert sum(told) == 9 << 20
 
     def enough(_file: Path, _more: int) -> None:
         raise EndedError
 
     with pytest.raises(EndedError):
-        list(check([file], enough))
+        list(check_files([file], enough))
 
 
 def test_a_model_is_all_its_files_and_one_elsewhere_has_none(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hub.repositories.waits import asked_wait_s
+from app.hub.repositories.waits import retry_wait_s
 
 NOON = 1_795_262_400.0
 SAID: dict[str, tuple[dict[str, str], float]] = {
@@ -32,9 +32,9 @@ def headers_of(said: dict[str, str]) -> Message:
 
 @pytest.mark.parametrize(("said", "wait_s"), SAID.values(), ids=SAID)
 def test_how_long_to_wait_is_understood(said: dict[str, str], wait_s: float) -> None:
-    assert asked_wait_s(headers_of(said), NOON) == wait_s
+    assert retry_wait_s(headers_of(said), NOON) == wait_s
 
 
 @given(st.text(), st.text())
 def test_nothing_a_server_says_breaks_it(after: str, limit: str) -> None:
-    assert asked_wait_s(headers_of({"Retry-After": after, "RateLimit": limit}), NOON) >= 0
+    assert retry_wait_s(headers_of({"Retry-After": after, "RateLimit": limit}), NOON) >= 0

@@ -5,14 +5,14 @@ import socket
 import pytest
 
 from app.network import connector, door, relay, urls
-from app.network.door import Door
+from app.network.door import EgressGate
 
 
 @pytest.fixture
-def own_door(monkeypatch: pytest.MonkeyPatch) -> Door:
-    made = Door()
+def own_door(monkeypatch: pytest.MonkeyPatch) -> EgressGate:
+    made = EgressGate()
     for module in (door, urls, connector, relay):
-        monkeypatch.setattr(module, "door", made)
+        monkeypatch.setattr(module, "egress_gate", made)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)

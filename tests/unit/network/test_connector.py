@@ -7,13 +7,13 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from app.core.connections import Connection, Purpose, Why
+from app.core.connections import Connection, ConnectionReason, Purpose
 from app.core.errors import Offline
-from app.network.connector import Connector, Errand
-from app.network.door import Door
+from app.network.connector import EgressConnector, OutboundRequest
+from app.network.door import EgressGate
 
-FETCH = Purpose(why=Why.ENGINE, about="llama_cpp")
-USUAL = Purpose(why=Why.ATTACHED)
+FETCH = Purpose(why=ConnectionReason.ENGINE, about="llama_cpp")
+USUAL = Purpose(why=ConnectionReason.ATTACHED)
 BODY = b"x" * 50_000
 
 
@@ -42,71 +42,78 @@ async def url() -> AsyncIterator[str]:
 
 
 @pytest.fixture
-async def http(own_door: Door) -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession(connector=Connector(USUAL, limit=0)) as session:
+async def http(own_door: EgressGate) -> AsyncIterator[aiohttp.ClientSession]:
+    async with aiohttp.ClientSession(connector=EgressConnector(USUAL, limit=0)) as session:
         yield session
 
 
 async def fetched(http: aiohttp.ClientSession, url: str) -> None:
-    errand = Errand(FETCH)
-    with errand.under_way():
+    errand = OutboundRequest(FETCH)
+    with errand.as_current():
         reply = await http.get(url)
-    errand.answered(reply)
+    errand.note_reply(reply)
     await reply.read()
-    errand.received(reply.content.total_bytes)
+    errand.count_received(reply.content.total_bytes)
 
 
-def only(door: Door) -> Connection:
-    (found,) = door.take()
+def only(door: EgressGate) -> Connection:
+    (found,) = door.take_connections()
     return found
 
 
-async def test_an_errand_is_noted_with_what_came(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+async def test_an_errand_is_noted_with_what_came(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
     await fetched(http, f"{url}/?token=secret")
     found = only(own_door)
-    assert (found.host, found.why, found.about, found.count) == ("127.0.0.1", Why.ENGINE, "llama_cpp", 1)
+    assert (found.host, found.why, found.about, found.count) == ("127.0.0.1", ConnectionReason.ENGINE, "llama_cpp", 1)
     assert found.received_bytes == len(BODY)
     assert "secret" not in repr(found)
 
 
-async def test_a_connection_kept_alive_is_one(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+async def test_a_connection_kept_alive_is_one(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
     for _ in range(3):
         await fetched(http, url)
     assert only(own_door).count == 1
 
 
-async def test_a_redirect_to_another_host_is_another(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
+async def test_a_redirect_to_another_host_is_another(
+    own_door: EgressGate, http: aiohttp.ClientSession, url: str
+) -> None:
     await fetched(http, f"{url}/moved")
-    assert {one.host for one in own_door.take()} == {"127.0.0.1", "localhost"}
+    assert {one.host for one in own_door.take_connections()} == {"127.0.0.1", "localhost"}
 
 
 async def test_an_engine_here_is_asked_unnoted_also_offline(
-    own_door: Door, http: aiohttp.ClientSession, url: str
+    own_door: EgressGate, http: aiohttp.ClientSession, url: str
 ) -> None:
-    with own_door.kept(is_closed=lambda: True, news=lambda: None):
+    with own_door.apply_policy(is_closed=lambda: True, news=lambda: None):
         async with http.get(url) as reply:
             assert await reply.read() == BODY
-    assert own_door.take() == []
+    assert own_door.take_connections() == []
 
 
-async def test_offline_another_computer_is_not_called(own_door: Door, http: aiohttp.ClientSession) -> None:
-    with own_door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline, match=r"box\.invalid"):
+async def test_offline_another_computer_is_not_called(own_door: EgressGate, http: aiohttp.ClientSession) -> None:
+    with (
+        own_door.apply_policy(is_closed=lambda: True, news=lambda: None),
+        pytest.raises(Offline, match=r"box\.invalid"),
+    ):
         await http.get("http://box.invalid/v1/models")
     assert only(own_door).refused
 
 
-async def test_what_cannot_be_reached_has_failed(own_door: Door, http: aiohttp.ClientSession, unused_port: int) -> None:
+async def test_what_cannot_be_reached_has_failed(
+    own_door: EgressGate, http: aiohttp.ClientSession, unused_port: int
+) -> None:
     with pytest.raises(aiohttp.ClientError):
         await fetched(http, f"http://127.0.0.1:{unused_port}/")
     found = only(own_door)
     assert (found.count, found.failed) == (1, 1)
 
 
-async def test_going_offline_ends_what_goes_on(own_door: Door, http: aiohttp.ClientSession, url: str) -> None:
-    with Errand(FETCH).under_way():
+async def test_going_offline_ends_what_goes_on(own_door: EgressGate, http: aiohttp.ClientSession, url: str) -> None:
+    with OutboundRequest(FETCH).as_current():
         reply = await http.get(f"{url}/held")
     assert await reply.content.readexactly(5) == b"begun"
-    own_door.cut()
+    own_door.cut_connections()
     with pytest.raises(aiohttp.ClientError):
         await reply.content.readexactly(1)
     reply.close()

@@ -8,101 +8,101 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.connections import SAID, Connection, Program, Purpose, Why
+from app.core.connections import REASON_TEXTS, Connection, ConnectionReason, Program, Purpose
 from app.core.errors import Offline
-from app.network.door import Door, is_here
+from app.network.door import EgressGate, is_this_computer
 
-LOOK = Purpose(why=Why.MODEL, about="org/model")
-FETCH = Purpose(why=Why.DOWNLOAD, about="org/model", by=Program.DOWNLOADER)
-ASK = Purpose(why=Why.ATTACHED)
-
-
-def closed(door: Door) -> AbstractContextManager[None]:
-    return door.kept(is_closed=lambda: True, news=lambda: None)
+LOOK = Purpose(why=ConnectionReason.MODEL, about="org/model")
+FETCH = Purpose(why=ConnectionReason.DOWNLOAD, about="org/model", by=Program.DOWNLOADER)
+ASK = Purpose(why=ConnectionReason.ATTACHED)
 
 
-def only(door: Door) -> Connection:
-    (found,) = door.take()
+def closed(door: EgressGate) -> AbstractContextManager[None]:
+    return door.apply_policy(is_closed=lambda: True, news=lambda: None)
+
+
+def only(door: EgressGate) -> Connection:
+    (found,) = door.take_connections()
     return found
 
 
 def test_calls_of_one_purpose_to_one_host_are_one_with_a_count() -> None:
-    door = Door()
+    door = EgressGate()
     for _ in range(1000):
-        door.call("CDN.example", 443, FETCH).received(100)
+        door.note_call("CDN.example", 443, FETCH).count_received(100)
     found = only(door)
     assert (found.host, found.port, found.why, found.about, found.by) == (
         "cdn.example",
         443,
-        Why.DOWNLOAD,
+        ConnectionReason.DOWNLOAD,
         "org/model",
         Program.DOWNLOADER,
     )
     assert (found.count, found.received_bytes, found.failed, found.refused) == (1000, 100_000, 0, False)
     assert found.first_at <= found.last_at
-    assert door.take() == []
+    assert door.take_connections() == []
 
 
 def test_hosts_purposes_and_programs_are_kept_apart() -> None:
-    door = Door()
-    door.call("a.example", 443, LOOK)
-    door.call("a.example", 443, FETCH)
-    door.call("a.example", 80, LOOK)
-    door.call("b.example", 443, LOOK)
-    assert len(door.take()) == 4
+    door = EgressGate()
+    door.note_call("a.example", 443, LOOK)
+    door.note_call("a.example", 443, FETCH)
+    door.note_call("a.example", 80, LOOK)
+    door.note_call("b.example", 443, LOOK)
+    assert len(door.take_connections()) == 4
 
 
 def test_what_comes_after_it_was_taken_is_noted_without_being_counted_again() -> None:
-    door = Door()
-    call = door.call("a.example", 443, LOOK)
+    door = EgressGate()
+    call = door.note_call("a.example", 443, LOOK)
     assert only(door).count == 1
-    call.received(7)
-    call.failed()
+    call.count_received(7)
+    call.note_failure()
     late = only(door)
     assert (late.count, late.received_bytes, late.failed) == (0, 7, 1)
 
 
 def test_a_closed_door_refuses_in_a_sentence_and_notes_that() -> None:
-    door = Door()
+    door = EgressGate()
     with closed(door):
         for _ in range(2):
             with pytest.raises(Offline, match=r"^Roundhouse is set to stay offline, so a\.example is not called\.$"):
-                door.call("a.example", 443, LOOK)
+                door.note_call("a.example", 443, LOOK)
     found = only(door)
     assert (found.refused, found.count, found.received_bytes) == (True, 2, 0)
-    door.call("a.example", 443, LOOK)  # open again: whoever kept it has gone
+    door.note_call("a.example", 443, LOOK)  # open again: whoever kept it has gone
 
 
 def test_what_went_out_and_what_was_kept_back_are_two_rows() -> None:
-    door = Door()
-    door.call("a.example", 443, LOOK)
+    door = EgressGate()
+    door.note_call("a.example", 443, LOOK)
     with closed(door), pytest.raises(Offline):
-        door.call("a.example", 443, LOOK)
-    assert {one.refused for one in door.take()} == {True, False}
+        door.note_call("a.example", 443, LOOK)
+    assert {one.refused for one in door.take_connections()} == {True, False}
 
 
 def test_admitting_notes_only_a_refusal() -> None:
-    door = Door()
-    door.admit("a.example", 443, ASK)
-    assert door.take() == []
+    door = EgressGate()
+    door.require_open("a.example", 443, ASK)
+    assert door.take_connections() == []
     with closed(door):
-        door.admit("127.0.0.1", 8080, ASK)
+        door.require_open("127.0.0.1", 8080, ASK)
         with pytest.raises(Offline):
-            door.admit("a.example", 443, ASK)
+            door.require_open("a.example", 443, ASK)
     assert only(door).refused
 
 
 def test_engines_and_endpoints_on_this_computer_are_not_another() -> None:
-    door = Door()
+    door = EgressGate()
     with closed(door):
-        door.call("127.0.0.1", 8080, ASK).received(5)
-        door.call("localhost", 8080, ASK).failed()
-    assert door.take() == []
+        door.note_call("127.0.0.1", 8080, ASK).count_received(5)
+        door.note_call("localhost", 8080, ASK).note_failure()
+    assert door.take_connections() == []
 
 
 def test_a_mirror_on_this_computer_asks_others_so_it_counts() -> None:
-    door = Door()
-    door.call("127.0.0.1", 8080, LOOK)
+    door = EgressGate()
+    door.note_call("127.0.0.1", 8080, LOOK)
     assert only(door).count == 1
 
 
@@ -110,77 +110,77 @@ def test_a_mirror_on_this_computer_asks_others_so_it_counts() -> None:
     "host", ["127.0.0.1", "127.9.9.9", "::1", "[::1]", "localhost", "LOCALHOST.", "a.localhost", "::ffff:127.0.0.1"]
 )
 def test_these_are_this_computer(host: str) -> None:
-    assert is_here(host)
+    assert is_this_computer(host)
 
 
 @pytest.mark.parametrize(
     "host", ["", "10.0.0.1", "192.168.1.2", "::", "localhost.example", "127.0.0.1.nip.io", "fe80::1%lo"]
 )
 def test_these_are_not(host: str) -> None:
-    assert not is_here(host)
+    assert not is_this_computer(host)
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
 def test_nothing_is_kept_beyond_its_bounds(host: str, about: str) -> None:
-    door = Door()
-    door.call(host, 443, Purpose(why=Why.MODEL, about=about))
+    door = EgressGate()
+    door.note_call(host, 443, Purpose(why=ConnectionReason.MODEL, about=about))
     found = only(door)
     assert len(found.host) <= 253
     assert len(found.about) <= 200
 
 
 def test_news_comes_once_until_it_is_taken() -> None:
-    door, told = Door(), []
-    with door.kept(is_closed=lambda: False, news=lambda: told.append(1)):
-        door.call("a.example", 443, LOOK).received(1)
-        door.call("b.example", 443, LOOK)
+    door, told = EgressGate(), []
+    with door.apply_policy(is_closed=lambda: False, news=lambda: told.append(1)):
+        door.note_call("a.example", 443, LOOK).count_received(1)
+        door.note_call("b.example", 443, LOOK)
         assert len(told) == 1
-        door.take()
-        door.call("a.example", 443, LOOK)
+        door.take_connections()
+        door.note_call("a.example", 443, LOOK)
         assert len(told) == 2
 
 
 def test_what_another_process_did_is_joined() -> None:
-    door, child = Door(), Door()
-    child.call("a.example", 443, FETCH).received(10)
-    told = msgspec.json.decode(msgspec.json.encode(child.take()), type=list[Connection])
-    door.heard(told)
-    door.heard(told)
+    door, child = EgressGate(), EgressGate()
+    child.note_call("a.example", 443, FETCH).count_received(10)
+    told = msgspec.json.decode(msgspec.json.encode(child.take_connections()), type=list[Connection])
+    door.note_connections(told)
+    door.note_connections(told)
     assert (only(door).count, told[0].received_bytes) == (2, 10)
 
 
 def test_threads_lose_nothing() -> None:
-    door = Door()
+    door = EgressGate()
 
     def work() -> None:
         for _ in range(200):
-            door.call("a.example", 443, FETCH).received(3)
+            door.note_call("a.example", 443, FETCH).count_received(3)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     taken: list[Connection] = []
     for thread in threads:
         thread.start()
     while any(thread.is_alive() for thread in threads):
-        taken += door.take()
-    taken += door.take()
+        taken += door.take_connections()
+    taken += door.take_connections()
     assert sum(one.count for one in taken) == 800
     assert sum(one.received_bytes for one in taken) == 2400
 
 
 def test_closing_it_ends_what_is_held_open() -> None:
-    door, ended = Door(), []
+    door, ended = EgressGate(), []
 
     class Holder:
-        def cut(self) -> None:
+        def cut_connections(self) -> None:
             ended.append(1)
 
     holder = Holder()
-    door.holds(holder)
-    door.cut()
+    door.add_holder(holder)
+    door.cut_connections()
     del holder
-    door.cut()
+    door.cut_connections()
     assert ended == [1]
 
 
 def test_every_purpose_is_said_in_words() -> None:
-    assert set(SAID) == set(Why)
+    assert set(REASON_TEXTS) == set(ConnectionReason)

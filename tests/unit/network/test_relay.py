@@ -10,17 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.connections import Program, Purpose, Why
-from app.network.door import Door
-from app.network.relay import _asked, relayed
+from app.core.connections import ConnectionReason, Program, Purpose
+from app.network.door import EgressGate
+from app.network.relay import _parse_proxy_request, relay_environment
 
-INSTALL = Purpose(why=Why.ENGINE, about="vllm", by=Program.INSTALLER)
+INSTALL = Purpose(why=ConnectionReason.ENGINE, about="vllm", by=Program.INSTALLER)
 GREETING = b"hello from outside"
 PATIENCE_S = 60.0
 
 
 @pytest.fixture
-async def outside(own_door: Door) -> AsyncIterator[int]:
+async def outside(own_door: EgressGate) -> AsyncIterator[int]:
     """A server that greets and repeats what it is told; returns its port."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -45,8 +45,8 @@ async def asked(
     return reader, writer
 
 
-async def test_a_tunnel_carries_bytes_both_ways_and_is_noted(own_door: Door, outside: int) -> None:
-    async with asyncio.timeout(PATIENCE_S), relayed(INSTALL) as environment:
+async def test_a_tunnel_carries_bytes_both_ways_and_is_noted(own_door: EgressGate, outside: int) -> None:
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
         reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
         assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
         assert await reader.readexactly(len(GREETING)) == GREETING
@@ -54,85 +54,85 @@ async def test_a_tunnel_carries_bytes_both_ways_and_is_noted(own_door: Door, out
         writer.write_eof()
         assert await reader.read() == b"and back"
         writer.close()
-    (found,) = own_door.take()
+    (found,) = own_door.take_connections()
     assert (found.host, found.port, found.about, found.by) == ("127.0.0.1", outside, "vllm", Program.INSTALLER)
     assert (found.count, found.received_bytes) == (1, len(GREETING) + len(b"and back"))
 
 
-async def test_a_plain_request_is_passed_on_without_the_word(own_door: Door, outside: int) -> None:
-    async with asyncio.timeout(PATIENCE_S), relayed(INSTALL) as environment:
+async def test_a_plain_request_is_passed_on_without_the_word(own_door: EgressGate, outside: int) -> None:
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
         reader, writer = await asked(environment, f"GET http://127.0.0.1:{outside}/simple/?a=1 HTTP/1.1\r\nHost: x")
         assert await reader.readexactly(len(GREETING)) == GREETING
         passed_on = await reader.readuntil(b"\r\n\r\n")
         writer.close()
     assert passed_on == b"GET /simple/?a=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-    assert own_door.take()[0].port == outside
+    assert own_door.take_connections()[0].port == outside
 
 
-async def test_who_does_not_know_the_word_gets_nowhere(own_door: Door, outside: int) -> None:
-    async with asyncio.timeout(PATIENCE_S), relayed(INSTALL) as environment:
+async def test_who_does_not_know_the_word_gets_nowhere(own_door: EgressGate, outside: int) -> None:
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
         reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1", word="guessed")
         assert b" 407 " in await reader.read()
         writer.close()
-    assert own_door.take() == []
+    assert own_door.take_connections() == []
 
 
-async def test_closing_the_door_ends_tunnels_and_lets_none_begin(own_door: Door, outside: int) -> None:
+async def test_closing_the_door_ends_tunnels_and_lets_none_begin(own_door: EgressGate, outside: int) -> None:
     is_closed = False
     async with asyncio.timeout(PATIENCE_S):
-        with own_door.kept(is_closed=lambda: is_closed, news=lambda: None):
-            async with relayed(INSTALL) as environment:
+        with own_door.apply_policy(is_closed=lambda: is_closed, news=lambda: None):
+            async with relay_environment(INSTALL) as environment:
                 reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
                 await reader.readuntil(GREETING)
                 is_closed = True
-                own_door.cut()
+                own_door.cut_connections()
                 assert await reader.read() == b""
                 writer.close()
                 reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
                 assert b" 403 " in await reader.read()
                 writer.close()
-    assert {one.refused for one in own_door.take()} == {True, False}
+    assert {one.refused for one in own_door.take_connections()} == {True, False}
 
 
-async def test_offline_a_program_is_told_not_to_try(own_door: Door) -> None:
-    with own_door.kept(is_closed=lambda: True, news=lambda: None):
-        async with relayed(INSTALL) as environment:
+async def test_offline_a_program_is_told_not_to_try(own_door: EgressGate) -> None:
+    with own_door.apply_policy(is_closed=lambda: True, news=lambda: None):
+        async with relay_environment(INSTALL) as environment:
             assert environment == {"UV_OFFLINE": "1"}
 
 
-async def test_nobody_there_is_said_and_noted(own_door: Door, unused_port: int) -> None:
-    async with asyncio.timeout(PATIENCE_S), relayed(INSTALL) as environment:
+async def test_nobody_there_is_said_and_noted(own_door: EgressGate, unused_port: int) -> None:
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
         reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{unused_port} HTTP/1.1")
         assert b" 502 " in await reader.read()
         writer.close()
-    assert own_door.take()[0].failed == 1
+    assert own_door.take_connections()[0].failed == 1
 
 
-async def test_a_proxy_of_a_persons_own_is_used_as_it_is(own_door: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_proxy_of_a_persons_own_is_used_as_it_is(own_door: EgressGate, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://proxy.example:3128")
-    async with relayed(INSTALL) as environment:
+    async with relay_environment(INSTALL) as environment:
         assert environment == {}
-    (found,) = own_door.take()
+    (found,) = own_door.take_connections()
     assert (found.host, found.port) == ("proxy.example", 3128)
 
 
-async def test_a_foreign_program_comes_out_through_it(own_door: Door, outside: int) -> None:
+async def test_a_foreign_program_comes_out_through_it(own_door: EgressGate, outside: int) -> None:
     """As uv and pip do: with nothing but the environment."""
     fetch = "import sys, urllib.request as u; u.urlopen(sys.argv[1], timeout=50)"
-    async with asyncio.timeout(PATIENCE_S), relayed(INSTALL) as environment:
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL) as environment:
         open_to_all = {**environment, "NO_PROXY": ""}
         url = f"http://127.0.0.1:{outside}/"
         child = await asyncio.create_subprocess_exec(
             sys.executable, "-I", "-c", fetch, url, env=open_to_all, stderr=asyncio.subprocess.DEVNULL
         )
         assert await child.wait() == 1, "what greets is no web server"
-    assert own_door.take()[0].port == outside
+    assert own_door.take_connections()[0].port == outside
 
 
 @given(st.binary(max_size=200))
 def test_any_head_is_understood_or_refused(head: bytes) -> None:
     try:
-        asked_for = _asked(head)
+        asked_for = _parse_proxy_request(head)
     except ValueError:
         return
     assert asked_for.port >= 0

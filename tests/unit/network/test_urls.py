@@ -7,12 +7,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Offline
-from app.network.door import Door
-from app.network.urls import opener
+from app.network.door import EgressGate
+from app.network.urls import build_opener
 
-LOOK = Purpose(why=Why.MODEL)
+LOOK = Purpose(why=ConnectionReason.MODEL)
 BODY = b"x" * 100_000
 
 
@@ -53,45 +53,45 @@ def url(server: ThreadingHTTPServer, path: str) -> str:
     return f"http://127.0.0.1:{server.server_port}{path}"
 
 
-def test_a_connection_is_noted_with_what_came_over_it(own_door: Door, server: ThreadingHTTPServer) -> None:
-    with opener(LOOK).open(url(server, "/whole?secret=1"), timeout=30) as answer:
+def test_a_connection_is_noted_with_what_came_over_it(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
+    with build_opener(LOOK).open(url(server, "/whole?secret=1"), timeout=30) as answer:
         assert answer.read() == BODY
-    (found,) = own_door.take()
+    (found,) = own_door.take_connections()
     assert (found.host, found.port, found.count, found.failed) == ("127.0.0.1", server.server_port, 1, 0)
     assert len(BODY) < found.received_bytes < len(BODY) + 1000, "the body and its head"
     assert "secret" not in repr(found)
 
 
-def test_what_is_left_unread_is_not_counted(own_door: Door, server: ThreadingHTTPServer) -> None:
-    with opener(LOOK).open(url(server, "/whole"), timeout=30) as answer:
+def test_what_is_left_unread_is_not_counted(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
+    with build_opener(LOOK).open(url(server, "/whole"), timeout=30) as answer:
         assert answer.read(10) == BODY[:10]
-    assert own_door.take()[0].received_bytes < len(BODY)
+    assert own_door.take_connections()[0].received_bytes < len(BODY)
 
 
-def test_a_redirect_is_a_connection_of_its_own(own_door: Door, server: ThreadingHTTPServer) -> None:
-    opener(LOOK).open(url(server, "/moved"), timeout=30).close()
-    assert own_door.take()[0].count == 2
+def test_a_redirect_is_a_connection_of_its_own(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
+    build_opener(LOOK).open(url(server, "/moved"), timeout=30).close()
+    assert own_door.take_connections()[0].count == 2
 
 
-def test_nobody_there_is_a_failure(own_door: Door, unused_port: int) -> None:
+def test_nobody_there_is_a_failure(own_door: EgressGate, unused_port: int) -> None:
     with pytest.raises(urllib.error.URLError):
-        opener(LOOK).open(f"http://127.0.0.1:{unused_port}/", timeout=30)
-    (found,) = own_door.take()
+        build_opener(LOOK).open(f"http://127.0.0.1:{unused_port}/", timeout=30)
+    (found,) = own_door.take_connections()
     assert (found.count, found.failed, found.received_bytes) == (1, 1, 0)
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_offline_nothing_is_tried(own_door: Door, server: ThreadingHTTPServer, scheme: str) -> None:
-    with own_door.kept(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
-        opener(LOOK).open(url(server, "/whole").replace("http", scheme, 1), timeout=30)
+def test_offline_nothing_is_tried(own_door: EgressGate, server: ThreadingHTTPServer, scheme: str) -> None:
+    with own_door.apply_policy(is_closed=lambda: True, news=lambda: None), pytest.raises(Offline):
+        build_opener(LOOK).open(url(server, "/whole").replace("http", scheme, 1), timeout=30)
     assert server.asked == []  # type: ignore[attr-defined]
-    assert own_door.take()[0].refused
+    assert own_door.take_connections()[0].refused
 
 
-def test_closing_the_door_breaks_off_what_is_read(own_door: Door, server: ThreadingHTTPServer) -> None:
-    with opener(LOOK).open(url(server, "/begun"), timeout=30) as answer:
+def test_closing_the_door_breaks_off_what_is_read(own_door: EgressGate, server: ThreadingHTTPServer) -> None:
+    with build_opener(LOOK).open(url(server, "/begun"), timeout=30) as answer:
         assert answer.read(5) == b"begun"
-        closer = threading.Timer(0.1, own_door.cut)
+        closer = threading.Timer(0.1, own_door.cut_connections)
         closer.start()
         assert answer.read(1) == b"", "which waits, and is not answered any more"
         closer.join()
@@ -99,10 +99,10 @@ def test_closing_the_door_breaks_off_what_is_read(own_door: Door, server: Thread
 
 
 def test_behind_a_proxy_the_host_that_is_meant_counts(
-    own_door: Door, unused_port: int, monkeypatch: pytest.MonkeyPatch
+    own_door: EgressGate, unused_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("https_proxy", f"http://127.0.0.1:{unused_port}")
     with pytest.raises(urllib.error.URLError):
-        opener(LOOK).open("https://hub.example/x", timeout=30)
-    (found,) = own_door.take()
+        build_opener(LOOK).open("https://hub.example/x", timeout=30)
+    (found,) = own_door.take_connections()
     assert (found.host, found.port, found.failed) == ("hub.example", 443, 1)

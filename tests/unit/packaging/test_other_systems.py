@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 
 from app.cli.main import COMMANDS
 from app.config import at_login
-from app.config.installation import NOTE, Note
+from app.config.installation import NOTE, PackerNote
 from app.core.updates import InstallationKind
 from tests.packaging_scripts import PACKAGING
 
@@ -131,7 +131,10 @@ def test_the_release_reads_secrets_only_where_it_first_asks_whether_they_exist()
 def test_every_packer_notes_how_a_copy_is_installed() -> None:
     script = (PACKAGING / "macos/package.sh").read_text(encoding="utf-8")
     noted = re.findall(r"""[`']?(\{"kind":"\w+","version":"[^"]+"\})""", script + SETUP)
-    assert [msgspec.json.decode(text, type=Note).kind for text in noted] == [InstallationKind.DMG, InstallationKind.EXE]
+    assert [msgspec.json.decode(text, type=PackerNote).kind for text in noted] == [
+        InstallationKind.DMG,
+        InstallationKind.EXE,
+    ]
     assert NOTE in script
     assert f"Name: {{app}}\\{NOTE}" in "\n".join(section("UninstallDelete")), "what was written leaves too"
     assert script.index(NOTE) < script.index("codesign"), "before it is signed"

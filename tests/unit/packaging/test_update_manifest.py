@@ -16,7 +16,7 @@ import pytest
 from app import __version__
 from app.config.installation import NOTE
 from app.core.updates import InstallationKind
-from app.updates.manifest import Manifest, Signed, trusted_keys, verified
+from app.updates.manifest import SignedManifest, UpdateManifest, read_trusted_keys, verify_manifest
 from tests.packaging_scripts import PACKAGING, script
 
 MADE = {
@@ -42,10 +42,10 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-def read(folder: Path, keys: Path) -> Manifest:
+def read(folder: Path, keys: Path) -> UpdateManifest:
     content = (folder / "stable.json").read_bytes()
     signatures = (folder / "stable.json.sig").read_text()
-    return verified(Signed(content=content, signatures=signatures), trusted_keys(keys))
+    return verify_manifest(SignedManifest(content=content, signatures=signatures), read_trusted_keys(keys))
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such rights")
@@ -91,7 +91,7 @@ def test_a_description_is_signed_again_for_another_while(
 ) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_text(tool.make_key(tmp_path / "private"))
-    monkeypatch.setattr(tool, "trusted_keys", lambda *_file: trusted_keys(keys))
+    monkeypatch.setattr(tool, "trusted_keys", lambda *_file: read_trusted_keys(keys))
     monkeypatch.setenv("UPDATE_KEY", (tmp_path / "private").read_text())
     assert tool.main(["make", str(folder)]) == 0
     first = read(folder, keys)

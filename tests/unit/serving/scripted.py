@@ -11,8 +11,17 @@ import aiohttp
 import pytest
 
 from engines import worker_base
-from engines.serving.backend import Ability, Decoder, Finish, Loaded, Outcome, Tell, Token, Work
-from engines.serving.refusals import invalid
+from engines.serving.backend import (
+    BackendAbility,
+    BackendFinish,
+    Decoder,
+    LoadResult,
+    ProgressCallback,
+    StepOutcome,
+    Token,
+    WorkItem,
+)
+from engines.serving.refusals import invalid_request
 from engines.serving.server import _Server
 from engines.serving.text import BytesDecoder
 from tests.patience import PATIENCE_S
@@ -22,7 +31,7 @@ TEMPLATE = "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 
 
 class Scripted:
-    """`engines.serving.backend.Backend`: a token is a byte, and each request is answered with `says`."""
+    """`engines.serving.backend.WorkerBackend`: a token is a byte, and each request is answered with `says`."""
 
     def __init__(self, says: str = "héllo 🚂", *, slots: int = 2) -> None:
         self.says = says.encode()
@@ -35,20 +44,20 @@ class Scripted:
         self.pauses_at = self.breaks_at = -1
         """After so many tokens of an answer it waits for ever, or fails."""
         self.load_error = ""
-        self.running: dict[int, tuple[Work, int]] = {}
-        self.works: list[Work] = []
+        self.running: dict[int, tuple[WorkItem, int]] = {}
+        self.works: list[WorkItem] = []
         self.cancelled: list[int] = []
 
-    def load(self, config: Mapping[str, object], tell: Tell) -> Loaded:
+    def load(self, config: Mapping[str, object], tell: ProgressCallback) -> LoadResult:
         tell("Reading weights", 0.5)
         self.may_load.wait(PATIENCE_S)
         if self.load_error:
             raise RuntimeError(self.load_error)
-        return Loaded(
+        return LoadResult(
             context=int(str(config["context"])),
             device="CPU",
             device_name="test",
-            abilities=frozenset(Ability),
+            abilities=frozenset(BackendAbility),
             slots=self.slots,
             chat_template=TEMPLATE,
         )
@@ -59,16 +68,16 @@ class Scripted:
     def decode(self, tokens: Sequence[int]) -> str:
         return bytes(tokens).decode("utf-8", "replace")
 
-    def decoder(self) -> Decoder:
+    def make_decoder(self) -> Decoder:
         return BytesDecoder(lambda token: bytes([token]))
 
-    def start(self, work: Work) -> None:
+    def start(self, work: WorkItem) -> None:
         if work.schema is not None and "nonsense" in work.schema:
-            raise invalid("no such schema", "response_format")
+            raise invalid_request("no such schema", "response_format")
         self.works.append(work)
         self.running[work.id] = (work, 0)
 
-    def step(self) -> Iterator[Outcome]:
+    def step(self) -> Iterator[StepOutcome]:
         time.sleep(0.001)
         for number, (work, written) in list(self.running.items()) if self.may_step else ():
             if written == self.pauses_at:
@@ -88,13 +97,13 @@ class Scripted:
     def cache_use(self) -> float | None:
         return 0.25
 
-    def _outcome(self, work: Work, written: int) -> Outcome:
+    def _outcome(self, work: WorkItem, written: int) -> StepOutcome:
         if not work.ignores_end and written >= len(self.says):
-            return Outcome(work.id, (), Finish.STOP)
+            return StepOutcome(work.id, (), BackendFinish.STOP)
         byte = self.says[written % len(self.says)]
         token = Token(byte, -0.5, [(byte, -0.5), (120, -2.0)]) if work.logprobs is not None else Token(byte)
-        finish = Finish.LENGTH if written + 1 == work.max_tokens else None
-        return Outcome(work.id, (token,), finish, cached=2 if not written else None)
+        finish = BackendFinish.LENGTH if written + 1 == work.max_tokens else None
+        return StepOutcome(work.id, (token,), finish, cached=2 if not written else None)
 
 
 class Running(NamedTuple):
@@ -132,7 +141,7 @@ async def serving(
 
     monkeypatch.setattr(worker_base, "emit", emit)
     config: dict[str, object] = {"host": "127.0.0.1", "port": 0, "alias": "tiny", "context": context}
-    task = asyncio.create_task(_Server(worker_base.Launch(config, KEY)).run(backend))
+    task = asyncio.create_task(_Server(worker_base.WorkerLaunch(config, KEY)).run(backend))
     await listening.wait()
     port = int(told[0]["port"])
     async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {KEY}"}) as http:

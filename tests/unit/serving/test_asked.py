@@ -3,21 +3,21 @@ from typing import Any
 
 import pytest
 
-from engines.serving.asked import conversation_of, prompt_of, wanted_of
-from engines.serving.backend import Ability
-from engines.serving.json_text import compact, parse_object
-from engines.serving.refusals import Refused, too_long
+from engines.serving.asked import parse_answer_request, parse_prompt, parse_template_input
+from engines.serving.backend import BackendAbility
+from engines.serving.json_text import encode_compact, parse_object
+from engines.serving.refusals import RequestRefused, context_refusal
 
-ALL = frozenset(Ability)
-NONE: frozenset[Ability] = frozenset()
-
-
-def wanted(abilities: frozenset[Ability] = ALL, *, is_chat: bool = True, **body: Any) -> Any:  # noqa: ANN401 -- any of them
-    return wanted_of(body, abilities, is_chat=is_chat)
+ALL = frozenset(BackendAbility)
+NONE: frozenset[BackendAbility] = frozenset()
 
 
-def refusal(call: Any, *args: object, **kwargs: object) -> Refused:  # noqa: ANN401 -- any of them
-    with pytest.raises(Refused) as caught:
+def wanted(abilities: frozenset[BackendAbility] = ALL, *, is_chat: bool = True, **body: Any) -> Any:  # noqa: ANN401 -- any of them
+    return parse_answer_request(body, abilities, is_chat=is_chat)
+
+
+def refusal(call: Any, *args: object, **kwargs: object) -> RequestRefused:  # noqa: ANN401 -- any of them
+    with pytest.raises(RequestRefused) as caught:
         call(*args, **kwargs)
     return caught.value
 
@@ -30,13 +30,13 @@ def test_nothing_said_leaves_everything_to_the_model() -> None:
 
 def test_null_is_the_same_as_nothing() -> None:
     names = ("max_tokens", "stop", "stream", "temperature", "seed", "response_format", "logprobs", "logit_bias", "n")
-    assert wanted_of(dict.fromkeys(names), ALL, is_chat=True) == wanted()
+    assert parse_answer_request(dict.fromkeys(names), ALL, is_chat=True) == wanted()
 
 
 @pytest.mark.parametrize("name", ["max_tokens", "max_completion_tokens", "n_predict"])
 def test_a_limit_has_several_names(name: str) -> None:
-    assert wanted_of({name: 7}, ALL, is_chat=True).max_tokens == 7
-    assert wanted_of({name: -1}, ALL, is_chat=True).max_tokens is None
+    assert parse_answer_request({name: 7}, ALL, is_chat=True).max_tokens == 7
+    assert parse_answer_request({name: -1}, ALL, is_chat=True).max_tokens is None
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_no_penalty_is_none() -> None:
 
 
 def test_alternatives_need_more_than_figures_of_the_chosen() -> None:
-    told = frozenset({Ability.LOGPROBS})
+    told = frozenset({BackendAbility.LOGPROBS})
     assert wanted(told, logprobs=True).logprobs == 0
     assert refusal(wanted, told, logprobs=True, top_logprobs=2).param == "top_logprobs"
     assert wanted(logprobs=True, top_logprobs=2).logprobs == 2
@@ -120,7 +120,7 @@ def test_messages_become_what_templates_take() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": '{"a": 1}'}}
     odd = {"id": "2", "type": "function", "function": {"name": "g", "arguments": "not json"}}
     parts = [{"type": "text", "text": "one "}, {"type": "text", "text": "two"}]
-    said = conversation_of(
+    said = parse_template_input(
         {
             "messages": [
                 {"role": "user", "content": parts},
@@ -138,7 +138,7 @@ def test_messages_become_what_templates_take() -> None:
 
 
 def test_tools_that_must_not_be_called_are_not_shown() -> None:
-    said = conversation_of({"messages": [{"role": "user", "content": "x"}], "tools": [{}], "tool_choice": "none"})
+    said = parse_template_input({"messages": [{"role": "user", "content": "x"}], "tools": [{}], "tool_choice": "none"})
     assert said.tools == []
 
 
@@ -158,19 +158,19 @@ def test_tools_that_must_not_be_called_are_not_shown() -> None:
     ids=str,
 )
 def test_messages_that_make_no_sense_are_refused(messages: object) -> None:
-    assert refusal(conversation_of, {"messages": messages}).param == "messages"
+    assert refusal(parse_template_input, {"messages": messages}).param == "messages"
 
 
 @pytest.mark.parametrize(
     ("prompt", "meant"), [("x", "x"), (["x"], "x"), ([1, 2], [1, 2]), ([[1, 2]], [1, 2]), ("", "")]
 )
 def test_a_prompt_is_text_or_tokens(prompt: object, meant: object) -> None:
-    assert prompt_of({"prompt": prompt}) == meant
+    assert parse_prompt({"prompt": prompt}) == meant
 
 
 @pytest.mark.parametrize("prompt", [None, 5, [], ["a", "b"], [1, "a"], [-1], [True], [[1], [2]], {}])
 def test_a_prompt_that_is_neither_is_refused(prompt: object) -> None:
-    assert refusal(prompt_of, {"prompt": prompt}).param == "prompt"
+    assert refusal(parse_prompt, {"prompt": prompt}).param == "prompt"
 
 
 @pytest.mark.parametrize(
@@ -181,12 +181,12 @@ def test_only_json_objects_are_read(body: bytes) -> None:
 
 
 def test_a_refusal_is_openai_s_document() -> None:
-    document = too_long(600, 512).document()
+    document = context_refusal(600, 512).document()
     error: Any = document["error"]
     assert (error["code"], error["type"]) == (400, "exceed_context_size_error")
     assert (error["n_prompt_tokens"], error["n_ctx"]) == (600, 512)
 
 
 def test_documents_are_written_without_spaces_and_survive_lone_surrogates() -> None:
-    assert compact({"a": "é", "b": [1, 2]}) == '{"a":"é","b":[1,2]}'.encode()
-    assert compact({"a": "\ud800"}) == b'{"a":"?"}'
+    assert encode_compact({"a": "é", "b": [1, 2]}) == '{"a":"é","b":[1,2]}'.encode()
+    assert encode_compact({"a": "\ud800"}) == b'{"a":"?"}'

@@ -323,8 +323,8 @@ async def test_a_body_that_is_no_object_is_refused(server: Running, body: bytes)
 
 async def test_a_taken_port_is_named_as_the_cause(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
     from engines import worker_base  # noqa: PLC0415 -- patched by the fixture
-    from engines.serving.server import serve  # noqa: PLC0415 -- as above
+    from engines.serving.server import serve_backend  # noqa: PLC0415 -- as above
 
     config: dict[str, object] = {"host": "127.0.0.1", "port": server.port, "alias": "x", "context": 8}
     with pytest.raises(RuntimeError, match="couldn't bind HTTP server socket"):
-        await asyncio.to_thread(serve, worker_base.Launch(config, KEY), Scripted)
+        await asyncio.to_thread(serve_backend, worker_base.WorkerLaunch(config, KEY), Scripted)

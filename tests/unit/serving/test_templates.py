@@ -6,19 +6,19 @@ from pathlib import Path
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.serving.asked import Conversation
-from engines.serving.refusals import Refused
-from engines.serving.templates import Template, found_in
+from engines.serving.asked import TemplateInput
+from engines.serving.refusals import RequestRefused
+from engines.serving.templates import ChatTemplate, read_template
 
-HELLO = Conversation(messages=[{"role": "user", "content": "hello"}])
+HELLO = TemplateInput(messages=[{"role": "user", "content": "hello"}])
 CHATML = (
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 
 
-def rendered(text: str, said: Conversation = HELLO, limit_s: float = 5.0) -> str:
-    return Template(text, {"bos_token": "<s>", "eos_token": "</s>"}).render(said, limit_s)
+def rendered(text: str, said: TemplateInput = HELLO, limit_s: float = 5.0) -> str:
+    return ChatTemplate(text, {"bos_token": "<s>", "eos_token": "</s>"}).render(said, limit_s)
 
 
 def test_a_conversation_becomes_a_prompt() -> None:
@@ -26,7 +26,7 @@ def test_a_conversation_becomes_a_prompt() -> None:
 
 
 def test_it_may_name_special_tokens_tools_and_what_a_client_adds() -> None:
-    said = Conversation(
+    said = TemplateInput(
         messages=[], tools=[{"name": "f", "text": "<é>"}], arguments={"enable_thinking": False, "messages": "x"}
     )
     text = "{{ bos_token }}{{ tools | tojson }}{{ enable_thinking }}{{ messages | length }}"
@@ -43,7 +43,7 @@ def test_what_model_makers_use_beyond_jinja_is_there() -> None:
 
 
 def test_what_a_template_raises_is_told_to_the_client() -> None:
-    with pytest.raises(Refused, match="roles must alternate") as caught:
+    with pytest.raises(RequestRefused, match="roles must alternate") as caught:
         rendered("{{ raise_exception('roles must alternate') }}")
     assert caught.value.status == 400
 
@@ -69,19 +69,19 @@ def test_what_a_template_raises_is_told_to_the_client() -> None:
     ],
 )
 def test_nothing_gets_out_or_fills_the_memory(text: str) -> None:
-    with pytest.raises(Refused, match="chat template cannot be applied"):
+    with pytest.raises(RequestRefused, match="chat template cannot be applied"):
         rendered(text)
 
 
 def test_one_that_takes_too_long_is_stopped() -> None:
     loops = "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}"
-    with pytest.raises(Refused, match="takes longer than"):
+    with pytest.raises(RequestRefused, match="takes longer than"):
         rendered(loops, limit_s=0.05)
     assert rendered(CHATML)
 
 
 def test_long_numbers_in_what_people_say_are_no_reason_to_refuse() -> None:
-    said = Conversation(messages=[{"role": "user", "content": "100 % of 10000000 {:9999999}"}])
+    said = TemplateInput(messages=[{"role": "user", "content": "100 % of 10000000 {:9999999}"}])
     text = "{% macro say(m) %}{{ m['content'] | trim }}{% endmacro %}{{ say(messages[0]) }}"
     text += "{{ messages[0].content.split('x')[0] }}"
     assert rendered(text, said).count("10000000") == 2
@@ -89,26 +89,26 @@ def test_long_numbers_in_what_people_say_are_no_reason_to_refuse() -> None:
 
 def test_one_with_a_mistake_is_refused_when_it_is_loaded() -> None:
     with pytest.raises(RuntimeError, match="chat template parsing error"):
-        Template("{% for x in %}", {})
+        ChatTemplate("{% for x in %}", {})
 
 
 def test_the_guide_s_own_is_found_in_each_of_its_folders() -> None:
     for form in ("hf", "openvino", "onnx"):
-        text, specials = found_in(RESOURCES / "guide" / form)
+        text, specials = read_template(RESOURCES / "guide" / form)
         assert text is not None
         assert rendered(text).endswith("<|im_start|>assistant\n")
         assert specials["eos_token"] == "<|im_end|>"
 
 
 def test_a_template_is_looked_for_in_every_place_it_may_be(tmp_path: Path) -> None:
-    assert found_in(tmp_path)[0] is None
+    assert read_template(tmp_path)[0] is None
     config = tmp_path / "tokenizer_config.json"
     config.write_text(json.dumps({"chat_template": "one", "bos_token": {"content": "<s>"}}))
-    assert found_in(tmp_path) == ("one", {"bos_token": "<s>", "eos_token": "", "pad_token": "", "unk_token": ""})
+    assert read_template(tmp_path) == ("one", {"bos_token": "<s>", "eos_token": "", "pad_token": "", "unk_token": ""})
     named = [{"name": "tool_use", "template": "x"}, {"name": "default", "template": "two"}]
     config.write_text(json.dumps({"chat_template": named}))
-    assert found_in(tmp_path)[0] == "two"
+    assert read_template(tmp_path)[0] == "two"
     (tmp_path / "chat_template.jinja").write_text("three")
-    assert found_in(tmp_path)[0] == "three"
+    assert read_template(tmp_path)[0] == "three"
     config.write_text("{")
-    assert found_in(tmp_path)[0] == "three"
+    assert read_template(tmp_path)[0] == "three"

@@ -3,14 +3,14 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.serving.text import BytesDecoder, Stops
+from engines.serving.text import BytesDecoder, StopSequences
 
 LETTERS = st.text(alphabet="ab🚂é", max_size=12)
 
 
 @given(text=LETTERS, stops=st.lists(LETTERS.filter(bool), max_size=3), cuts=st.lists(st.integers(0, 12), max_size=5))
 def test_a_text_is_cut_at_its_first_stop_however_it_is_divided(text: str, stops: list[str], cuts: list[int]) -> None:
-    cutter = Stops(stops)
+    cutter = StopSequences(stops)
     bounds = sorted({0, len(text), *(cut for cut in cuts if cut <= len(text))})
     pieces = [text[start:end] for start, end in pairwise(bounds)]
     sent = "".join(cutter.feed(piece) for piece in pieces) + cutter.flush()
@@ -29,7 +29,7 @@ def _where_first_completed(text: str, stops: list[str], bounds: list[int]) -> in
 
 
 def test_nothing_is_held_back_without_a_reason() -> None:
-    stops = Stops(["STOP"])
+    stops = StopSequences(["STOP"])
     assert stops.feed("Say ST") == "Say "
     assert stops.feed("AR") == "STAR"
     assert stops.feed("S") == ""
@@ -37,7 +37,7 @@ def test_nothing_is_held_back_without_a_reason() -> None:
 
 
 def test_after_a_stop_nothing_comes() -> None:
-    stops = Stops(["."])
+    stops = StopSequences(["."])
     assert stops.feed("One. Two") == "One"
     assert stops.feed(" Three") == ""
     assert stops.flush() == ""

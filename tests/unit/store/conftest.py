@@ -27,7 +27,7 @@ async def store(path: Path) -> AsyncIterator[ChatStore]:
 
 @pytest.fixture
 async def chat(store: ChatStore) -> str:
-    return (await store.create(NewChat())).id
+    return (await store.create_chat(NewChat())).id
 
 
 def unwritten(chat: str) -> Message:
@@ -43,6 +43,6 @@ def ask(store: ChatStore) -> Ask:
         if answer is None:
             return turn
         written = replace(turn.answer, content=answer, status=MessageStatus.COMPLETE, finish_reason="stop")
-        return Turn(question=turn.question, answer=await store.finish(written))
+        return Turn(question=turn.question, answer=await store.finish_answer(written))
 
     return ask

@@ -16,17 +16,17 @@ DAY_S = 24 * 3600.0
 
 
 async def test_a_chat_comes_back_as_it_was_made(store: ChatStore) -> None:
-    made = await store.create(
+    made = await store.create_chat(
         NewChat(title=" Fits ", model="guide", system_prompt="Be brief.", sampling=Sampling(temperature=0.5, seed=3))
     )
     assert (made.title, made.model, made.system_prompt) == ("Fits", "guide", "Be brief.")
     assert made.sampling == Sampling(temperature=0.5, seed=3)
-    assert await store.chat(made.id) == made
+    assert await store.read_chat(made.id) == made
 
 
 async def test_a_turn_stores_the_question_and_an_answer_to_be(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "What is a slot?\nReally.", answer=None)
-    stored = await store.chat(chat)
+    stored = await store.read_chat(chat)
     assert turn.question is not None
     assert [turn.question, turn.answer] == stored.messages
     assert (turn.question.role, turn.question.parent, turn.question.status) == (Role.USER, None, "complete")
@@ -38,7 +38,7 @@ async def test_a_turn_stores_the_question_and_an_answer_to_be(store: ChatStore, 
 async def test_a_second_question_does_not_rename_the_chat(store: ChatStore, chat: str, ask: Ask) -> None:
     first = await ask(chat, "First")
     await ask(chat, "Second", parent=first.answer.id)
-    assert (await store.chat(chat)).title == "First"
+    assert (await store.read_chat(chat)).title == "First"
 
 
 async def test_regenerating_adds_a_sibling_of_the_answer(store: ChatStore, chat: str, ask: Ask) -> None:
@@ -47,7 +47,7 @@ async def test_regenerating_adds_a_sibling_of_the_answer(store: ChatStore, chat:
     again = await ask(chat, None, parent=first.question.id, answer="Just so.")
     assert again.question is None
     assert again.answer.parent == first.answer.parent == first.question.id
-    stored = await store.chat(chat)
+    stored = await store.read_chat(chat)
     assert [message.content for message in stored.messages] == ["Why?", "Because.", "Just so."]
     assert stored.head == again.answer.id
 
@@ -56,21 +56,21 @@ async def test_editing_a_question_makes_a_branch(store: ChatStore, chat: str, as
     root = await ask(chat, "One", answer="1")
     await ask(chat, "Two", parent=root.answer.id, answer="2")
     edited = await ask(chat, "Three", parent=root.answer.id, answer="3")
-    assert [message.content for message in await store.path(chat, edited.answer.id)] == ["One", "1", "Three", "3"]
-    assert len((await store.chat(chat)).messages) == 6
+    assert [message.content for message in await store.read_path(chat, edited.answer.id)] == ["One", "1", "Three", "3"]
+    assert len((await store.read_chat(chat)).messages) == 6
 
 
 async def test_the_reader_moves_to_another_branch(store: ChatStore, chat: str, ask: Ask) -> None:
     first = await ask(chat, "One")
     await ask(chat, "Other")
-    assert (await store.change(chat, ChatPatch(head=first.answer.id))).head == first.answer.id
+    assert (await store.change_chat(chat, ChatPatch(head=first.answer.id))).head == first.answer.id
 
 
 async def test_a_patch_changes_only_what_it_names(store: ChatStore) -> None:
-    made = await store.create(NewChat(title="A", model="m", system_prompt="p", sampling=Sampling(top_k=4)))
-    changed = await store.change(made.id, ChatPatch(title="B"))
+    made = await store.create_chat(NewChat(title="A", model="m", system_prompt="p", sampling=Sampling(top_k=4)))
+    changed = await store.change_chat(made.id, ChatPatch(title="B"))
     assert changed == replace(made, title="B")
-    emptied = await store.change(made.id, ChatPatch(system_prompt="", sampling=Sampling()))
+    emptied = await store.change_chat(made.id, ChatPatch(system_prompt="", sampling=Sampling()))
     assert (emptied.system_prompt, emptied.sampling) == ("", Sampling())
 
 
@@ -78,12 +78,12 @@ async def test_a_patch_changes_only_what_it_names(store: ChatStore) -> None:
 async def test_nothing_to_answer_is_refused(store: ChatStore, chat: str, content: str | None) -> None:
     with pytest.raises(BadRequest):
         await store.begin_turn(chat, NewTurn(content=content), unwritten(chat))
-    assert (await store.chat(chat)).messages == []
+    assert (await store.read_chat(chat)).messages == []
 
 
 async def test_a_parent_that_does_not_fit_is_refused(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "One")
-    other = await store.create(NewChat())
+    other = await store.create_chat(NewChat())
     assert turn.question is not None
     with pytest.raises(BadRequest):
         await ask(chat, "Two", parent=turn.question.id)
@@ -101,68 +101,70 @@ async def test_asking_below_an_answer_still_being_written_is_refused(store: Chat
 
 async def test_what_does_not_exist_is_not_found(store: ChatStore, chat: str) -> None:
     for call in (
-        store.chat("x"),
-        store.delete("x"),
-        store.restore("x"),
-        store.message(chat, "x"),
-        store.path("x", "y"),
+        store.read_chat("x"),
+        store.delete_chat("x"),
+        store.restore_chat("x"),
+        store.read_message(chat, "x"),
+        store.read_path("x", "y"),
     ):
         with pytest.raises(NotFound):
             await call
     with pytest.raises(NotFound):
-        await store.change(chat, ChatPatch(head="x"))
+        await store.change_chat(chat, ChatPatch(head="x"))
 
 
 async def test_text_saved_so_far_is_kept_and_finishing_is_final(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "Hm?", answer=None)
     await store.save_text(turn.answer.id, content="Half", reasoning="thinking")
-    saved = await store.message(chat, turn.answer.id)
+    saved = await store.read_message(chat, turn.answer.id)
     assert (saved.content, saved.reasoning, saved.status) == ("Half", "thinking", "generating")
     cost = Timings(total_s=1.5, completion_tokens=2)
     final = replace(turn.answer, content="Half done", status=MessageStatus.STOPPED, timings=cost, error="e")
-    assert await store.finish(final) == final
-    assert await store.finish(replace(final, content="other", status=MessageStatus.FAILED)) == final
+    assert await store.finish_answer(final) == final
+    assert await store.finish_answer(replace(final, content="other", status=MessageStatus.FAILED)) == final
     await store.save_text(turn.answer.id, content="late", reasoning="")
-    assert await store.message(chat, turn.answer.id) == final
+    assert await store.read_message(chat, turn.answer.id) == final
 
 
 async def test_finishing_records_usage_once(store: ChatStore, chat: str, ask: Ask) -> None:
     turn = await ask(chat, "Hm?", answer=None)
     final = replace(turn.answer, status=MessageStatus.COMPLETE, timings=Timings(prompt_tokens=7, completion_tokens=2))
-    await store.finish(final)
-    await store.finish(final)
-    found = await store._do(lambda c: c.execute("SELECT model, prompt_tokens, completion_tokens FROM usage").fetchall())
+    await store.finish_answer(final)
+    await store.finish_answer(final)
+    found = await store._run_job(
+        lambda c: c.execute("SELECT model, prompt_tokens, completion_tokens FROM usage").fetchall()
+    )
     assert found == [("m", 7, 2)]
 
 
 async def test_deleting_is_undone_by_restoring(store: ChatStore, chat: str, ask: Ask) -> None:
     await ask(chat, "Keep me")
-    before = await store.chat(chat)
-    await store.delete(chat)
-    assert await store.summaries() == []
-    assert await store.summaries("keep") == []
+    before = await store.read_chat(chat)
+    await store.delete_chat(chat)
+    assert await store.list_summaries() == []
+    assert await store.list_summaries("keep") == []
     with pytest.raises(NotFound):
-        await store.chat(chat)
+        await store.read_chat(chat)
     with pytest.raises(NotFound):
         await ask(chat, "More")
-    assert await store.restore(chat) == before
-    assert await store.restore(chat) == before
-    assert [summary.id for summary in await store.summaries("keep")] == [chat]
+    assert await store.restore_chat(chat) == before
+    assert await store.restore_chat(chat) == before
+    assert [summary.id for summary in await store.list_summaries("keep")] == [chat]
 
 
 async def test_what_was_deleted_thirty_days_ago_is_purged_at_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = await ChatStore.open(path)
-    old, recent = [(await store.create(NewChat(title=title))).id for title in ("old", "recent")]
+    old, recent = [(await store.create_chat(NewChat(title=title))).id for title in ("old", "recent")]
     now = time.time()
     for chat, age_days in ((old, 31), (recent, 29)):
         monkeypatch.setattr(time, "time", lambda age=age_days: now - age * DAY_S)
-        await store.delete(chat)
+        await store.delete_chat(chat)
     monkeypatch.setattr(time, "time", lambda: now)
     await store.close()
     store = await ChatStore.open(path)
     with pytest.raises(NotFound):
-        await store.restore(old)
-    assert (await store.restore(recent)).title == "recent"
+        await store.restore_chat(old)
+    assert (await store.restore_chat(recent)).title == "recent"
     await store.close()
 
 
@@ -172,37 +174,37 @@ async def test_a_clock_set_back_reorders_nothing_within_a_chat(
     first = await ask(chat, "One", answer="1")
     monkeypatch.setattr(time, "time", lambda: 1_000.0)
     last = await ask(chat, "Two", parent=first.answer.id, answer="2")
-    assert [message.content for message in (await store.chat(chat)).messages] == ["One", "1", "Two", "2"]
-    assert [message.content for message in await store.path(chat, last.answer.id)] == ["One", "1", "Two", "2"]
+    assert [message.content for message in (await store.read_chat(chat)).messages] == ["One", "1", "Two", "2"]
+    assert [message.content for message in await store.read_path(chat, last.answer.id)] == ["One", "1", "Two", "2"]
 
 
 async def test_paging_skips_none_even_when_the_clock_stands_still(
     store: ChatStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 1_700_000_000.0)
-    made = [(await store.create(NewChat(title=str(number)))).id for number in range(7)]
+    made = [(await store.create_chat(NewChat(title=str(number)))).id for number in range(7)]
     seen: list[str] = []
     before = None
-    while page := await store.summaries(limit=3, before=before):
+    while page := await store.list_summaries(limit=3, before=before):
         seen += [summary.id for summary in page]
         before = page[-1].updated_at
     assert seen == made[::-1]
 
 
 async def test_a_summary_counts_messages_and_follows_activity(store: ChatStore, ask: Ask) -> None:
-    older, newer = [(await store.create(NewChat(title=title, model="x"))).id for title in ("older", "newer")]
-    assert [summary.id for summary in await store.summaries()] == [newer, older]
+    older, newer = [(await store.create_chat(NewChat(title=title, model="x"))).id for title in ("older", "newer")]
+    assert [summary.id for summary in await store.list_summaries()] == [newer, older]
     await ask(older, "Hm?")
-    first, _ = await store.summaries()
+    first, _ = await store.list_summaries()
     assert (first.id, first.message_count, first.model) == (older, 2, "x")
 
 
 async def test_opening_a_chat_of_five_thousand_messages_is_quick(store: ChatStore, chat: str) -> None:
-    await store._do(rows_of_a_long_chat, chat)
+    await store._run_job(rows_of_a_long_chat, chat)
     times = []
     for _ in range(3):
         began = time.perf_counter()
-        read = await store.chat(chat)
+        read = await store.read_chat(chat)
         times.append(time.perf_counter() - began)
     assert len(read.messages) == 5000
     assert min(times) < 0.1
@@ -218,10 +220,12 @@ def rows_of_a_long_chat(connection: sqlite3.Connection, chat: str) -> None:
 
 async def test_a_long_chat_can_be_purged(path: Path) -> None:
     store = await ChatStore.open(path)
-    chat = (await store.create(NewChat())).id
-    await store._do(rows_of_a_long_chat, chat)
-    await store._do(lambda connection: connection.execute("UPDATE chats SET deleted_at = 1.0"))
+    chat = (await store.create_chat(NewChat())).id
+    await store._run_job(rows_of_a_long_chat, chat)
+    await store._run_job(lambda connection: connection.execute("UPDATE chats SET deleted_at = 1.0"))
     await store.close()
     store = await ChatStore.open(path)
-    assert await store._do(lambda connection: connection.execute("SELECT count(*) FROM messages").fetchone()) == (0,)
+    assert await store._run_job(lambda connection: connection.execute("SELECT count(*) FROM messages").fetchone()) == (
+        0,
+    )
     await store.close()

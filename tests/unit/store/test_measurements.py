@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.core.advice import Calibration, Generation, LoadTruth
+from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.store import measurements
 from app.store.database import ChatStore
 
@@ -30,7 +30,7 @@ GENERATION = Generation(
     prefill_s=0.1,
     decode_s=1.0,
 )
-LOAD = LoadTruth(model="guide", engine="llama.cpp", version="1", predicted={"kv": 10}, logged={"kv": 10})
+LOAD = EstimateAccuracy(model="guide", engine="llama.cpp", version="1", predicted={"kv": 10}, logged={"kv": 10})
 
 
 async def test_measurements_survive_a_restart(tmp_path: Path) -> None:
@@ -40,9 +40,9 @@ async def test_measurements_survive_a_restart(tmp_path: Path) -> None:
     await store.add_load(LOAD)
     await store.close()
     store = await ChatStore.open(tmp_path / "chats.db")
-    assert await store.calibrations() == [CALIBRATION]
-    assert await store.generations() == [GENERATION]
-    assert await store.loads() == [LOAD]
+    assert await store.list_calibrations() == [CALIBRATION]
+    assert await store.list_generations() == [GENERATION]
+    assert await store.list_loads() == [LOAD]
     await store.close()
 
 
@@ -52,9 +52,9 @@ async def test_a_calibration_replaces_the_one_for_the_same_build_only(tmp_path: 
     other_build = msgspec.structs.replace(CALIBRATION, version="2")
     for calibration in (CALIBRATION, other_build, newer):
         await store.save_calibration(calibration)
-    assert await store.calibrations() == [newer, other_build]
+    assert await store.list_calibrations() == [newer, other_build]
     await store.forget_calibrations()
-    assert await store.calibrations() == []
+    assert await store.list_calibrations() == []
     await store.close()
 
 
@@ -65,14 +65,14 @@ async def test_only_the_last_are_kept_newest_first(tmp_path: Path, monkeypatch: 
     for number in range(5):
         await store.add_generation(msgspec.structs.replace(GENERATION, at=float(number)))
         await store.add_load(msgspec.structs.replace(LOAD, at=float(number)))
-    assert [found.at for found in await store.generations()] == [4.0, 3.0, 2.0]
-    assert [found.at for found in await store.loads()] == [4.0, 3.0]
+    assert [found.at for found in await store.list_generations()] == [4.0, 3.0, 2.0]
+    assert [found.at for found in await store.list_loads()] == [4.0, 3.0]
     await store.close()
 
 
 async def test_what_a_later_version_wrote_is_left_out(tmp_path: Path) -> None:
     store = await ChatStore.open(tmp_path / "chats.db")
     await store.add_load(LOAD)
-    await store._do(lambda connection: connection.execute("INSERT INTO loads (model, value) VALUES ('x', '{}')"))
-    assert await store.loads() == [LOAD]
+    await store._run_job(lambda connection: connection.execute("INSERT INTO loads (model, value) VALUES ('x', '{}')"))
+    assert await store.list_loads() == [LOAD]
     await store.close()

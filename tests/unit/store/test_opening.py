@@ -11,7 +11,7 @@ from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
 from app.store.database import ChatStore
 from app.store.opening import open_database, suspect_marker
-from app.store.schema import KEPT_COPIES, Migration, known_migrations, version_of
+from app.store.schema import KEPT_COPIES, Migration, read_migrations, version_of
 from tests.unit.store.conftest import Ask, unwritten
 
 
@@ -35,7 +35,7 @@ def schema_of(path: Path) -> list[tuple[str, str]]:
 def begun_at(path: Path, version: int) -> None:
     """Leave a database as the program of that schema version would have, with one answered chat in it."""
     with raw(path) as connection:
-        for step in known_migrations()[:version]:
+        for step in read_migrations()[:version]:
             connection.executescript(step.sql)
         connection.execute(f"PRAGMA user_version = {version}")
         connection.execute("INSERT INTO chats VALUES (1, 'c', 'Old title', 'm', '', '{}', 'b', 1.0, 2.0, NULL)")
@@ -47,14 +47,14 @@ def begun_at(path: Path, version: int) -> None:
             )
 
 
-@pytest.mark.parametrize("version", range(1, len(known_migrations())))
+@pytest.mark.parametrize("version", range(1, len(read_migrations())))
 async def test_every_older_format_arrives_at_the_present_one(path: Path, version: int) -> None:
     begun_at(path, version)
     store = await ChatStore.open(path)
-    chat = await store.chat("c")
+    chat = await store.read_chat("c")
     assert [(message.id, message.content) for message in chat.messages] == [("a", "Ancient question"), ("b", "Reply")]
-    assert [summary.id for summary in await store.summaries("ancient")] == ["c"]
-    assert [summary.id for summary in await store.summaries("old")] == ["c"]
+    assert [summary.id for summary in await store.list_summaries("ancient")] == ["c"]
+    assert [summary.id for summary in await store.list_summaries("old")] == ["c"]
     await store.close()
     fresh = path.with_name("fresh.db")
     with opened(fresh):
@@ -63,7 +63,7 @@ async def test_every_older_format_arrives_at_the_present_one(path: Path, version
 
 
 def test_a_copy_is_kept_before_a_migration_and_only_the_last_three(path: Path) -> None:
-    steps = known_migrations()
+    steps = read_migrations()
     begun_at(path, 1)
     number = len(steps)
     for _ in range(KEPT_COPIES + 2):
@@ -79,7 +79,7 @@ def test_a_copy_is_kept_before_a_migration_and_only_the_last_three(path: Path) -
 
 def test_a_fresh_database_needs_no_copy(path: Path) -> None:
     with opened(path) as connection:
-        assert version_of(connection) == len(known_migrations())
+        assert version_of(connection) == len(read_migrations())
     assert list(path.parent.glob("*.format-*")) == []
 
 
@@ -87,7 +87,7 @@ def test_a_step_that_fails_leaves_the_database_as_it_was(path: Path) -> None:
     begun_at(path, 1)
     before = schema_of(path)
     steps = [
-        *known_migrations()[:1],
+        *read_migrations()[:1],
         Migration(2, "0002_bad", "CREATE TABLE half (x); INSERT INTO nowhere VALUES (1);"),
     ]
     with pytest.raises(sqlite3.OperationalError, match="nowhere"):
@@ -101,7 +101,7 @@ def test_migrations_without_a_number_are_a_bug(tmp_path: Path) -> None:
     (tmp_path / "0001_a.sql").write_text("SELECT 1;")
     (tmp_path / "0003_b.sql").write_text("SELECT 1;")
     with pytest.raises(Bug):
-        known_migrations(tmp_path)
+        read_migrations(tmp_path)
 
 
 def test_a_newer_database_is_refused_and_untouched(path: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_new_folder_is_private(tmp_path: Path) -> None:
 async def filled(path: Path) -> None:
     store = await ChatStore.open(path)
     for number in range(50):
-        await store.create(NewChat(title=f"chat {number}", system_prompt="x" * 2000))
+        await store.create_chat(NewChat(title=f"chat {number}", system_prompt="x" * 2000))
     await store.close()
 
 
@@ -163,8 +163,8 @@ async def test_a_damaged_database_is_set_aside_and_a_new_one_begun(path: Path, d
     assert (notice.level, notice.code) == ("bad", "database_damaged")
     assert str(aside) in notice.hint
     assert aside.read_bytes() == content
-    assert await store.summaries() == []
-    assert (await store.create(NewChat(title="new"))).title == "new"
+    assert await store.list_summaries() == []
+    assert (await store.create_chat(NewChat(title="new"))).title == "new"
     await store.close()
 
 
@@ -174,7 +174,7 @@ async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path:
     store = await ChatStore.open(path)
     assert store.notices == ()
     with pytest.raises(StorageFault) as caught:
-        await store.summaries(limit=100)
+        await store.list_summaries(limit=100)
     assert caught.value.code == "database_damaged"
     assert suspect_marker(path).exists()
     await store.close()
@@ -186,11 +186,11 @@ async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path:
 
 async def test_a_sound_database_that_was_suspected_is_kept(path: Path) -> None:
     store = await ChatStore.open(path)
-    await store.create(NewChat(title="kept"))
+    await store.create_chat(NewChat(title="kept"))
     await store.close()
     suspect_marker(path).touch()
     store = await ChatStore.open(path)
-    assert [summary.title for summary in await store.summaries()] == ["kept"]
+    assert [summary.title for summary in await store.list_summaries()] == ["kept"]
     assert not suspect_marker(path).exists()
     await store.close()
 
@@ -203,14 +203,14 @@ def test_a_folder_in_the_way_is_said_plainly(path: Path) -> None:
 
 async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Path) -> None:
     store = await ChatStore.open(path)
-    chat = (await store.create(NewChat())).id
+    chat = (await store.create_chat(NewChat())).id
     turn = await store.begin_turn(chat, NewTurn(content="Hm?"), unwritten(chat))
     await store.save_text(turn.answer.id, content="Unfinished symphony", reasoning="r")
     await store.close()
     store = await ChatStore.open(path)
-    found = await store.message(chat, turn.answer.id)
+    found = await store.read_message(chat, turn.answer.id)
     assert (found.status, found.content, found.reasoning) == (MessageStatus.INTERRUPTED, "Unfinished symphony", "r")
-    assert [summary.id for summary in await store.summaries("symphony")] == [chat]
+    assert [summary.id for summary in await store.list_summaries("symphony")] == [chat]
     await store.close()
 
 
@@ -218,19 +218,19 @@ async def test_a_full_disk_is_said_plainly_and_the_store_goes_on_when_there_is_s
     store: ChatStore, chat: str, ask: Ask
 ) -> None:
     turn = await ask(chat, "Hm?", answer=None)
-    await store._do(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
+    await store._run_job(lambda c: c.execute(f"PRAGMA max_page_count = {c.execute('PRAGMA page_count').fetchone()[0]}"))
     for call in (
         store.save_text(turn.answer.id, content="x" * 100_000, reasoning=""),
-        store.create(NewChat(title="y" * 100_000)),
+        store.create_chat(NewChat(title="y" * 100_000)),
     ):
         with pytest.raises(StorageFault) as caught:
             await call
         assert (caught.value.code, caught.value.status) == ("disk_full", 507)
         assert caught.value.hint
-    assert (await store.chat(chat)).messages[-1].content == ""
-    await store._do(lambda c: c.execute("PRAGMA max_page_count = 1000000"))
+    assert (await store.read_chat(chat)).messages[-1].content == ""
+    await store._run_job(lambda c: c.execute("PRAGMA max_page_count = 1000000"))
     await store.save_text(turn.answer.id, content="x" * 100_000, reasoning="")
-    assert len((await store.chat(chat)).messages[-1].content) == 100_000
+    assert len((await store.read_chat(chat)).messages[-1].content) == 100_000
 
 
 async def test_closing_twice_is_harmless(path: Path) -> None:

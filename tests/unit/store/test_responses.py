@@ -7,26 +7,26 @@ import pytest
 from app.core.errors import NotFound
 from app.store import responses
 from app.store.database import ChatStore
-from app.store.responses import Bounds, KeptItem, KeptResponse
+from app.store.responses import ResponseLimits, ResponseRecord, ResponseRecordItem
 
-AMPLE = Bounds(most=100, days=30)
+AMPLE = ResponseLimits(most=100, days=30)
 
 
-def kept(name: str, previous: str | None = None) -> KeptResponse:
-    return KeptResponse(
+def kept(name: str, previous: str | None = None) -> ResponseRecord:
+    return ResponseRecord(
         id=name,
         previous=previous,
         body=f'{{"id":"{name}"}}',
-        input=(KeptItem(f"in_{name}", f'"asked {name}"'),),
-        output=(KeptItem(f"out_{name}", f'"said {name}"'),),
+        input=(ResponseRecordItem(f"in_{name}", f'"asked {name}"'),),
+        output=(ResponseRecordItem(f"out_{name}", f'"said {name}"'),),
     )
 
 
 async def test_a_response_is_read_as_it_was_kept(store: ChatStore) -> None:
     await store.keep_response(kept("a"), AMPLE)
-    assert await store.response("a") == kept("a")
+    assert await store.read_response("a") == kept("a")
     with pytest.raises(NotFound) as unknown:
-        await store.response("b")
+        await store.read_response("b")
     assert unknown.value.code == "response_not_found"
 
 
@@ -65,10 +65,10 @@ async def test_what_was_left_alone_for_longest_is_forgotten(store: ChatStore, mo
         await store.keep_response(response, AMPLE)
     now = 1e9 + 10
     await store.response_conversation("b")  # its beginning counts as used too
-    await store.keep_response(kept("new"), Bounds(most=3, days=30))
+    await store.keep_response(kept("new"), ResponseLimits(most=3, days=30))
     assert len(await store.response_conversation("b")) == 4
     with pytest.raises(NotFound):
-        await store.response("other")
+        await store.read_response("other")
 
 
 async def test_what_is_too_old_or_too_much_is_forgotten(store: ChatStore, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -76,14 +76,14 @@ async def test_what_is_too_old_or_too_much_is_forgotten(store: ChatStore, monkey
     monkeypatch.setattr("time.time", lambda: now)
     await store.keep_response(kept("a"), AMPLE)
     now += 3 * 24 * 3600.0
-    await store.keep_response(kept("b"), Bounds(most=100, days=2))
+    await store.keep_response(kept("b"), ResponseLimits(most=100, days=2))
     with pytest.raises(NotFound):
-        await store.response("a")
+        await store.read_response("a")
     monkeypatch.setattr(responses, "MOST_BYTES", 40)
     await store.keep_response(kept("c"), AMPLE)
     with pytest.raises(NotFound):
-        await store.response("b")
-    assert (await store.response("c")).id == "c"
+        await store.read_response("b")
+    assert (await store.read_response("c")).id == "c"
 
 
 async def test_responses_survive_a_restart(path: Path) -> None:
@@ -91,5 +91,5 @@ async def test_responses_survive_a_restart(path: Path) -> None:
     await first.keep_response(kept("a"), AMPLE)
     await first.close()
     second = await ChatStore.open(path)
-    assert await second.response("a") == kept("a")
+    assert await second.read_response("a") == kept("a")
     await second.close()

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from app.core.chats import MessageStatus, Timings, Turn
 from app.core.requests import UsageRow
 from app.store.database import ChatStore
-from app.store.schema import known_migrations
-from app.store.usage import MOST_ROWS, Used
+from app.store.schema import read_migrations
+from app.store.usage import MOST_ROWS, UsageEntry
 
-USED = Used(
+USED = UsageEntry(
     at=100.0,
     client="aider",
     route="chat",
@@ -48,7 +48,7 @@ async def test_answers_in_chats_count_as_roundhouses(
 ) -> None:
     turn = await ask(chat, "Why?", answer=None)
     cost = Timings(prompt_tokens=7, cached_tokens=3, completion_tokens=2, total_s=0.5)
-    await store.finish(replace(turn.answer, content="Because.", status=MessageStatus.COMPLETE, timings=cost))
+    await store.finish_answer(replace(turn.answer, content="Because.", status=MessageStatus.COMPLETE, timings=cost))
     (row,) = await store.usage_since(0.0)
     assert (row.client, row.requests, row.failed) == ("Roundhouse", 1, 0)
     assert (row.prompt_tokens, row.cached_tokens, row.completion_tokens) == (7, 3, 2)
@@ -61,7 +61,7 @@ async def test_clients_that_change_their_name_do_not_fill_the_answer(store: Chat
 
 async def test_what_was_kept_before_clients_were_told_apart_is_roundhouses(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
-        for step in known_migrations()[:4]:
+        for step in read_migrations()[:4]:
             connection.executescript(step.sql)
         connection.execute("INSERT INTO usage (at, model, engine, status) VALUES (1, 'm', 'e', 'complete')")
         connection.execute("PRAGMA user_version = 4")

@@ -10,7 +10,7 @@ import pytest
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import EngineChanged, Event, LogLine
-from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
+from app.supervisor.pool import LoadRequest, Supervisor, SupervisorFolders, SupervisorPolicy
 from app.supervisor.records import TOKEN_VARIABLE
 from engines.api import LaunchOptions, ModelFormat, ModelSource
 from tests.fake_engine.adapter import FakeAdapter
@@ -60,8 +60,8 @@ def recorder() -> Recorder:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    return Folders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
+def folders(tmp_path: Path) -> SupervisorFolders:
+    return SupervisorFolders(records=tmp_path / "records", logs=tmp_path / "logs", scratch=tmp_path / "scratch")
 
 
 @pytest.fixture
@@ -83,8 +83,8 @@ def ask(tmp_path: Path) -> Ask:
 
 
 @pytest.fixture
-async def supervisor(adapter: FakeAdapter, folders: Folders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish)
+async def supervisor(adapter: FakeAdapter, folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
     yield made
     async with asyncio.timeout(WAIT_S):
         await made.close()

@@ -13,12 +13,12 @@ from app.core.engines import EngineState
 from app.core.errors import EngineFailed
 from app.supervisor import remote
 from app.supervisor.dialing import ForbiddenAddress
-from app.supervisor.policy import Needs
-from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
-from app.supervisor.readiness import Endpoint
-from app.supervisor.remote import RemoteModel, models_at
+from app.supervisor.policy import MemoryNeeds
+from app.supervisor.pool import LoadRequest, Supervisor, SupervisorFolders, SupervisorPolicy
+from app.supervisor.readiness import EngineEndpoint
+from app.supervisor.remote import RemoteModel, list_remote_models
 from app.supervisor.scheduling import PLACES
-from engines.api import LaunchOptions, ModelFormat, ModelSource, Remote
+from engines.api import LaunchOptions, ModelFormat, ModelSource, RemoteEndpoint
 from engines.attached import launch
 from engines.registry import ADAPTERS
 from tests.unit.supervisor.conftest import Recorder
@@ -32,7 +32,7 @@ def _untrusted() -> ssl.SSLCertVerificationError:
     return error
 
 
-HERE = Endpoint(base_url="http://127.0.0.1:9/v1", key="", served_name="m")
+HERE = EngineEndpoint(base_url="http://127.0.0.1:9/v1", key="", served_name="m")
 CARD = {"id": "big", "max_model_len": 4096}
 
 
@@ -69,8 +69,8 @@ def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-async def supervisor(folders: Folders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, Policy(max_loaded=1), recorder.publish)
+async def supervisor(folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish)
     yield made
     await made.close()
 
@@ -82,10 +82,10 @@ def request_for(tmp_path: Path) -> Callable[..., LoadRequest]:
         record.write_text("{}")
         key_file = tmp_path / f"{name}.key"
         key_file.write_text(key)
-        there = Remote(url=far.url, served_as="big", key_file=key_file)
+        there = RemoteEndpoint(url=far.url, served_as="big", key_file=key_file)
         source = ModelSource(name=name, path=record, format=ModelFormat.REMOTE, remote=there)
         options = LaunchOptions(context=4096, slots=8)
-        return LoadRequest(engine="attached", source=source, options=options, needs=Needs(pools={PLACES: 0}))
+        return LoadRequest(engine="attached", source=source, options=options, needs=MemoryNeeds(pools={PLACES: 0}))
 
     return made
 
@@ -94,7 +94,7 @@ Ask = Callable[..., LoadRequest]
 
 
 async def test_an_endpoint_is_ready_at_once_and_nothing_is_started(
-    supervisor: Supervisor, far: Remotely, request_for: Ask, folders: Folders
+    supervisor: Supervisor, far: Remotely, request_for: Ask, folders: SupervisorFolders
 ) -> None:
     async with supervisor.lease(request_for(far)) as lease:
         assert (lease.base_url, lease.key, lease.served_name) == (far.url, KEY, "big")
@@ -102,7 +102,7 @@ async def test_an_endpoint_is_ready_at_once_and_nothing_is_started(
         assert KEY not in repr(lease)
     assert far.asked == [f"Bearer {KEY}"]
     assert not list(folders.records.glob("*"))
-    assert (await supervisor.unload("m")).state is EngineState.STOPPED
+    assert (await supervisor.unload_model("m")).state is EngineState.STOPPED
 
 
 async def test_without_a_key_none_is_sent(supervisor: Supervisor, far: Remotely, request_for: Ask) -> None:
@@ -160,18 +160,18 @@ async def test_one_that_is_lost_is_noticed_without_a_request_and_a_hiccup_is_not
 
 
 async def test_several_take_no_room_from_each_other_or_from_others(
-    folders: Folders, recorder: Recorder, far: Remotely, request_for: Ask
+    folders: SupervisorFolders, recorder: Recorder, far: Remotely, request_for: Ask
 ) -> None:
-    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, Policy(max_loaded=1), recorder.publish)
+    made = Supervisor({"attached": ADAPTERS["attached"]}, folders, SupervisorPolicy(max_loaded=1), recorder.publish)
     names = ["a", "b", "c", "d"]
     for name in names:
         await made.ensure_ready(request_for(far, name=name))
-    assert [status.model for status in made.statuses()] == names
+    assert [status.model for status in made.list_statuses()] == names
     await made.close()
 
 
 async def test_nobody_there_is_said_so() -> None:
-    failure = await remote.look(HERE, "/models")
+    failure = await remote.check_endpoint(HERE, "/models")
     assert failure is not None
     assert "127.0.0.1:9 does not answer" in failure.sentence
 
@@ -181,7 +181,9 @@ async def test_nobody_there_is_said_so() -> None:
     ["169.254.169.254", "[::ffff:169.254.169.254]", "[fd00:ec2::254]", "[64:ff9b::a9fe:a9fe]", "2852039166", "0.0.0.0"],  # noqa: S104 -- not bound
 )
 async def test_no_way_of_writing_it_reaches_a_machines_secrets(host: str) -> None:
-    failure = await remote.look(Endpoint(base_url=f"http://{host}/v1", key="", served_name="m"), "/models")
+    failure = await remote.check_endpoint(
+        EngineEndpoint(base_url=f"http://{host}/v1", key="", served_name="m"), "/models"
+    )
     assert failure is not None
     assert "never contacted" in failure.sentence
 
@@ -191,7 +193,9 @@ async def test_a_name_that_leads_there_does_not_either(monkeypatch: pytest.Monke
         return [(2, 1, 6, "", ("93.184.216.34", 80)), (2, 1, 6, "", ("169.254.169.254", 80))]
 
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", lookup)
-    failure = await remote.look(Endpoint(base_url="http://metadata.example/v1", key="", served_name="m"), "/models")
+    failure = await remote.check_endpoint(
+        EngineEndpoint(base_url="http://metadata.example/v1", key="", served_name="m"), "/models"
+    )
     assert failure is not None
     assert "never contacted" in failure.sentence
 
@@ -212,8 +216,8 @@ async def test_every_trouble_on_the_way_has_its_sentence(
     async def fails(*_args: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(Endpoint, "request", fails)
-    failure = await remote.look(HERE, "/models")
+    monkeypatch.setattr(EngineEndpoint, "send_request", fails)
+    failure = await remote.check_endpoint(HERE, "/models")
     assert failure is not None
     assert said in failure.sentence
     assert failure.hint
@@ -238,5 +242,5 @@ def test_the_context_is_read_under_every_name_it_has(card: dict[str, object], co
 
 
 async def test_the_list_is_read_whole(far: Remotely) -> None:
-    (model,) = await models_at(Endpoint(base_url=far.url, key="", served_name=""), "/models")
+    (model,) = await list_remote_models(EngineEndpoint(base_url=far.url, key="", served_name=""), "/models")
     assert (model.id, model.context) == ("big", 4096)

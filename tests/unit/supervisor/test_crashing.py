@@ -13,9 +13,9 @@ from app.core.engines import EngineState
 from app.core.errors import Bug, EngineFailed
 from app.supervisor import ending
 from app.supervisor.lease import Lease
-from app.supervisor.machine import Machine
-from app.supervisor.pool import Folders, Supervisor
-from app.supervisor.readiness import Endpoint, Reply
+from app.supervisor.machine import EngineMachine
+from app.supervisor.pool import Supervisor, SupervisorFolders
+from app.supervisor.readiness import EngineEndpoint, EngineReply
 from engines.api import FailureKind
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
@@ -26,9 +26,9 @@ S = EngineState
 HI = json.dumps({"messages": [{"role": "user", "content": "Hi"}]}).encode()
 
 
-async def chat(lease: Lease) -> Reply:
-    endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name=lease.served_name)
-    return await endpoint.request("POST", "/v1/chat/completions", body=HI, timeout_s=20.0)
+async def chat(lease: Lease) -> EngineReply:
+    endpoint = EngineEndpoint(base_url=lease.base_url, key=lease.key, served_name=lease.served_name)
+    return await endpoint.send_request("POST", "/v1/chat/completions", body=HI, timeout_s=20.0)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ async def test_a_lease_on_an_engine_that_dies_learns_why_and_the_engine_comes_ba
     async with supervisor.lease(ask()) as lease:
         with pytest.raises((OSError, ValueError)):
             await chat(lease)
-        verdict = await lease.verdict(timeout_s=10.0)
+        verdict = await lease.wait_for_verdict(timeout_s=10.0)
     assert verdict is not None
     assert str(verdict) == f"The fake engine ended with {code}."
     backing_off = await recorder.until_state(S.BACKING_OFF)
@@ -59,7 +59,7 @@ async def test_a_lease_on_an_engine_that_dies_learns_why_and_the_engine_comes_ba
     adapter.behaviours["m"] = Behaviour()
     async with supervisor.lease(ask()) as again:
         assert (await chat(again)).status == 200
-        assert await again.verdict(timeout_s=0.0) is None
+        assert await again.wait_for_verdict(timeout_s=0.0) is None
 
 
 async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(
@@ -80,10 +80,10 @@ async def test_a_crash_loop_is_given_up(
 ) -> None:
     starts = tmp_path / "starts"
     adapter.behaviours["m"] = Behaviour(crashes=99, state_file=str(starts))
-    monkeypatch.setattr(ending, "back_off", lambda restarts, _now: None if len(restarts) >= 3 else 0.05)
+    monkeypatch.setattr(ending, "back_off_delay", lambda restarts, _now: None if len(restarts) >= 3 else 0.05)
     failures = 0
     async with asyncio.timeout(PATIENCE_S):
-        while not (statuses := supervisor.statuses()) or statuses[0].state is not S.FAILED:
+        while not (statuses := supervisor.list_statuses()) or statuses[0].state is not S.FAILED:
             with contextlib.suppress(EngineFailed):
                 await supervisor.ensure_ready(ask()) if not failures else await lease_once(supervisor, ask)
             failures += 1
@@ -115,12 +115,12 @@ async def test_everybody_who_waits_hears_of_the_crash(supervisor: Supervisor, as
 async def test_a_mistake_of_ours_ends_the_engine_and_is_told_to_whoever_asks(
     supervisor: Supervisor,
     ask: Ask,
-    folders: Folders,
+    folders: SupervisorFolders,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with supervisor.lease(ask()):
-        monkeypatch.setattr(Machine, "step", lambda *_: 1 / 0)
+        monkeypatch.setattr(EngineMachine, "step", lambda *_: 1 / 0)
         for _ in range(2):
             with pytest.raises(Bug, match="lost track of m"):
                 await supervisor.ensure_ready(ask())

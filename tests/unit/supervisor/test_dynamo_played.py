@@ -11,9 +11,9 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
-from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
-from engines.api import FailureKind, Installation, LaunchOptions, ModelFormat, ModelSource, Place
-from engines.dynamo.launch import Dynamo
+from app.supervisor.pool import LoadRequest, Supervisor, SupervisorFolders, SupervisorPolicy
+from engines.api import EngineInstallation, EngineLocation, FailureKind, LaunchOptions, ModelFormat, ModelSource
+from engines.dynamo.launch import DynamoAdapter
 from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Recorder
 
@@ -21,16 +21,16 @@ ROOT = Path(__file__).resolve().parents[3]
 LOGS = ROOT / "tests" / "fixtures" / "engine_logs" / "vllm"
 
 
-class Here(Dynamo):
+class Here(DynamoAdapter):
     """Dynamo as it would be installed, on the Python that runs the test."""
 
-    def probe(self, _place: Place | None = None) -> Installation:
-        return Installation(engine="dynamo", version="99.0", backend="cuda", python=Path(sys.executable))
+    def probe(self, _place: EngineLocation | None = None) -> EngineInstallation:
+        return EngineInstallation(engine="dynamo", version="99.0", backend="cuda", python=Path(sys.executable))
 
 
 @pytest.fixture
-async def fleet(folders: Folders, recorder: Recorder) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"dynamo": Here()}, folders, Policy(), recorder.publish)
+async def fleet(folders: SupervisorFolders, recorder: Recorder) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"dynamo": Here()}, folders, SupervisorPolicy(), recorder.publish)
     yield made
     await made.close()
 
@@ -62,14 +62,14 @@ async def test_it_is_ready_once_a_worker_has_registered_and_not_when_the_fronten
     await recorder.until(lambda: any("[frontend]" in line for line in recorder.lines()))
     await recorder.until(lambda: any("Model loading took" in line for line in recorder.lines()))
     assert not load.done()
-    (status,) = fleet.statuses()
+    (status,) = fleet.list_statuses()
     assert (status.state, status.stage) == (EngineState.LOADING, "Preparing")
     (tmp_path / "go").touch()
     status = await load
     assert (status.state, status.context) == (EngineState.READY, 512)
     both = processes()
     assert len(both) == 2
-    await fleet.unload("m")
+    await fleet.unload_model("m")
     assert psutil.wait_procs(both, timeout=PATIENCE_S)[1] == []
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from app.supervisor import child
-from app.supervisor.child import Child, Heard, Ways
-from app.supervisor.logs import EngineLog, Redactor
+from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
+from app.supervisor.logs import EngineLog, LogRedactor
 from engines.api import LogEvent, ProcessSpec
 from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Recorder
@@ -19,7 +19,7 @@ from tests.unit.supervisor.conftest import Recorder
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
 
 LAST_WORDS_S = 0.3
-Start = Callable[[str], Child]
+Start = Callable[[str], EngineProcess]
 
 
 class Witness:
@@ -34,10 +34,10 @@ class Witness:
         time.sleep(self.slowly)
         return ()
 
-    def hear(self, heard: Heard) -> None:
+    def hear(self, heard: ChildOutput) -> None:
         self.noted += heard.lines
 
-    def ended(self, _child: Child, code: int) -> None:
+    def ended(self, _child: EngineProcess, code: int) -> None:
         self.noted.append(code)
         self.has_ended.set()
 
@@ -52,12 +52,14 @@ async def start(
     witness: Witness, tmp_path: Path, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Start]:
     monkeypatch.setattr(child, "_LAST_WORDS_S", LAST_WORDS_S)
-    log, begun = EngineLog("m", tmp_path, recorder.publish), list[Child]()
+    log, begun = EngineLog("m", tmp_path, recorder.publish), list[EngineProcess]()
 
-    def started(script: str) -> Child:
+    def started(script: str) -> EngineProcess:
         spec = ProcessSpec(role="server", argv=("/bin/sh", "-c", script), env={})
-        ways = Ways(log=log, redactor=Redactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended)
-        begun.append(Child(spec, env=dict(os.environ), cwd=tmp_path, prefix="", ways=ways))
+        ways = ChildHandlers(
+            log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended
+        )
+        begun.append(EngineProcess(spec, env=dict(os.environ), cwd=tmp_path, prefix="", handlers=ways))
         return begun[-1]
 
     yield started

@@ -12,8 +12,8 @@ from app.core.engines import EngineState
 from app.core.errors import Overloaded, Unavailable
 from app.supervisor import messages as m
 from app.supervisor.lease import CLIENT
-from app.supervisor.line import LONGEST_S, SHORTEST_S, Line, Pace, in_turns
-from app.supervisor.policy import LoadRequest, Policy, Terms
+from app.supervisor.line import LONGEST_S, SHORTEST_S, SlotQueue, WaitEstimate, order_by_turns
+from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from engines.api import Failure, FailureKind, ModelFormat, ModelSource
 from tests.unit.supervisor.conftest import Ask, Recorder
@@ -23,12 +23,12 @@ S = EngineState
 REQUEST = LoadRequest(engine="e", source=ModelSource(name="m", path=Path("m.gguf"), format=ModelFormat.GGUF))
 
 
-def ask(ticket: int, client: str = "") -> m.Ask:
-    return m.Ask(ticket=ticket, request=REQUEST, holds=True, client=client)
+def ask(ticket: int, client: str = "") -> m.ReadyRequest:
+    return m.ReadyRequest(ticket=ticket, request=REQUEST, holds=True, client=client)
 
 
 def order(*clients: str) -> list[int]:
-    return [one.ticket for one in in_turns(ask(ticket, client) for ticket, client in enumerate(clients))]
+    return [one.ticket for one in order_by_turns(ask(ticket, client) for ticket, client in enumerate(clients))]
 
 
 def test_one_that_sends_many_requests_does_not_keep_the_others_waiting() -> None:
@@ -40,14 +40,14 @@ def test_a_client_s_own_requests_stay_in_their_order() -> None:
 
 
 def test_who_leaves_is_not_served() -> None:
-    line = Line()
+    line = SlotQueue()
     for ticket, client in enumerate("aab"):
-        line.add(ask(ticket, client))
-    line.remove(2)
-    line.remove(0)
-    line.remove(99)
+        line.append_ask(ask(ticket, client))
+    line.remove_ticket(2)
+    line.remove_ticket(0)
+    line.remove_ticket(99)
     assert [one.ticket for one in line] == [1]
-    assert [one.ticket for one in line.empty()] == [1]
+    assert [one.ticket for one in line.drain_all()] == [1]
     assert len(line) == 0
 
 
@@ -64,21 +64,21 @@ def test_nobody_is_served_twice_before_another_who_waits_is_served_once(clients:
 
 
 def test_when_to_come_back_is_what_was_measured_times_how_many_wait() -> None:
-    pace = Pace()
+    pace = WaitEstimate()
     for at in (10.0, 12.0, 14.0, 16.0):
-        pace.moved(at)
+        pace.note_served(at)
     assert pace.retry_s(5) == pytest.approx(10.0)
-    pace.paused()
-    pace.moved(1000.0)
+    pace.note_idle()
+    pace.note_served(1000.0)
     assert pace.retry_s(5) == pytest.approx(10.0), "a time in which nobody waited is no gap"
     assert pace.retry_s(500) == LONGEST_S
     assert pace.retry_s(0) == SHORTEST_S
 
 
 def test_while_it_loads_what_is_left_of_the_loading_comes_first() -> None:
-    pace = Pace()
-    pace.moved(0.0)
-    pace.moved(1.0)
+    pace = WaitEstimate()
+    pace.note_served(0.0)
+    pace.note_served(1.0)
     pace.load_s = 20.0
     assert pace.retry_s(3, loading_s=5.0) == pytest.approx(18.0)
     assert pace.retry_s(3, loading_s=50.0) == pytest.approx(3.0)
@@ -89,30 +89,34 @@ class Counter(Driver):
 
     def lease(self, client: str = "", *, takes_slot: bool = True) -> int:
         self.tickets += 1
-        terms = Terms(takes_slot=takes_slot)
-        self.say(m.Ask(ticket=self.tickets, request=REQUEST, holds=True, fingerprint=(0,), terms=terms, client=client))
+        terms = LeaseOptions(takes_slot=takes_slot)
+        self.say(
+            m.ReadyRequest(
+                ticket=self.tickets, request=REQUEST, holds=True, fingerprint=(0,), terms=terms, client=client
+            )
+        )
         return self.tickets
 
-    def say(self, message: m.Message) -> list[m.Effect]:
+    def say(self, message: m.Message) -> list[m.MachineEffect]:
         effects = super().say(message)
-        self.told = [effect for effect in effects if isinstance(effect, m.Answer)]
+        self.told = [effect for effect in effects if isinstance(effect, m.AnswerCaller)]
         return effects
 
     def up(self) -> "Counter":
         self.lease("a")
         self.start()
-        self.say(m.Ready(run=self.machine.run, slots=1))
+        self.say(m.EngineReady(run=self.machine.run, slots=1))
         return self
 
     def free(self) -> list[int]:
-        self.say(m.Release(run=self.machine.run))
-        return [answer.ticket for answer in self.told if isinstance(answer.outcome, m.Granted)]
+        self.say(m.ReleaseLease(run=self.machine.run))
+        return [answer.ticket for answer in self.told if isinstance(answer.outcome, m.LeaseGranted)]
 
 
 def test_a_slot_goes_to_whoever_s_turn_it_is() -> None:
     driver = Counter().up()
     first, second, other = driver.lease("a"), driver.lease("a"), driver.lease("b")
-    assert driver.machine.queued == 3
+    assert driver.machine.queue_length == 3
     assert [driver.free() for _ in range(4)] == [[first], [other], [second], []]
 
 
@@ -120,46 +124,46 @@ def test_what_needs_no_slot_does_not_stand_in_line() -> None:
     driver = Counter().up()
     driver.lease("a")
     driver.lease("a", takes_slot=False)
-    assert [type(answer.outcome) for answer in driver.told] == [m.Granted]
-    driver.say(m.Release(run=driver.machine.run, slot=False))
+    assert [type(answer.outcome) for answer in driver.told] == [m.LeaseGranted]
+    driver.say(m.ReleaseLease(run=driver.machine.run, slot=False))
     assert driver.told == [], "no slot became free"
 
 
 def test_those_in_line_are_served_by_the_next_run_when_this_one_makes_room() -> None:
     driver = Counter().up()
     waiting = driver.lease("b")
-    driver.say(m.Stop(how=m.How.YIELD))
+    driver.say(m.StopRequest(how=m.StopReason.YIELD))
     assert driver.told == []
     driver.free()
     driver.end()
     driver.start()
-    driver.say(m.Ready(run=driver.machine.run, slots=1))
+    driver.say(m.EngineReady(run=driver.machine.run, slots=1))
     assert [answer.ticket for answer in driver.told] == [waiting]
 
 
 def test_those_in_line_are_sent_away_when_a_person_unloads_it() -> None:
     driver = Counter().up()
     driver.lease("b")
-    driver.say(m.Stop(how=m.How.DRAIN))
-    assert [answer.outcome for answer in driver.told] == [m.TurnedAway(reason=m.Reason.UNLOADED)]
+    driver.say(m.StopRequest(how=m.StopReason.DRAIN))
+    assert [answer.outcome for answer in driver.told] == [m.LoadTurnedAway(reason=m.TurnAwayReason.UNLOADED)]
 
 
 def test_those_in_line_are_served_after_a_crash() -> None:
     driver = Counter().up()
     waiting = driver.lease("b")
-    driver.say(m.Ended(run=driver.machine.run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
+    driver.say(m.RunEnded(run=driver.machine.run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
     assert driver.told == []
     assert waiting in driver.machine.waiters
 
 
 def test_who_finds_the_line_full_is_sent_away_and_told_when_to_come_back() -> None:
     driver = Counter()
-    driver.policy = Policy(queue_limit=2)
+    driver.policy = SupervisorPolicy(queue_limit=2)
     driver.up()
     for _ in range(2):
         driver.lease("a")
     driver.lease("b")
-    assert [answer.outcome for answer in driver.told] == [m.TurnedAway(reason=m.Reason.FULL, retry_s=5.0)]
+    assert [answer.outcome for answer in driver.told] == [m.LoadTurnedAway(reason=m.TurnAwayReason.FULL, retry_s=5.0)]
 
 
 def test_a_refused_load_answers_everybody_and_leaves_nothing_behind() -> None:
@@ -167,7 +171,7 @@ def test_a_refused_load_answers_everybody_and_leaves_nothing_behind() -> None:
     driver.lease("a")
     failure = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="It does not fit.")
     driver.say(m.RoomRefused(run=driver.machine.run, failure=failure))
-    assert [answer.outcome for answer in driver.told] == [m.Refused(failure=failure)]
+    assert [answer.outcome for answer in driver.told] == [m.LoadRefused(failure=failure)]
     assert (driver.state(), driver.machine.failure) == (S.STOPPED, None)
 
 
@@ -182,7 +186,7 @@ async def test_real_requests_take_turns(supervisor: Supervisor, ask: Ask, record
 
     async with supervisor.lease(ask(slots=1)):
         tasks = [asyncio.create_task(use(client)) for client in ("a", "a", "a", "b")]
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 4)
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 4)
     await asyncio.gather(*tasks)
     assert served == ["a", "b", "a", "a"]
 
@@ -190,7 +194,7 @@ async def test_real_requests_take_turns(supervisor: Supervisor, ask: Ask, record
 async def test_what_takes_no_slot_waits_for_nobody_while_the_line_is_full(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
-    supervisor.policy = Policy(queue_limit=1)
+    supervisor.policy = SupervisorPolicy(queue_limit=1)
 
     async def use() -> None:
         async with supervisor.lease(ask(slots=1)):
@@ -198,14 +202,14 @@ async def test_what_takes_no_slot_waits_for_nobody_while_the_line_is_full(
 
     async with supervisor.lease(ask(slots=1)):
         waiting = asyncio.create_task(use())
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 1)
-        async with supervisor.lease(ask(slots=1), Terms(takes_slot=False)):
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
+        async with supervisor.lease(ask(slots=1), LeaseOptions(takes_slot=False)):
             assert not waiting.done()
     await waiting
 
 
 async def test_who_leaves_the_line_frees_its_place(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
-    supervisor.policy = Policy(queue_limit=1)
+    supervisor.policy = SupervisorPolicy(queue_limit=1)
 
     async def use() -> None:
         async with supervisor.lease(ask(slots=1)):
@@ -213,14 +217,14 @@ async def test_who_leaves_the_line_frees_its_place(supervisor: Supervisor, ask: 
 
     async with supervisor.lease(ask(slots=1)):
         waiting = asyncio.create_task(use())
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 1)
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
         with pytest.raises(Overloaded) as full:
             await use()
         assert full.value.retry_s >= SHORTEST_S
         waiting.cancel()
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 0)
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 0)
         again = asyncio.create_task(use())
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 1)
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
     await again
 
 
@@ -231,7 +235,7 @@ async def test_a_forced_unload_answers_those_in_line(supervisor: Supervisor, ask
 
     async with supervisor.lease(ask(slots=1)):
         waiting = asyncio.create_task(use())
-        await recorder.until(lambda: supervisor.statuses()[0].queued == 1)
-        await supervisor.unload("m", force=True)
+        await recorder.until(lambda: supervisor.list_statuses()[0].queued == 1)
+        await supervisor.unload_model("m", force=True)
         with pytest.raises(Unavailable):
             await waiting

@@ -10,8 +10,8 @@ import pytest
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed, Unavailable
 from app.supervisor import run
-from app.supervisor.pool import Folders, Policy, Supervisor
-from app.supervisor.readiness import Endpoint, Reply
+from app.supervisor.pool import Supervisor, SupervisorFolders, SupervisorPolicy
+from app.supervisor.readiness import EngineEndpoint, EngineReply
 from engines.api import Failure, FailureKind, Readiness, ReadyWhen
 from tests.fake_engine.adapter import FakeAdapter, completion_readiness
 from tests.fake_engine.behaviour import Behaviour
@@ -20,8 +20,8 @@ from tests.unit.supervisor.conftest import Ask, Recorder, launched_below
 S = EngineState
 
 
-async def get(base_url: str, key: str, path: str) -> Reply:
-    return await Endpoint(base_url=base_url, key=key, served_name="").request("GET", path)
+async def get(base_url: str, key: str, path: str) -> EngineReply:
+    return await EngineEndpoint(base_url=base_url, key=key, served_name="").send_request("GET", path)
 
 
 async def test_a_lease_leads_to_an_engine_that_wants_its_key(supervisor: Supervisor, ask: Ask) -> None:
@@ -85,7 +85,7 @@ async def test_the_memory_of_an_engine_that_names_no_buffers_is_what_its_process
     assert status.memory_bytes is not None
     assert 5_000_000 < status.memory_bytes < 2_000_000_000, "a Python interpreter with a server in it"
     assert status.pid is not None
-    await supervisor.unload("m")
+    await supervisor.unload_model("m")
     assert run.resident_bytes([status.pid]) == 0, "a process that is gone has none"
 
 
@@ -95,7 +95,7 @@ async def test_progress_memory_and_context_are_told_while_loading(
     adapter.behaviours["m"] = Behaviour(load_s=0.6, progress=3)
     await supervisor.ensure_ready(ask(context=1))
     await recorder.until(lambda: recorder.statuses()[-1].memory_bytes == 1_234_567)
-    (status,) = supervisor.statuses()
+    (status,) = supervisor.list_statuses()
     told = [(status.stage, status.progress) for status in recorder.statuses() if status.progress]
     assert told[-1] == ("Reading weights", 1.0)
     assert sorted(told, key=lambda pair: pair[1] or 0.0) == told
@@ -127,19 +127,19 @@ async def test_an_engine_that_never_says_anything_is_given_up(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, tmp_path: Path
 ) -> None:
     adapter.behaviours["m"] = Behaviour(is_silent=True, refuses_to_end=True)
-    supervisor.policy = Policy(stall_s=1.5)
+    supervisor.policy = SupervisorPolicy(stall_s=1.5)
     with pytest.raises(EngineFailed) as caught:
         await supervisor.ensure_ready(ask())
     assert caught.value.code == FailureKind.STALLED
     assert launched_below(tmp_path) == []
-    assert (supervisor.statuses()[0].state, supervisor.statuses()[0].restarts) == (S.FAILED, 0)
+    assert (supervisor.list_statuses()[0].state, supervisor.list_statuses()[0].restarts) == (S.FAILED, 0)
 
 
 async def test_an_engine_that_works_in_silence_is_not_stalled(
     supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(run, "PULSE_S", 0.2)
-    supervisor.policy = Policy(stall_s=1.5)
+    supervisor.policy = SupervisorPolicy(stall_s=1.5)
     adapter.behaviours["m"] = Behaviour(load_s=2.5, busy=True)
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
@@ -160,7 +160,7 @@ async def test_a_port_that_stays_taken_is_told(supervisor: Supervisor, ask: Ask,
     with pytest.raises(EngineFailed) as caught:
         await supervisor.ensure_ready(ask())
     assert caught.value.code == FailureKind.PORT_IN_USE
-    await supervisor.unload("m")
+    await supervisor.unload_model("m")
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ async def test_what_would_only_happen_again_is_told_again_without_a_process(
         assert said in caught.value.body.detail
         assert caught.value.hint == "Try another model."
     assert len(starts.read_bytes()) == 1
-    failure = supervisor.statuses()[0].failure
+    failure = supervisor.list_statuses()[0].failure
     assert failure is not None
     assert (failure.code, failure.exit_code, failure.log_tail) == (kind, 1, [said])
 
@@ -228,11 +228,11 @@ async def test_what_cannot_start_says_why(supervisor: Supervisor, ask: Ask, adap
     adapter.installation = msgspec.structs.replace(found, python=Path("/nowhere/python"))
     with pytest.raises(EngineFailed, match="/nowhere/python"):
         await supervisor.ensure_ready(ask("d"))
-    assert {status.state for status in supervisor.statuses()} == {S.FAILED}
+    assert {status.state for status in supervisor.list_statuses()} == {S.FAILED}
 
 
 async def test_a_disk_that_takes_nothing_is_said_and_not_called_our_mistake(
-    supervisor: Supervisor, ask: Ask, folders: Folders
+    supervisor: Supervisor, ask: Ask, folders: SupervisorFolders
 ) -> None:
     folders.records.write_bytes(b"")  # where its folder should be
     with pytest.raises(EngineFailed, match="could not be started") as refused:
@@ -256,21 +256,21 @@ async def test_an_adapter_that_breaks_does_not_break_the_supervisor(
     adapter.behaviours["m"] = Behaviour(says=("one", "two"))
     assert (await supervisor.ensure_ready(ask())).state is S.READY
     await recorder.until(lambda: len(recorder.lines()) == 2)
-    assert [line.text for line in supervisor.log("m")] == ["one", "two"]
+    assert [line.text for line in supervisor.read_log("m")] == ["one", "two"]
     adapter.classify_exit = broken  # type: ignore[method-assign,assignment]  # and another
     adapter.behaviours["n"] = Behaviour(exit_code=1)
     with pytest.raises(EngineFailed, match="a bug in Roundhouse"):
         await supervisor.ensure_ready(ask("n"))
     assert len([record for record in caplog.records if record.exc_info]) == 2
     caplog.clear()
-    await supervisor.unload("n")
+    await supervisor.unload_model("n")
 
 
 async def test_a_supervisor_that_closes_turns_everybody_away(
-    folders: Folders, recorder: Recorder, ask: Ask, adapter: FakeAdapter
+    folders: SupervisorFolders, recorder: Recorder, ask: Ask, adapter: FakeAdapter
 ) -> None:
     adapter.behaviours["m"] = Behaviour(load_s=30.0)
-    supervisor = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish)
+    supervisor = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
     waiting = asyncio.create_task(supervisor.ensure_ready(ask()))
     await recorder.until_state(S.LOADING)
     await supervisor.close()
@@ -295,4 +295,4 @@ async def test_setting_the_wall_clock_changes_nothing(
     async with supervisor.lease(ask()) as lease:
         assert lease.load_s == 0.0
     monkeypatch.setattr(time, "time", real)
-    assert abs((supervisor.statuses()[0].last_used_at or 0.0) - real()) < 60
+    assert abs((supervisor.list_statuses()[0].last_used_at or 0.0) - real()) < 60

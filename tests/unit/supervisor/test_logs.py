@@ -10,19 +10,27 @@ from hypothesis import strategies as st
 
 from app.core.events import LogLine
 from app.supervisor import logs
-from app.supervisor.logs import LINE_CHARACTERS, LINES_PER_SECOND, RING_LINES, EngineLog, Lines, Redactor, slug
-from app.supervisor.pool import Folders, Supervisor
-from app.supervisor.readiness import Endpoint
+from app.supervisor.logs import (
+    LINE_CHARACTERS,
+    LINES_PER_SECOND,
+    RING_LINES,
+    EngineLog,
+    LineSplitter,
+    LogRedactor,
+    file_slug,
+)
+from app.supervisor.pool import Supervisor, SupervisorFolders
+from app.supervisor.readiness import EngineEndpoint
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.unit.supervisor.conftest import Ask, Recorder
 
 
 def cut(data: bytes, *at: int) -> list[str]:
-    lines = Lines()
+    lines = LineSplitter()
     edges = [0, *sorted(at), len(data)]
-    found = [line for start, end in itertools.pairwise(edges) for line in lines.feed(data[start:end])]
-    return found + lines.end()
+    found = [line for start, end in itertools.pairwise(edges) for line in lines.feed_bytes(data[start:end])]
+    return found + lines.flush_rest()
 
 
 @given(
@@ -51,8 +59,8 @@ def test_a_line_that_never_ends_is_cut_into_pieces() -> None:
 
 
 def test_secrets_are_taken_out_the_longest_first() -> None:
-    assert Redactor(["key", "key-of-mine", ""]).clean("a key-of-mine and a key") == "a *** and a ***"
-    assert Redactor([]).clean("nothing") == "nothing"
+    assert LogRedactor(["key", "key-of-mine", ""]).redact_text("a key-of-mine and a key") == "a *** and a ***"
+    assert LogRedactor([]).redact_text("nothing") == "nothing"
 
 
 @pytest.fixture
@@ -61,25 +69,25 @@ def log(tmp_path: Path, recorder: Recorder) -> EngineLog:
 
 
 def test_the_ring_forgets_the_oldest_lines(log: EngineLog) -> None:
-    log.add("out", [str(at) for at in range(RING_LINES + 10)], at=0.0)
-    assert [line.text for line in log.tail(2)] == [str(RING_LINES + 8), str(RING_LINES + 9)]
-    assert len(log.tail(10 * RING_LINES)) == RING_LINES
-    assert log.tail(0) == []
+    log.add_lines("out", [str(at) for at in range(RING_LINES + 10)], at=0.0)
+    assert [line.text for line in log.tail_lines(2)] == [str(RING_LINES + 8), str(RING_LINES + 9)]
+    assert len(log.tail_lines(10 * RING_LINES)) == RING_LINES
+    assert log.tail_lines(0) == []
 
 
 def test_a_flood_is_told_in_part_and_says_so(log: EngineLog, recorder: Recorder) -> None:
-    log.add("err", [f"line {at}" for at in range(LINES_PER_SECOND + 50)], at=100.2)
+    log.add_lines("err", [f"line {at}" for at in range(LINES_PER_SECOND + 50)], at=100.2)
     assert len(recorder.lines()) == LINES_PER_SECOND
-    log.add("err", ["calm again"], at=101.0)
+    log.add_lines("err", ["calm again"], at=101.0)
     assert recorder.lines()[-2].startswith("[50 lines are not shown here; ")
     assert recorder.lines()[-1] == "calm again"
-    assert log.tail(2)[0].text == f"line {LINES_PER_SECOND + 49}"
+    assert log.tail_lines(2)[0].text == f"line {LINES_PER_SECOND + 49}"
 
 
 def test_the_file_rotates_and_old_ones_go(log: EngineLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logs, "FILE_BYTES", 1000)
     for at in range(100):
-        log.file([f"line {at:03d} {'x' * 90}"])
+        log.append_to_file([f"line {at:03d} {'x' * 90}"])
     log.close()
     files = sorted(path.name for path in log.path.parent.iterdir())
     assert files == ["engine-m.log", "engine-m.log.1", "engine-m.log.2", "engine-m.log.3"]
@@ -88,23 +96,23 @@ def test_the_file_rotates_and_old_ones_go(log: EngineLog, monkeypatch: pytest.Mo
 
 
 def test_a_closed_log_opens_again_when_something_is_written(log: EngineLog) -> None:
-    log.file(["one"])
+    log.append_to_file(["one"])
     log.close()
     log.close()
-    log.file(["two"])
+    log.append_to_file(["two"])
     log.close()
     assert log.path.read_text() == "one\ntwo\n"
 
 
 def test_a_full_disk_stops_nobody(log: EngineLog, monkeypatch: pytest.MonkeyPatch) -> None:
-    log.file(["one"])
+    log.append_to_file(["one"])
     assert log._file is not None
 
     def no_space(_: str) -> int:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(log._file.stream, "write", no_space)
-    log.file(["two"])
+    log.append_to_file(["two"])
     monkeypatch.undo()
     log.close()
 
@@ -113,14 +121,14 @@ def test_a_full_disk_stops_nobody(log: EngineLog, monkeypatch: pytest.MonkeyPatc
 def test_a_disk_that_stays_full_does_not_keep_a_log_open(log: EngineLog) -> None:
     log.path.parent.mkdir(parents=True, exist_ok=True)
     log.path.symlink_to("/dev/full")
-    log.file(["one"])
+    log.append_to_file(["one"])
     log.close()
 
 
 def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "file").write_bytes(b"")
     log = EngineLog("m", tmp_path / "file" / "logs", recorder.publish)
-    log.file(["one"])
+    log.append_to_file(["one"])
     log.close()
 
 
@@ -128,16 +136,16 @@ def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path, recorder: Rec
     ("one", "other"), [("a/b", "a_b"), ("Model", "model"), ("x" * 80, "x" * 81), ("é", "è"), ("..", "__")]
 )
 def test_different_models_have_different_files(one: str, other: str) -> None:
-    assert slug(one) != slug(other)
-    assert not {"/", "\\", ":"} & set(slug(one))
+    assert file_slug(one) != file_slug(other)
+    assert not {"/", "\\", ":"} & set(file_slug(one))
 
 
 def test_a_plain_name_stays_as_it_is() -> None:
-    assert slug("qwen3-8b.q4_k_m") == "qwen3-8b.q4_k_m"
+    assert file_slug("qwen3-8b.q4_k_m") == "qwen3-8b.q4_k_m"
 
 
 async def test_a_key_that_an_engine_blurts_out_is_nowhere(
-    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, folders: Folders
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, folders: SupervisorFolders
 ) -> None:
     adapter.behaviours["m"] = Behaviour(says_key=True)
     async with supervisor.lease(ask()) as lease:
@@ -145,7 +153,7 @@ async def test_a_key_that_an_engine_blurts_out_is_nowhere(
         written = [path.read_text() for root in (folders.logs, folders.records) for path in root.iterdir()]
         assert len(written) == 2
         assert "api_key=***" in written[0]
-        everything = [*written, *recorder.lines(), *(line.text for line in supervisor.log("m"))]
+        everything = [*written, *recorder.lines(), *(line.text for line in supervisor.read_log("m"))]
         assert not [text for text in everything if lease.key in text]
         if sys.platform != "win32":
             assert (folders.logs.stat().st_mode & 0o777) == 0o700
@@ -156,11 +164,11 @@ async def test_a_flood_does_not_hold_up_the_engine(
 ) -> None:
     adapter.behaviours["m"] = Behaviour(flood=20_000)
     async with supervisor.lease(ask()) as lease:
-        endpoint = Endpoint(base_url=lease.base_url, key=lease.key, served_name="m")
-        assert (await endpoint.request("POST", "/v1/completions", body=b"{}", timeout_s=20.0)).status == 200
-    await supervisor.unload("m")
+        endpoint = EngineEndpoint(base_url=lease.base_url, key=lease.key, served_name="m")
+        assert (await endpoint.send_request("POST", "/v1/completions", body=b"{}", timeout_s=20.0)).status == 200
+    await supervisor.unload_model("m")
     told = [event for event in recorder.events if isinstance(event, LogLine)]
-    assert len(supervisor.log("m", tail=5000)) == RING_LINES
-    assert supervisor.log("m", tail=1)[0].text == "flood 19999"
+    assert len(supervisor.read_log("m", tail=5000)) == RING_LINES
+    assert supervisor.read_log("m", tail=1)[0].text == "flood 19999"
     assert len(told) < 10_000
-    assert supervisor.log("never heard of") == []
+    assert supervisor.read_log("never heard of") == []

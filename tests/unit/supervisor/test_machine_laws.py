@@ -17,9 +17,9 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from app.core.engines import SETTLED, TRANSITIONS, EngineState
 from app.supervisor import messages as m
-from app.supervisor.ending import Timer
-from app.supervisor.machine import Machine
-from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S, LoadRequest, Policy, Terms
+from app.supervisor.ending import EngineTimer
+from app.supervisor.machine import EngineMachine
+from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S, LeaseOptions, LoadRequest, SupervisorPolicy
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource
 
 S = EngineState
@@ -32,12 +32,12 @@ REQUESTS = [
 LARGER = LoadRequest(engine="e", source=SOURCE, options=LaunchOptions(context=999))
 TERMS = st.sampled_from(
     [
-        Terms(),
-        Terms(keep_s=0.0),
-        Terms(keep_s=math.inf),
-        Terms(keep_s=5.0, takes_slot=False),
-        Terms(context=50),
-        Terms(context=999),
+        LeaseOptions(),
+        LeaseOptions(keep_s=0.0),
+        LeaseOptions(keep_s=math.inf),
+        LeaseOptions(keep_s=5.0, takes_slot=False),
+        LeaseOptions(context=50),
+        LeaseOptions(context=999),
     ]
 )
 HOW_ASKED = {name: st.booleans() for name in ("explicit", "any_options", "holds")}
@@ -46,22 +46,22 @@ KINDS = st.sampled_from(
 )
 
 
-class Watched(Machine):
+class Watched(EngineMachine):
     """Notes every state it enters."""
 
-    def __init__(self, policy: Callable[[], Policy]) -> None:
+    def __init__(self, policy: Callable[[], SupervisorPolicy]) -> None:
         super().__init__(policy)
         self.path = [self.state]
 
-    def _move(self, to: EngineState) -> None:
-        super()._move(to)
+    def _move_to(self, to: EngineState) -> None:
+        super()._move_to(to)
         self.path.append(to)
 
 
 class Laws(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.policy = Policy(drain_s=20.0, idle_s=50.0, queue_limit=6)
+        self.policy = SupervisorPolicy(drain_s=20.0, idle_s=50.0, queue_limit=6)
         self.machine = Watched(lambda: self.policy)
         self.now = 1000.0
         self.tickets = 0
@@ -69,30 +69,30 @@ class Laws(RuleBasedStateMachine):
         self.queued: int | None = None
         self.has_room = False
         self.alive: set[int] = set()
-        self.leases: list[m.Granted] = []
+        self.leases: list[m.LeaseGranted] = []
         self.by_itself: list[float] = []
         """When it was started again after a failure although nobody said so explicitly or changed anything."""
         self.last_ask: tuple[LoadRequest, int] | None = None
 
-    def do(self, effects: list[m.Effect]) -> None:
+    def do(self, effects: list[m.MachineEffect]) -> None:
         for effect in effects:
             match effect:
-                case m.Answer(ticket=ticket, outcome=outcome):
+                case m.AnswerCaller(ticket=ticket, outcome=outcome):
                     assert ticket in self.unanswered, "answered twice, or never asked"
                     self.unanswered.remove(ticket)
-                    self.leases += [outcome] if isinstance(outcome, m.Granted) else []
+                    self.leases += [outcome] if isinstance(outcome, m.LeaseGranted) else []
                 case m.EnterRoom(run=run):
                     assert not self.has_room
                     self.queued = run
                 case m.LeaveRoom():
                     self.queued, self.has_room = None, False
-                case m.Launch(run=run):
+                case m.LaunchRun(run=run):
                     assert self.has_room, "a process without room"
                     assert not self.alive, "two processes of one model"
                     self.alive.add(run)
-                case m.Abandon(run=run):
+                case m.AbandonRun(run=run):
                     self.alive.discard(run)
-                case m.Kill(run=run) | m.AskToEnd(run=run):
+                case m.KillRun(run=run) | m.AskToEnd(run=run):
                     assert run in self.alive, "a signal to nobody"
         assert self.machine.path[-1] is self.machine.state, "the state changed on a side path"
 
@@ -108,16 +108,18 @@ class Laws(RuleBasedStateMachine):
     def ask(self, request: LoadRequest, how: dict[str, Any], file: int) -> None:
         self.last_ask = (request, file)
         self.by_itself.clear()
-        self.say(m.Ask(ticket=self.ticket(), request=request, fingerprint=(file,), **how))
+        self.say(m.ReadyRequest(ticket=self.ticket(), request=request, fingerprint=(file,), **how))
 
     @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
-    def ask_on_terms(self, request: LoadRequest, terms: Terms) -> None:
+    def ask_on_terms(self, request: LoadRequest, terms: LeaseOptions) -> None:
         """A lease; what was granted keeps its engine, and nobody is cut off for the context of another."""
         held = self.machine.in_flight if request.engine == "e" else 0
         self.last_ask = (request, 0)
         self.by_itself.clear()
         ticket, client = self.ticket(), str(self.tickets % 2)
-        self.say(m.Ask(ticket=ticket, request=request, holds=True, fingerprint=(0,), terms=terms, client=client))
+        self.say(
+            m.ReadyRequest(ticket=ticket, request=request, holds=True, fingerprint=(0,), terms=terms, client=client)
+        )
         if held and self.machine.request and self.machine.request.engine == "e":
             assert self.machine.in_flight >= held
 
@@ -125,7 +127,7 @@ class Laws(RuleBasedStateMachine):
     def what_is_unused_past_its_time_goes(self) -> None:
         machine = self.machine
         if machine.state is S.READY and not machine.in_flight and math.isfinite(machine.idle_s):
-            assert machine.timers == {Timer.IDLE: machine.last_used + machine.idle_s}
+            assert machine.timers == {EngineTimer.IDLE: machine.last_used + machine.idle_s}
 
     @rule()
     def ask_again(self) -> None:
@@ -134,7 +136,7 @@ class Laws(RuleBasedStateMachine):
         counts = self.machine.state is S.FAILED and not is_new
         if is_new:
             self.by_itself.clear()
-        self.say(m.Ask(ticket=self.ticket(), request=request, holds=True, fingerprint=(file,)))
+        self.say(m.ReadyRequest(ticket=self.ticket(), request=request, holds=True, fingerprint=(file,)))
         if counts and self.machine.state is S.STARTING:
             self.by_itself.append(self.now)
 
@@ -143,23 +145,23 @@ class Laws(RuleBasedStateMachine):
     def leave(self, data: st.DataObject) -> None:
         ticket = data.draw(st.sampled_from(sorted(self.unanswered)))
         self.unanswered.remove(ticket)
-        self.say(m.Leave(ticket=ticket))
+        self.say(m.WithdrawTicket(ticket=ticket))
 
     @rule()
     @precondition(lambda self: self.leases)
     def release(self) -> None:
         ended = self.leases.pop()
-        self.say(m.Release(run=ended.run, slot=ended.slot))
+        self.say(m.ReleaseLease(run=ended.run, slot=ended.slot))
 
-    @rule(how=st.sampled_from([how for how in m.How if how is not m.How.CLOSE]))
-    def stop(self, how: m.How) -> None:
-        self.say(m.Stop(how=how, ticket=self.ticket()))
+    @rule(how=st.sampled_from([how for how in m.StopReason if how is not m.StopReason.CLOSE]))
+    def stop(self, how: m.StopReason) -> None:
+        self.say(m.StopRequest(how=how, ticket=self.ticket()))
 
     @rule(is_paused=st.booleans())
     def pause_or_go_on(self, *, is_paused: bool) -> None:
         self.policy = msgspec.structs.replace(self.policy, is_paused=is_paused)
         if is_paused:
-            self.say(m.Stop(how=m.How.PAUSE))
+            self.say(m.StopRequest(how=m.StopReason.PAUSE))
 
     @invariant()
     def in_a_pause_it_goes_or_is_gone(self) -> None:
@@ -181,22 +183,22 @@ class Laws(RuleBasedStateMachine):
     @rule()
     @precondition(lambda self: self.alive)
     def start(self) -> None:
-        self.say(m.Started(run=max(self.alive), stall_s=10.0, hard_s=100.0, grace_s=5.0))
+        self.say(m.ProcessesStarted(run=max(self.alive), stall_s=10.0, hard_s=100.0, grace_s=5.0))
 
     @rule()
     @precondition(lambda self: self.alive)
     def become_ready(self) -> None:
-        self.say(m.Ready(run=max(self.alive), slots=2))
+        self.say(m.EngineReady(run=max(self.alive), slots=2))
 
     @rule()
     @precondition(lambda self: self.alive)
     def show_life(self) -> None:
-        self.say(m.Alive(run=max(self.alive)))
+        self.say(m.SignOfLife(run=max(self.alive)))
 
     @rule(kind=KINDS)
     @precondition(lambda self: self.alive)
     def end(self, kind: FailureKind) -> None:
-        self.say(m.Ended(run=self.alive.pop(), failure=Failure(kind=kind, sentence="")))
+        self.say(m.RunEnded(run=self.alive.pop(), failure=Failure(kind=kind, sentence="")))
 
     @rule()
     def come_up(self) -> None:
@@ -221,9 +223,9 @@ class Laws(RuleBasedStateMachine):
     def hear_old_news(self, run: int) -> None:
         if run in self.alive or run == self.queued:
             return
-        for message in (m.Ready(run=run, slots=1), m.RoomGranted(run=run), m.Alive(run=run)):
+        for message in (m.EngineReady(run=run, slots=1), m.RoomGranted(run=run), m.SignOfLife(run=run)):
             self.say(message)
-        self.say(m.Ended(run=run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
+        self.say(m.RunEnded(run=run, failure=Failure(kind=FailureKind.CRASHED, sentence="")))
 
     @rule(seconds=st.sampled_from([0.5, 1.0, 5.0, 20.0, 200.0, 700.0]))
     def pass_time(self, seconds: float) -> None:
@@ -242,18 +244,18 @@ class Laws(RuleBasedStateMachine):
     def everybody_unanswered_is_remembered(self) -> None:
         machine = self.machine
         later = {ask.ticket for ask in machine.later}
-        in_line = {ask.ticket for ask in machine.line}
+        in_line = {ask.ticket for ask in machine.slot_queue}
         assert self.unanswered == {*machine.waiters, *later, *in_line, *machine.stoppers}
 
     @invariant()
     def nobody_waits_in_a_settled_state(self) -> None:
         if self.machine.state in SETTLED:
-            assert self.unanswered == {ask.ticket for ask in self.machine.line}
+            assert self.unanswered == {ask.ticket for ask in self.machine.slot_queue}
 
     @invariant()
     def nobody_stands_in_line_while_a_slot_is_free(self) -> None:
         machine = self.machine
-        if len(machine.line):
+        if len(machine.slot_queue):
             assert machine.state is S.READY
             assert machine.in_slots == machine.slots
 
@@ -282,7 +284,7 @@ class Laws(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """Close it, and let the world do no more than answer."""
-        self.say(m.Stop(how=m.How.CLOSE, ticket=self.ticket()))
+        self.say(m.StopRequest(how=m.StopReason.CLOSE, ticket=self.ticket()))
         self.pass_time(1000.0)
         self.pass_time(1000.0)
         assert not self.unanswered

@@ -7,9 +7,9 @@ import pytest
 from app.core.engines import EngineState
 from app.core.models import LoadOptions
 from app.supervisor import messages as m
-from app.supervisor.machine import Machine
-from app.supervisor.mending import APPLICABLE, TRIES, mended
-from app.supervisor.policy import LoadRequest, Policy
+from app.supervisor.machine import EngineMachine
+from app.supervisor.mending import APPLICABLE, TRIES, apply_auto_remedy
+from app.supervisor.policy import LoadRequest, SupervisorPolicy
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
 
 REQUEST = LoadRequest(
@@ -24,7 +24,7 @@ FULL = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="No room.", remedies=(HA
 
 
 def test_the_first_remedy_that_is_allowed_is_applied() -> None:
-    better = mended(REQUEST, FULL, frozenset({RemedyKind.FEWER_SLOTS}))
+    better = apply_auto_remedy(REQUEST, FULL, frozenset({RemedyKind.FEWER_SLOTS}))
     assert better is not None
     assert (better.request.options.context, better.request.options.slots) == (8192, 1)
     assert better.applied.kind == "fewer_slots"
@@ -35,47 +35,50 @@ def test_the_first_remedy_that_is_allowed_is_applied() -> None:
     "allowed", [frozenset(), frozenset({RemedyKind.SMALLER_MODEL}), frozenset({RemedyKind.SIGN_IN})]
 )
 def test_nothing_is_done_unasked_or_by_hand(allowed: frozenset[RemedyKind]) -> None:
-    assert mended(REQUEST, FULL, allowed) is None
+    assert apply_auto_remedy(REQUEST, FULL, allowed) is None
 
 
 def test_a_remedy_that_changes_nothing_is_none() -> None:
     same = Remedy(kind=RemedyKind.FEWER_SLOTS, label="Load", options={"slots": 2})
-    assert mended(REQUEST, Failure(kind=FULL.kind, sentence="x.", remedies=(same,)), frozenset(APPLICABLE)) is None
+    assert (
+        apply_auto_remedy(REQUEST, Failure(kind=FULL.kind, sentence="x.", remedies=(same,)), frozenset(APPLICABLE))
+        is None
+    )
 
 
-def coming_up(mends: frozenset[RemedyKind]) -> Machine:
-    machine = Machine(lambda: Policy(mends=mends))
-    machine.step(m.Ask(ticket=1, request=REQUEST, holds=True, fingerprint=(0,)), 0.0)
+def coming_up(mends: frozenset[RemedyKind]) -> EngineMachine:
+    machine = EngineMachine(lambda: SupervisorPolicy(mends=mends))
+    machine.step(m.ReadyRequest(ticket=1, request=REQUEST, holds=True, fingerprint=(0,)), 0.0)
     machine.step(m.RoomGranted(run=machine.run), 0.0)
     started(machine)
     return machine
 
 
-def started(machine: Machine) -> None:
-    machine.step(m.Started(run=machine.run, stall_s=10.0, hard_s=100.0, grace_s=5.0), 0.0)
+def started(machine: EngineMachine) -> None:
+    machine.step(m.ProcessesStarted(run=machine.run, stall_s=10.0, hard_s=100.0, grace_s=5.0), 0.0)
 
 
-def fail(machine: Machine, remedy: Remedy = HALVE) -> list[m.Effect]:
+def fail(machine: EngineMachine, remedy: Remedy = HALVE) -> list[m.MachineEffect]:
     failure = Failure(kind=FailureKind.OUT_OF_MEMORY, sentence="No room.", remedies=(remedy,))
-    return machine.step(m.Ended(run=machine.run, failure=failure), 1.0)
+    return machine.step(m.RunEnded(run=machine.run, failure=failure), 1.0)
 
 
 def test_the_waiter_hears_nothing_of_it_and_gets_what_fits() -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
     (launched,) = fail(machine)
-    assert isinstance(launched, m.Launch)
+    assert isinstance(launched, m.LaunchRun)
     assert launched.request.options.context == 4096
     assert machine.state is EngineState.LOADING
     started(machine)
-    effects = machine.step(m.Ready(run=machine.run), 2.0)
-    assert [effect.ticket for effect in effects if isinstance(effect, m.Answer)] == [1]
+    effects = machine.step(m.EngineReady(run=machine.run), 2.0)
+    assert [effect.ticket for effect in effects if isinstance(effect, m.AnswerCaller)] == [1]
     assert [one.kind for one in machine.applied] == ["less_context"]
 
 
 def test_without_leave_the_failure_is_told_with_its_remedies() -> None:
     machine = coming_up(frozenset())
-    answers = [effect.outcome for effect in fail(machine) if isinstance(effect, m.Answer)]
-    assert isinstance(answers[0], m.Refused)
+    answers = [effect.outcome for effect in fail(machine) if isinstance(effect, m.AnswerCaller)]
+    assert isinstance(answers[0], m.LoadRefused)
     assert machine.state is EngineState.FAILED
 
 
@@ -90,10 +93,10 @@ def test_it_gives_up_after_some_tries() -> None:
 
 def test_an_engine_that_was_ready_is_not_changed_behind_anybodys_back() -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
-    machine.step(m.Ready(run=machine.run), 1.0)
+    machine.step(m.EngineReady(run=machine.run), 1.0)
     fail(machine)
-    assert machine.runs is not None
-    assert machine.runs.options.context == 8192
+    assert machine.effective_request is not None
+    assert machine.effective_request.options.context == 8192
 
 
 @pytest.mark.parametrize("explicit", [True, False])
@@ -101,9 +104,11 @@ def test_who_asks_for_the_same_again_gets_what_fits(*, explicit: bool) -> None:
     machine = coming_up(frozenset({RemedyKind.LESS_CONTEXT}))
     fail(machine)
     started(machine)
-    machine.step(m.Ready(run=machine.run), 2.0)
-    effects = machine.step(m.Ask(ticket=2, request=REQUEST, holds=True, fingerprint=(0,), explicit=explicit), 3.0)
-    assert [type(effect) for effect in effects] == [m.Answer]
+    machine.step(m.EngineReady(run=machine.run), 2.0)
+    effects = machine.step(
+        m.ReadyRequest(ticket=2, request=REQUEST, holds=True, fingerprint=(0,), explicit=explicit), 3.0
+    )
+    assert [type(effect) for effect in effects] == [m.AnswerCaller]
     assert machine.state is EngineState.READY
 
 

@@ -6,39 +6,41 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
-from app.supervisor.pool import Folders, Policy, Supervisor
+from app.supervisor.pool import Supervisor, SupervisorFolders, SupervisorPolicy
 from engines.api import (
+    EngineInstallation,
     Exit,
     Failure,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
-    LeftOut,
+    ListenOptions,
     LogEvent,
     ModelSource,
-    Net,
+    OmittedOption,
     RemedyKind,
 )
-from engines.failures import Reader
-from engines.remedies import Means
+from engines.failures import FailureReader
+from engines.remedies import RemedyOptions
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.unit.supervisor.conftest import Ask, Recorder
 
 FITS = 2048
-READER = Reader(name="Fake engine", means=Means())
+READER = FailureReader(name="Fake engine", means=RemedyOptions())
 
 
 class Tight(FakeAdapter):
     """An engine with room for a context of 2,048 tokens and one slot, whose sizes are told as real ones tell them."""
 
-    def plan(self, model: ModelSource, options: LaunchOptions, net: Net, found: Installation) -> LaunchPlan:
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
         is_too_large = (options.context or 0) > FITS
         says = ("failed to allocate buffer for kv cache: cannot allocate memory",) if is_too_large else ()
         self.behaviours[model.name] = Behaviour(says=says, exit_code=1 if is_too_large else None)
-        launched = super().plan(model, options, net, found)
-        left_out = (LeftOut(option="threads", sentence="Fake engine 1.0 has no --threads."),)
+        launched = super().plan(model, options, net, installation)
+        left_out = (OmittedOption(option="threads", sentence="Fake engine 1.0 has no --threads."),)
         return LaunchPlan(
             **{name: getattr(launched, name) for name in launched.__struct_fields__} | {"left_out": left_out}
         )
@@ -57,8 +59,10 @@ def mends() -> frozenset[RemedyKind]:
 
 
 @pytest.fixture
-async def tight(folders: Folders, recorder: Recorder, mends: frozenset[RemedyKind]) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": Tight()}, folders, Policy(mends=mends), recorder.publish)
+async def tight(
+    folders: SupervisorFolders, recorder: Recorder, mends: frozenset[RemedyKind]
+) -> AsyncIterator[Supervisor]:
+    made = Supervisor({"fake": Tight()}, folders, SupervisorPolicy(mends=mends), recorder.publish)
     yield made
     await made.close()
 
@@ -79,7 +83,7 @@ async def test_unasked_it_fails_with_the_remedy_the_line_and_the_command(tight: 
     with pytest.raises(EngineFailed) as failed:
         await tight.ensure_ready(ask(context=8192))
     assert failed.value.code == FailureKind.OUT_OF_MEMORY
-    (status,) = tight.statuses()
+    (status,) = tight.list_statuses()
     assert status.failure is not None
     assert status.failure.evidence.startswith("failed to allocate buffer for kv cache")
     first = status.failure.remedies[0]

@@ -14,12 +14,12 @@ import pytest
 
 from app.core.engines import EngineState
 from app.supervisor import messages as m
-from app.supervisor.machine import Machine
-from app.supervisor.measured import Reading, limits_of
-from app.supervisor.places import Places
-from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy, Terms
-from app.supervisor.room import told
-from app.supervisor.scheduling import Evict, Grant, Limits, Seat, Waiting
+from app.supervisor.machine import EngineMachine
+from app.supervisor.measured import MemoryReading, limits_of
+from app.supervisor.places import MemoryLedger
+from app.supervisor.policy import LeaseOptions, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
+from app.supervisor.room import decision_message
+from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
 from engines.api import Failure, FailureKind, ModelFormat, ModelSource
 
 S = EngineState
@@ -58,7 +58,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)  # noqa: S311 -- a game, and one that can be played again
         self.now = 1000.0
-        self.policy = Policy(
+        self.policy = SupervisorPolicy(
             drain_s=20.0,
             idle_s=200.0,
             patience_s=30.0,
@@ -66,29 +66,29 @@ class World:
             queue_limit=12,
             models={"small": ModelPolicy(is_pinned=True), "graphics": ModelPolicy(idle_s=40.0)},
         )
-        self.machines = {name: Machine(lambda: self.policy, name) for name in SIZES}
-        self.places = Places(lambda: self.policy, self.seat)
+        self.machines = {name: EngineMachine(lambda: self.policy, name) for name in SIZES}
+        self.places = MemoryLedger(lambda: self.policy, self.seat)
         self.work: dict[str, Work] = {}
         self.ghosts: list[tuple[float, dict[str, int]]] = []
         self.others = {"system": 0, "gpu": 0}
         self.tickets = 0
         self.asked: dict[int, tuple[str, str, float]] = {}
-        self.leases: list[tuple[str, m.Granted]] = []
+        self.leases: list[tuple[str, m.LeaseGranted]] = []
         self.seen: Counter[str] = Counter()
 
     # What the supervisor's tasks do
 
-    def seat(self, name: str) -> Seat:
+    def seat(self, name: str) -> Resident:
         machine = self.machines[name]
         is_measured = machine.state not in {S.STARTING, S.LOADING}
-        return Seat(
+        return Resident(
             model=name,
             last_used=machine.last_used,
             is_idle=machine.state is S.READY and not machine.in_flight,
             is_busy=machine.state is S.READY and machine.in_flight > 0,
             is_leaving=machine.state in {S.DRAINING, S.STOPPING},
             is_pinned=machine.is_pinned,
-            load_s=machine.pace.load_s or 0.0,
+            load_s=machine.wait_estimate.load_s or 0.0,
             holds=taken(name) if is_measured else SIZES[name],
             pid=list(SIZES).index(name),
         )
@@ -107,25 +107,25 @@ class World:
     is_by_hand = False
     is_telling = False
 
-    def perform(self, name: str, effect: m.Effect) -> None:
+    def perform(self, name: str, effect: m.MachineEffect) -> None:
         match effect:
-            case m.Answer(ticket=ticket, outcome=outcome):
+            case m.AnswerCaller(ticket=ticket, outcome=outcome):
                 model, _, _ = self.asked.pop(ticket)
                 assert model == name
                 self.seen[type(outcome).__name__] += 1
-                if isinstance(outcome, m.Granted):
+                if isinstance(outcome, m.LeaseGranted):
                     self.leases.append((name, outcome))
             case m.EnterRoom(run=run):
-                self.places.enter(Waiting(model=name, since=self.now, needs=SIZES[name]), run)
+                self.places.join_queue(PendingLoad(model=name, since=self.now, needs=SIZES[name]), run)
             case m.LeaveRoom():
-                self.places.leave(name, self.now)
-            case m.Launch(run=run):
+                self.places.leave_queue(name, self.now)
+            case m.LaunchRun(run=run):
                 self.work[name] = Work(run=run, ready_at=self.now + self.random.uniform(0.5, 20.0))
                 self.in_budget()
-            case m.AskToEnd() | m.Kill():
+            case m.AskToEnd() | m.KillRun():
                 work = self.work[name]
                 work.ends_at = work.ends_at or self.now + self.random.uniform(0.0, 3.0)
-            case m.Abandon():
+            case m.AbandonRun():
                 raise AssertionError("a process that ends when asked to was given up")
 
     def decide(self) -> None:
@@ -136,23 +136,23 @@ class World:
         """Decide once, and tell everybody concerned before anything else is decided. Return whether it came to that."""
         self.is_telling = True
         idle_before = {name for name in SIZES if self.seat(name).is_idle}
-        decisions = self.places.decide(self.limits(), self.now)
+        decisions = self.places.decide_effects(self.limits(), self.now)
         for effect, run in decisions:
             self.seen[type(effect).__name__] += 1
-            if isinstance(effect, Evict):
+            if isinstance(effect, EvictEngine):
                 assert effect.model != "small", "a pinned model was told to go"
                 assert effect.drain or effect.model in idle_before
-            if isinstance(effect, Grant):
+            if isinstance(effect, GrantRoom):
                 self.fits_now(effect.model)
-            self.say(effect.model, told(effect, run))
+            self.say(effect.model, decision_message(effect, run))
         self.is_telling = False
-        return any(isinstance(effect, Grant) for effect, _ in decisions)
+        return any(isinstance(effect, GrantRoom) for effect, _ in decisions)
 
-    def limits(self) -> Limits:
-        seats = self.places.seats
+    def limits(self) -> MemoryLimits:
+        seats = self.places.residents
         private = {seat.pid: self.held(seat.model).get("system", 0) for seat in seats if seat.pid is not None}
         free = {pool: total - self.others[pool] - self.used(pool) for pool, total in TOTAL.items()}
-        return limits_of(Reading(free=free, private=private), seats, self.policy.head_room)
+        return limits_of(MemoryReading(free=free, private=private), seats, self.policy.head_room)
 
     # The books
 
@@ -187,28 +187,28 @@ class World:
         self.asked[self.tickets] = (name, client := self.random.choice(CLIENTS), self.now)
         source = ModelSource(name=name, path=Path(name), format=ModelFormat.GGUF)
         size = SIZES[name]
-        request = LoadRequest(engine="e", source=source, needs=None if size is None else Needs(pools=size))
-        terms = Terms(takes_slot=self.random.random() < 0.9)
-        self.say(name, m.Ask(ticket=self.tickets, request=request, holds=True, terms=terms, client=client))
+        request = LoadRequest(engine="e", source=source, needs=None if size is None else MemoryNeeds(pools=size))
+        terms = LeaseOptions(takes_slot=self.random.random() < 0.9)
+        self.say(name, m.ReadyRequest(ticket=self.tickets, request=request, holds=True, terms=terms, client=client))
 
     def leave(self) -> None:
         if self.asked:
             ticket = self.random.choice(list(self.asked))
             name, _, _ = self.asked.pop(ticket)
-            self.say(name, m.Leave(ticket=ticket))
+            self.say(name, m.WithdrawTicket(ticket=ticket))
 
     def release(self) -> None:
         if self.leases:
             name, lease = self.leases.pop(self.random.randrange(len(self.leases)))
-            self.say(name, m.Release(run=lease.run, slot=lease.slot))
+            self.say(name, m.ReleaseLease(run=lease.run, slot=lease.slot))
 
     def unload(self) -> None:
         name, how = (
             self.random.choice(list(SIZES)),
-            self.random.choice([m.How.DRAIN, m.How.EXPIRE, m.How.LET_GO, m.How.NOW]),
+            self.random.choice([m.StopReason.DRAIN, m.StopReason.EXPIRE, m.StopReason.LET_GO, m.StopReason.NOW]),
         )
         self.is_by_hand = True
-        self.say(name, m.Stop(how=how))
+        self.say(name, m.StopRequest(how=how))
         self.is_by_hand = False
 
     def crash(self) -> None:
@@ -227,7 +227,7 @@ class World:
         work = self.work.pop(name)
         self.ghosts.append((self.now + self.random.uniform(0.0, 1.0), held))
         self.leases = [(model, lease) for model, lease in self.leases if model != name]
-        self.say(name, m.Ended(run=work.run, failure=Failure(kind=kind, sentence="")))
+        self.say(name, m.RunEnded(run=work.run, failure=Failure(kind=kind, sentence="")))
 
     def pass_time(self, seconds: float) -> None:
         """Let time pass, a small step after another, and everything fall due that does."""
@@ -239,8 +239,8 @@ class World:
                 if work.ends_at is not None and work.ends_at <= self.now:
                     self.end(name, FailureKind.KILLED)
                 elif work.ready_at <= self.now and self.machines[name].state in {S.STARTING, S.LOADING}:
-                    self.say(name, m.Started(run=work.run, stall_s=900.0, hard_s=900.0, grace_s=900.0))
-                    self.say(name, m.Ready(run=work.run, slots=SLOTS))
+                    self.say(name, m.ProcessesStarted(run=work.run, stall_s=900.0, hard_s=900.0, grace_s=900.0))
+                    self.say(name, m.EngineReady(run=work.run, slots=SLOTS))
             for name, machine in self.machines.items():
                 if machine.deadline is not None and machine.deadline <= self.now:
                     self.is_by_hand = machine.state is S.DRAINING

@@ -8,7 +8,7 @@ import pytest
 
 from app.cli.main import roundhouse
 from app.supervisor.mending import APPLICABLE
-from app.supervisor.offers import offers
+from app.supervisor.offers import list_remedy_offers
 from app.supervisor.policy import LoadRequest
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
 
@@ -24,7 +24,7 @@ def request(path: Path = PULLED, format_: ModelFormat = ModelFormat.GGUF) -> Loa
 
 def command(kind: RemedyKind, path: Path = PULLED, cause: FailureKind = FailureKind.UNKNOWN) -> str:
     remedy = Remedy(kind=kind, label="x", options=APPLIED.get(kind, {}))
-    (offer,) = offers("my model", Failure(kind=cause, sentence="No.", remedies=(remedy,)), request(path))
+    (offer,) = list_remedy_offers("my model", Failure(kind=cause, sentence="No.", remedies=(remedy,)), request(path))
     return offer.command
 
 
@@ -45,7 +45,7 @@ def test_a_load_names_what_it_changes() -> None:
     again = Remedy(kind=RemedyKind.LOAD_AGAIN, label="Load again")
     unknown = Remedy(kind=RemedyKind.LESS_GPU_MEMORY, label="Load", options={"no_such_option": 1})
     failure = Failure(kind=FailureKind.UNKNOWN, sentence="No.", remedies=(share, again, unknown))
-    said = [(one.command, one.options) for one in offers("my model", failure, request())]
+    said = [(one.command, one.options) for one in list_remedy_offers("my model", failure, request())]
     assert said == [
         ("roundhouse load 'my model' --gpu-memory-fraction 0.5", {"gpu_memory_fraction": 0.5}),
         ("roundhouse load 'my model'", {}),
@@ -72,5 +72,5 @@ def test_a_download_names_where_it_is_from_and_makes_way_for_what_is_whole_again
 
 def test_before_anything_was_asked_for_there_is_still_a_way() -> None:
     remedy = Remedy(kind=RemedyKind.FREE_MEMORY, label="x")
-    (offer,) = offers("m", Failure(kind=FailureKind.UNKNOWN, sentence="No.", remedies=(remedy,)), None)
+    (offer,) = list_remedy_offers("m", Failure(kind=FailureKind.UNKNOWN, sentence="No.", remedies=(remedy,)), None)
     assert offer.command == "roundhouse ps"

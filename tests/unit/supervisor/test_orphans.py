@@ -12,8 +12,8 @@ import psutil
 import pytest
 
 from app.core.events import Notice
-from app.supervisor.pool import Folders, Policy, Supervisor
-from app.supervisor.records import TOKEN_VARIABLE, Record, RecordedProcess, Records
+from app.supervisor.pool import Supervisor, SupervisorFolders, SupervisorPolicy
+from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords, RecordedProcess
 from tests.fake_engine.adapter import ROOT, FakeAdapter
 from tests.unit.supervisor.conftest import WAIT_S, Recorder
 
@@ -66,20 +66,20 @@ def token_of(process: psutil.Process) -> str:
         return ""
 
 
-def only_record(folders: Folders) -> Record:
+def only_record(folders: SupervisorFolders) -> LaunchRecord:
     (path,) = folders.records.glob("*.json")
-    return msgspec.json.decode(path.read_bytes(), type=Record)
+    return msgspec.json.decode(path.read_bytes(), type=LaunchRecord)
 
 
 @posix
 async def test_the_next_start_stops_an_engine_that_refuses_to_end_and_all_it_started(
-    tmp_path: Path, folders: Folders, recorder: Recorder
+    tmp_path: Path, folders: SupervisorFolders, recorder: Recorder
 ) -> None:
     engine = killed_parent(tmp_path, "lifeline")
     record = only_record(folders)
     assert engine.is_running()
     assert len(carriers(record.token)) == 2
-    supervisor = Supervisor({"fake": FakeAdapter()}, folders, Policy(), recorder.publish)
+    supervisor = Supervisor({"fake": FakeAdapter()}, folders, SupervisorPolicy(), recorder.publish)
     assert await supervisor.start() == 1
     assert carriers(record.token) == []
     assert list(folders.records.iterdir()) == []
@@ -91,14 +91,14 @@ async def test_the_next_start_stops_an_engine_that_refuses_to_end_and_all_it_sta
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel's parent-death signal")
 async def test_without_a_lifeline_the_kernel_kills_the_engine_and_the_next_start_the_rest(
-    tmp_path: Path, folders: Folders, recorder: Recorder
+    tmp_path: Path, folders: SupervisorFolders, recorder: Recorder
 ) -> None:
     engine = killed_parent(tmp_path, "none")
     psutil.wait_procs([engine], timeout=WAIT_S)
     record = only_record(folders)
     (child,) = carriers(record.token)
     assert child.pid not in {known.pid for known in record.processes}, "only its environment tells that it is ours"
-    supervisor = Supervisor({"fake": FakeAdapter()}, folders, Policy(), recorder.publish)
+    supervisor = Supervisor({"fake": FakeAdapter()}, folders, SupervisorPolicy(), recorder.publish)
     assert await supervisor.start() == 1
     assert carriers(record.token) == []
 
@@ -111,38 +111,38 @@ def stranger() -> Iterator["subprocess.Popen[bytes]"]:
     process.wait()
 
 
-def record_of(process: "subprocess.Popen[bytes]", *, age_s: float) -> Record:
+def record_of(process: "subprocess.Popen[bytes]", *, age_s: float) -> LaunchRecord:
     created = psutil.Process(process.pid).create_time() - age_s
     known = RecordedProcess(pid=process.pid, created_at=created, executable=SLEEPER[0])
-    return Record(token="t" * 32, model="m", engine="fake", processes=(known,))
+    return LaunchRecord(token="t" * 32, model="m", engine="fake", processes=(known,))
 
 
-def next_start(folder: Path, record: Record) -> Records:
-    Records(folder).write(record)
-    return Records(folder)
+def next_start(folder: Path, record: LaunchRecord) -> LaunchRecords:
+    LaunchRecords(folder).write_record(record)
+    return LaunchRecords(folder)
 
 
 def test_a_process_with_our_id_and_another_age_is_a_stranger(
     tmp_path: Path, stranger: "subprocess.Popen[bytes]"
 ) -> None:
     records = next_start(tmp_path, record_of(stranger, age_s=3600.0))
-    assert records.reap() == []
+    assert records.reap_orphans() == []
     assert stranger.poll() is None
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_process_with_our_id_and_our_age_is_ours(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
     record = record_of(stranger, age_s=0.5)
-    assert next_start(tmp_path, record).reap() == [record]
+    assert next_start(tmp_path, record).reap_orphans() == [record]
     assert not psutil.pid_exists(stranger.pid)
 
 
 def test_a_process_whose_record_was_never_completed_is_known_by_its_token(tmp_path: Path) -> None:
     token = "u" * 32
     with subprocess.Popen(SLEEPER, env={**os.environ, TOKEN_VARIABLE: token}) as process:
-        record = Record(token=token, model="m", engine="fake")
+        record = LaunchRecord(token=token, model="m", engine="fake")
         wait_for_exec(process.pid)
-        assert next_start(tmp_path, record).reap() == [record]
+        assert next_start(tmp_path, record).reap_orphans() == [record]
         assert not psutil.pid_exists(process.pid)
 
 
@@ -153,20 +153,20 @@ def wait_for_exec(pid: int) -> None:
 
 
 def test_a_launch_of_this_gateway_is_not_an_orphan(tmp_path: Path, stranger: "subprocess.Popen[bytes]") -> None:
-    records = Records(tmp_path)
-    records.write(record_of(stranger, age_s=0.0))
-    assert records.reap() == []
+    records = LaunchRecords(tmp_path)
+    records.write_record(record_of(stranger, age_s=0.0))
+    assert records.reap_orphans() == []
     assert stranger.poll() is None
 
 
 def test_a_record_that_cannot_be_read_names_nobody(tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(b'{"token": 5')
-    assert Records(tmp_path).reap() == []
+    assert LaunchRecords(tmp_path).reap_orphans() == []
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_record_is_for_its_owner_only(tmp_path: Path) -> None:
-    Records(tmp_path / "new").write(Record(token="v" * 32, model="m", engine="fake"))
+    LaunchRecords(tmp_path / "new").write_record(LaunchRecord(token="v" * 32, model="m", engine="fake"))
     (path,) = (tmp_path / "new").iterdir()
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o777 == 0o600
@@ -176,7 +176,7 @@ def test_a_record_is_for_its_owner_only(tmp_path: Path) -> None:
 def test_a_process_that_has_gone_already_is_not_recorded() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    record = Record(token="w" * 32, model="m", engine="fake")
+    record = LaunchRecord(token="w" * 32, model="m", engine="fake")
     assert record.with_process(process.pid, "python") == record
 
 
@@ -186,5 +186,5 @@ def test_orphans_are_killed_not_asked(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", deaf], start_new_session=True, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        next_start(tmp_path, record_of(process, age_s=0.0)).reap()
+        next_start(tmp_path, record_of(process, age_s=0.0)).reap_orphans()
         assert not psutil.pid_exists(process.pid)

@@ -10,9 +10,9 @@ from app.core.engines import EngineState
 from app.core.errors import Unavailable
 from app.core.events import PauseChanged
 from app.supervisor import messages as m
-from app.supervisor.policy import LoadRequest, ModelPolicy, Policy
+from app.supervisor.policy import LoadRequest, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
-from engines.api import FailureKind, ModelFormat, ModelSource, Remote
+from engines.api import FailureKind, ModelFormat, ModelSource, RemoteEndpoint
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.unit.supervisor.conftest import Ask, Recorder
@@ -24,20 +24,20 @@ S = EngineState
 class Pausable(Driver):
     """A machine whose policy says pause, which the supervisor does before it tells the owners."""
 
-    def pause(self) -> list[m.Effect]:
+    def pause(self) -> list[m.MachineEffect]:
         self.policy = msgspec.structs.replace(self.policy, is_paused=True)
-        return self.say(m.Stop(how=m.How.PAUSE))
+        return self.say(m.StopRequest(how=m.StopReason.PAUSE))
 
 
 def test_an_idle_engine_goes_at_once_and_whoever_asks_is_told() -> None:
     driver = Pausable()
     driver.come_up()
-    driver.say(m.Release(run=1))
+    driver.say(m.ReleaseLease(run=1))
     assert driver.pause() == [m.AskToEnd(run=1)]
-    assert turned_away(driver.ask()) == [m.Reason.PAUSED]
+    assert turned_away(driver.ask()) == [m.TurnAwayReason.PAUSED]
     driver.end(FailureKind.KILLED)
     assert driver.state() is S.STOPPED
-    assert turned_away(driver.ask(explicit=True)) == [m.Reason.PAUSED]
+    assert turned_away(driver.ask(explicit=True)) == [m.TurnAwayReason.PAUSED]
 
 
 def test_a_busy_one_finishes_however_long_it_takes_and_takes_nothing_new() -> None:
@@ -45,17 +45,17 @@ def test_a_busy_one_finishes_however_long_it_takes_and_takes_nothing_new() -> No
     driver.come_up()
     assert driver.pause() == []
     assert (driver.state(), driver.machine.deadline) == (S.DRAINING, None)
-    assert turned_away(driver.ask()) == [m.Reason.PAUSED]
-    assert driver.say(m.Release(run=1)) == [m.AskToEnd(run=1)]
+    assert turned_away(driver.ask()) == [m.TurnAwayReason.PAUSED]
+    assert driver.say(m.ReleaseLease(run=1)) == [m.AskToEnd(run=1)]
 
 
 def test_who_stands_in_line_is_sent_away_and_who_is_served_is_not() -> None:
     driver = Pausable()
     driver.ask()
     driver.start()
-    driver.say(m.Ready(run=1, slots=1))
+    driver.say(m.EngineReady(run=1, slots=1))
     driver.ask()
-    assert turned_away(driver.pause()) == [m.Reason.PAUSED]
+    assert turned_away(driver.pause()) == [m.TurnAwayReason.PAUSED]
     assert driver.machine.in_flight == 1
 
 
@@ -64,7 +64,7 @@ def test_who_waits_for_a_load_is_told_once_it_is_called_off() -> None:
     driver.ask()
     driver.start()
     assert driver.pause() == [m.AskToEnd(run=1)]
-    assert turned_away(driver.end(FailureKind.KILLED)) == [m.Reason.PAUSED]
+    assert turned_away(driver.end(FailureKind.KILLED)) == [m.TurnAwayReason.PAUSED]
 
 
 def test_a_load_that_waits_for_room_leaves_the_queue() -> None:
@@ -72,7 +72,7 @@ def test_a_load_that_waits_for_room_leaves_the_queue() -> None:
     driver.ask()
     effects = driver.pause()
     assert m.LeaveRoom() in effects
-    assert turned_away(effects) == [m.Reason.PAUSED]
+    assert turned_away(effects) == [m.TurnAwayReason.PAUSED]
 
 
 def test_nothing_starts_again_by_itself() -> None:
@@ -97,14 +97,14 @@ def test_one_that_was_being_replaced_does_not_come_back_as_another() -> None:
     driver = Pausable()
     driver.come_up()
     driver.ask(OTHER, explicit=True)
-    assert turned_away(driver.pause()) == [m.Reason.PAUSED]
-    driver.say(m.Release(run=1))
+    assert turned_away(driver.pause()) == [m.TurnAwayReason.PAUSED]
+    driver.say(m.ReleaseLease(run=1))
     driver.end(FailureKind.KILLED)
     assert driver.state() is S.STOPPED
 
 
 def test_an_endpoint_elsewhere_goes_on() -> None:
-    remote = Remote(url="http://x", served_as="m", key_file=Path("m.key"))
+    remote = RemoteEndpoint(url="http://x", served_as="m", key_file=Path("m.key"))
     source = ModelSource(name="m", path=REQUEST.source.path, format=ModelFormat.REMOTE, remote=remote)
     elsewhere = LoadRequest(engine="attached", source=source)
     driver = Pausable()
@@ -119,13 +119,13 @@ def test_an_endpoint_elsewhere_goes_on() -> None:
 async def test_real_engines_go_and_come_back(
     supervisor: Supervisor, ask: Ask, recorder: Recorder, adapter: FakeAdapter
 ) -> None:
-    supervisor.policy = Policy(models={"pinned": ModelPolicy(is_pinned=True)})
+    supervisor.policy = SupervisorPolicy(models={"pinned": ModelPolicy(is_pinned=True)})
     for model in ("idle", "pinned", "busy"):
         await supervisor.ensure_ready(ask(model))
     async with supervisor.lease(ask("busy")) as lease:
-        supervisor.pausing.pause()
-        supervisor.pausing.pause()
-        state = supervisor.pausing.state()
+        supervisor.pausing.pause_all()
+        supervisor.pausing.pause_all()
+        state = supervisor.pausing.pause_state()
         assert (state.finishing, sorted(state.comes_back)) == (["busy"], ["busy", "idle", "pinned"])
         await recorder.until_state(S.STOPPED, "idle")
         await recorder.until_state(S.STOPPED, "pinned")
@@ -134,18 +134,18 @@ async def test_real_engines_go_and_come_back(
             await supervisor.ensure_ready(ask("idle"))
         assert (refused.value.code, "roundhouse resume" in refused.value.hint) == ("paused", True)
     await recorder.until_state(S.STOPPED, "busy")
-    supervisor.pausing.resume()
-    await recorder.until(lambda: len([one for one in supervisor.statuses() if one.state is S.READY]) == 3)
+    supervisor.pausing.resume_all()
+    await recorder.until(lambda: len([one for one in supervisor.list_statuses() if one.state is S.READY]) == 3)
     said = [event.pause.is_paused for event in recorder.events if isinstance(event, PauseChanged)]
     assert said == [True, False]
 
 
 async def test_a_new_policy_does_not_end_a_pause(supervisor: Supervisor, ask: Ask) -> None:
-    supervisor.pausing.pause()
-    supervisor.policy = Policy(max_loaded=1)
+    supervisor.pausing.pause_all()
+    supervisor.policy = SupervisorPolicy(max_loaded=1)
     with pytest.raises(Unavailable):
         await supervisor.ensure_ready(ask())
-    supervisor.pausing.resume()
+    supervisor.pausing.resume_all()
     assert (await supervisor.ensure_ready(ask())).state is S.READY
 
 
@@ -154,13 +154,13 @@ async def test_a_pause_amid_coming_back_forgets_nobody(
 ) -> None:
     await supervisor.ensure_ready(ask("a"))
     await supervisor.ensure_ready(ask("b"))
-    supervisor.pausing.pause()
-    await recorder.until(lambda: supervisor.statuses() == [])
+    supervisor.pausing.pause_all()
+    await recorder.until(lambda: supervisor.list_statuses() == [])
     adapter.behaviours = {"a": Behaviour(load_s=60.0), "b": Behaviour(load_s=60.0)}
-    supervisor.pausing.resume()
-    await recorder.until(lambda: any(one.state is S.LOADING for one in supervisor.statuses()))
-    supervisor.pausing.pause()
-    assert sorted(supervisor.pausing.state().comes_back) == ["a", "b"]
+    supervisor.pausing.resume_all()
+    await recorder.until(lambda: any(one.state is S.LOADING for one in supervisor.list_statuses()))
+    supervisor.pausing.pause_all()
+    assert sorted(supervisor.pausing.pause_state().comes_back) == ["a", "b"]
 
 
 async def test_one_that_cannot_come_back_keeps_nobody_from_it(
@@ -168,15 +168,15 @@ async def test_one_that_cannot_come_back_keeps_nobody_from_it(
 ) -> None:
     await supervisor.ensure_ready(ask("a"))
     await supervisor.ensure_ready(ask("b"))
-    supervisor.pausing.pause()
-    await recorder.until(lambda: supervisor.statuses() == [])
+    supervisor.pausing.pause_all()
+    await recorder.until(lambda: supervisor.list_statuses() == [])
     adapter.behaviours = {"b": Behaviour(exit_code=1)}
-    supervisor.pausing.resume()
+    supervisor.pausing.resume_all()
     await recorder.until_state(S.READY, "a")
     await recorder.until_state(S.FAILED, "b")
 
 
 async def test_resuming_without_a_pause_does_nothing(supervisor: Supervisor, recorder: Recorder) -> None:
-    supervisor.pausing.resume()
+    supervisor.pausing.resume_all()
     await asyncio.sleep(0)
     assert recorder.events == []

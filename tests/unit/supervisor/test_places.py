@@ -2,30 +2,30 @@
 
 import pytest
 
-from app.supervisor.places import BACK_S, LOOK_S, Places
-from app.supervisor.policy import Policy
-from app.supervisor.scheduling import Evict, Grant, Limits, Seat, Waiting
+from app.supervisor.places import BACK_S, LOOK_S, MemoryLedger
+from app.supervisor.policy import SupervisorPolicy
+from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
 
 GB = 1 << 30
-IDLE = Seat(model="idle", last_used=0.0, is_idle=True, holds={"gpu": 20 * GB})
-LOADING = Seat(model="new", last_used=0.0, holds={"gpu": 30 * GB})
+IDLE = Resident(model="idle", last_used=0.0, is_idle=True, holds={"gpu": 20 * GB})
+LOADING = Resident(model="new", last_used=0.0, holds={"gpu": 30 * GB})
 
 
 class Stage:
     """Places whose engines are as the test says."""
 
     def __init__(self) -> None:
-        self.seats: dict[str, Seat] = {}
-        self.places = Places(Policy, lambda model: self.seats[model])
+        self.seats: dict[str, Resident] = {}
+        self.places = MemoryLedger(SupervisorPolicy, lambda model: self.seats[model])
 
-    def seat(self, seat: Seat) -> None:
+    def seat(self, seat: Resident) -> None:
         """Let an engine in, as it is."""
         self.seats[seat.model] = seat
-        self.places.enter(Waiting(model=seat.model, since=0.0), 1)
-        self.places.decide(Limits(), 0.0)
+        self.places.join_queue(PendingLoad(model=seat.model, since=0.0), 1)
+        self.places.decide_effects(MemoryLimits(), 0.0)
 
     def decided(self, gpu: int, now: float) -> list[object]:
-        return [effect for effect, _ in self.places.decide(Limits(pools={"gpu": gpu * GB}), now)]
+        return [effect for effect, _ in self.places.decide_effects(MemoryLimits(pools={"gpu": gpu * GB}), now)]
 
 
 @pytest.fixture
@@ -36,31 +36,31 @@ def stage() -> Stage:
 def test_while_a_load_fills_graphics_memory_nobody_has_to_go_for_what_it_seems_to_take(stage: Stage) -> None:
     stage.seat(IDLE)
     stage.seat(LOADING)
-    stage.places.enter(Waiting(model="third", since=10.0, needs={"gpu": 25 * GB}), 7)
+    stage.places.join_queue(PendingLoad(model="third", since=10.0, needs={"gpu": 25 * GB}), 7)
     assert stage.decided(59, 10.0) == [], "20 of the 30 are missing from what is free, and counted as to come"
-    assert stage.places.due(10.0) == 10.0 + Policy().patience_s, "it says itself when it is ready"
-    stage.seats["new"] = Seat(model="new", last_used=0.0, is_busy=True, holds=LOADING.holds)
-    assert stage.decided(79, 11.0) == [Grant(model="third")]
+    assert stage.places.next_due(10.0) == 10.0 + SupervisorPolicy().patience_s, "it says itself when it is ready"
+    stage.seats["new"] = Resident(model="new", last_used=0.0, is_busy=True, holds=LOADING.holds)
+    assert stage.decided(79, 11.0) == [GrantRoom(model="third")]
 
 
 def test_memory_that_does_not_come_back_is_waited_for_only_so_long(stage: Stage) -> None:
     stage.seat(IDLE)
-    gone = Seat(model="gone", last_used=0.0, is_idle=True, holds={"gpu": 40 * GB})
+    gone = Resident(model="gone", last_used=0.0, is_idle=True, holds={"gpu": 40 * GB})
     stage.seat(gone)
-    stage.places.enter(Waiting(model="next", since=100.0, needs={"gpu": 50 * GB}), 7)
-    assert stage.decided(80, 100.0) == [Evict(model="gone")]
-    stage.places.leave("gone", 101.0)
+    stage.places.join_queue(PendingLoad(model="next", since=100.0, needs={"gpu": 50 * GB}), 7)
+    assert stage.decided(80, 100.0) == [EvictEngine(model="gone")]
+    stage.places.leave_queue("gone", 101.0)
     assert stage.decided(40, 101.0) == []
-    assert stage.places.due(101.0) == 101.0 + LOOK_S
-    assert stage.decided(60, 101.0 + BACK_S) == [Evict(model="idle")], "that is all there is"
+    assert stage.places.next_due(101.0) == 101.0 + LOOK_S
+    assert stage.decided(60, 101.0 + BACK_S) == [EvictEngine(model="idle")], "that is all there is"
 
 
 def test_who_turns_out_to_wait_is_told_once(stage: Stage) -> None:
-    stage.seat(Seat(model="busy", last_used=0.0, is_busy=True, holds={"gpu": 60 * GB}))
-    stage.places.enter(Waiting(model="next", since=0.0, needs={"gpu": 50 * GB}), 7)
+    stage.seat(Resident(model="busy", last_used=0.0, is_busy=True, holds={"gpu": 60 * GB}))
+    stage.places.join_queue(PendingLoad(model="next", since=0.0, needs={"gpu": 50 * GB}), 7)
     assert not stage.places.is_queued("next"), "nobody has looked yet"
     stage.decided(80, 0.0)
-    assert stage.places.newly_held_up() == [("next", 7)]
+    assert stage.places.take_newly_blocked() == [("next", 7)]
     assert stage.places.is_queued("next")
     stage.decided(80, 1.0)
-    assert stage.places.newly_held_up() == []
+    assert stage.places.take_newly_blocked() == []

@@ -5,75 +5,79 @@ from collections.abc import Mapping, Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.supervisor.policy import Policy
+from app.supervisor.policy import SupervisorPolicy
 from app.supervisor.scheduling import (
     PLACES,
-    Book,
-    Effect,
-    Evict,
-    Grant,
-    Limits,
-    Refuse,
-    Seat,
-    Waiting,
+    EvictEngine,
+    GrantRoom,
+    MemoryLimits,
+    PendingLoad,
+    RefuseLoad,
+    ReservationTable,
+    Resident,
+    RoomEffect,
+    engines_to_free,
+    keep_worth,
     next_overdue,
-    schedule,
-    to_free,
-    worth,
+    schedule_loads,
 )
 
 RAM, GPU = "system", "gpu"
 
 
-def idle(model: str, last_used: float = 0.0, *, load_s: float = 0.0, is_pinned: bool = False, **holds: int) -> Seat:
-    return Seat(model=model, last_used=last_used, is_idle=True, load_s=load_s, is_pinned=is_pinned, holds=holds)
+def idle(model: str, last_used: float = 0.0, *, load_s: float = 0.0, is_pinned: bool = False, **holds: int) -> Resident:
+    return Resident(model=model, last_used=last_used, is_idle=True, load_s=load_s, is_pinned=is_pinned, holds=holds)
 
 
-def busy(model: str, last_used: float = 0.0, **holds: int) -> Seat:
-    return Seat(model=model, last_used=last_used, is_busy=True, holds=holds)
+def busy(model: str, last_used: float = 0.0, **holds: int) -> Resident:
+    return Resident(model=model, last_used=last_used, is_busy=True, holds=holds)
 
 
-def leaving(model: str, **holds: int) -> Seat:
-    return Seat(model=model, last_used=0.0, is_leaving=True, holds=holds)
+def leaving(model: str, **holds: int) -> Resident:
+    return Resident(model=model, last_used=0.0, is_leaving=True, holds=holds)
 
 
-def loading(model: str, holds: Mapping[str, int] | None = None) -> Seat:
-    return Seat(model=model, last_used=0.0, holds=holds or {})
+def loading(model: str, holds: Mapping[str, int] | None = None) -> Resident:
+    return Resident(model=model, last_used=0.0, holds=holds or {})
 
 
-def queue(*models: str, since: float = 0.0, **needs: int) -> list[Waiting]:
-    return [Waiting(model=model, since=since, needs=needs) for model in models]
+def queue(*models: str, since: float = 0.0, **needs: int) -> list[PendingLoad]:
+    return [PendingLoad(model=model, since=since, needs=needs) for model in models]
 
 
-def decide(waiting: Sequence[Waiting], running: Sequence[Seat], limit: int, now: float = 1.0) -> list[Effect]:
-    return schedule(waiting, running, now=now, policy=Policy(max_loaded=limit, patience_s=30.0))
+def decide(
+    waiting: Sequence[PendingLoad], running: Sequence[Resident], limit: int, now: float = 1.0
+) -> list[RoomEffect]:
+    return schedule_loads(waiting, running, now=now, policy=SupervisorPolicy(max_loaded=limit, patience_s=30.0))
 
 
 def fit(
-    waiting: Sequence[Waiting],
-    running: Sequence[Seat],
+    waiting: Sequence[PendingLoad],
+    running: Sequence[Resident],
     *,
     now: float = 1.0,
     head_room: int = 0,
     is_settled: bool = True,
     **pools: int,
-) -> list[Effect]:
-    limits = Limits(pools=pools, head_room=head_room, is_settled=is_settled)
-    return schedule(waiting, running, now=now, policy=Policy(patience_s=30.0), limits=limits)
+) -> list[RoomEffect]:
+    limits = MemoryLimits(pools=pools, head_room=head_room, is_settled=is_settled)
+    return schedule_loads(waiting, running, now=now, policy=SupervisorPolicy(patience_s=30.0), limits=limits)
 
 
 def test_of_two_that_load_as_fast_the_one_used_least_recently_makes_room() -> None:
-    assert decide(queue("w"), [idle("new", 9.0), idle("old", 1.0), busy("b")], 3, now=10.0) == [Evict(model="old")]
+    assert decide(queue("w"), [idle("new", 9.0), idle("old", 1.0), busy("b")], 3, now=10.0) == [
+        EvictEngine(model="old")
+    ]
 
 
 def test_a_model_that_loads_slowly_outlives_a_quick_one_but_not_for_ever() -> None:
     slow, quick = idle("slow", 0.0, load_s=60.0), idle("quick", 50.0, load_s=2.0)
-    assert worth(slow, now=60.0) > worth(quick, now=60.0)
-    assert worth(slow, now=3600.0) < worth(idle("quick", 3590.0, load_s=2.0), now=3600.0)
+    assert keep_worth(slow, now=60.0) > keep_worth(quick, now=60.0)
+    assert keep_worth(slow, now=3600.0) < keep_worth(idle("quick", 3590.0, load_s=2.0), now=3600.0)
 
 
 def test_loads_that_cost_nothing_to_speak_of_cost_the_same() -> None:
-    assert worth(idle("a", load_s=0.1), now=9.0) == worth(idle("b", load_s=0.9), now=9.0)
+    assert keep_worth(idle("a", load_s=0.1), now=9.0) == keep_worth(idle("b", load_s=0.9), now=9.0)
 
 
 def test_a_busy_engine_is_never_evicted() -> None:
@@ -81,7 +85,7 @@ def test_a_busy_engine_is_never_evicted() -> None:
 
 
 def test_nobody_is_evicted_while_there_is_room() -> None:
-    assert decide(queue("w"), [idle("a", 1.0)], 2) == [Grant(model="w")]
+    assert decide(queue("w"), [idle("a", 1.0)], 2) == [GrantRoom(model="w")]
 
 
 def test_an_engine_that_is_leaving_counts_as_room_to_come() -> None:
@@ -89,15 +93,20 @@ def test_an_engine_that_is_leaving_counts_as_room_to_come() -> None:
 
 
 def test_a_lowered_limit_evicts_without_anybody_waiting() -> None:
-    assert decide([], [idle("a", 1.0), idle("b", 2.0), busy("c")], 1) == [Evict(model="a"), Evict(model="b")]
+    assert decide([], [idle("a", 1.0), idle("b", 2.0), busy("c")], 1) == [
+        EvictEngine(model="a"),
+        EvictEngine(model="b"),
+    ]
 
 
 def test_without_a_ceiling_only_memory_counts() -> None:
-    assert fit(queue("w", system=10), [idle(f"m{at}", system=1) for at in range(40)], system=50) == [Grant(model="w")]
+    assert fit(queue("w", system=10), [idle(f"m{at}", system=1) for at in range(40)], system=50) == [
+        GrantRoom(model="w")
+    ]
 
 
 def test_the_first_to_ask_is_the_first_to_be_let_in() -> None:
-    assert decide(queue("a", "b"), [busy("x")], 2) == [Grant(model="a")]
+    assert decide(queue("a", "b"), [busy("x")], 2) == [GrantRoom(model="a")]
 
 
 def test_a_small_load_does_not_take_what_a_large_one_waits_for() -> None:
@@ -107,19 +116,19 @@ def test_a_small_load_does_not_take_what_a_large_one_waits_for() -> None:
 
 def test_a_load_for_another_memory_need_not_wait() -> None:
     waiting = [*queue("large", gpu=80), *queue("small", system=10)]
-    assert fit(waiting, [busy("x", gpu=50)], system=100, gpu=100) == [Grant(model="small")]
+    assert fit(waiting, [busy("x", gpu=50)], system=100, gpu=100) == [GrantRoom(model="small")]
 
 
 def test_only_what_holds_the_memory_in_question_is_evicted_and_no_more_than_needed() -> None:
     running = [idle("other", 0.0, gpu=90), idle("small", 1.0, system=10), idle("large", 2.0, system=60)]
-    assert fit(queue("w", system=60), running, system=100, gpu=100) == [Evict(model="large")]
+    assert fit(queue("w", system=60), running, system=100, gpu=100) == [EvictEngine(model="large")]
 
 
 def test_everything_is_left_alone_while_evicting_what_is_idle_would_not_do() -> None:
     running = [idle("a", system=10), busy("b", system=80)]
     assert fit(queue("w", system=50), running, system=100) == []
     later = fit(queue("w", system=50), running, system=100, now=30.0)
-    assert later == [Evict(model="b", drain=True)], "the idle one was not needed after all"
+    assert later == [EvictEngine(model="b", drain=True)], "the idle one was not needed after all"
 
 
 def test_an_engine_that_is_loading_is_left_alone() -> None:
@@ -129,7 +138,7 @@ def test_an_engine_that_is_loading_is_left_alone() -> None:
 def test_a_load_that_waited_long_enough_makes_the_least_used_busy_engine_finish() -> None:
     running = [busy("often", 9.0), busy("seldom", 2.0)]
     assert decide(queue("a"), running, 2, now=29.0) == []
-    assert decide(queue("a"), running, 2, now=30.0) == [Evict(model="seldom", drain=True)]
+    assert decide(queue("a"), running, 2, now=30.0) == [EvictEngine(model="seldom", drain=True)]
 
 
 def test_one_that_is_leaving_already_is_enough_for_one_that_waits() -> None:
@@ -138,28 +147,28 @@ def test_one_that_is_leaving_already_is_enough_for_one_that_waits() -> None:
 
 def test_a_pinned_model_stays_and_another_goes_instead() -> None:
     running = [idle("pinned", 0.0, is_pinned=True, system=50), idle("b", 9.0, system=50)]
-    assert fit(queue("w", system=50), running, system=100) == [Evict(model="b")]
+    assert fit(queue("w", system=50), running, system=100) == [EvictEngine(model="b")]
 
 
 def test_a_load_that_fits_only_without_a_pinned_model_is_refused_with_figures() -> None:
     running = [idle("p", is_pinned=True, system=50)]
-    refused = Refuse(model="w", pool=RAM, needed=60, available=50, pinned=("p",))
+    refused = RefuseLoad(model="w", pool=RAM, needed=60, available=50, pinned=("p",))
     assert fit(queue("w", system=60), running, system=100) == [refused]
 
 
 def test_places_taken_by_pinned_models_refuse_too() -> None:
-    refused = Refuse(model="w", pool=PLACES, needed=1, available=0, pinned=("p",))
+    refused = RefuseLoad(model="w", pool=PLACES, needed=1, available=0, pinned=("p",))
     assert decide(queue("w"), [idle("p", is_pinned=True)], 1) == [refused]
 
 
 def test_a_load_that_does_not_fit_even_alone_is_refused_with_figures() -> None:
     assert fit(queue("w", gpu=130), [], gpu=100, head_room=20) == [
-        Refuse(model="w", pool=GPU, needed=130, available=120)
+        RefuseLoad(model="w", pool=GPU, needed=130, available=120)
     ]
 
 
 def test_one_that_is_alone_may_have_the_head_room_too() -> None:
-    assert fit(queue("w", gpu=115), [], gpu=100, head_room=20) == [Grant(model="w")]
+    assert fit(queue("w", gpu=115), [], gpu=100, head_room=20) == [GrantRoom(model="w")]
     assert fit(queue("w", gpu=75), [busy("x", gpu=30)], gpu=100, head_room=20) == []
 
 
@@ -169,31 +178,31 @@ def test_nobody_is_refused_while_something_is_on_its_way_in_or_out() -> None:
 
 
 def test_a_person_may_have_it_tried_all_the_same() -> None:
-    policy = Policy(refuses_too_large=False)
-    tried = schedule(queue("w", system=500), [], now=1.0, policy=policy, limits=Limits(pools={RAM: 100}))
-    assert tried == [Grant(model="w")]
+    policy = SupervisorPolicy(refuses_too_large=False)
+    tried = schedule_loads(queue("w", system=500), [], now=1.0, policy=policy, limits=MemoryLimits(pools={RAM: 100}))
+    assert tried == [GrantRoom(model="w")]
 
 
 def test_memory_that_is_still_on_its_way_back_costs_nobody_its_place() -> None:
     assert fit(queue("w", system=60), [idle("a", system=30)], is_settled=False, system=50) == []
-    assert fit(queue("w", system=10), [idle("a", system=30)], is_settled=False, system=50) == [Grant(model="w")]
+    assert fit(queue("w", system=10), [idle("a", system=30)], is_settled=False, system=50) == [GrantRoom(model="w")]
 
 
 def test_an_unknown_size_is_not_zero() -> None:
-    unknown = [Waiting(model="w", since=0.0, needs=None)]
-    assert fit(unknown, [idle("a", system=1)], system=100) == [Evict(model="a")]
-    assert fit(unknown, [], system=100) == [Grant(model="w")]
-    here = Seat(model="x", last_used=0.0, holds=None)
+    unknown = [PendingLoad(model="w", since=0.0, needs=None)]
+    assert fit(unknown, [idle("a", system=1)], system=100) == [EvictEngine(model="a")]
+    assert fit(unknown, [], system=100) == [GrantRoom(model="w")]
+    here = Resident(model="x", last_used=0.0, holds=None)
     assert fit(queue("v", system=1), [here], system=100) == []
 
 
 def test_a_pool_that_cannot_be_read_has_no_limit() -> None:
-    assert fit(queue("w", gpu=1 << 40), [idle("a", gpu=1 << 40)], system=100) == [Grant(model="w")]
+    assert fit(queue("w", gpu=1 << 40), [idle("a", gpu=1 << 40)], system=100) == [GrantRoom(model="w")]
 
 
 def test_the_scheduler_says_when_to_ask_again() -> None:
-    assert next_overdue(queue("a", since=5.0) + queue("b", since=3.0), Policy(patience_s=30.0)) == 33.0
-    assert next_overdue([], Policy()) is None
+    assert next_overdue(queue("a", since=5.0) + queue("b", since=3.0), SupervisorPolicy(patience_s=30.0)) == 33.0
+    assert next_overdue([], SupervisorPolicy()) is None
 
 
 def test_another_program_gets_what_it_lacks_from_what_is_worth_least() -> None:
@@ -204,10 +213,10 @@ def test_another_program_gets_what_it_lacks_from_what_is_worth_least() -> None:
         idle("pinned", is_pinned=True, system=90),
         idle("elsewhere", gpu=90),
     ]
-    assert to_free(running, {RAM: 30}, now=10.0) == ["old"]
-    assert to_free(running, {RAM: 70}, now=10.0) == ["old", "new"]
-    assert to_free(running, {RAM: 500}, now=10.0) == ["old", "new"], "as far as it goes"
-    assert to_free(running, {}, now=10.0) == []
+    assert engines_to_free(running, {RAM: 30}, now=10.0) == ["old"]
+    assert engines_to_free(running, {RAM: 70}, now=10.0) == ["old", "new"]
+    assert engines_to_free(running, {RAM: 500}, now=10.0) == ["old", "new"], "as far as it goes"
+    assert engines_to_free(running, {}, now=10.0) == []
 
 
 KINDS = ["idle", "busy", "leaving", "loading"]
@@ -215,10 +224,10 @@ HOLDS = st.one_of(st.none(), st.dictionaries(st.sampled_from([RAM, GPU]), st.int
 
 
 @st.composite
-def seats(draw: st.DrawFn) -> list[Seat]:
+def seats(draw: st.DrawFn) -> list[Resident]:
     kinds = draw(st.lists(st.sampled_from(KINDS), max_size=6))
     return [
-        Seat(
+        Resident(
             model=f"m{at}",
             last_used=draw(st.floats(0, 100)),
             is_idle=kind == "idle",
@@ -240,24 +249,24 @@ def seats(draw: st.DrawFn) -> list[Seat]:
     now=st.floats(0, 100),
 )
 def test_whatever_is_asked_nobody_is_wronged(
-    needs: list[dict[str, int] | None], running: list[Seat], pools: dict[str, int], most: int, now: float
+    needs: list[dict[str, int] | None], running: list[Resident], pools: dict[str, int], most: int, now: float
 ) -> None:
-    waiting = [Waiting(model=f"w{at}", since=0.0, needs=need) for at, need in enumerate(needs)]
-    policy, limits = Policy(max_loaded=most), Limits(pools=pools, head_room=10)
-    effects = schedule(waiting, running, now=now, policy=policy, limits=limits)
+    waiting = [PendingLoad(model=f"w{at}", since=0.0, needs=need) for at, need in enumerate(needs)]
+    policy, limits = SupervisorPolicy(max_loaded=most), MemoryLimits(pools=pools, head_room=10)
+    effects = schedule_loads(waiting, running, now=now, policy=policy, limits=limits)
     named = [effect.model for effect in effects]
     assert len(named) == len(set(named)), "one word to each"
     seat_of, load_of = {seat.model: seat for seat in running}, {load.model: load for load in waiting}
-    book = Book(running, limits, policy)
+    book = ReservationTable(running, limits, policy)
     for effect in effects:
         match effect:
-            case Grant(model=model):
-                assert not book.short(load_of[model].needs), "over budget"
-                book.add(load_of[model].needs)
-            case Evict(model=model, drain=drains):
+            case GrantRoom(model=model):
+                assert not book.shortfall_of(load_of[model].needs), "over budget"
+                book.add_engine(load_of[model].needs)
+            case EvictEngine(model=model, drain=drains):
                 assert seat_of[model].may_go
                 assert seat_of[model].is_busy if drains else seat_of[model].is_idle
-            case Refuse(model=model, pinned=pinned):
+            case RefuseLoad(model=model, pinned=pinned):
                 assert all(seat_of[name].is_pinned for name in pinned)
                 assert not any(seat.is_leaving for seat in running)
 
@@ -265,4 +274,4 @@ def test_whatever_is_asked_nobody_is_wronged(
 def test_a_load_that_fits_beside_everybody_is_always_let_in() -> None:
     running = [busy("a", system=40), leaving("b", system=20), loading("c", {RAM: 20})]
     for is_settled in (True, False):
-        assert fit(queue("w", system=20), running, is_settled=is_settled, system=100) == [Grant(model="w")]
+        assert fit(queue("w", system=20), running, is_settled=is_settled, system=100) == [GrantRoom(model="w")]

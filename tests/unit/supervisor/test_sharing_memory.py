@@ -8,10 +8,10 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
-from app.supervisor.measured import Reading, corrected, is_back, limits_of
-from app.supervisor.policy import LoadRequest, ModelPolicy, Needs, Policy
-from app.supervisor.pool import Folders, Supervisor
-from app.supervisor.scheduling import Limits, Seat
+from app.supervisor.measured import MemoryReading, correct_holdings, is_memory_back, limits_of
+from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
+from app.supervisor.pool import Supervisor, SupervisorFolders
+from app.supervisor.scheduling import MemoryLimits, Resident
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder
 
@@ -29,12 +29,12 @@ class Memory:
         """How often it was read while something had not come back."""
         self.supervisor: Supervisor | None = None
 
-    async def read(self, pids: Sequence[int]) -> Reading:
-        running = self.supervisor.statuses() if self.supervisor else []
+    async def read(self, pids: Sequence[int]) -> MemoryReading:
+        running = self.supervisor.list_statuses() if self.supervisor else []
         up = [one for one in running if one.pid in pids and one.state in {S.READY, S.DRAINING, S.STOPPING}]
         held = {one.model for one in up} | ({self.keeps} if self.keeps else set())
         self.missed += len(held) > len(up)
-        return Reading(free={"gpu": self.free - sum(SIZES[model] for model in held)})
+        return MemoryReading(free={"gpu": self.free - sum(SIZES[model] for model in held)})
 
 
 SIZES = {"a": 60 * GB, "b": 30 * GB, "c": 50 * GB, "monster": 200 * GB}
@@ -47,9 +47,9 @@ def memory() -> Memory:
 
 @pytest.fixture
 async def supervisor(
-    adapter: FakeAdapter, folders: Folders, recorder: Recorder, memory: Memory
+    adapter: FakeAdapter, folders: SupervisorFolders, recorder: Recorder, memory: Memory
 ) -> AsyncIterator[Supervisor]:
-    made = Supervisor({"fake": adapter}, folders, Policy(), recorder.publish)
+    made = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), recorder.publish)
     made.gauge = memory.read
     memory.supervisor = made
     yield made
@@ -60,13 +60,13 @@ async def supervisor(
 @pytest.fixture
 def need(ask: Ask) -> Ask:
     def request(model: str) -> LoadRequest:
-        return msgspec.structs.replace(ask(model), needs=Needs(pools={"gpu": SIZES[model]}))
+        return msgspec.structs.replace(ask(model), needs=MemoryNeeds(pools={"gpu": SIZES[model]}))
 
     return request
 
 
 def loaded(supervisor: Supervisor) -> list[str]:
-    return [status.model for status in supervisor.statuses() if status.state is S.READY]
+    return [status.model for status in supervisor.list_statuses() if status.state is S.READY]
 
 
 async def test_models_share_memory_as_long_as_it_lasts(supervisor: Supervisor, need: Ask) -> None:
@@ -78,13 +78,13 @@ async def test_models_share_memory_as_long_as_it_lasts(supervisor: Supervisor, n
 
 
 async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervisor, need: Ask) -> None:
-    supervisor.policy = Policy(models={"a": ModelPolicy(is_pinned=True)}, idle_s=0.01)
+    supervisor.policy = SupervisorPolicy(models={"a": ModelPolicy(is_pinned=True)}, idle_s=0.01)
     await supervisor.ensure_ready(need("a"))
     with pytest.raises(EngineFailed, match=r"c takes about 50\.0 GiB of memory on gpu.*40\.0 GiB.*a, which is pinned"):
         await supervisor.ensure_ready(need("c"))
     assert loaded(supervisor) == ["a"]
-    assert [status.is_pinned for status in supervisor.statuses()] == [True]
-    supervisor.policy = Policy()
+    assert [status.is_pinned for status in supervisor.list_statuses()] == [True]
+    supervisor.policy = SupervisorPolicy()
     await supervisor.ensure_ready(need("c"))
     assert loaded(supervisor) == ["c"]
 
@@ -95,7 +95,7 @@ async def test_what_cannot_fit_is_refused_and_tried_again_when_asked_again(
     with pytest.raises(EngineFailed) as refused:
         await supervisor.ensure_ready(need("monster"))
     assert refused.value.code == "out_of_gpu_memory"
-    assert supervisor.statuses() == []
+    assert supervisor.list_statuses() == []
     memory.free = 300 * GB
     await supervisor.ensure_ready(need("monster"))
 
@@ -146,21 +146,21 @@ async def test_a_gauge_that_fails_stops_nobody(
 
 
 def test_an_estimate_is_put_right_by_what_the_engine_says() -> None:
-    needs = Needs(pools={"gpu": 80, "system": 20}, buffers=90)
-    assert corrected(needs, 110) == {"gpu": 96, "system": 24}
-    assert corrected(needs, 90) == needs.pools
-    assert corrected(Needs(pools={}), 7) == {}
-    assert corrected(None, 7) == {"system": 7}
+    needs = MemoryNeeds(pools={"gpu": 80, "system": 20}, buffers=90)
+    assert correct_holdings(needs, 110) == {"gpu": 96, "system": 24}
+    assert correct_holdings(needs, 90) == needs.pools
+    assert correct_holdings(MemoryNeeds(pools={}), 7) == {}
+    assert correct_holdings(None, 7) == {"system": 7}
 
 
 def test_what_engines_give_back_counts_as_there() -> None:
-    ready = Seat(model="a", last_used=0.0, is_idle=True, holds={"system": 50, "gpu": 30}, pid=1)
-    coming = Seat(model="b", last_used=0.0, holds={"gpu": 20}, pid=2)
-    reading = Reading(free={"system": 100, "gpu": 40}, private={1: 10, 2: 1})
-    assert limits_of(reading, [ready, coming], 5) == Limits(pools={"system": 106, "gpu": 65}, head_room=5)
+    ready = Resident(model="a", last_used=0.0, is_idle=True, holds={"system": 50, "gpu": 30}, pid=1)
+    coming = Resident(model="b", last_used=0.0, holds={"gpu": 20}, pid=2)
+    reading = MemoryReading(free={"system": 100, "gpu": 40}, private={1: 10, 2: 1})
+    assert limits_of(reading, [ready, coming], 5) == MemoryLimits(pools={"system": 106, "gpu": 65}, head_room=5)
 
 
 def test_a_little_less_than_before_is_as_good_as_all() -> None:
-    assert is_back({"gpu": 10 * GB}, {"gpu": 10 * GB - 1})
-    assert not is_back({"gpu": 10 * GB}, {"gpu": 9 * GB})
-    assert is_back({"gpu": 10 * GB}, {}), "who cannot read it cannot wait for it"
+    assert is_memory_back({"gpu": 10 * GB}, {"gpu": 10 * GB - 1})
+    assert not is_memory_back({"gpu": 10 * GB}, {"gpu": 9 * GB})
+    assert is_memory_back({"gpu": 10 * GB}, {}), "who cannot read it cannot wait for it"

@@ -6,18 +6,18 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
-from app.supervisor.pool import Policy, Supervisor
+from app.supervisor.pool import Supervisor, SupervisorPolicy
 from tests.unit.supervisor.conftest import Ask, Recorder
 
 S = EngineState
 
 
 def loaded(supervisor: Supervisor) -> list[str]:
-    return [status.model for status in supervisor.statuses() if status.state is S.READY]
+    return [status.model for status in supervisor.list_statuses() if status.state is S.READY]
 
 
 async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor: Supervisor, ask: Ask) -> None:
-    supervisor.policy = Policy(max_loaded=2)
+    supervisor.policy = SupervisorPolicy(max_loaded=2)
     for model in ("a", "b"):
         await supervisor.ensure_ready(ask(model))
     async with supervisor.lease(ask("a")):
@@ -27,7 +27,7 @@ async def test_the_idle_model_that_was_used_least_recently_makes_room(supervisor
 
 
 async def test_a_request_waits_while_every_model_is_busy(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
-    supervisor.policy = Policy(max_loaded=1)
+    supervisor.policy = SupervisorPolicy(max_loaded=1)
     async with supervisor.lease(ask("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         queued = await recorder.until_state(S.STARTING, "b")
@@ -49,7 +49,7 @@ async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
 async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
-    supervisor.policy = Policy(max_loaded=1)
+    supervisor.policy = SupervisorPolicy(max_loaded=1)
     async with supervisor.lease(ask("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         await recorder.until_state(S.STARTING, "b")
@@ -61,7 +61,7 @@ async def test_a_queued_load_that_nobody_waits_for_evicts_nobody(
 async def test_a_model_in_constant_use_gives_way_in_the_end_and_loses_no_request(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
-    supervisor.policy = Policy(max_loaded=1, patience_s=0.2)
+    supervisor.policy = SupervisorPolicy(max_loaded=1, patience_s=0.2)
     async with supervisor.lease(ask("a")) as lease:
         waiting = asyncio.create_task(supervisor.ensure_ready(ask("b")))
         await recorder.until_state(S.DRAINING, "a")
@@ -81,13 +81,13 @@ async def hold_once(supervisor: Supervisor, ask: Ask, model: str) -> None:
 async def test_a_lowered_limit_takes_effect_at_once(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
     for model in ("a", "b"):
         await supervisor.ensure_ready(ask(model))
-    supervisor.policy = Policy(max_loaded=1)
+    supervisor.policy = SupervisorPolicy(max_loaded=1)
     await recorder.until_state(S.STOPPED, "a")
     assert loaded(supervisor) == ["b"]
 
 
 async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) -> None:
-    supervisor.policy = Policy(max_loaded=1)
+    supervisor.policy = SupervisorPolicy(max_loaded=1)
     # One after the other: asked for together, "a" may come second, rightly evict "b" for its place, and then fail.
     with pytest.raises(EngineFailed):
         await supervisor.ensure_ready(ask("a", slots=0))
@@ -96,7 +96,7 @@ async def test_a_failed_model_takes_no_room(supervisor: Supervisor, ask: Ask) ->
 
 
 async def test_sixteen_models_take_turns_in_two_places(supervisor: Supervisor, ask: Ask, recorder: Recorder) -> None:
-    supervisor.policy = Policy(max_loaded=2)
+    supervisor.policy = SupervisorPolicy(max_loaded=2)
     await asyncio.gather(*(hold_once(supervisor, ask, f"m{at}") for at in range(16)))
     present: set[str] = set()
     most = 0

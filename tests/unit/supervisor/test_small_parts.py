@@ -9,17 +9,17 @@ from typing import Self
 import pytest
 
 from app.supervisor.announcer import INTERVAL_S, Announcer
-from app.supervisor.facts import Facts
-from app.supervisor.ports import HOST, Ports
+from app.supervisor.facts import RunFacts
+from app.supervisor.ports import HOST, LoopbackPorts
 from app.supervisor.private import write_private
-from app.supervisor.readiness import Endpoint, is_ready
+from app.supervisor.readiness import EngineEndpoint, is_ready
 from engines.api import (
+    EngineInstallation,
     FailureKind,
-    Installation,
     LaunchOptions,
     LaunchPlan,
-    Listening,
-    Progress,
+    LoadProgress,
+    PortOpened,
     Readiness,
     ReadyWhen,
     Suspicion,
@@ -29,8 +29,8 @@ from tests.patience import PATIENCE_S
 
 
 def test_a_reserved_port_is_free_and_nobody_elses(monkeypatch: pytest.MonkeyPatch) -> None:
-    ports = Ports()
-    with ports.reserve() as first, ports.reserve() as second:
+    ports = LoopbackPorts()
+    with ports.reserve_port() as first, ports.reserve_port() as second:
         assert first != second
         for port in (first, second):
             with socket.socket() as engine:
@@ -55,8 +55,8 @@ def test_a_port_the_kernel_offers_twice_is_refused_once(monkeypatch: pytest.Monk
             return HOST, self.port
 
     monkeypatch.setattr(socket, "socket", Socket)
-    ports = Ports()
-    with ports.reserve() as first, ports.reserve() as second:
+    ports = LoopbackPorts()
+    with ports.reserve_port() as first, ports.reserve_port() as second:
         assert (first, second) == (5001, 5002)
 
 
@@ -79,7 +79,7 @@ async def answer_with(raw: bytes, readiness: Readiness) -> bool:
     server = await asyncio.start_server(answer, HOST, 0)
     port = server.sockets[0].getsockname()[1]
     async with server:
-        return await is_ready(Endpoint(base_url=f"http://{HOST}:{port}", key="k", served_name="m"), readiness)
+        return await is_ready(EngineEndpoint(base_url=f"http://{HOST}:{port}", key="k", served_name="m"), readiness)
 
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -110,8 +110,8 @@ async def test_only_a_sensible_answer_means_ready(raw: bytes, readiness: Readine
 
 
 async def test_nobody_there_is_not_ready() -> None:
-    with Ports().reserve() as port:
-        assert not await is_ready(Endpoint(base_url=f"http://{HOST}:{port}", key="", served_name=""), HEALTH)
+    with LoopbackPorts().reserve_port() as port:
+        assert not await is_ready(EngineEndpoint(base_url=f"http://{HOST}:{port}", key="", served_name=""), HEALTH)
 
 
 async def test_changes_are_told_ten_times_a_second_and_the_last_one_always() -> None:
@@ -139,45 +139,45 @@ async def test_changes_are_told_ten_times_a_second_and_the_last_one_always() -> 
 
 
 def test_an_engine_that_chooses_its_port_is_found_there() -> None:
-    facts = Facts()
+    facts = RunFacts()
     plan = LaunchPlan(processes=(), base_url="http://[::1]:0", served_name="m", readiness=Readiness())
-    facts.take_plan(plan, Installation(engine="e", version="1", backend="cpu"))
-    facts.note(Listening(port=4321))
+    facts.take_plan(plan, EngineInstallation(engine="e", version="1", backend="cpu"))
+    facts.apply_event(PortOpened(port=4321))
     assert facts.base_url == "http://[::1]:4321"
-    facts.note(Progress(stage="Reading", fraction=None))
+    facts.apply_event(LoadProgress(stage="Reading", fraction=None))
     assert (facts.stage, facts.progress) == ("Reading", None)
 
 
 def test_an_engine_that_repeats_itself_does_not_fill_memory() -> None:
-    facts = Facts()
+    facts = RunFacts()
     for at in range(10_000):
-        facts.note(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
-    assert facts.end(LaunchOptions()).suspicions[0].line == "0"
+        facts.apply_event(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
+    assert facts.build_exit(LaunchOptions()).suspicions[0].line == "0"
     assert len(facts.suspicions) < 100
 
 
-def suspected(facts: Facts) -> list[str]:
-    return [suspicion.line for suspicion in facts.end(LaunchOptions()).suspicions]
+def suspected(facts: RunFacts) -> list[str]:
+    return [suspicion.line for suspicion in facts.build_exit(LaunchOptions()).suspicions]
 
 
 def test_what_went_wrong_before_it_served_or_long_ago_is_not_what_ended_it() -> None:
-    facts = Facts()
-    facts.note(Suspicion(kind=FailureKind.DRIVER, line="while it loaded"))
+    facts = RunFacts()
+    facts.apply_event(Suspicion(kind=FailureKind.DRIVER, line="while it loaded"))
     assert suspected(facts) == ["while it loaded"]
-    facts.became_ready(0.0, 1.0)
-    facts.hear(["ERROR: a request that was refused"])
-    facts.note(Suspicion(kind=FailureKind.MODEL_NOT_FOUND, line="a request that was refused"))
+    facts.mark_ready(0.0, 1.0)
+    facts.add_lines(["ERROR: a request that was refused"])
+    facts.apply_event(Suspicion(kind=FailureKind.MODEL_NOT_FOUND, line="a request that was refused"))
     assert suspected(facts) == ["a request that was refused"]
-    facts.hear(["POST /v1/chat/completions 200 OK"] * 1_000)
+    facts.add_lines(["POST /v1/chat/completions 200 OK"] * 1_000)
     assert suspected(facts) == []
 
 
 def test_an_engine_that_served_is_judged_by_its_last_words() -> None:
-    facts = Facts()
-    facts.became_ready(0.0, 1.0)
+    facts = RunFacts()
+    facts.mark_ready(0.0, 1.0)
     for at in range(10_000):
-        facts.hear([str(at)])
-        facts.note(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
+        facts.add_lines([str(at)])
+        facts.apply_event(Suspicion(kind=FailureKind.OUT_OF_MEMORY, line=str(at)))
     assert suspected(facts)[-1] == "9999"
     assert len(facts.suspicions) < 100
 

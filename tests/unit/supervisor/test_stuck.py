@@ -71,7 +71,7 @@ async def test_nothing_is_said_of_an_engine_that_has_gone(
 ) -> None:
     async with supervisor.lease(ask()) as lease:
         pass
-    await supervisor.unload("m")
+    await supervisor.unload_model("m")
     assert await supervisor.is_answering(lease) is None
     supervisor.report_stuck(lease)
     async with supervisor.lease(ask()):

@@ -9,7 +9,7 @@ import pytest
 
 from app.core.engines import EngineState
 from app.supervisor import messages as m
-from app.supervisor.policy import LoadRequest, ModelPolicy, Policy, Terms
+from app.supervisor.policy import LeaseOptions, LoadRequest, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from engines.api import LaunchOptions
 from tests.unit.supervisor.conftest import Ask, Recorder
@@ -17,17 +17,17 @@ from tests.unit.supervisor.test_machine import OTHER, REQUEST, Driver, outcomes
 
 S = EngineState
 LARGER = msgspec.structs.replace(REQUEST, options=LaunchOptions(context=200))
-GROWS = Terms(context=150)
+GROWS = LeaseOptions(context=150)
 
 
-def lease(driver: Driver, terms: Terms, request: LoadRequest = REQUEST) -> list[m.Effect]:
+def lease(driver: Driver, terms: LeaseOptions, request: LoadRequest = REQUEST) -> list[m.MachineEffect]:
     driver.tickets += 1
-    ask = m.Ask(ticket=driver.tickets, request=request, holds=True, fingerprint=(0,), terms=terms)
+    ask = m.ReadyRequest(ticket=driver.tickets, request=request, holds=True, fingerprint=(0,), terms=terms)
     return driver.say(ask)
 
 
-def release(driver: Driver) -> list[m.Effect]:
-    return driver.say(m.Release(run=driver.machine.run))
+def release(driver: Driver) -> list[m.MachineEffect]:
+    return driver.say(m.ReleaseLease(run=driver.machine.run))
 
 
 def running(request: LoadRequest) -> Driver:
@@ -41,7 +41,7 @@ def running(request: LoadRequest) -> Driver:
 @pytest.mark.parametrize(("keep_s", "gone_after_s"), [(0.0, 0.0), (5.0, 5.0), (4000.0, 4000.0)])
 def test_a_lease_says_how_long_it_is_kept(keep_s: float, gone_after_s: float) -> None:
     driver = Driver()
-    lease(driver, Terms(keep_s=keep_s))
+    lease(driver, LeaseOptions(keep_s=keep_s))
     driver.start()
     driver.ready()
     driver.pass_time(9000.0)
@@ -56,8 +56,8 @@ def test_a_lease_says_how_long_it_is_kept(keep_s: float, gone_after_s: float) ->
 
 def test_a_lease_that_says_nothing_leaves_the_time_as_it_is_until_the_model_is_gone() -> None:
     driver = Driver().come_up()
-    lease(driver, Terms(keep_s=math.inf))
-    lease(driver, Terms())
+    lease(driver, LeaseOptions(keep_s=math.inf))
+    lease(driver, LeaseOptions())
     for _ in range(3):
         release(driver)
     driver.pass_time(1e9)
@@ -77,17 +77,19 @@ def test_more_context_waits_until_nobody_is_served_and_then_everybody_is() -> No
     release(driver)
     driver.end()
     driver.start()
-    assert set(outcomes(driver.ready()).values()) == {m.Granted(run=driver.machine.run)}
+    assert set(outcomes(driver.ready()).values()) == {m.LeaseGranted(run=driver.machine.run)}
     assert driver.machine.in_flight == 2
     assert driver.machine.request == LARGER
 
 
 def test_context_that_suffices_starts_nothing_again() -> None:
     driver = running(LARGER)
-    assert isinstance(outcomes(lease(driver, GROWS, OTHER))[2], m.Granted)
-    assert isinstance(outcomes(lease(driver, Terms(), LARGER))[3], m.Granted)
-    assert isinstance(outcomes(lease(running(OTHER), Terms(context=99), LARGER))[2], m.Granted)
-    assert isinstance(outcomes(lease(running(OTHER), Terms(context=100), OTHER))[2], m.Granted), "no more to be had"
+    assert isinstance(outcomes(lease(driver, GROWS, OTHER))[2], m.LeaseGranted)
+    assert isinstance(outcomes(lease(driver, LeaseOptions(), LARGER))[3], m.LeaseGranted)
+    assert isinstance(outcomes(lease(running(OTHER), LeaseOptions(context=99), LARGER))[2], m.LeaseGranted)
+    assert isinstance(outcomes(lease(running(OTHER), LeaseOptions(context=100), OTHER))[2], m.LeaseGranted), (
+        "no more to be had"
+    )
 
 
 def test_who_loads_it_is_served_before_it_grows_for_another() -> None:
@@ -105,25 +107,25 @@ def test_who_loads_it_is_served_before_it_grows_for_another() -> None:
 
 def test_expiring_ends_what_is_idle_and_lets_others_finish() -> None:
     driver = Driver().come_up()
-    assert list(outcomes(driver.stop(m.How.EXPIRE)).values()) == [m.Told()]
+    assert list(outcomes(driver.stop(m.StopReason.EXPIRE)).values()) == [m.Acknowledgement()]
     assert driver.state() is S.READY
     release(driver)
     driver.pass_time(0.0)
     assert driver.state() is S.STOPPING
     idle = Driver().come_up()
     release(idle)
-    assert outcomes(idle.stop(m.How.EXPIRE)) == {}, "answered once it is gone"
-    assert outcomes(idle.end()) == {2: m.Told()}
+    assert outcomes(idle.stop(m.StopReason.EXPIRE)) == {}, "answered once it is gone"
+    assert outcomes(idle.end()) == {2: m.Acknowledgement()}
 
 
 def test_what_a_request_lets_go_stays_while_it_is_pinned() -> None:
     driver = Driver().come_up()
     release(driver)
-    driver.policy = Policy(models={driver.machine.model: ModelPolicy(is_pinned=True)})
-    assert list(outcomes(driver.stop(m.How.LET_GO)).values()) == [m.Told()]
+    driver.policy = SupervisorPolicy(models={driver.machine.model: ModelPolicy(is_pinned=True)})
+    assert list(outcomes(driver.stop(m.StopReason.LET_GO)).values()) == [m.Acknowledgement()]
     assert driver.state() is S.READY
-    driver.policy = Policy()
-    driver.stop(m.How.LET_GO)
+    driver.policy = SupervisorPolicy()
+    driver.stop(m.StopReason.LET_GO)
     assert driver.state() is S.STOPPING
 
 
@@ -131,20 +133,20 @@ async def test_a_real_process_goes_when_it_is_to_be_kept_no_longer(
     supervisor: Supervisor, ask: Ask, recorder: Recorder
 ) -> None:
     request = ask()
-    async with supervisor.lease(request, Terms(keep_s=60.0)):
-        (status,) = supervisor.statuses()
+    async with supervisor.lease(request, LeaseOptions(keep_s=60.0)):
+        (status,) = supervisor.list_statuses()
         assert status.unload_at == pytest.approx(time.time() + 60.0, abs=2.0)
-    async with supervisor.lease(request, Terms(keep_s=math.inf)) as held:
+    async with supervisor.lease(request, LeaseOptions(keep_s=math.inf)) as held:
         assert held.load_s == 0.0
-        assert supervisor.statuses()[0].unload_at is None
-    assert (await supervisor.expire(request.source.name)).state is S.STOPPED
-    async with supervisor.lease(request, Terms(keep_s=0.0)):
+        assert supervisor.list_statuses()[0].unload_at is None
+    assert (await supervisor.expire_model(request.source.name)).state is S.STOPPED
+    async with supervisor.lease(request, LeaseOptions(keep_s=0.0)):
         pass
     await recorder.until_state(S.STOPPED, request.source.name)
 
 
 async def test_expiring_what_never_ran_is_no_error(supervisor: Supervisor) -> None:
-    assert (await supervisor.expire("nothing")).state is S.STOPPED
+    assert (await supervisor.expire_model("nothing")).state is S.STOPPED
 
 
 async def test_a_real_process_is_started_again_with_more_context(supervisor: Supervisor, ask: Ask) -> None:
@@ -155,10 +157,10 @@ async def test_a_real_process_is_started_again_with_more_context(supervisor: Sup
         await asyncio.sleep(0)
         assert not first.end.done()
     assert await waiting > first.run
-    async with supervisor.lease(small, Terms(context=4000)) as last:
+    async with supervisor.lease(small, LeaseOptions(context=4000)) as last:
         assert last.status.context == 2000
 
 
 async def _run_of(supervisor: Supervisor, request: LoadRequest) -> int:
-    async with supervisor.lease(request, Terms(context=1500)) as held:
+    async with supervisor.lease(request, LeaseOptions(context=1500)) as held:
         return held.run

@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from app.config.installation import previous_of
+from app.config.installation import previous_path
 from app.core.errors import Conflict, StorageFault
 from app.updates import exchange
-from app.updates.exchange import check_replaceable, go_back, next_of, put_in_place, swap
+from app.updates.exchange import check_replaceable, go_back, next_of, put_in_place, swap_paths
 
 
 @pytest.fixture(params=[True, False], ids=["at once", "by two renames"])
 def is_at_once(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Both ways of exchanging; the first only where the system has it."""
     if not request.param:
-        monkeypatch.setattr(exchange, "_exchanged", lambda _one, _other: False)
+        monkeypatch.setattr(exchange, "_exchange_atomically", lambda _one, _other: False)
     return bool(request.param)
 
 
@@ -35,18 +35,18 @@ def read(place: Path) -> str:
 
 def test_the_new_takes_the_place_and_the_old_can_be_gone_back_to(place: Path, is_at_once: bool) -> None:  # noqa: FBT001 -- a fixture
     put_in_place(place)
-    assert (read(place), read(previous_of(place)), next_of(place).exists()) == ("new", "old", False)
+    assert (read(place), read(previous_path(place)), next_of(place).exists()) == ("new", "old", False)
     go_back(place)
-    assert (read(place), read(previous_of(place))) == ("old", "new")
+    assert (read(place), read(previous_path(place))) == ("old", "new")
     go_back(place)
-    assert (read(place), read(previous_of(place))) == ("new", "old")
+    assert (read(place), read(previous_path(place))) == ("new", "old")
 
 
 def test_only_the_last_version_is_kept(place: Path, is_at_once: bool) -> None:  # noqa: FBT001 -- as above
-    previous_of(place).mkdir()
-    (previous_of(place) / "program").write_text("ancient")
+    previous_path(place).mkdir()
+    (previous_path(place) / "program").write_text("ancient")
     put_in_place(place)
-    assert read(previous_of(place)) == "old"
+    assert read(previous_path(place)) == "old"
     assert sorted(path.name for path in place.parent.iterdir()) == [".roundhouse.previous", "roundhouse"]
 
 
@@ -55,7 +55,7 @@ def test_files_are_exchanged_as_folders_are(tmp_path: Path, is_at_once: bool) ->
     image.write_text("old")
     next_of(image).write_text("new")
     put_in_place(image)
-    assert (image.read_text(), previous_of(image).read_text()) == ("new", "old")
+    assert (image.read_text(), previous_path(image).read_text()) == ("new", "old")
 
 
 def test_nothing_made_ready_leaves_everything_as_it_was(place: Path, is_at_once: bool) -> None:  # noqa: FBT001 -- as above
@@ -67,9 +67,9 @@ def test_nothing_made_ready_leaves_everything_as_it_was(place: Path, is_at_once:
 
 
 def test_a_second_rename_that_fails_undoes_the_first(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(exchange, "_exchanged", lambda _one, _other: False)
+    monkeypatch.setattr(exchange, "_exchange_atomically", lambda _one, _other: False)
     with pytest.raises(FileNotFoundError):
-        swap(place, place.with_name("nothing"))
+        swap_paths(place, place.with_name("nothing"))
     assert read(place) == "old"
     assert not place.with_name(".roundhouse.aside").exists()
 
@@ -77,7 +77,7 @@ def test_a_second_rename_that_fails_undoes_the_first(place: Path, monkeypatch: p
 @pytest.mark.skipif(sys.platform != "linux", reason="renameat2 is Linux's")
 def test_linux_exchanges_in_one_step(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "rename", None)
-    swap(place, next_of(place))
+    swap_paths(place, next_of(place))
     assert (read(place), read(next_of(place))) == ("new", "old")
 
 

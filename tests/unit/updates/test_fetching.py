@@ -11,11 +11,11 @@ import pytest
 
 from app.core.errors import BadRequest, EnvironmentFault, NotFound, StorageFault, Unavailable
 from app.core.updates import InstallationKind
-from app.hub.download.transfer import Means
-from app.hub.download.wire import Stopped
+from app.hub.download.transfer import TransferDeps
+from app.hub.download.wire import DownloadStopped
 from app.updates import fetching
-from app.updates.fetching import checked, fetch_file, fetch_manifest, forget_others
-from app.updates.manifest import File, UpdateRefused
+from app.updates.fetching import fetch_file, fetch_manifest, remove_other_versions, verify_file
+from app.updates.manifest import ReleaseFile, UpdateRefused
 from tests.range_server import Hub, serving
 
 CONTENT = bytes(range(256)) * 400
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "updates" / "0.2.0"
 
 
-def file(content: bytes = CONTENT, **changes: object) -> File:
+def file(content: bytes = CONTENT, **changes: object) -> ReleaseFile:
     said = {
         "kind": InstallationKind.DEB,
         "platform": "linux",
@@ -43,11 +43,11 @@ def file(content: bytes = CONTENT, **changes: object) -> File:
         "sha256": hashlib.sha256(content).hexdigest(),
         **changes,
     }
-    return File(**said)  # type: ignore[arg-type]  # a table of test data
+    return ReleaseFile(**said)  # type: ignore[arg-type]  # a table of test data
 
 
-def means(arrived: list[int] | None = None, stop: threading.Event | None = None) -> Means:
-    return Means(
+def means(arrived: list[int] | None = None, stop: threading.Event | None = None) -> TransferDeps:
+    return TransferDeps(
         progress=(arrived if arrived is not None else []).append,
         stop=stop or threading.Event(),
         chunk_bytes=1 << 14,
@@ -85,8 +85,10 @@ def test_what_was_called_off_goes_on_where_it_was(hub: Hub, folder: Path) -> Non
         if sum(arrived) > len(CONTENT) // 2:
             stop.set()
 
-    with pytest.raises(Stopped):
-        fetch_file(manifest_url(hub), file(), folder, Means(progress=count, stop=stop, chunk_bytes=1 << 14, streams=1))
+    with pytest.raises(DownloadStopped):
+        fetch_file(
+            manifest_url(hub), file(), folder, TransferDeps(progress=count, stop=stop, chunk_bytes=1 << 14, streams=1)
+        )
     before = len(hub.asked)
     fetch_file(manifest_url(hub), file(), folder, means())
     assert all(wanted != f"bytes=0-{len(CONTENT) - 1}" for _, wanted in hub.asked[before:])
@@ -144,10 +146,10 @@ def test_a_folder_that_cannot_be_made_is_said(hub: Hub, tmp_path: Path) -> None:
 def test_what_was_changed_on_the_disk_is_thrown_away(tmp_path: Path) -> None:
     path = tmp_path / "roundhouse.deb"
     path.write_bytes(CONTENT)
-    assert checked(path, file()) == path
+    assert verify_file(path, file()) == path
     path.write_bytes(CONTENT + b"and more")
     with pytest.raises(UpdateRefused) as refused:
-        checked(path, file())
+        verify_file(path, file())
     assert refused.value.code == "update_damaged"
     assert not path.exists()
 
@@ -165,6 +167,6 @@ def test_versions_that_are_of_no_use_any_more_go(tmp_path: Path) -> None:
     for name in ("0.1.0", "0.2.0"):
         (tmp_path / name).mkdir()
     (tmp_path / "known.json").write_text("{}")
-    forget_others(tmp_path, "0.2.0")
+    remove_other_versions(tmp_path, "0.2.0")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.2.0", "known.json"]
-    forget_others(tmp_path / "nothing", "")
+    remove_other_versions(tmp_path / "nothing", "")

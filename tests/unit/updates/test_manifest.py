@@ -13,16 +13,16 @@ from app.core.updates import InstallationKind
 from app.updates.manifest import (
     KEYS_FILE,
     MAX_FILE_BYTES,
-    Manifest,
-    Signed,
+    SignedManifest,
+    UpdateManifest,
     UpdateRefused,
-    address,
     check_current,
     check_no_downgrade,
+    file_address,
     is_final,
-    order,
-    trusted_keys,
-    verified,
+    read_trusted_keys,
+    verify_manifest,
+    version_order,
 )
 from tests.range_server import Hub
 from tests.releases import DAY, HOST, NOW, Publisher
@@ -35,15 +35,15 @@ def publisher(tmp_path: Path) -> Publisher:
     return Publisher(tmp_path, Hub())
 
 
-def signed(publisher: Publisher, document: dict[str, Any], *keys: Ed25519PrivateKey) -> Signed:
+def signed(publisher: Publisher, document: dict[str, Any], *keys: Ed25519PrivateKey) -> SignedManifest:
     content = json.dumps(document).encode()
     signatures = [base64.b64encode(key.sign(content)).decode() for key in keys or (publisher.key,)]
-    return Signed(content=content, signatures="\n".join(signatures))
+    return SignedManifest(content=content, signatures="\n".join(signatures))
 
 
-def read(publisher: Publisher, **changes: object) -> Manifest:
+def read(publisher: Publisher, **changes: object) -> UpdateManifest:
     document = {**publisher.document("0.2.0", PACKAGE), **changes}
-    return verified(signed(publisher, document), trusted_keys(publisher.keys_file))
+    return verify_manifest(signed(publisher, document), read_trusted_keys(publisher.keys_file))
 
 
 def refusal(publisher: Publisher, **changes: object) -> str:
@@ -55,21 +55,21 @@ def refusal(publisher: Publisher, **changes: object) -> str:
 def test_what_a_trusted_key_signed_is_read(publisher: Publisher) -> None:
     found = read(publisher)
     assert (found.version, found.channel, found.issued) == ("0.2.0", "stable", NOW)
-    file = found.file(InstallationKind.DEB, HOST.platform, HOST.architecture)
+    file = found.find_file(InstallationKind.DEB, HOST.platform, HOST.architecture)
     assert file is not None
     assert (file.name, file.size) == ("roundhouse_0.2.0_amd64.deb", 9)
-    assert found.file(InstallationKind.EXE, HOST.platform, HOST.architecture) is None
-    assert address("https://example.org/updates/stable.json", file) == f"https://example.org/updates/{file.name}"
+    assert found.find_file(InstallationKind.EXE, HOST.platform, HOST.architecture) is None
+    assert file_address("https://example.org/updates/stable.json", file) == f"https://example.org/updates/{file.name}"
 
 
 def test_a_changed_byte_and_a_stranger_s_key_are_refused(publisher: Publisher) -> None:
     good = signed(publisher, publisher.document("0.2.0"))
-    tampered = Signed(content=good.content.replace(b"better", b"worse!"), signatures=good.signatures)
+    tampered = SignedManifest(content=good.content.replace(b"better", b"worse!"), signatures=good.signatures)
     stranger = signed(publisher, publisher.document("0.2.0"), Ed25519PrivateKey.generate())
-    unsigned = Signed(content=good.content, signatures="no signature at all\n\n")
+    unsigned = SignedManifest(content=good.content, signatures="no signature at all\n\n")
     for wrong in (tampered, stranger, unsigned):
         with pytest.raises(UpdateRefused) as refused:
-            verified(wrong, trusted_keys(publisher.keys_file))
+            verify_manifest(wrong, read_trusted_keys(publisher.keys_file))
         assert refused.value.code == "update_signature"
         assert refused.value.status == 409
 
@@ -77,24 +77,24 @@ def test_a_changed_byte_and_a_stranger_s_key_are_refused(publisher: Publisher) -
 def test_keys_are_changed_by_signing_with_both(publisher: Publisher) -> None:
     old, new = publisher.key, Ed25519PrivateKey.generate()
     both = signed(publisher, publisher.document("0.2.0"), new, old)
-    assert verified(both, trusted_keys(publisher.keys_file)).version == "0.2.0"
+    assert verify_manifest(both, read_trusted_keys(publisher.keys_file)).version == "0.2.0"
     own = publisher.keys_file.with_name("own.txt")
     own.write_text(base64.b64encode(new.public_key().public_bytes_raw()).decode())
-    with_both_keys = trusted_keys(publisher.keys_file, own)
+    with_both_keys = read_trusted_keys(publisher.keys_file, own)
     assert len(with_both_keys) == 2
-    assert verified(signed(publisher, publisher.document("0.3.0"), new), with_both_keys).version == "0.3.0"
+    assert verify_manifest(signed(publisher, publisher.document("0.3.0"), new), with_both_keys).version == "0.3.0"
 
 
 def test_lines_that_are_no_key_are_no_key(tmp_path: Path) -> None:
     file = tmp_path / "keys.txt"
     file.write_text(f"# nothing\n\nnonsense\n{base64.b64encode(bytes(31)).decode()}\n")
-    assert trusted_keys(file, tmp_path / "nothing") == ()
+    assert read_trusted_keys(file, tmp_path / "nothing") == ()
 
 
 def test_the_keys_that_ship_are_keys() -> None:
     lines = KEYS_FILE.read_text(encoding="utf-8").splitlines()
     keys = [line for line in lines if line.strip() and not line.startswith("#")]
-    assert len(trusted_keys(KEYS_FILE)) == len(keys)
+    assert len(read_trusted_keys(KEYS_FILE)) == len(keys)
 
 
 @pytest.mark.parametrize(
@@ -171,6 +171,6 @@ def test_versions_are_in_order() -> None:
         "0.10.0",
         "1.0",
     ]
-    assert sorted(rising, key=order) == rising
-    assert order("1.0.0") == order("1.0")
+    assert sorted(rising, key=version_order) == rising
+    assert version_order("1.0.0") == version_order("1.0")
     assert [is_final(version) for version in ("0.2.0", "0.2.0rc1")] == [True, False]

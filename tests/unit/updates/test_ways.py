@@ -9,14 +9,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.config.installation import Installation, previous_of
+from app.config.installation import AppInstallation, previous_path
 from app.core.errors import Conflict, EnvironmentFault, StorageFault
 from app.core.updates import InstallationKind
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 from app.updates import installers, ways
 from app.updates.exchange import next_of
 from app.updates.manifest import UpdateRefused
-from app.updates.ways import WAYS, Work, previous_version, way_back
+from app.updates.ways import UPDATE_METHODS, UpdateTask, previous_version, roll_back
 from tests.releases import archive
 
 ON_LINUX = pytest.mark.skipif(sys.platform == "win32", reason="the programs are scripts")
@@ -46,18 +46,20 @@ def place(tmp_path: Path) -> Path:
     return place
 
 
-Made = Callable[..., Work]
+Made = Callable[..., UpdateTask]
 
 
 @pytest.fixture
 def work(tmp_path: Path, place: Path) -> Made:
     def make(
         content: bytes, *, kind: InstallationKind = InstallationKind.ARCHIVE, said: list[str] | None = None
-    ) -> Work:
+    ) -> UpdateTask:
         file = tmp_path / f"roundhouse.{kind}"
         file.write_bytes(content)
-        found = Installation(kind=kind, place=place)
-        return Work(installation=found, file=file, version="0.2.0", say=([] if said is None else said).append)
+        found = AppInstallation(kind=kind, place=place)
+        return UpdateTask(
+            installation=found, file=file, version="0.2.0", report_stage=([] if said is None else said).append
+        )
 
     return make
 
@@ -66,20 +68,20 @@ def work(tmp_path: Path, place: Path) -> Made:
 def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, place: Path) -> None:
     said: list[str] = []
     wanted = work(archive("0.2.0", program(STARTS.format(version="0.2.0"))), said=said)
-    way = WAYS[InstallationKind.ARCHIVE]
-    way.check(place, 1000)
-    way.prepare(wanted)
+    way = UPDATE_METHODS[InstallationKind.ARCHIVE]
+    way.check_place(place, 1000)
+    way.prepare_update(wanted)
     assert said == ["Unpacking", "Testing it"]
-    ending = way.finish(wanted)
+    ending = way.finish_update(wanted)
     assert (place / "roundhouse").read_text() == "old", "nothing is replaced while the service runs"
-    assert ending.last_deed is not None
+    assert ending.final_action is not None
     assert ending.goes_on
-    ending.last_deed()
+    ending.final_action()
     assert "signal" in (place / "roundhouse").read_text()
     assert previous_version(wanted.installation) == "0.1.0"
-    back = way_back(wanted.installation)
-    assert back.last_deed is not None
-    back.last_deed()
+    back = roll_back(wanted.installation)
+    assert back.final_action is not None
+    back.final_action()
     assert (place / "roundhouse").read_text() == "old"
     assert previous_version(wanted.installation) == "0.2.0"
 
@@ -94,7 +96,7 @@ def test_a_folder_is_unpacked_tried_and_exchanged_by_the_last_deed(work: Made, p
 )
 def test_what_does_not_run_here_is_not_installed(work: Made, place: Path, body: str, why: str) -> None:
     with pytest.raises(EnvironmentFault) as refused:
-        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", program(body))))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", program(body))))
     assert refused.value.code == "update_does_not_run"
     assert why in refused.value.body.detail
     assert not next_of(place).exists()
@@ -104,29 +106,29 @@ def test_what_does_not_run_here_is_not_installed(work: Made, place: Path, body: 
 @ON_LINUX
 def test_a_program_that_is_none_is_said(work: Made, place: Path) -> None:
     with pytest.raises(EnvironmentFault) as refused:
-        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", "\0 no program")))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "\0 no program")))
     assert refused.value.code == "update_does_not_run"
 
 
 @ON_LINUX
 def test_trying_it_out_can_be_called_off(work: Made, place: Path) -> None:
     wanted = work(archive("0.2.0", program("    signal.pause()")))
-    wanted.off.set()
-    with pytest.raises(Stopped):
-        WAYS[InstallationKind.ARCHIVE].prepare(wanted)
+    wanted.stop_requested.set()
+    with pytest.raises(DownloadStopped):
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(wanted)
     assert not next_of(place).exists()
 
 
 def test_an_archive_of_another_version_is_refused(work: Made, place: Path) -> None:
     with pytest.raises(UpdateRefused, match=r"version 0\.1\.5") as refused:
-        WAYS[InstallationKind.ARCHIVE].prepare(work(archive("0.2.0", "", noted="0.1.5")))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(archive("0.2.0", "", noted="0.1.5")))
     assert refused.value.code == "update_damaged"
     assert not next_of(place).exists()
 
 
 def test_what_is_no_archive_is_refused(work: Made, place: Path) -> None:
     with pytest.raises(EnvironmentFault) as refused:
-        WAYS[InstallationKind.ARCHIVE].prepare(work(b"no archive"))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(b"no archive"))
     assert refused.value.code == "bad_archive"
     assert not next_of(place).exists()
 
@@ -135,15 +137,15 @@ def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monk
     def full(*_asked: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ways, "unpack", full)
+    monkeypatch.setattr(ways, "unpack_archive", full)
     with pytest.raises(StorageFault, match="No space left"):
-        WAYS[InstallationKind.ARCHIVE].prepare(work(b""))
+        UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(b""))
     assert not next_of(place).exists()
 
 
 def test_room_for_the_unpacked_folder_is_asked_for_first(place: Path) -> None:
     with pytest.raises(StorageFault) as refused:
-        WAYS[InstallationKind.ARCHIVE].check(place, 1 << 60)
+        UPDATE_METHODS[InstallationKind.ARCHIVE].check_place(place, 1 << 60)
     assert refused.value.code == "disk_full"
 
 
@@ -151,24 +153,26 @@ def test_an_image_is_replaced_beside_the_one_that_runs(work: Made, tmp_path: Pat
     image = tmp_path / "Roundhouse.AppImage"
     image.write_bytes(b"old")
     kind = InstallationKind.APPIMAGE
-    wanted = Work(installation=Installation(kind=kind, place=image), file=work(b"new", kind=kind).file, version="0.2.0")
-    WAYS[kind].check(image, 3)
-    WAYS[kind].prepare(wanted)
+    wanted = UpdateTask(
+        installation=AppInstallation(kind=kind, place=image), file=work(b"new", kind=kind).file, version="0.2.0"
+    )
+    UPDATE_METHODS[kind].check_place(image, 3)
+    UPDATE_METHODS[kind].prepare_update(wanted)
     assert image.read_bytes() == b"old"
-    ending = WAYS[kind].finish(wanted)
-    assert (image.read_bytes(), previous_of(image).read_bytes()) == (b"new", b"old")
+    ending = UPDATE_METHODS[kind].finish_update(wanted)
+    assert (image.read_bytes(), previous_path(image).read_bytes()) == (b"new", b"old")
     assert image.stat().st_mode & 0o111 or sys.platform == "win32"
-    assert "open it again" in ending.said
+    assert "open it again" in ending.instruction
     assert not ending.goes_on
     assert previous_version(wanted.installation) == "before"
-    assert "open it again" in way_back(wanted.installation).said
+    assert "open it again" in roll_back(wanted.installation).instruction
     assert image.read_bytes() == b"old"
 
 
 def test_without_a_version_before_there_is_no_way_back(place: Path) -> None:
     for kind in (InstallationKind.ARCHIVE, InstallationKind.DEB):
         with pytest.raises(Conflict) as refused:
-            way_back(Installation(kind=kind, place=place))
+            roll_back(AppInstallation(kind=kind, place=place))
         assert refused.value.code == "no_previous"
 
 
@@ -200,7 +204,7 @@ class TestPackage:
         asked = system("pkexec", "")
         system("apt-get", "")
         wanted = work(b"deb", kind=InstallationKind.DEB)
-        ending = WAYS[InstallationKind.DEB].finish(wanted)
+        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
         assert ending.goes_on
         assert asked.read_text().split()[1:] == ["install", "--yes", "--", str(wanted.file)]
 
@@ -212,7 +216,7 @@ class TestPackage:
         system("apt-get", "")
         wanted = work(b"deb", kind=InstallationKind.DEB)
         with pytest.raises(EnvironmentFault, match=why) as refused:
-            WAYS[InstallationKind.DEB].finish(wanted)
+            UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
         assert refused.value.code == "update_by_hand"
         assert f"sudo apt install {wanted.file}" in refused.value.hint
         assert "broken packages" in refused.value.body.detail
@@ -224,10 +228,10 @@ class TestPackage:
         opened: list[list[str]] = []
         monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: opened.append(argv))
         wanted = work(b"deb", kind=InstallationKind.DEB)
-        ending = WAYS[InstallationKind.DEB].finish(wanted)
+        ending = UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
         assert [argv[1:] for argv in opened] == [[str(wanted.file)]]
-        assert (ending.goes_on, ending.last_deed) == (False, None)
-        assert "install it there" in ending.said
+        assert (ending.goes_on, ending.final_action) == (False, None)
+        assert "install it there" in ending.instruction
 
     def test_without_a_display_the_command_is_said(
         self, work: Made, system: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
@@ -236,34 +240,34 @@ class TestPackage:
         monkeypatch.delenv("DISPLAY")
         monkeypatch.delenv("WAYLAND_DISPLAY", raising=False)
         with pytest.raises(EnvironmentFault, match="There is no way to ask") as refused:
-            WAYS[InstallationKind.DEB].finish(work(b"deb", kind=InstallationKind.DEB))
+            UPDATE_METHODS[InstallationKind.DEB].finish_update(work(b"deb", kind=InstallationKind.DEB))
         assert refused.value.code == "update_by_hand"
 
     def test_waiting_for_a_password_can_be_called_off(self, work: Made, system: Callable[[str, str], Path]) -> None:
         system("pkexec", "while :; do read -r nothing < /dev/zero; done")
         system("apt-get", "")
         wanted = work(b"deb", kind=InstallationKind.DEB)
-        wanted.off.set()
-        with pytest.raises(Stopped):
-            WAYS[InstallationKind.DEB].finish(wanted)
+        wanted.stop_requested.set()
+        with pytest.raises(DownloadStopped):
+            UPDATE_METHODS[InstallationKind.DEB].finish_update(wanted)
 
 
 def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None:
     def refuse() -> None:
         raise PermissionError
 
-    assert not installers._is_ended(SimpleNamespace(terminate=refuse))  # type: ignore[arg-type]  # as much of a Popen as is asked
+    assert not installers._try_to_end(SimpleNamespace(terminate=refuse))  # type: ignore[arg-type]  # as much of a Popen as is asked
 
 
 def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[list[str]] = []
     monkeypatch.setattr(subprocess, "Popen", lambda argv, **_how: begun.append(argv))
     wanted = work(b"setup", kind=InstallationKind.EXE)
-    ending = WAYS[InstallationKind.EXE].finish(wanted)
+    ending = UPDATE_METHODS[InstallationKind.EXE].finish_update(wanted)
     assert begun == []
-    assert ending.last_deed is not None
+    assert ending.final_action is not None
     assert not ending.goes_on
-    ending.last_deed()
+    ending.final_action()
     assert begun == [[str(wanted.file)]]
 
 
@@ -279,12 +283,12 @@ def test_a_disk_image_is_shown(work: Made, monkeypatch: pytest.MonkeyPatch, stat
     wanted = work(b"image", kind=InstallationKind.DMG)
     if status:
         with pytest.raises(EnvironmentFault, match="cannot be opened"):
-            WAYS[InstallationKind.DMG].finish(wanted)
+            UPDATE_METHODS[InstallationKind.DMG].finish_update(wanted)
     else:
-        assert "drag" in WAYS[InstallationKind.DMG].finish(wanted).said
+        assert "drag" in UPDATE_METHODS[InstallationKind.DMG].finish_update(wanted).instruction
     assert shown == [["/usr/bin/open", str(wanted.file)]]
 
 
 def test_every_kind_has_a_way_or_a_command() -> None:
     by_command = {InstallationKind.WHEEL, InstallationKind.SOURCE}
-    assert set(WAYS) == set(InstallationKind) - by_command
+    assert set(UPDATE_METHODS) == set(InstallationKind) - by_command

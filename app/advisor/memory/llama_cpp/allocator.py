@@ -11,7 +11,7 @@ ALIGNMENT = 32
 NONE = -1
 
 
-class Gaps:
+class FreeGaps:
     """One buffer: which stretches are free, and how far it ever reached."""
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class Gaps:
         self._end = 0
         self._free: list[tuple[int, int]] = []
 
-    def take(self, size: int) -> int:
+    def take_gap(self, size: int) -> int:
         """Return a place for so many bytes: the smallest gap that holds them, the last among equals, or the end."""
         best = NONE
         for index, (_, room) in enumerate(self._free):
@@ -34,7 +34,7 @@ class Gaps:
             self._free.insert(best, (place + size, room - size))
         return place
 
-    def give(self, place: int, size: int) -> None:
+    def give_back(self, place: int, size: int) -> None:
         """Take back a stretch, joined with the gaps beside it."""
         start, stop = place, place + size
         kept: list[tuple[int, int]] = []
@@ -53,7 +53,7 @@ class Gaps:
         self._free = kept
 
 
-class Graph:
+class TensorGraph:
     """Tensors in the order they are computed. Sizes in bytes; a tensor is known by its number."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class Graph:
         self._uses: list[int] = []
         self._kept: set[int] = set()
 
-    def add(self, size: int, sources: Sequence[int] = (), *, over: int = NONE) -> int:
+    def add_tensor(self, size: int, sources: Sequence[int] = (), *, over: int = NONE) -> int:
         """Add a tensor and return its number. `over`: the one whose memory it takes if nobody else needs that."""
         for source in sources:
             self._uses[source] += 1
@@ -73,21 +73,21 @@ class Graph:
         self._uses.append(0)
         return len(self._sizes) - 1
 
-    def keep(self, tensor: int) -> None:
+    def keep_tensor(self, tensor: int) -> None:
         """Never free a tensor: it is handed out, or has a view that nobody reads."""
         self._kept.add(tensor)
 
-    def peak(self) -> int:
+    def peak_bytes(self) -> int:
         """Return the bytes the whole takes."""
-        gaps, uses, places = Gaps(), list(self._uses), dict[int, int]()
+        gaps, uses, places = FreeGaps(), list(self._uses), dict[int, int]()
         for number, size in enumerate(self._sizes):
             over = self._heirs[number]
             if over in places and uses[over] == 1 and self._sizes[over] == size and over not in self._kept:
                 places[number] = places.pop(over)
             elif size:
-                places[number] = gaps.take(size)
+                places[number] = gaps.take_gap(size)
             for source in self._sources[number]:
                 uses[source] -= 1
                 if not uses[source] and source in places and source not in self._kept:
-                    gaps.give(places.pop(source), self._sizes[source])
+                    gaps.give_back(places.pop(source), self._sizes[source])
         return gaps.top

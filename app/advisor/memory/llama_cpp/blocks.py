@@ -8,9 +8,9 @@ from typing import NamedTuple
 
 from app.advisor.memory import kv
 from app.advisor.memory.llama_cpp import recipes
-from app.advisor.memory.llama_cpp.allocator import NONE, Graph
-from app.advisor.memory.llama_cpp.traits import Trait, has
-from app.advisor.memory.setting import Setting
+from app.advisor.memory.llama_cpp.allocator import NONE, TensorGraph
+from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
+from app.advisor.memory.setting import RunSetting
 from app.advisor.memory.weight_sums import weight_sums
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
 
@@ -32,7 +32,7 @@ REPEATS = 3
 """Of layers that are alike, so many in a row show all that the allocator does with them."""
 
 
-class Block(NamedTuple):
+class GraphBlock(NamedTuple):
     """One layer as steps with their widths in bytes. `window` tells which of the inputs it reads; 0 for all tokens."""
 
     recipe: str
@@ -40,14 +40,14 @@ class Block(NamedTuple):
     window: int
 
 
-def blocks(facts: ModelFacts, setting: Setting, tokens: int) -> list[Block]:
+def build_blocks(facts: ModelFacts, setting: RunSetting, tokens: int) -> list[GraphBlock]:
     """Return the blocks in order, for so many tokens at once."""
     sums = weight_sums(facts)
-    found = {
-        index: _block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
+    by_index = {
+        index: _build_block(_Context(facts, setting, tokens, facts.layers[index], sums.layers[index].elements))
         for index in set(sums.alike)
     }
-    kept = [found[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
+    kept = [by_index[sums.alike[index]] for index, layer in enumerate(facts.layers) if not layer.is_draft]
     return _with_layer_inputs(facts, kept, tokens)
 
 
@@ -58,23 +58,26 @@ def layer_inputs(facts: ModelFacts) -> int:
     return rows if rows >= len(facts.layers) and facts.architecture in LAYER_INPUTS else 0
 
 
-def _with_layer_inputs(facts: ModelFacts, found: Sequence[Block], tokens: int) -> list[Block]:
+def _with_layer_inputs(facts: ModelFacts, sequence: Sequence[GraphBlock], tokens: int) -> list[GraphBlock]:
     own = layer_inputs(facts)
     if not own:
-        return list(found)
+        return list(sequence)
     widths = {"P": own * tokens * FLOAT, "PL": own // len(facts.layers) * tokens * FLOAT}
-    first, *others = [block._replace(widths={**block.widths, **widths}) for block in found]
-    if has(facts.architecture, Trait.FOUR_STREAMS):
-        return [_streamed(first, is_first=True), *(_streamed(block, is_first=False) for block in others)]
+    first, *others = [block._replace(widths={**block.widths, **widths}) for block in sequence]
+    if has_trait(facts.architecture, GraphTrait.FOUR_STREAMS):
+        return [
+            _four_stream_block(first, is_first=True),
+            *(_four_stream_block(block, is_first=False) for block in others),
+        ]
     made = f"{first.recipe}; {recipes.PER_LAYER_FIRST}; {recipes.PER_LAYER}"
-    return [first._replace(recipe=made), *(_followed(block, recipes.PER_LAYER) for block in others)]
+    return [first._replace(recipe=made), *(_append_recipe(block, recipes.PER_LAYER) for block in others)]
 
 
-def _followed(block: Block, recipe: str) -> Block:
+def _append_recipe(block: GraphBlock, recipe: str) -> GraphBlock:
     return block._replace(recipe=f"{block.recipe}; {recipe}")
 
 
-def _streamed(block: Block, *, is_first: bool) -> Block:
+def _four_stream_block(block: GraphBlock, *, is_first: bool) -> GraphBlock:
     """Return a block of Gemma 3n: attention and feed-forward part on one of four streams, which then are corrected."""
     attention = block.recipe.partition("h E n; ")[2].partition("; n E o;")[0]
     parts = [recipes.PREDICT, attention, recipes.LAUREL, recipes.SPARSE_GATED, recipes.CORRECT]
@@ -83,10 +86,10 @@ def _streamed(block: Block, *, is_first: bool) -> Block:
     return block._replace(recipe="; ".join([*start, *parts, *once, recipes.MERGE]))
 
 
-def shortened(found: Sequence[Block]) -> list[Block]:
+def shorten_runs(sequence: Sequence[GraphBlock]) -> list[GraphBlock]:
     """Return the blocks with long runs of the same cut: more of them change nothing."""
-    kept: list[Block] = []
-    for block in found:
+    kept: list[GraphBlock] = []
+    for block in sequence:
         if len(kept) < REPEATS or any(before is not block for before in kept[-REPEATS:]):
             kept.append(block)
     return kept
@@ -94,65 +97,69 @@ def shortened(found: Sequence[Block]) -> list[Block]:
 
 class _Context(NamedTuple):
     facts: ModelFacts
-    setting: Setting
+    setting: RunSetting
     tokens: int
     layer: Layer
     elements: Mapping[WeightKind, int]
 
 
-def _block(context: _Context) -> Block:
+def _build_block(context: _Context) -> GraphBlock:
     layer = context.layer
     name = context.facts.architecture
-    parts = [*_mixing(context), *_feeding(context)] if not has(name, Trait.PARALLEL) else [*_parallel(context)]
-    widths = {word: count * context.tokens * FLOAT for word, count in _widths(context).items()}
+    parts = (
+        [*_token_mixer_steps(context), *_feed_forward_steps(context)]
+        if not has_trait(name, GraphTrait.PARALLEL)
+        else [*_parallel_steps(context)]
+    )
+    widths = {word: count * context.tokens * FLOAT for word, count in _block_widths(context).items()}
     widths |= _odd_widths(context)
-    return Block("; ".join(parts), widths, layer.window)
+    return GraphBlock("; ".join(parts), widths, layer.window)
 
 
-def _mixing(context: _Context) -> Iterator[str]:
+def _token_mixer_steps(context: _Context) -> Iterator[str]:
     """Yield how tokens see each other: attention, recurrence, both, or neither."""
     name, layer = context.facts.architecture, context.layer
-    if has(name, Trait.BOTH):
-        yield f"{recipes.NORM}; {_attention(context)}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
+    if has_trait(name, GraphTrait.BOTH):
+        yield f"{recipes.NORM}; {_attention_recipe(context)}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
         return
     has_state = bool(layer.conv_elements or layer.state_elements)
     attends = layer.attention is not AttentionKind.NONE
     if not has_state and not attends:
         return
-    yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
+    yield "h = x" if has_trait(name, GraphTrait.POST_NORM) else recipes.NORM
     if has_state:
-        yield _recurrence(context)
+        yield _recurrence_recipe(context)
     if attends:
-        yield _attention(context)
-        if has(name, Trait.ROUTED_BY_INPUT):
-            yield _router(name).replace(" h", " x")
+        yield _attention_recipe(context)
+        if has_trait(name, GraphTrait.ROUTED_BY_INPUT):
+            yield _router_recipe(name).replace(" h", " x")
         yield recipes.OUT
     yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
 
 
-def _feeding(context: _Context) -> Iterator[str]:
+def _feed_forward_steps(context: _Context) -> Iterator[str]:
     name, layer = context.facts.architecture, context.layer
     if not layer.feed_forward and not layer.experts:
         return
-    if not (layer.experts and has(name, Trait.EXPERTS_BESIDE)):
-        yield "h = x" if has(name, Trait.POST_NORM) else recipes.NORM
+    if not (layer.experts and has_trait(name, GraphTrait.EXPERTS_BESIDE)):
+        yield "h = x" if has_trait(name, GraphTrait.POST_NORM) else recipes.NORM
     yield _feed_forward(context)
     yield recipes.SANDWICH if _is_normed_after(name) else recipes.ADD
 
 
-def _parallel(context: _Context) -> Iterator[str]:
+def _parallel_steps(context: _Context) -> Iterator[str]:
     attention, undone = _attention_parts(context)
     yield recipes.NORM
     yield attention
     yield "a = o"
-    if has(context.facts.architecture, Trait.TWO_NORMS):
+    if has_trait(context.facts.architecture, GraphTrait.TWO_NORMS):
         yield recipes.NORM
     yield _feed_forward(context)
     yield undone.replace("o O o", "a O a")
     yield recipes.ADD_BOTH
 
 
-def _attention(context: _Context) -> str:
+def _attention_recipe(context: _Context) -> str:
     return "; ".join(_attention_parts(context))
 
 
@@ -161,32 +168,32 @@ def _attention_parts(context: _Context) -> tuple[str, str]:
     name, setting, layer = context.facts.architecture, context.setting, context.layer
     if layer.attention is AttentionKind.LATENT:
         return _latent_attention(context), ""
-    is_fused = has(name, Trait.FUSED_QKV)
-    turns = bool(rotation(layer, setting))
-    made = _fused(name, setting, turns=turns) if is_fused else _separate(name, turns=turns)
+    is_fused = has_trait(name, GraphTrait.FUSED_QKV)
+    turns = bool(rotation_width(layer, setting))
+    made = _fused_recipe(name, setting, turns=turns) if is_fused else _separate_recipe(name, turns=turns)
     stored = recipes.STORED_FUSED if is_fused and setting.flash_attention and not turns else recipes.STORED
     result = recipes.FLASH if setting.flash_attention else recipes.SCORES
     return f"{made}; {stored}; {result}", recipes.UNROTATED if turns else ""
 
 
-def _fused(name: str, setting: Setting, *, turns: bool) -> str:
+def _fused_recipe(name: str, setting: RunSetting, *, turns: bool) -> str:
     if not setting.flash_attention:
         return recipes.FUSED_QKV_APART
-    if has(name, Trait.NORMED_HEADS):
+    if has_trait(name, GraphTrait.NORMED_HEADS):
         return recipes.FUSED_QKV_NORMED_ROTATED if turns else recipes.FUSED_QKV_NORMED
     return recipes.FUSED_QKV_ROTATED if turns else recipes.FUSED_QKV
 
 
-def _separate(name: str, *, turns: bool) -> str:
+def _separate_recipe(name: str, *, turns: bool) -> str:
     """Return the projections in the order they are made, each followed by what is done to it."""
-    is_normed = has(name, Trait.NORMED_HEADS)
+    is_normed = has_trait(name, GraphTrait.NORMED_HEADS)
     query = recipes.QUERY_NORMED if is_normed else recipes.QUERY
     key = recipes.KEY_NORMED if is_normed else recipes.KEY
-    value = recipes.VALUE_NORMED if has(name, Trait.NORMED_VALUES) else recipes.VALUE
+    value = recipes.VALUE_NORMED if has_trait(name, GraphTrait.NORMED_VALUES) else recipes.VALUE
     if turns:
         query, key = f"{query}; {recipes.TURN_QUERY}", f"{key}; {recipes.TURN_KEY}"
         value = f"{value}; {recipes.TURN_VALUE}"
-    return "; ".join([query, key, value] if has(name, Trait.KEYS_FIRST) else [query, value, key])
+    return "; ".join([query, key, value] if has_trait(name, GraphTrait.KEYS_FIRST) else [query, value, key])
 
 
 def _latent_attention(context: _Context) -> str:
@@ -195,69 +202,69 @@ def _latent_attention(context: _Context) -> str:
     return f"{query}; {recipes.LATENT_KEYS}; {made}"
 
 
-def rotation(layer: Layer, setting: Setting) -> int:
+def rotation_width(layer: Layer, setting: RunSetting) -> int:
     """Return the width of the matrix that rotates keys for a quantised cache; 0 where none does."""
     if not setting.flash_attention or not kv.is_quantised(setting.kv_type) or layer.key_dim % ROTATION:
         return 0
     return layer.key_dim & -layer.key_dim
 
 
-def _recurrence(context: _Context) -> str:
+def _recurrence_recipe(context: _Context) -> str:
     name, layer = context.facts.architecture, context.layer
     if not layer.state_elements:
         return recipes.SHORT_CONV
-    if has(name, Trait.REPEATED_KEYS):
+    if has_trait(name, GraphTrait.REPEATED_KEYS):
         return recipes.DELTA_REPEATED
-    if has(name, Trait.DELTA):
+    if has_trait(name, GraphTrait.DELTA):
         return recipes.DELTA
-    return recipes.MAMBA if has(name, Trait.MAMBA) else recipes.MAMBA2
+    return recipes.MAMBA if has_trait(name, GraphTrait.MAMBA) else recipes.MAMBA2
 
 
 def _is_normed_after(name: str) -> bool:
-    return has(name, Trait.POST_NORM) or has(name, Trait.SANDWICH)
+    return has_trait(name, GraphTrait.POST_NORM) or has_trait(name, GraphTrait.SANDWICH)
 
 
 def _feed_forward(context: _Context) -> str:
     name, layer = context.facts.architecture, context.layer
     if layer.experts:
-        return _experts(context)
-    if has(name, Trait.FUSED_GATE):
+        return _expert_recipe(context)
+    if has_trait(name, GraphTrait.FUSED_GATE):
         return recipes.FUSED_GATED
     dense = context.elements.get(WeightKind.FEED_FORWARD, 0)
     is_gated = dense >= GATED * layer.feed_forward * context.facts.hidden
     return recipes.GATED if is_gated or not dense else recipes.UNGATED
 
 
-def _experts(context: _Context) -> str:
+def _expert_recipe(context: _Context) -> str:
     name = context.facts.architecture
     more = [recipes.MORE_EXPERTS] * max(0, context.layer.experts_used - 2)
-    if has(name, Trait.EXPERTS_BESIDE):
+    if has_trait(name, GraphTrait.EXPERTS_BESIDE):
         return recipes.EXPERTS_BESIDE.replace("...", "; ".join(more))
-    first = recipes.WEIGHTED_FIRST if has(name, Trait.WEIGHTED_FIRST) else recipes.EXPERTS
+    first = recipes.WEIGHTED_FIRST if has_trait(name, GraphTrait.WEIGHTED_FIRST) else recipes.EXPERTS
     if not _has_gated_experts(context):
         first, more = recipes.UNGATED_EXPERTS, [*[recipes.MORE_UNGATED] * len(more), recipes.UNGATED_EXPERTS_OUT]
-    parts = [first, *more] if has(name, Trait.ROUTED_BY_INPUT) else [_router(name), first, *more]
+    parts = [first, *more] if has_trait(name, GraphTrait.ROUTED_BY_INPUT) else [_router_recipe(name), first, *more]
     if context.elements.get(WeightKind.SHARED_EXPERTS):
         parts.append(recipes.SHARED_EXPERTS)
     return "; ".join([*parts, recipes.MERGED])
 
 
-def _router(name: str) -> str:
-    router = recipes.ROUTER_BIASED if has(name, Trait.BIASED_ROUTER) else recipes.ROUTER
-    return router if has(name, Trait.RAW_WEIGHTS) else f"{router}; {recipes.WEIGHTS_NORMED}"
+def _router_recipe(name: str) -> str:
+    router = recipes.ROUTER_BIASED if has_trait(name, GraphTrait.BIASED_ROUTER) else recipes.ROUTER
+    return router if has_trait(name, GraphTrait.RAW_WEIGHTS) else f"{router}; {recipes.WEIGHTS_NORMED}"
 
 
 def _has_gated_experts(context: _Context) -> bool:
     layer = context.layer
-    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
-    return not one or one >= GATED * context.facts.hidden
+    width = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return not width or width >= GATED * context.facts.hidden
 
 
 def _expert_width(context: _Context) -> int:
     """Return the elements that go into an ungated expert: the hidden state's, or fewer."""
     layer = context.layer
-    one = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
-    return min(context.facts.hidden, one // 2)
+    width = context.elements.get(WeightKind.EXPERTS, 0) // max(1, layer.experts * layer.feed_forward)
+    return min(context.facts.hidden, width // 2)
 
 
 def _query_rank(context: _Context) -> int:
@@ -271,14 +278,14 @@ def _query_rank(context: _Context) -> int:
     return rank if 0 < rank < hidden else 0
 
 
-def _widths(context: _Context) -> dict[str, int]:
+def _block_widths(context: _Context) -> dict[str, int]:
     """Return elements per token by word."""
     layer, hidden = context.layer, context.facts.hidden
     query, key, value = layer.heads * layer.key_dim, layer.kv_heads * layer.key_dim, layer.kv_heads * layer.value_dim
     wide = layer.feed_forward
     shared = context.elements.get(WeightKind.SHARED_EXPERTS, 0) // max(1, 3 * hidden)
     used = max(1, layer.experts_used)
-    found = {
+    widths = {
         "E": hidden,
         "E3": 3 * hidden,
         "E4": 4 * hidden,
@@ -301,8 +308,8 @@ def _widths(context: _Context) -> dict[str, int]:
         "FD": context.elements.get(WeightKind.FEED_FORWARD, 0) // max(1, 3 * hidden),
     }
     if layer.attention is AttentionKind.LATENT:
-        found |= _latent_widths(context)
-    return found | _recurrent_widths(context)
+        widths |= _latent_widths(context)
+    return widths | _recurrent_widths(context)
 
 
 def _latent_widths(context: _Context) -> dict[str, int]:
@@ -327,19 +334,19 @@ def _recurrent_widths(context: _Context) -> dict[str, int]:
     if not layer.state_elements:
         return {}
     channels = layer.conv_elements // 3
-    if has(context.facts.architecture, Trait.DELTA):
+    if has_trait(context.facts.architecture, GraphTrait.DELTA):
         inner = layer.state_elements // HEAD
         heads = inner // HEAD
         return {"C": channels, "I": inner, "D": (channels - inner) // 2, "H": heads, "H2": 2 * heads}
-    if has(context.facts.architecture, Trait.MAMBA):
+    if has_trait(context.facts.architecture, GraphTrait.MAMBA):
         state = layer.state_elements // max(1, channels)
         return {"C": channels, "I": channels, "I2": 2 * channels, "B": context.facts.hidden // 16 + 2 * state}
-    inner = _inner(context, channels)
+    inner = _inner_width(context, channels)
     heads = inner // MAMBA_HEAD
     return {"C": channels, "I": inner, "H": heads, "ZX": inner + channels + heads}
 
 
-def _inner(context: _Context, channels: int) -> int:
+def _inner_width(context: _Context, channels: int) -> int:
     """Return the inner width of a Mamba 2 layer. state x inner is known; its weights tell which of the usual states.
 
     They are hidden x (inner + channels + heads) into it and inner x hidden out of it.
@@ -354,10 +361,10 @@ def _odd_widths(context: _Context) -> dict[str, int]:
     setting, layer, tokens = context.setting, context.layer, context.tokens
     channels = layer.conv_elements // 3 if layer.state_elements else 0
     tail = layer.conv_elements * FLOAT * setting.slots
-    inner = _widths(context).get("I", 0)
+    inner = _block_widths(context).get("I", 0)
     return {
-        "VC": kv.cells(layer, setting) * kv.streams(setting) * layer.value_dim * HALF,
-        "S": kv.cells(layer, setting) * tokens * layer.heads * FLOAT,
+        "VC": kv.cache_cells(layer, setting) * kv.cache_streams(setting) * layer.value_dim * HALF,
+        "S": kv.cache_cells(layer, setting) * tokens * layer.heads * FLOAT,
         "C0": channels * tokens * FLOAT + tail,
         "E0": context.facts.hidden * tokens * FLOAT + tail,
         "ST": layer.state_elements * FLOAT * setting.slots,
@@ -366,21 +373,21 @@ def _odd_widths(context: _Context) -> dict[str, int]:
     }
 
 
-HANDED_ON = ("x", "s", "i")
+BLOCK_OUTPUTS = ("x", "s", "i")
 """What one block leaves to the next: the hidden state, the streams, and the layers' own inputs."""
 
 
-def play(found: Sequence[Block], graph: Graph, names: dict[str, int]) -> None:
+def add_blocks(sequence: Sequence[GraphBlock], graph: TensorGraph, names: dict[str, int]) -> None:
     """Add the blocks to a graph. `names` holds the inputs and "x", which it leaves as what the last block makes."""
-    for block in found:
+    for block in sequence:
         known = {**names, **{word: names.get(f"{word} {block.window}", NONE) for word in OF_CACHE}}
-        for step in recipes.steps(block.recipe):
+        for step in recipes.parse_recipe(block.recipe):
             if step.width == recipes.SAME:
                 known[step.name] = known[step.sources[0]]
                 continue
             sources = [known[source] for source in step.sources if known.get(source, NONE) != NONE]
             size = block.widths[step.width] if step.width else 0
-            made = graph.add(size, sources, over=known.get(step.over, NONE))
+            made = graph.add_tensor(size, sources, over=known.get(step.over, NONE))
             if step.name:
                 known[step.name] = made
-        names |= {word: known[word] for word in HANDED_ON if word in known}
+        names |= {word: known[word] for word in BLOCK_OUTPUTS if word in known}

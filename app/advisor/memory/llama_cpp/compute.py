@@ -11,12 +11,19 @@ from functools import lru_cache
 import msgspec
 
 from app.advisor.memory import kv
-from app.advisor.memory.llama_cpp.allocator import ALIGNMENT, Graph
-from app.advisor.memory.llama_cpp.blocks import ROTATION, blocks, layer_inputs, play, rotation, shortened
+from app.advisor.memory.llama_cpp.allocator import ALIGNMENT, TensorGraph
+from app.advisor.memory.llama_cpp.blocks import (
+    ROTATION,
+    add_blocks,
+    build_blocks,
+    layer_inputs,
+    rotation_width,
+    shorten_runs,
+)
 from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.llama_cpp.traits import Trait, has
-from app.advisor.memory.setting import HOST, Component, Part, Setting
-from app.advisor.memory.weight_sums import REMEMBERED, Same, weight_sums
+from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
+from app.advisor.memory.weight_sums import REMEMBERED, FactsKey, weight_sums
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, ModelFacts
 
@@ -30,37 +37,39 @@ DEEP = 4
 _MASKED = (AttentionKind.FULL, AttentionKind.LATENT, AttentionKind.SLIDING, AttentionKind.CHUNKED)
 
 
-def compute_parts(facts: ModelFacts, setting: Setting) -> Iterator[Part]:
+def compute_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
     """Yield the compute buffers of system memory and of every GPU used."""
     places = sorted({place for place in layer_places(facts, setting) if place != HOST})
     is_classic = not setting.limits_outputs or setting.build < LIMITS_OUTPUTS_FROM
     for place in places:
-        yield _part(place, _classic(facts, setting) if is_classic else graph_bytes(facts, setting, has_embedding=False))
+        yield _compute_part(
+            place, _classic_bytes(facts, setting) if is_classic else graph_bytes(facts, setting, has_embedding=False)
+        )
     if places:
-        yield _part(HOST, _host_inputs(facts, setting))
+        yield _compute_part(HOST, _host_inputs(facts, setting))
     else:
-        yield _part(HOST, graph_bytes(facts, setting))
+        yield _compute_part(HOST, graph_bytes(facts, setting))
 
 
-def tokens_at_once(setting: Setting) -> int:
+def tokens_at_once(setting: RunSetting) -> int:
     """Return the tokens of the largest graph: a batch, in whole numbers per cache."""
-    streams = kv.streams(setting)
+    streams = kv.cache_streams(setting)
     return -(-min(setting.batch, setting.total_context) // streams) * streams
 
 
-def graph_bytes(facts: ModelFacts, setting: Setting, *, has_embedding: bool = True) -> int:
+def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool = True) -> int:
     """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made.
 
     With flash attention the context shows in the masks only. They lie first and to the end, so the rest is played once.
     """
     tokens = tokens_at_once(setting)
     if not setting.flash_attention:
-        return _played(facts, setting, tokens, has_embedding=has_embedding)
-    rest = _without_masks(Same(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
-    return rest + sum(_masks(facts, setting, tokens).values())
+        return _graph_peak(facts, setting, tokens, has_embedding=has_embedding)
+    rest = _without_masks(FactsKey(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    return rest + sum(_mask_bytes(facts, setting, tokens).values())
 
 
-def _graph_setting(setting: Setting) -> Setting:
+def _graph_setting(setting: RunSetting) -> RunSetting:
     """Return the setting without what no graph depends on: context, placement, other models."""
     return msgspec.structs.replace(
         setting, context=1, gpu_layers=None, cpu_moe_layers=0, split=(), gpu_memory=(), projector=None, draft=None
@@ -68,94 +77,95 @@ def _graph_setting(setting: Setting) -> Setting:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _without_masks(same: Same, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
-    masks = sum(_masks(same.facts, setting, tokens).values())
-    return _played(same.facts, setting, tokens, has_embedding=has_embedding) - masks
+def _without_masks(same: FactsKey, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+    masks = sum(_mask_bytes(same.facts, setting, tokens).values())
+    return _graph_peak(same.facts, setting, tokens, has_embedding=has_embedding) - masks
 
 
-def _played(facts: ModelFacts, setting: Setting, tokens: int, *, has_embedding: bool) -> int:
-    graph = Graph()
-    names = _inputs(facts, setting, graph, tokens=tokens)
+def _graph_peak(facts: ModelFacts, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+    graph = TensorGraph()
+    names = _add_inputs(facts, setting, graph, tokens=tokens)
     width = facts.hidden * tokens * FLOAT
-    deep = has(facts.architecture, Trait.DEEP_EMBEDDING)
+    deep = has_trait(facts.architecture, GraphTrait.DEEP_EMBEDDING)
     own = layer_inputs(facts)
     if own:
-        names["i"] = graph.add(own * tokens * FLOAT)
-    names["x"] = _embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add(width)
+        names["i"] = graph.add_tensor(own * tokens * FLOAT)
+    names["x"] = _add_embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add_tensor(width)
     names["m"] = names["x"]
-    play(shortened(blocks(facts, setting, tokens)), graph, names)
+    add_blocks(shorten_runs(build_blocks(facts, setting, tokens)), graph, names)
     rows = setting.slots if setting.limits_outputs and setting.task == "chat" else tokens
-    graph.add(weight_sums(facts).has_logits * facts.vocabulary * rows * FLOAT, [names["x"]])
-    return graph.peak()
+    graph.add_tensor(weight_sums(facts).has_logits * facts.vocabulary * rows * FLOAT, [names["x"]])
+    return graph.peak_bytes()
 
 
-def _masks(facts: ModelFacts, setting: Setting, tokens: int) -> dict[int, int]:
+def _mask_bytes(facts: ModelFacts, setting: RunSetting, tokens: int) -> dict[int, int]:
     """Return the bytes of the attention masks by window: one for each kind of cache."""
     kept = {layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft}
     size = HALF if setting.flash_attention else FLOAT
     return {
-        window: -(-kv.cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT for window, layer in kept.items()
+        window: -(-kv.cache_cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT
+        for window, layer in kept.items()
     }
 
 
-def _inputs(facts: ModelFacts, setting: Setting, graph: Graph, *, tokens: int) -> dict[str, int]:
+def _add_inputs(facts: ModelFacts, setting: RunSetting, graph: TensorGraph, *, tokens: int) -> dict[str, int]:
     """Add what is there from the start, and return what the blocks read of it by name."""
     names: dict[str, int] = {}
-    for window, size in _masks(facts, setting, tokens).items():
-        names[f"mask {window}"] = graph.add(size)
-        graph.keep(names[f"mask {window}"])
+    for window, size in _mask_bytes(facts, setting, tokens).items():
+        names[f"mask {window}"] = graph.add_tensor(size)
+        graph.keep_tensor(names[f"mask {window}"])
     for size in (INDEX, INDEX, TOKEN, TOKEN, TOKEN):
-        graph.add(size * tokens)
+        graph.add_tensor(size * tokens)
     if kv.is_quantised(setting.kv_type):
-        names["vrot"] = graph.add(ROTATION * ROTATION * FLOAT)
-    for window, width in _rotations(facts, setting).items():
-        names[f"krot {window}"] = graph.add(width * width * FLOAT)
+        names["vrot"] = graph.add_tensor(ROTATION * ROTATION * FLOAT)
+    for window, width in _rotation_widths(facts, setting).items():
+        names[f"krot {window}"] = graph.add_tensor(width * width * FLOAT)
         if not setting.flash_attention:
-            names["vidx"] = graph.add(kv.widest_values(facts) * tokens * INDEX)
-            graph.keep(names["vidx"])
+            names["vidx"] = graph.add_tensor(kv.widest_values(facts) * tokens * INDEX)
+            graph.keep_tensor(names["vidx"])
     if all(layer.attention is AttentionKind.NONE and not layer.conv_elements for layer in facts.layers):
-        for _ in range(2 if has(facts.architecture, Trait.TWO_MASKS) else 1):
-            graph.keep(graph.add(tokens * tokens * HALF))
+        for _ in range(2 if has_trait(facts.architecture, GraphTrait.TWO_MASKS) else 1):
+            graph.keep_tensor(graph.add_tensor(tokens * tokens * HALF))
     return names
 
 
-def _rotations(facts: ModelFacts, setting: Setting) -> dict[int, int]:
+def _rotation_widths(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
     """Return the width of the matrix that rotates keys, by window; 0 where none does."""
     kept = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
-    return {layer.window: rotation(layer, setting) for layer in kept}
+    return {layer.window: rotation_width(layer, setting) for layer in kept}
 
 
-def _embedding(graph: Graph, width: int, *, copies: int = 1) -> int:
+def _add_embedding(graph: TensorGraph, width: int, *, copies: int = 1) -> int:
     """Add the embedding, with the second way in that images take: it is reserved whether or not there are any."""
-    given = graph.add(copies * width)
-    graph.keep(given)
-    x, rows = graph.add(width), graph.add(width)
+    image_input = graph.add_tensor(copies * width)
+    graph.keep_tensor(image_input)
+    x, rows = graph.add_tensor(width), graph.add_tensor(width)
     if copies > 1:
-        x, rows = graph.add(copies * width, [x]), graph.add(copies * width, [rows])
-        graph.keep(x)
-    copy = graph.add(copies * width, [given])
-    graph.keep(copy)
-    graph.add(0, [rows, copy])
+        x, rows = graph.add_tensor(copies * width, [x]), graph.add_tensor(copies * width, [rows])
+        graph.keep_tensor(x)
+    copy = graph.add_tensor(copies * width, [image_input])
+    graph.keep_tensor(copy)
+    graph.add_tensor(0, [rows, copy])
     return x
 
 
-def _classic(facts: ModelFacts, setting: Setting) -> int:
+def _classic_bytes(facts: ModelFacts, setting: RunSetting) -> int:
     """Return the device's buffer in builds to mid-2026: logits and hidden state of a batch in F32."""
     return (facts.vocabulary + facts.hidden) * tokens_at_once(setting) * FLOAT
 
 
-def _host_inputs(facts: ModelFacts, setting: Setting) -> int:
+def _host_inputs(facts: ModelFacts, setting: RunSetting) -> int:
     """Return what the host holds for GPUs: masks and the embedding with its second way in."""
-    tokens, graph = tokens_at_once(setting), Graph()
-    _inputs(facts, setting, graph, tokens=tokens)
-    _embedding(graph, facts.hidden * tokens * FLOAT)
-    return graph.peak()
+    tokens, graph = tokens_at_once(setting), TensorGraph()
+    _add_inputs(facts, setting, graph, tokens=tokens)
+    _add_embedding(graph, facts.hidden * tokens * FLOAT)
+    return graph.peak_bytes()
 
 
-def _part(place: int, size: int) -> Part:
-    return Part(
+def _compute_part(place: int, size: int) -> MemoryPart:
+    return MemoryPart(
         place=place,
-        component=Component.COMPUTE,
+        component=MemoryComponent.COMPUTE,
         bytes=size,
         confidence=EstimateConfidence.PREDICTED,
         arithmetic="the fullest moment of the graph",

@@ -13,7 +13,7 @@ SAME = "="
 """In the place of a width: just another name for what is there."""
 
 
-class Step(NamedTuple):
+class RecipeStep(NamedTuple):
     """One tensor: its name ("" for none), its width's word, what it is made of, and whose memory it may take."""
 
     name: str
@@ -111,16 +111,16 @@ MERGE = "f PL *f i; f E f; n E f; f E n; v E3 c f; s E4 c v"
 
 
 @cache
-def steps(recipe: str) -> tuple[Step, ...]:
+def parse_recipe(recipe: str) -> tuple[RecipeStep, ...]:
     """Return the steps of a recipe, parsed once."""
-    return tuple(_step(text.split()) for text in recipe.split(";") if text.strip())
+    return tuple(_parse_step(text.split()) for text in recipe.split(";") if text.strip())
 
 
-def _step(words: list[str]) -> Step:
+def _parse_step(words: list[str]) -> RecipeStep:
     if words[0] == ".":
-        return Step("", "", tuple(words[1:]), "")
+        return RecipeStep("", "", tuple(words[1:]), "")
     if words[1] == SAME:
-        return Step(words[0], SAME, (words[2],), "")
+        return RecipeStep(words[0], SAME, (words[2],), "")
     name, width, *sources = words
     over = next((word[1:] for word in sources if word.startswith("*")), "")
-    return Step(name, width, tuple(word.lstrip("*") for word in sources), over)
+    return RecipeStep(name, width, tuple(word.lstrip("*") for word in sources), over)

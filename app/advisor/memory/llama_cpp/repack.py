@@ -11,7 +11,7 @@ _ARM = ("asimddp", "dotprod", "i8mm")
 """How Linux and macOS name the extensions that bring integer dot products to ARM."""
 
 
-def repacked_types(isa: tuple[str, ...]) -> frozenset[str]:
+def types_to_repack(isa: tuple[str, ...]) -> frozenset[str]:
     """Return the ggml types that a processor with these extensions gets a second copy of."""
     if "avx2" in isa:
         return _AVX2

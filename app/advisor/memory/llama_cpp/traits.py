@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Trait(StrEnum):
+class GraphTrait(StrEnum):
     """One peculiarity of a block."""
 
     PARALLEL = "attention and feed-forward part read the same input, and the former's output is made last"
@@ -29,37 +29,37 @@ class Trait(StrEnum):
     EXPERTS_BESIDE = "a dense part beside the experts, each with norms of its own"
 
 
-_NAMES: dict[Trait, str] = {
-    Trait.PARALLEL: "falcon phi2 command-r cohere2 cohere2moe gptneox gptj plamo",
-    Trait.TWO_NORMS: "gptneox",
-    Trait.POST_NORM: "olmo2 exaone4",
-    Trait.SANDWICH: "gemma2 gemma3 gemma3n gemma4 glm4 plamo2 plamo3",
-    Trait.NORMED_HEADS: (
+_NAMES: dict[GraphTrait, str] = {
+    GraphTrait.PARALLEL: "falcon phi2 command-r cohere2 cohere2moe gptneox gptj plamo",
+    GraphTrait.TWO_NORMS: "gptneox",
+    GraphTrait.POST_NORM: "olmo2 exaone4",
+    GraphTrait.SANDWICH: "gemma2 gemma3 gemma3n gemma4 glm4 plamo2 plamo3",
+    GraphTrait.NORMED_HEADS: (
         "qwen3 qwen3moe qwen3vl qwen3vlmoe qwen3next qwen35 qwen35moe gemma3 gemma3n gemma4 hunyuan-dense hunyuan-moe "
         "dots1 olmo2 olmoe exaone4 minimax-m2 bailingmoe2 apertus lfm2 lfm2moe glm4moe"
     ),
-    Trait.FUSED_QKV: "phi3 phimoe falcon gptneox gpt2 starcoder mpt dbrx chatglm bloom qwen bailingmoe2",
-    Trait.FUSED_GATE: "phi3 glm4 chatglm",
-    Trait.KEYS_FIRST: "cohere2 gemma4 gemma3n",
-    Trait.NORMED_VALUES: "gemma4 gemma3n",
-    Trait.WEIGHTED_FIRST: "llama4",
-    Trait.DELTA: "qwen3next qwen35 qwen35moe kimi-linear",
-    Trait.REPEATED_KEYS: "qwen3next",
-    Trait.MAMBA: "mamba jamba",
-    Trait.DEEP_EMBEDDING: "qwen3vl qwen3vlmoe",
-    Trait.BIASED_ROUTER: (
+    GraphTrait.FUSED_QKV: "phi3 phimoe falcon gptneox gpt2 starcoder mpt dbrx chatglm bloom qwen bailingmoe2",
+    GraphTrait.FUSED_GATE: "phi3 glm4 chatglm",
+    GraphTrait.KEYS_FIRST: "cohere2 gemma4 gemma3n",
+    GraphTrait.NORMED_VALUES: "gemma4 gemma3n",
+    GraphTrait.WEIGHTED_FIRST: "llama4",
+    GraphTrait.DELTA: "qwen3next qwen35 qwen35moe kimi-linear",
+    GraphTrait.REPEATED_KEYS: "qwen3next",
+    GraphTrait.MAMBA: "mamba jamba",
+    GraphTrait.DEEP_EMBEDDING: "qwen3vl qwen3vlmoe",
+    GraphTrait.BIASED_ROUTER: (
         "deepseek2 glm4moe ernie4_5-moe bailingmoe2 minimax-m2 dots1 lfm2moe nemotron_h_moe kimi-linear"
     ),
-    Trait.RAW_WEIGHTS: "qwen2moe olmoe deepseek llama4 gpt-oss mistral4 granitehybrid",
-    Trait.ROUTED_BY_INPUT: "smallthinker",
-    Trait.BOTH: "falcon-h1",
-    Trait.FOUR_STREAMS: "gemma3n",
-    Trait.TWO_MASKS: "gemma-embedding modern-bert",
-    Trait.EXPERTS_BESIDE: "gemma4",
+    GraphTrait.RAW_WEIGHTS: "qwen2moe olmoe deepseek llama4 gpt-oss mistral4 granitehybrid",
+    GraphTrait.ROUTED_BY_INPUT: "smallthinker",
+    GraphTrait.BOTH: "falcon-h1",
+    GraphTrait.FOUR_STREAMS: "gemma3n",
+    GraphTrait.TWO_MASKS: "gemma-embedding modern-bert",
+    GraphTrait.EXPERTS_BESIDE: "gemma4",
 }
 _TRAITS = {trait: frozenset(names.split()) for trait, names in _NAMES.items()}
 
 
-def has(architecture: str, trait: Trait) -> bool:
+def has_trait(architecture: str, trait: GraphTrait) -> bool:
     """Whether an architecture's graph is so."""
     return architecture in _TRAITS[trait]

@@ -3,32 +3,32 @@
 from collections.abc import Iterator, Sequence
 
 from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.llama_cpp.repack import repacked_types
-from app.advisor.memory.setting import HOST, Component, Part, Setting
+from app.advisor.memory.llama_cpp.repack import types_to_repack
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
 from app.advisor.memory.weight_sums import ByType, weight_sums
 from app.core.model_facts import ModelFacts
 
 
-def weight_parts(facts: ModelFacts, setting: Setting) -> list[Part]:
+def weight_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return the weights by place: exact sums of padded tensors, the copies for the processor apart."""
     places = layer_places(facts, setting)
     sums: dict[int, int] = {}
     copied = 0
-    repacked = repacked_types(setting.isa) if setting.repacks else frozenset()
-    for place, by_type in _computed(facts, setting, places):
+    repacked = types_to_repack(setting.isa) if setting.repacks else frozenset()
+    for place, by_type in _weights_by_place(facts, setting, places):
         sums[place] = sums.get(place, 0) + sum(by_type.values())
         if place == HOST and repacked:
             copied += sum(size for kind, size in by_type.items() if kind in repacked)
     _add_embedding(sums, facts, places)
-    arithmetic = _arithmetic(facts, setting)
+    arithmetic = _describe_tensors(facts, setting)
     parts = [
-        Part(place=place, component=Component.WEIGHTS, bytes=size, arithmetic=arithmetic)
+        MemoryPart(place=place, component=MemoryComponent.WEIGHTS, bytes=size, arithmetic=arithmetic)
         for place, size in sorted(sums.items())
     ]
-    return [*parts, _copies(copied)] if copied else parts
+    return [*parts, _copy_part(copied)] if copied else parts
 
 
-def _computed(facts: ModelFacts, setting: Setting, places: Sequence[int]) -> Iterator[tuple[int, ByType]]:
+def _weights_by_place(facts: ModelFacts, setting: RunSetting, places: Sequence[int]) -> Iterator[tuple[int, ByType]]:
     """Yield what is multiplied with, place by place."""
     sums = weight_sums(facts)
     for index, layer in enumerate(sums.layers):
@@ -46,16 +46,16 @@ def _add_embedding(sums: dict[int, int], facts: ModelFacts, places: Sequence[int
         sums[HOST] = sums.get(HOST, 0) + sum(weight_sums(facts).inputs.values())
 
 
-def _copies(size: int) -> Part:
-    return Part(
+def _copy_part(size: int) -> MemoryPart:
+    return MemoryPart(
         place=HOST,
-        component=Component.WEIGHTS,
+        component=MemoryComponent.WEIGHTS,
         bytes=size,
         arithmetic="a copy of the matrices in the processor's own layout",
         reclaimable=size,
     )
 
 
-def _arithmetic(facts: ModelFacts, setting: Setting) -> str:
+def _describe_tensors(facts: ModelFacts, setting: RunSetting) -> str:
     twice = ", the embedding twice" if facts.tied_embeddings and setting.uses_gpu else ""
     return f"{weight_sums(facts).tensors} tensors{twice}"

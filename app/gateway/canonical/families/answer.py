@@ -12,19 +12,33 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.canonical.events import Event, Finish, Finished, ReasoningDelta, TextDelta, TokenLogprob, ToolCallDelta
-from app.gateway.canonical.families.arguments import decoded_schema, fitted, parse_json, typed
-from app.gateway.canonical.families.calls import Call
-from app.gateway.canonical.families.cutter import Cutter, Piece
-from app.gateway.canonical.families.family import Family
-from app.gateway.canonical.families.marks import ENDS_OF_TURN, Endings, Thoughts, earliest, held
-from app.gateway.canonical.request import Tool
+from app.gateway.canonical.events import (
+    AnswerFinished,
+    Event,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    TokenLogprob,
+    ToolCallDelta,
+)
+from app.gateway.canonical.families.arguments import decode_schema, fit_arguments, parse_json, type_texts
+from app.gateway.canonical.families.calls import ParsedCall
+from app.gateway.canonical.families.cutter import CallCutter, Piece
+from app.gateway.canonical.families.family import ModelFamily
+from app.gateway.canonical.families.marks import (
+    ENDS_OF_TURN,
+    ReasoningSplitter,
+    TurnEndStripper,
+    first_mark,
+    partial_mark_length,
+)
+from app.gateway.canonical.request import ToolDefinition
 
 _CHANNEL_MARKS = ("<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>", "<|call|>")
 _RECIPIENT = re.compile(r"\bto=(?:functions\.)?([\w.-]+)")
 
 
-class Part(NamedTuple):
+class AnswerPart(NamedTuple):
     """A piece of an answer; `called` is a function's name, and then `text` all of its arguments."""
 
     text: str
@@ -32,7 +46,7 @@ class Part(NamedTuple):
     called: str = ""
 
 
-class Harmony:
+class HarmonySplitter:
     """Splits one answer. The prompt ended after `<|start|>assistant`."""
 
     def __init__(self) -> None:
@@ -42,40 +56,40 @@ class Harmony:
         """Text without any channel is an answer."""
         self._arguments = ""
 
-    def feed(self, text: str) -> Sequence[Part]:
+    def feed(self, text: str) -> Sequence[AnswerPart]:
         """Return what is surely said, and what it is."""
         self._rest += text
-        said: list[Part] = []
-        while found := earliest(self._rest, _CHANNEL_MARKS):
-            at, mark = found
-            self._take(self._rest[:at], said)
+        parts: list[AnswerPart] = []
+        while mark_found := first_mark(self._rest, _CHANNEL_MARKS):
+            at, mark = mark_found
+            self._take_text(self._rest[:at], parts)
             self._rest = self._rest[at + len(mark) :]
-            self._mark(mark, said)
-        cut = len(self._rest) - held(self._rest, _CHANNEL_MARKS)
-        self._take(self._rest[:cut], said)
+            self._take_mark(mark, parts)
+        cut = len(self._rest) - partial_mark_length(self._rest, _CHANNEL_MARKS)
+        self._take_text(self._rest[:cut], parts)
         self._rest = self._rest[cut:]
-        return said
+        return parts
 
-    def end(self, *, is_cut: bool) -> Sequence[Part]:
+    def end(self, *, is_cut: bool) -> Sequence[AnswerPart]:
         """Return what was held back. Of an answer cut off by its limit, an unfinished call is no call."""
-        said: list[Part] = []
-        self._take(self._rest, said)
+        parts: list[AnswerPart] = []
+        self._take_text(self._rest, parts)
         self._rest = ""
         if not is_cut:
-            self._call(said)
-        return said
+            self._end_call(parts)
+        return parts
 
-    def _mark(self, mark: str, said: list[Part]) -> None:
+    def _take_mark(self, mark: str, parts: list[AnswerPart]) -> None:
         if mark == "<|message|>":
             self._is_body = True
             return
         if mark in {"<|end|>", "<|return|>", "<|call|>", "<|start|>"}:
-            self._call(said)
+            self._end_call(parts)
             self._header = ""
         self._is_body = False
         self._header += f" {mark} "
 
-    def _take(self, text: str, said: list[Part]) -> None:
+    def _take_text(self, text: str, parts: list[AnswerPart]) -> None:
         if not text:
             return
         if not self._is_body:
@@ -83,12 +97,12 @@ class Harmony:
         elif _RECIPIENT.search(self._header):
             self._arguments += text
         else:
-            said.append(Part(text, is_thought="analysis" in self._header))
+            parts.append(AnswerPart(text, is_thought="analysis" in self._header))
 
-    def _call(self, said: list[Part]) -> None:
+    def _end_call(self, parts: list[AnswerPart]) -> None:
         recipient = _RECIPIENT.search(self._header) if self._is_body else None
         if recipient is not None:
-            said.append(Part(self._arguments.strip(), called=recipient[1]))
+            parts.append(AnswerPart(self._arguments.strip(), called=recipient[1]))
         self._arguments, self._is_body, self._header = "", False, ""
 
 
@@ -98,11 +112,11 @@ _PREFIXES = ("functions.", "default_api.", "tools.")
 """What some models put before a tool's name."""
 
 
-class Reading(msgspec.Struct, frozen=True, kw_only=True):
+class ReadingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How one answer is to be read. Of tools and thoughts only what is left to be told apart."""
 
-    family: Family
-    tools: tuple[Tool, ...] = ()
+    family: ModelFamily
+    tools: tuple[ToolDefinition, ...] = ()
     reads_thoughts: bool = True
     is_open: bool = False
     """The prompt opened the reasoning."""
@@ -117,27 +131,27 @@ def new_id(length: int) -> str:
     return secrets.token_hex(length)[:length] if length else f"call_{secrets.token_hex(_ID_LENGTH // 2)}"
 
 
-class Toolbox:
+class OfferedTools:
     """The tools a model was offered."""
 
-    def __init__(self, tools: Iterable[Tool]) -> None:
-        self._schemas = {tool.name: decoded_schema(tool.parameters) for tool in tools}
+    def __init__(self, tools: Iterable[ToolDefinition]) -> None:
+        self._schemas = {tool.name: decode_schema(tool.parameters) for tool in tools}
 
     def __bool__(self) -> bool:
         return bool(self._schemas)
 
-    def offered(self, call: Call) -> Call | None:
+    def match_tool(self, call: ParsedCall) -> ParsedCall | None:
         """Return the call with its name and arguments as the tool has them; None if there is no such tool."""
-        name = next((one for one in _candidates(call.name) if one in self._schemas), None)
+        name = next((candidate for candidate in _candidate_names(call.name) if candidate in self._schemas), None)
         if name is None:
             return None
         schema = self._schemas[name]
         texts = {key: value for key, value in call.arguments.items() if isinstance(value, str)}
-        given = {**call.arguments, **typed(texts, schema)} if call.is_text else call.arguments
-        return msgspec.structs.replace(call, name=name, arguments=fitted(given, schema))
+        given = {**call.arguments, **type_texts(texts, schema)} if call.is_text else call.arguments
+        return msgspec.structs.replace(call, name=name, arguments=fit_arguments(given, schema))
 
 
-def _candidates(name: str) -> Iterable[str]:
+def _candidate_names(name: str) -> Iterable[str]:
     yield name
     for prefix in _PREFIXES:
         if name.startswith(prefix):
@@ -147,13 +161,13 @@ def _candidates(name: str) -> Iterable[str]:
 class AnswerReader:
     """Reads one answer. `is_over` once it has ended it, whatever the engine would still say."""
 
-    def __init__(self, reading: Reading, new_id: NewId = new_id) -> None:
+    def __init__(self, reading: ReadingOptions, new_id: NewId = new_id) -> None:
         self.is_over = False
         self._reading = reading
         self._new_id = new_id
-        self._toolbox = Toolbox(reading.tools)
+        self._toolbox = OfferedTools(reading.tools)
         self._text = _splitter(reading, self._toolbox)
-        self._stops = _Stops(reading.stops)
+        self._stops = _StopSequenceCutter(reading.stops)
         self._calls = 0
         self._logprobs: list[TokenLogprob] = []
 
@@ -162,56 +176,60 @@ class AnswerReader:
         """Whether there has been a call."""
         return self._calls > 0
 
-    def take(self, batch: Iterable[Event]) -> list[Event]:
+    def take_events(self, batch: Iterable[Event]) -> list[Event]:
         """Return what some events of the engine's mean; nothing once it is over."""
-        return [told for event in batch if not self.is_over for told in self._taken(event)]
+        return [events for event in batch if not self.is_over for events in self._take_event(event)]
 
-    def _taken(self, event: Event) -> list[Event]:
+    def _take_event(self, event: Event) -> list[Event]:
         match event:
             case TextDelta(text=text, logprobs=logprobs):
                 self._logprobs += logprobs
-                return self._told(self._text.feed(text))
+                return self._events_of_parts(self._text.feed(text))
             case ToolCallDelta():
                 self._calls = max(self._calls, event.index + 1)
-            case Finished():
-                return self._finished(event)
+            case AnswerFinished():
+                return self._finish_answer(event)
             case _:
                 pass
         return [event]
 
-    def _finished(self, end: Finished) -> list[Event]:
-        told = self._told(self._text.end(is_cut=end.reason is Finish.LENGTH))
+    def _finish_answer(self, end: AnswerFinished) -> list[Event]:
+        events = self._events_of_parts(self._text.end(is_cut=end.reason is FinishReason.LENGTH))
         if self.is_over:
-            return told
+            return events
         self.is_over = True
-        return [*told, *self._said(self._stops.end()), msgspec.structs.replace(end, reason=self._reason(end.reason))]
+        return [
+            *events,
+            *self._text_events(self._stops.end()),
+            msgspec.structs.replace(end, reason=self._finish_reason(end.reason)),
+        ]
 
-    def _reason(self, reason: Finish) -> Finish:
-        return Finish.TOOL_CALLS if self.has_called and reason is Finish.STOP else reason
+    def _finish_reason(self, reason: FinishReason) -> FinishReason:
+        return FinishReason.TOOL_CALLS if self.has_called and reason is FinishReason.STOP else reason
 
-    def _told(self, parts: Sequence[Part | Call]) -> list[Event]:
-        return [event for part in parts if not self.is_over for event in self._part(part)]
+    def _events_of_parts(self, parts: Sequence[AnswerPart | ParsedCall]) -> list[Event]:
+        return [event for part in parts if not self.is_over for event in self._events_of_part(part)]
 
-    def _part(self, part: Part | Call) -> list[Event]:
-        if isinstance(part, Call):
-            return [*self._said(self._stops.end()), *self._called(part)]
+    def _events_of_part(self, part: AnswerPart | ParsedCall) -> list[Event]:
+        if isinstance(part, ParsedCall):
+            return [*self._text_events(self._stops.end()), *self._call_events(part)]
         if part.is_thought:
             self._logprobs.clear()
             return [ReasoningDelta(part.text)]
         text, mark = self._stops.feed(part.text)
         if mark is None:
-            return self._said(text)
+            return self._text_events(text)
         self.is_over = True
-        return [*self._said(text), Finished(reason=self._reason(Finish.STOP), stop=mark)]
+        return [*self._text_events(text), AnswerFinished(reason=self._finish_reason(FinishReason.STOP), stop=mark)]
 
-    def _said(self, text: str) -> list[Event]:
+    def _text_events(self, text: str) -> list[Event]:
         """Return the text, with what was told of its tokens since something else was said."""
         if not text:
             return []
         logprobs, self._logprobs = tuple(self._logprobs), []
         return [TextDelta(text, logprobs)]
 
-    def _called(self, call: Call) -> list[Event]:
+    def _call_events(self, call: ParsedCall) -> list[Event]:
         self._logprobs.clear()
         if self._calls and self._reading.one_at_a_time:
             return []
@@ -221,72 +239,72 @@ class AnswerReader:
         return [ToolCallDelta(index=index, id=identity, name=call.name, arguments=arguments)]
 
 
-class _Marked:
+class _MarkedSplitter:
     """Reads families that put marks around reasoning and calls."""
 
-    def __init__(self, reading: Reading, toolbox: Toolbox) -> None:
+    def __init__(self, reading: ReadingOptions, toolbox: OfferedTools) -> None:
         family = reading.family
         style = family.thoughts if reading.reads_thoughts else None
-        self._endings = Endings(ENDS_OF_TURN)
-        self._thoughts = Thoughts(style, is_open=reading.is_open) if style else None
-        self._cutter = Cutter(family.forms, toolbox.offered) if toolbox else None
+        self._endings = TurnEndStripper(ENDS_OF_TURN)
+        self._thoughts = ReasoningSplitter(style, is_open=reading.is_open) if style else None
+        self._cutter = CallCutter(family.forms, toolbox.match_tool) if toolbox else None
 
-    def feed(self, text: str) -> Sequence[Part | Call]:
+    def feed(self, text: str) -> Sequence[AnswerPart | ParsedCall]:
         return self._split(self._endings.feed(text))
 
-    def end(self, *, is_cut: bool) -> Sequence[Part | Call]:
+    def end(self, *, is_cut: bool) -> Sequence[AnswerPart | ParsedCall]:
         parts = [*self._split(self._endings.end())]
-        for said in self._thoughts.end() if self._thoughts else ():
-            parts += self._cut(said.text) if not said.is_thought else [Part(said.text, is_thought=True)]
+        for span in self._thoughts.end() if self._thoughts else ():
+            parts += self._cut(span.text) if not span.is_thought else [AnswerPart(span.text, is_thought=True)]
         return [*parts, *_parts(self._cutter.end(is_cut=is_cut) if self._cutter else ())]
 
-    def _split(self, text: str) -> list[Part | Call]:
+    def _split(self, text: str) -> list[AnswerPart | ParsedCall]:
         if not text:
             return []
         if self._thoughts is None:
             return self._cut(text)
-        parts: list[Part | Call] = []
-        for said in self._thoughts.feed(text):
-            parts += [Part(said.text, is_thought=True)] if said.is_thought else self._cut(said.text)
+        parts: list[AnswerPart | ParsedCall] = []
+        for span in self._thoughts.feed(text):
+            parts += [AnswerPart(span.text, is_thought=True)] if span.is_thought else self._cut(span.text)
         return parts
 
-    def _cut(self, text: str) -> list[Part | Call]:
-        return _parts(self._cutter.feed(text)) if self._cutter else [Part(text)]
+    def _cut(self, text: str) -> list[AnswerPart | ParsedCall]:
+        return _parts(self._cutter.feed(text)) if self._cutter else [AnswerPart(text)]
 
 
-class _Channels:
+class _ChannelSplitter:
     """Reads gpt-oss's channels."""
 
-    def __init__(self, toolbox: Toolbox) -> None:
-        self._harmony = Harmony()
+    def __init__(self, toolbox: OfferedTools) -> None:
+        self._harmony = HarmonySplitter()
         self._toolbox = toolbox
 
-    def feed(self, text: str) -> Sequence[Part | Call]:
-        return [self._known(part) for part in self._harmony.feed(text)]
+    def feed(self, text: str) -> Sequence[AnswerPart | ParsedCall]:
+        return [self._match_call(part) for part in self._harmony.feed(text)]
 
-    def end(self, *, is_cut: bool) -> Sequence[Part | Call]:
-        return [self._known(part) for part in self._harmony.end(is_cut=is_cut)]
+    def end(self, *, is_cut: bool) -> Sequence[AnswerPart | ParsedCall]:
+        return [self._match_call(part) for part in self._harmony.end(is_cut=is_cut)]
 
-    def _known(self, part: Part) -> Part | Call:
+    def _match_call(self, part: AnswerPart) -> AnswerPart | ParsedCall:
         if not part.called:
             return part
         try:
             arguments = parse_json(part.text) if part.text else {}
         except ValueError:
             arguments = None
-        call = Call(name=part.called, arguments=arguments) if isinstance(arguments, dict) else None
-        return (self._toolbox.offered(call) if call else None) or Part(part.text)
+        call = ParsedCall(name=part.called, arguments=arguments) if isinstance(arguments, dict) else None
+        return (self._toolbox.match_tool(call) if call else None) or AnswerPart(part.text)
 
 
-def _splitter(reading: Reading, toolbox: Toolbox) -> _Marked | _Channels:
-    return _Channels(toolbox) if reading.family.channels else _Marked(reading, toolbox)
+def _splitter(reading: ReadingOptions, toolbox: OfferedTools) -> _MarkedSplitter | _ChannelSplitter:
+    return _ChannelSplitter(toolbox) if reading.family.channels else _MarkedSplitter(reading, toolbox)
 
 
-def _parts(pieces: Sequence[Piece]) -> list[Part | Call]:
-    return [Part(piece) if isinstance(piece, str) else piece for piece in pieces]
+def _parts(pieces: Sequence[Piece]) -> list[AnswerPart | ParsedCall]:
+    return [AnswerPart(piece) if isinstance(piece, str) else piece for piece in pieces]
 
 
-class _Stops:
+class _StopSequenceCutter:
     """Ends the text before the first stop sequence."""
 
     def __init__(self, marks: tuple[str, ...]) -> None:
@@ -298,12 +316,12 @@ class _Stops:
         if not self._marks:
             return text, None
         text = self._rest + text
-        found = [(at + len(mark), at, mark) for mark in self._marks if (at := text.find(mark)) >= 0]
-        if found:  # the one that is complete first, however the text arrives
-            _, at, mark = min(found)
+        stops_found = [(at + len(mark), at, mark) for mark in self._marks if (at := text.find(mark)) >= 0]
+        if stops_found:  # the one that is complete first, however the text arrives
+            _, at, mark = min(stops_found)
             self._rest = ""
             return text[:at], mark
-        cut = len(text) - held(text, self._marks)
+        cut = len(text) - partial_mark_length(text, self._marks)
         self._rest = text[cut:]
         return text[:cut], None
 

@@ -26,17 +26,17 @@ def parse_json(text: str) -> object:
         return msgspec.json.decode(text)
     except (msgspec.MsgspecError, RecursionError, UnicodeEncodeError):
         pass
-    return _Lenient(text).whole()
+    return _LenientJson(text).whole()
 
 
 def parse_first_json(text: str) -> tuple[object, int]:
     """Return the first value in a text, and where it ends. Raises ValueError."""
-    reader = _Lenient(text)
+    reader = _LenientJson(text)
     value = reader.value()
     return value, reader.at
 
 
-class _Lenient:
+class _LenientJson:
     def __init__(self, text: str) -> None:
         self._text = text
         self._depth = 0
@@ -51,14 +51,14 @@ class _Lenient:
     def value(self) -> object:
         begins = self._peek()
         if begins == "{":
-            return self._nested(self._members)
+            return self._read_nested(self._members)
         if begins == "[":
-            return self._nested(self._items)
+            return self._read_nested(self._items)
         if begins in _QUOTES:
             return self._string(_QUOTES[begins])
         return self._bare()
 
-    def _nested(self, read: Callable[[], object]) -> object:
+    def _read_nested(self, read: Callable[[], object]) -> object:
         self._depth += 1
         if self._depth > _DEEPEST_JSON:
             raise ValueError("nested too deeply")
@@ -68,8 +68,8 @@ class _Lenient:
         return value
 
     def _members(self) -> dict[str, object]:
-        found: dict[str, object] = {}
-        while not self._closes("}"):
+        members: dict[str, object] = {}
+        while not self._take_close("}"):
             key = self._string(_QUOTES[self._peek()]) if self._peek() in _QUOTES else self._key()
             if self._peek() != ":":
                 if self._peek():
@@ -78,24 +78,24 @@ class _Lenient:
             self.at += 1
             if not self._peek():
                 break
-            found[key] = self.value()
-            self._separator("}")
-        return found
+            members[key] = self.value()
+            self._take_separator("}")
+        return members
 
     def _items(self) -> list[object]:
-        found: list[object] = []
-        while not self._closes("]"):
-            found.append(self.value())
-            self._separator("]")
-        return found
+        items: list[object] = []
+        while not self._take_close("]"):
+            items.append(self.value())
+            self._take_separator("]")
+        return items
 
-    def _closes(self, mark: str) -> bool:
+    def _take_close(self, mark: str) -> bool:
         begins = self._peek()
         if begins == mark:
             self.at += 1
         return begins in {mark, ""}
 
-    def _separator(self, mark: str) -> None:
+    def _take_separator(self, mark: str) -> None:
         begins = self._peek()
         if begins == ",":
             self.at += 1
@@ -104,16 +104,16 @@ class _Lenient:
 
     def _string(self, closing: str) -> str:
         self.at += 1
-        said: list[str] = []
+        letters: list[str] = []
         while self.at < len(self._text):
             letter = self._text[self.at]
             self.at += 1
             if letter == closing:
                 break
-            said.append(self._escaped() if letter == "\\" else letter)
-        return "".join(said)
+            letters.append(self._read_escape() if letter == "\\" else letter)
+        return "".join(letters)
 
-    def _escaped(self) -> str:
+    def _read_escape(self) -> str:
         letter = self._text[self.at : self.at + 1]
         self.at += 1
         if letter != "u":
@@ -123,11 +123,11 @@ class _Lenient:
         return chr(int(digits, 16))  # raises ValueError
 
     def _key(self) -> str:
-        found = _BARE.match(self._text, self.at)
-        if found is None:
+        match = _BARE.match(self._text, self.at)
+        if match is None:
             raise ValueError("not a key")
-        self.at = found.end()
-        return found[0]
+        self.at = match.end()
+        return match[0]
 
     def _bare(self) -> object:
         word = self._key()
@@ -137,8 +137,8 @@ class _Lenient:
 
     def _peek(self) -> str:
         """Return the next character that is no space."""
-        found = _SPACE.match(self._text, self.at)
-        self.at = found.end() if found else self.at
+        match = _SPACE.match(self._text, self.at)
+        self.at = match.end() if match else self.at
         return self._text[self.at : self.at + 1]
 
 
@@ -154,7 +154,7 @@ _DEEPEST_SCHEMA = 16
 _NO_SCHEMA: Schema = {}
 
 
-def decoded_schema(raw: msgspec.Raw | None) -> Schema:
+def decode_schema(raw: msgspec.Raw | None) -> Schema:
     """Return a JSON schema, empty where there is none that could be read."""
     try:
         return msgspec.json.decode(raw, type=dict[str, object]) if raw else _NO_SCHEMA
@@ -162,64 +162,64 @@ def decoded_schema(raw: msgspec.Raw | None) -> Schema:
         return _NO_SCHEMA
 
 
-def fitted(arguments: Mapping[str, object], schema: Schema) -> dict[str, object]:
+def fit_arguments(arguments: Mapping[str, object], schema: Schema) -> dict[str, object]:
     """Return the arguments with their values' types mended."""
-    found = _fit(dict(arguments), schema, _Within(schema))
-    return found if isinstance(found, dict) else dict(arguments)
+    arguments_fitted = _fit(dict(arguments), schema, _SchemaScope(schema))
+    return arguments_fitted if isinstance(arguments_fitted, dict) else dict(arguments)
 
 
-class _Within:
+class _SchemaScope:
     """The document that references point into, and how far down a value lies."""
 
     def __init__(self, root: Schema, depth: int = 0) -> None:
         self._root = root
         self._depth = depth
 
-    def below(self) -> "_Within":
-        return _Within(self._root, self._depth + 1)
+    def one_deeper(self) -> "_SchemaScope":
+        return _SchemaScope(self._root, self._depth + 1)
 
-    def resolved(self, schema: object) -> Schema:
+    def resolve_reference(self, schema: object) -> Schema:
         if not isinstance(schema, Mapping) or self._depth > _DEEPEST_SCHEMA:
             return _NO_SCHEMA
         reference = schema.get("$ref")
         if not isinstance(reference, str) or not reference.startswith("#/"):
             return schema
-        found: object = self._root
+        target: object = self._root
         for name in reference[2:].split("/"):
-            found = found.get(name) if isinstance(found, Mapping) else None
-        return found if isinstance(found, Mapping) else _NO_SCHEMA
+            target = target.get(name) if isinstance(target, Mapping) else None
+        return target if isinstance(target, Mapping) else _NO_SCHEMA
 
 
-def _fit(value: object, schema: object, within: _Within) -> object:
-    schema = within.resolved(schema)
+def _fit(value: object, schema: object, within: _SchemaScope) -> object:
+    schema = within.resolve_reference(schema)
     types = _types(schema, within)
     if types and _kind(value) not in types:
-        value = _changed(value, types)
+        value = _convert_value(value, types)
     match value:
         case dict():
             properties = schema.get("properties")
             known = properties if isinstance(properties, Mapping) else _NO_SCHEMA
-            return {name: _fit(one, known.get(name), within.below()) for name, one in value.items()}
+            return {name: _fit(entry, known.get(name), within.one_deeper()) for name, entry in value.items()}
         case list():
-            return [_fit(one, schema.get("items"), within.below()) for one in value]
+            return [_fit(entry, schema.get("items"), within.one_deeper()) for entry in value]
     return value
 
 
-def _types(schema: Schema, within: _Within) -> frozenset[str]:
+def _types(schema: Schema, within: _SchemaScope) -> frozenset[str]:
     """Return which types a value may have; empty for any."""
-    said = schema.get("type")
-    if isinstance(said, str):
-        return _widened({said})
-    if isinstance(said, list):
-        return _widened({one for one in said if isinstance(one, str)})
+    type_names = schema.get("type")
+    if isinstance(type_names, str):
+        return _widen_types({type_names})
+    if isinstance(type_names, list):
+        return _widen_types({entry for entry in type_names if isinstance(entry, str)})
     choices = schema.get("anyOf") or schema.get("oneOf")
     if not isinstance(choices, list):
         return frozenset()
-    each = [_types(within.below().resolved(one), within.below()) for one in choices]
-    return frozenset().union(*each) if all(each) else frozenset()
+    types_of_choices = [_types(within.one_deeper().resolve_reference(entry), within.one_deeper()) for entry in choices]
+    return frozenset().union(*types_of_choices) if all(types_of_choices) else frozenset()
 
 
-def _widened(types: set[str]) -> frozenset[str]:
+def _widen_types(types: set[str]) -> frozenset[str]:
     return frozenset(types | {"integer"} if "number" in types else types)
 
 
@@ -230,7 +230,7 @@ def _kind(value: object) -> str:
     return "array" if isinstance(value, list) else "null"
 
 
-def _changed(value: object, types: frozenset[str]) -> object:
+def _convert_value(value: object, types: frozenset[str]) -> object:
     """Return a value of one of these types that can only be meant by this one; itself where there is none."""
     if isinstance(value, str):
         return _from_text(value, types)
@@ -243,15 +243,15 @@ def _changed(value: object, types: frozenset[str]) -> object:
 
 def _from_text(text: str, types: frozenset[str]) -> object:
     try:
-        found = parse_json(text.strip())
+        value = parse_json(text.strip())
     except ValueError:
         return text
-    if isinstance(found, float) and found.is_integer() and "integer" in types and "number" not in types:
-        found = int(found)
-    return found if _kind(found) in types else text
+    if isinstance(value, float) and value.is_integer() and "integer" in types and "number" not in types:
+        value = int(value)
+    return value if _kind(value) in types else text
 
 
-def typed(texts: Mapping[str, str], schema: Schema) -> dict[str, object]:
+def type_texts(texts: Mapping[str, str], schema: Schema) -> dict[str, object]:
     """Return arguments that were all written as text: of a parameter that is not described, what is plainly JSON."""
     properties = schema.get("properties")
     known = properties if isinstance(properties, Mapping) else _NO_SCHEMA

@@ -17,7 +17,7 @@ _ARGUMENTS = ("arguments", "parameters", "args", "input")
 _BETWEEN = re.compile(r"(?:\s|[;,]|```(?:json|tool_call)?|<\|python_tag\|>|\[TOOL_CALLS\]|</?tool_call>)*")
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedCall(msgspec.Struct, frozen=True, kw_only=True):
     """A call as a model wrote it. `is_text` if its family writes every value as text, whatever its type."""
 
     name: str
@@ -26,18 +26,18 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
     is_text: bool = False
 
 
-Reader = Callable[[str], list[Call]]
+CallReader = Callable[[str], list[ParsedCall]]
 
 
-def json_calls(text: str) -> list[Call]:
+def json_calls(text: str) -> list[ParsedCall]:
     """Read objects with a name and arguments, one after another or in a list."""
-    calls = [_call(one) for value in _values(text) for one in _each(value)]
+    calls = [_call_from_json(entry) for value in _values(text) for entry in _call_entries(value)]
     if not calls:
         raise ValueError("no call")
     return calls
 
 
-def named_calls(text: str) -> list[Call]:
+def mistral_calls(text: str) -> list[ParsedCall]:
     """Read Mistral's calls: JSON in a list, or each as a name and its arguments."""
     pieces = [piece for piece in text.split("[TOOL_CALLS]") if piece.strip()]
     return [call for piece in pieces for call in _mistral(piece)]
@@ -46,14 +46,14 @@ def named_calls(text: str) -> list[Call]:
 _MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\s*(\w+)\s*)?(?:\[ARGS\])?\s*(?=\{)")
 
 
-def _mistral(piece: str) -> list[Call]:
-    found = _MISTRAL.match(piece)
-    if found is None:
+def _mistral(piece: str) -> list[ParsedCall]:
+    match = _MISTRAL.match(piece)
+    if match is None:
         return json_calls(piece)
-    arguments, end = parse_first_json(piece[found.end() :])
-    if piece[found.end() + end :].strip():
+    arguments, end = parse_first_json(piece[match.end() :])
+    if piece[match.end() + end :].strip():
         raise ValueError("something follows the call")
-    return [Call(name=found[1], arguments=_arguments(arguments), id=found[2] or "")]
+    return [ParsedCall(name=match[1], arguments=_require_arguments(arguments), id=match[2] or "")]
 
 
 _KIMI = re.compile(
@@ -61,83 +61,91 @@ _KIMI = re.compile(
 )
 
 
-def kimi_calls(text: str) -> list[Call]:
+def kimi_calls(text: str) -> list[ParsedCall]:
     """Read Kimi K2's calls: `functions.NAME:NUMBER`, which is also their id, and JSON."""
-    found = [
-        Call(name=name.rpartition(":")[0].removeprefix("functions.") or name, arguments=_decoded(said), id=name)
-        for name, said in _KIMI.findall(text)
+    calls = [
+        ParsedCall(
+            name=name.rpartition(":")[0].removeprefix("functions.") or name,
+            arguments=_decode_arguments(arguments_text),
+            id=name,
+        )
+        for name, arguments_text in _KIMI.findall(text)
     ]
-    return _some(found)
+    return _require_calls(calls)
 
 
 _DEEPSEEK = re.compile(r"<｜tool▁call▁begin｜>([^<]*)<｜tool▁sep｜>(.*?)(?:<｜tool▁call▁end｜>|\Z)", re.DOTALL)
 _FENCED = re.compile(r"\s*([^\s`]+)\s*```(?:json)?\s*(.*?)\s*(?:```\s*)?\Z", re.DOTALL)
 
 
-def deepseek_calls(text: str) -> list[Call]:
+def deepseek_calls(text: str) -> list[ParsedCall]:
     """Read DeepSeek's calls: V3 writes the name before fenced JSON, V3.1 before bare JSON."""
-    return _some([_deepseek(kind, said) for kind, said in _DEEPSEEK.findall(text)])
+    return _require_calls([_deepseek(kind, body) for kind, body in _DEEPSEEK.findall(text)])
 
 
-def _deepseek(before: str, said: str) -> Call:
-    fenced = _FENCED.match(said)
+def _deepseek(before: str, body: str) -> ParsedCall:
+    fenced = _FENCED.match(body)
     if fenced is not None:
-        return Call(name=fenced[1], arguments=_decoded(fenced[2]))
-    return Call(name=before.strip(), arguments=_decoded(said))
+        return ParsedCall(name=fenced[1], arguments=_decode_arguments(fenced[2]))
+    return ParsedCall(name=before.strip(), arguments=_decode_arguments(body))
 
 
 _GEMMA = re.compile(r"\s*call:\s*([\w.-]+)\s*(?=\{)")
 _GEMMA_QUOTE = re.compile(r'<\|"\|>|<escape>')
 
 
-def gemma_calls(text: str) -> list[Call]:
+def gemma_calls(text: str) -> list[ParsedCall]:
     """Read `call:NAME{key:<|"|>text<|"|>,other:5}`."""
-    found = _GEMMA.match(text)
-    if found is None:
+    match = _GEMMA.match(text)
+    if match is None:
         raise ValueError("not a call")
-    pieces = _GEMMA_QUOTE.split(text[found.end() :])
-    said = "".join(msgspec.json.encode(piece).decode() if at % 2 else piece for at, piece in enumerate(pieces))
-    return [Call(name=found[1], arguments=_decoded(said))]
+    pieces = _GEMMA_QUOTE.split(text[match.end() :])
+    arguments_text = "".join(
+        msgspec.json.encode(piece).decode() if at % 2 else piece for at, piece in enumerate(pieces)
+    )
+    return [ParsedCall(name=match[1], arguments=_decode_arguments(arguments_text))]
 
 
 def _values(text: str) -> Iterator[object]:
-    at = _skipped(text, 0)
+    at = _skip_separators(text, 0)
     while at < len(text):
         value, end = parse_first_json(text[at:])
         yield value
-        at = _skipped(text, at + end)
+        at = _skip_separators(text, at + end)
 
 
-def _skipped(text: str, at: int) -> int:
-    found = _BETWEEN.match(text, at)
-    return found.end() if found else at
+def _skip_separators(text: str, at: int) -> int:
+    match = _BETWEEN.match(text, at)
+    return match.end() if match else at
 
 
-def _each(value: object) -> list[object]:
+def _call_entries(value: object) -> list[object]:
     if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
         value = value["tool_calls"]
     return value if isinstance(value, list) else [value]
 
 
-def _call(said: object) -> Call:
-    if not isinstance(said, dict):
+def _call_from_json(entry: object) -> ParsedCall:
+    if not isinstance(entry, dict):
         raise ValueError("not a call")  # noqa: TRY004 -- one kind of error for what is no call
-    inner = said.get("function")
+    inner = entry.get("function")
     if isinstance(inner, dict):
-        said = {**inner, "id": said.get("id")}
-    name = next((said[key] for key in _NAMES if isinstance(said.get(key), str)), None)
+        entry = {**inner, "id": entry.get("id")}
+    name = next((entry[key] for key in _NAMES if isinstance(entry.get(key), str)), None)
     if not name:
         raise ValueError("a call without a name")
-    given: object = next((said[key] for key in _ARGUMENTS if said.get(key) is not None), {})
-    identity = said.get("id")
-    return Call(name=str(name), arguments=_arguments(given), id=identity if isinstance(identity, str) else "")
+    arguments: object = next((entry[key] for key in _ARGUMENTS if entry.get(key) is not None), {})
+    identity = entry.get("id")
+    return ParsedCall(
+        name=str(name), arguments=_require_arguments(arguments), id=identity if isinstance(identity, str) else ""
+    )
 
 
-def _decoded(text: str) -> dict[str, object]:
-    return _arguments(parse_json(text) if text.strip() else {})
+def _decode_arguments(text: str) -> dict[str, object]:
+    return _require_arguments(parse_json(text) if text.strip() else {})
 
 
-def _arguments(value: object) -> dict[str, object]:
+def _require_arguments(value: object) -> dict[str, object]:
     if isinstance(value, str):
         value = parse_json(value) if value.strip() else {}
     if not isinstance(value, Mapping):
@@ -145,7 +153,7 @@ def _arguments(value: object) -> dict[str, object]:
     return dict(value)
 
 
-def _some(calls: list[Call]) -> list[Call]:
+def _require_calls(calls: list[ParsedCall]) -> list[ParsedCall]:
     if not calls:
         raise ValueError("no call")
     return calls
@@ -160,7 +168,7 @@ _GLM_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|\Z)")
 _DSML = "｜DSML｜"
 
 
-def tagged_calls(text: str) -> list[Call]:
+def tag_calls(text: str) -> list[ParsedCall]:
     """Read whichever of the forms stands between `<tool_call>` tags: JSON, functions with parameters, or GLM's."""
     if "<function=" in text:
         return function_calls(text)
@@ -169,44 +177,46 @@ def tagged_calls(text: str) -> list[Call]:
     return json_calls(text)
 
 
-def function_calls(text: str) -> list[Call]:
+def function_calls(text: str) -> list[ParsedCall]:
     """Read `<function=NAME><parameter=KEY>value</parameter></function>`, or with JSON in place of the parameters."""
-    return _some([_tagged_function(name.strip(), body) for name, body in _FUNCTION.findall(text)])
+    return _require_calls([_function_call(name.strip(), body) for name, body in _FUNCTION.findall(text)])
 
 
-def _tagged_function(name: str, body: str) -> Call:
+def _function_call(name: str, body: str) -> ParsedCall:
     if body.lstrip().startswith("{"):
         arguments = parse_json(body)
         if not isinstance(arguments, dict):
             raise ValueError("arguments are an object")
-        return Call(name=name, arguments=arguments)
+        return ParsedCall(name=name, arguments=arguments)
     return _texts(name, _PARAMETER.findall(body))
 
 
-def invoke_calls(text: str) -> list[Call]:
+def invoke_calls(text: str) -> list[ParsedCall]:
     """Read `<invoke name="NAME"><parameter name="KEY">value</parameter></invoke>`, as MiniMax and DeepSeek V3.2 do."""
     plain = text.replace(_DSML, "")
-    return _some([_texts(name, _NAMED.findall(body)) for name, body in _INVOKE.findall(plain)])
+    return _require_calls([_texts(name, _NAMED.findall(body)) for name, body in _INVOKE.findall(plain)])
 
 
-def glm_calls(text: str) -> list[Call]:
+def glm_calls(text: str) -> list[ParsedCall]:
     """Read a name, and `<arg_key>KEY</arg_key><arg_value>value</arg_value>` for each argument."""
     calls = [_glm(piece) for piece in re.split(r"</?tool_call>", text) if piece.strip()]
-    return _some(calls)
+    return _require_calls(calls)
 
 
-def _glm(piece: str) -> Call:
-    found = _GLM_NAME.match(piece)
-    if found is None:
+def _glm(piece: str) -> ParsedCall:
+    match = _GLM_NAME.match(piece)
+    if match is None:
         raise ValueError("a call without a name")
-    return _texts(found[1], _GLM.findall(piece))
+    return _texts(match[1], _GLM.findall(piece))
 
 
-def _texts(name: str, pairs: list[tuple[str, str]]) -> Call:
-    return Call(name=name, arguments={key.strip(): _trimmed(value) for key, value in pairs}, is_text=True)
+def _texts(name: str, pairs: list[tuple[str, str]]) -> ParsedCall:
+    return ParsedCall(
+        name=name, arguments={key.strip(): _trim_line_breaks(value) for key, value in pairs}, is_text=True
+    )
 
 
-def _trimmed(value: str) -> str:
+def _trim_line_breaks(value: str) -> str:
     """Return a value without the line break that templates put before and after it; all others belong to it."""
     return value.removeprefix("\n").removesuffix("\n")
 
@@ -217,7 +227,7 @@ _PYTHON_WORDS: dict[str, object] = {"true": True, "false": False, "null": None, 
 _PYTHON_MARKS = re.compile(r"<\|python_(?:start|end|tag)\|>|\A\s*```(?:tool_code|python)?|```\s*\Z")
 
 
-def pythonic_calls(text: str) -> list[Call]:
+def pythonic_calls(text: str) -> list[ParsedCall]:
     """Read calls with arguments by name. Raises ValueError for anything else that Python could do."""
     plain = _PYTHON_MARKS.sub("", text).strip()
     if len(plain) > _LONGEST:
@@ -225,33 +235,33 @@ def pythonic_calls(text: str) -> list[Call]:
     try:
         tree = ast.parse(plain, mode="eval").body
         nodes = tree.elts if isinstance(tree, ast.List) else [tree]
-        calls = [_python_call(_unprinted(node)) for node in nodes]
+        calls = [_python_call(_unwrap_print(node)) for node in nodes]
     except (SyntaxError, RecursionError, MemoryError) as error:
         raise ValueError(str(error)) from None
-    return _some(calls)
+    return _require_calls(calls)
 
 
-def _unprinted(node: ast.expr) -> ast.expr:
+def _unwrap_print(node: ast.expr) -> ast.expr:
     """Return what is printed: Gemma writes `print(get_weather(...))`."""
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "print" and node.args:
         return node.args[0]
     return node
 
 
-def _python_call(node: ast.expr) -> Call:
+def _python_call(node: ast.expr) -> ParsedCall:
     if not isinstance(node, ast.Call) or node.args:
         raise ValueError("not a call with arguments by name")
     arguments = {word.arg: _literal(word.value) for word in node.keywords if word.arg is not None}
     if len(arguments) < len(node.keywords):
         raise ValueError("arguments without names")
-    return Call(name=_dotted_name(node.func), arguments=arguments)
+    return ParsedCall(name=_name_path(node.func), arguments=arguments)
 
 
-def _dotted_name(node: ast.expr) -> str:
+def _name_path(node: ast.expr) -> str:
     if isinstance(node, ast.Name):
         return node.id
     if isinstance(node, ast.Attribute):
-        return f"{_dotted_name(node.value)}.{node.attr}"
+        return f"{_name_path(node.value)}.{node.attr}"
     raise ValueError("not a name")
 
 
@@ -263,10 +273,10 @@ def _literal(node: ast.expr) -> object:
             return [_literal(item) for item in items]
         case ast.Dict(keys=keys, values=values):
             return {_literal_key(key): _literal(value) for key, value in zip(keys, values, strict=True)}
-    found: object = ast.literal_eval(node)  # raises ValueError
-    if not isinstance(found, (str, int, float, bool, type(None))):
+    literal: object = ast.literal_eval(node)  # raises ValueError
+    if not isinstance(literal, (str, int, float, bool, type(None))):
         raise ValueError("not a value of JSON")  # noqa: TRY004 -- one kind of error for what is no call
-    return found
+    return literal
 
 
 def _literal_key(node: ast.expr | None) -> str:

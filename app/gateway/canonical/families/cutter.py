@@ -6,29 +6,29 @@ call belongs to it.
 
 from collections.abc import Callable, Sequence
 
-from app.gateway.canonical.families.calls import Call
-from app.gateway.canonical.families.family import Form
-from app.gateway.canonical.families.marks import earliest, held
+from app.gateway.canonical.families.calls import ParsedCall
+from app.gateway.canonical.families.family import CallForm
+from app.gateway.canonical.families.marks import first_mark, partial_mark_length
 
-Piece = str | Call
+Piece = str | ParsedCall
 _DECIDED = 256
 """Characters by which an answer's beginning is surely a call or none."""
-Offered = Callable[[Call], Call | None]
+MatchTool = Callable[[ParsedCall], ParsedCall | None]
 """Returns a call as its tool wants it, or None if there is no such tool."""
 
 
-class Cutter:
+class CallCutter:
     """Reads one answer."""
 
-    def __init__(self, forms: Sequence[Form], offered: Offered) -> None:
-        self._offered = offered
+    def __init__(self, forms: Sequence[CallForm], match_tool: MatchTool) -> None:
+        self._match_tool = match_tool
         self._forms = {mark: form for form in forms for mark in form.opens}
         self._at_start = [form for form in forms if form.looks_like is not None]
         self._rest = ""
         self._later: list[str] = []
         """What has come of a call since its end was last looked for: a long one is not joined with every piece."""
         self._edge = ""
-        self._form: Form | None = None
+        self._form: CallForm | None = None
         self._mark = ""
         self._gap = ""
         """The white space before the mark."""
@@ -42,26 +42,26 @@ class Cutter:
             return []
         self._rest += "".join(self._later)
         self._later.clear()
-        said: list[Piece] = []
-        while self._rest and self._step(said):
+        pieces: list[Piece] = []
+        while self._rest and self._step(pieces):
             pass
-        return said
+        return pieces
 
     def end(self, *, is_cut: bool) -> Sequence[Piece]:
         """Return what was held back. Of an answer cut off by its limit, an unfinished call is no call and no text."""
-        said: list[Piece] = []
+        pieces: list[Piece] = []
         rest, self._rest = self._rest + "".join(self._later), ""
         self._later.clear()
         if self._form is not None:
             if not is_cut:
-                self._read(rest, said, whole=rest)
+                self._read(rest, pieces, whole=rest)
             elif not self._mark:
-                said.append(rest)
+                pieces.append(rest)
         elif rest.strip() or not self._has_called:
-            said += [rest] if rest else []
-        return said
+            pieces += [rest] if rest else []
+        return pieces
 
-    def _may_end(self, form: Form, text: str) -> bool:
+    def _may_end(self, form: CallForm, text: str) -> bool:
         """Tell whether a call may be over with this piece; only its last characters and the ones before count."""
         if form.looks_like is not None:
             return len(self._rest.lstrip()) < _DECIDED
@@ -70,12 +70,12 @@ class Cutter:
         self._edge = probe[len(probe) - longest + 1 :] if len(probe) >= longest else probe
         return any(mark in probe for mark in form.closes)
 
-    def _step(self, said: list[Piece]) -> bool:
+    def _step(self, pieces: list[Piece]) -> bool:
         if self._form is not None:
-            return self._call(self._form, said)
+            return self._take_call(self._form, pieces)
         if self._is_start:
             return self._begin()
-        return self._text(said)
+        return self._take_text(pieces)
 
     def _begin(self) -> bool:
         """See whether the answer begins with a call in a form without marks."""
@@ -87,59 +87,61 @@ class Cutter:
         self._mark = self._gap = ""
         return True
 
-    def _text(self, said: list[Piece]) -> bool:
-        found = earliest(self._rest, self._forms)
-        if found is None:
-            cut = len(self._rest) - held(self._rest, self._forms)
-            self._say(len(self._rest[:cut].rstrip()), said)
+    def _take_text(self, pieces: list[Piece]) -> bool:
+        mark_found = first_mark(self._rest, self._forms)
+        if mark_found is None:
+            cut = len(self._rest) - partial_mark_length(self._rest, self._forms)
+            self._say(len(self._rest[:cut].rstrip()), pieces)
             return False
-        at, mark = found
+        at, mark = mark_found
         before, self._rest = self._rest[:at], self._rest[at + len(mark) :]
         self._gap = before[len(before.rstrip()) :]
         if before.rstrip():
-            said.append(before.rstrip())
+            pieces.append(before.rstrip())
         self._form, self._mark = self._forms[mark], mark
         return True
 
-    def _say(self, size: int, said: list[Piece]) -> None:
+    def _say(self, size: int, pieces: list[Piece]) -> None:
         if size:
-            said.append(self._rest[:size])
+            pieces.append(self._rest[:size])
             self._rest = self._rest[size:]
 
-    def _call(self, form: Form, said: list[Piece]) -> bool:
+    def _take_call(self, form: CallForm, pieces: list[Piece]) -> bool:
         if form.looks_like is not None:
             if not _may_be(form, self._rest.lstrip()):
-                self._form = next((one for one in self._at_start if _may_be(one, self._rest.lstrip())), None)
+                self._form = next(
+                    (other_form for other_form in self._at_start if _may_be(other_form, self._rest.lstrip())), None
+                )
             return self._form is None
         if not form.closes:
             return False
-        found = earliest(self._rest, form.closes)
-        if found is None:
+        mark_found = first_mark(self._rest, form.closes)
+        if mark_found is None:
             self._edge = self._rest[-max(map(len, form.closes)) :]
             return False
-        end = found[0]
-        region, rest = self._rest[:end], self._rest[end + len(found[1]) :]
-        whole, self._rest = region + found[1], rest
-        self._read(region, said, whole=whole)
+        end = mark_found[0]
+        region, rest = self._rest[:end], self._rest[end + len(mark_found[1]) :]
+        whole, self._rest = region + mark_found[1], rest
+        self._read(region, pieces, whole=whole)
         return True
 
-    def _read(self, region: str, said: list[Piece], *, whole: str) -> None:
+    def _read(self, region: str, pieces: list[Piece], *, whole: str) -> None:
         """Say what a stretch holds; all of it, marks included, if that is no call of a tool there is."""
         form, mark = self._form, self._mark
         self._form, self._mark = None, ""
         if form is None:
             return
         try:
-            calls = [self._offered(call) for call in form.read(mark + region if form.keeps_open else region)]
+            calls = [self._match_tool(call) for call in form.read(mark + region if form.keeps_open else region)]
         except ValueError:
             calls = [None]
         known = [call for call in calls if call is not None]
         if len(known) < len(calls):
-            said.append(self._gap + mark + whole)
+            pieces.append(self._gap + mark + whole)
             return
         self._has_called = self._has_called or bool(known)
-        said += known
+        pieces += known
 
 
-def _may_be(form: Form, text: str) -> bool:
+def _may_be(form: CallForm, text: str) -> bool:
     return form.looks_like is not None and form.looks_like(text[:_DECIDED])

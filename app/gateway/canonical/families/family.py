@@ -11,24 +11,24 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from app.gateway.canonical.families.calls import (
-    Reader,
+    CallReader,
     deepseek_calls,
     function_calls,
     gemma_calls,
     invoke_calls,
     json_calls,
     kimi_calls,
-    named_calls,
+    mistral_calls,
     pythonic_calls,
-    tagged_calls,
+    tag_calls,
 )
-from app.gateway.canonical.families.marks import Style
+from app.gateway.canonical.families.marks import ReasoningStyle
 
 
-class Form(msgspec.Struct, frozen=True, kw_only=True):
+class CallForm(msgspec.Struct, frozen=True, kw_only=True):
     """One form. `opens` and `closes` are marks around what `read` is given, `opens` with it if `keeps_open`."""
 
-    read: Reader
+    read: CallReader
     opens: tuple[str, ...] = ()
     closes: tuple[str, ...] = ()
     keeps_open: bool = False
@@ -59,39 +59,39 @@ def begins_pythonic(text: str) -> bool:
     return _PYTHONIC_START.match(text) is not None
 
 
-TAGGED = Form(read=tagged_calls, opens=("<tool_call>",), closes=("</tool_call>",))
+TAGGED = CallForm(read=tag_calls, opens=("<tool_call>",), closes=("</tool_call>",))
 """Hermes, Qwen, GLM, Granite 4, MiMo, Nemotron, Seed and many more."""
-FUNCTION = Form(read=function_calls, opens=("<function=",), closes=("</function>",), keeps_open=True)
+FUNCTION = CallForm(read=function_calls, opens=("<function=",), closes=("</function>",), keeps_open=True)
 """Qwen3-Coder and Llama 3.1 where they leave out the tag around it."""
-STRAY_TAG = Form(read=lambda _: [], opens=("</tool_call>",), closes=("",))
+STRAY_TAG = CallForm(read=lambda _: [], opens=("</tool_call>",), closes=("",))
 """What is left where the tag before was left out."""
-PIPED = Form(read=json_calls, opens=("<|tool_call|>",), closes=("<|/tool_call|>",))
+PIPED = CallForm(read=json_calls, opens=("<|tool_call|>",), closes=("<|/tool_call|>",))
 """Phi-4 mini, and Granite 3, which does not close it."""
-FUNCTOOLS = Form(read=json_calls, opens=("functools",))
-MISTRAL = Form(read=named_calls, opens=("[TOOL_CALLS]",))
-PYTHON_TAG = Form(read=json_calls, opens=("<|python_tag|>",))
-PYTHON_MARKED = Form(read=pythonic_calls, opens=("<|python_start|>",), closes=("<|python_end|>",))
-PYTHONIC = Form(read=pythonic_calls, looks_like=begins_pythonic)
-TOOL_CODE = Form(read=pythonic_calls, opens=("```tool_code",), closes=("```",))
-DEEPSEEK = Form(read=deepseek_calls, opens=("<｜tool▁calls▁begin｜>",), closes=("<｜tool▁calls▁end｜>",))
-DSML = Form(read=invoke_calls, opens=("<｜DSML｜function_calls>",), closes=("</｜DSML｜function_calls>",))
-KIMI = Form(read=kimi_calls, opens=("<|tool_calls_section_begin|>",), closes=("<|tool_calls_section_end|>",))
-MINIMAX = Form(read=invoke_calls, opens=("<minimax:tool_call>",), closes=("</minimax:tool_call>",))
-TOOL_CALLS = Form(read=json_calls, opens=("<tool_calls>",), closes=("</tool_calls>",))
+FUNCTOOLS = CallForm(read=json_calls, opens=("functools",))
+MISTRAL = CallForm(read=mistral_calls, opens=("[TOOL_CALLS]",))
+PYTHON_TAG = CallForm(read=json_calls, opens=("<|python_tag|>",))
+PYTHON_MARKED = CallForm(read=pythonic_calls, opens=("<|python_start|>",), closes=("<|python_end|>",))
+PYTHONIC = CallForm(read=pythonic_calls, looks_like=begins_pythonic)
+TOOL_CODE = CallForm(read=pythonic_calls, opens=("```tool_code",), closes=("```",))
+DEEPSEEK = CallForm(read=deepseek_calls, opens=("<｜tool▁calls▁begin｜>",), closes=("<｜tool▁calls▁end｜>",))
+DSML = CallForm(read=invoke_calls, opens=("<｜DSML｜function_calls>",), closes=("</｜DSML｜function_calls>",))
+KIMI = CallForm(read=kimi_calls, opens=("<|tool_calls_section_begin|>",), closes=("<|tool_calls_section_end|>",))
+MINIMAX = CallForm(read=invoke_calls, opens=("<minimax:tool_call>",), closes=("</minimax:tool_call>",))
+TOOL_CALLS = CallForm(read=json_calls, opens=("<tool_calls>",), closes=("</tool_calls>",))
 """MiniMax M1."""
-GEMMA_4 = Form(read=gemma_calls, opens=("<|tool_call>",), closes=("<tool_call|>",))
-FUNCTION_GEMMA = Form(read=gemma_calls, opens=("<start_function_call>",), closes=("<end_function_call>",))
-COMMAND = Form(read=json_calls, opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
-COMMAND_R = Form(read=json_calls, opens=("Action: ```json",), closes=("```",))
-PLAIN_JSON = Form(read=json_calls, looks_like=begins_json)
+GEMMA_4 = CallForm(read=gemma_calls, opens=("<|tool_call>",), closes=("<tool_call|>",))
+FUNCTION_GEMMA = CallForm(read=gemma_calls, opens=("<start_function_call>",), closes=("<end_function_call>",))
+COMMAND = CallForm(read=json_calls, opens=("<|START_ACTION|>",), closes=("<|END_ACTION|>",))
+COMMAND_R = CallForm(read=json_calls, opens=("Action: ```json",), closes=("```",))
+PLAIN_JSON = CallForm(read=json_calls, looks_like=begins_json)
 """Llama 3 by design, and others that lost their way."""
 
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
+class ModelFamily(msgspec.Struct, frozen=True, kw_only=True):
     """How a model writes. `thoughts` is None for one that does not mark reasoning."""
 
-    forms: tuple[Form, ...] = ()
-    thoughts: Style | None = None
+    forms: tuple[CallForm, ...] = ()
+    thoughts: ReasoningStyle | None = None
     opens: bool = False
     """Its prompt opens the reasoning, unless that is switched off."""
     opens_when_on: bool = False
@@ -107,7 +107,7 @@ class Family(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _TAGS = (TAGGED, FUNCTION, STRAY_TAG)
-_SHOWN: tuple[tuple[str, tuple[Form, ...]], ...] = (
+_FORMS_BY_MARK: tuple[tuple[str, tuple[CallForm, ...]], ...] = (
     ("[TOOL_CALLS]", (MISTRAL,)),
     ("<｜DSML｜", (DSML,)),
     ("<｜tool▁calls▁begin｜>", (DEEPSEEK,)),
@@ -128,7 +128,7 @@ _SHOWN: tuple[tuple[str, tuple[Form, ...]], ...] = (
     ("tool_code", (TOOL_CODE,)),
 )
 """What a template holds, and the forms its model then writes."""
-_BY_ARCHITECTURE: tuple[tuple[str, tuple[Form, ...]], ...] = (
+_BY_ARCHITECTURE: tuple[tuple[str, tuple[CallForm, ...]], ...] = (
     ("mistral", (MISTRAL,)),
     ("deepseek", (DEEPSEEK,)),
     ("llama4", (PYTHON_MARKED, PYTHONIC)),
@@ -140,24 +140,24 @@ _BY_ARCHITECTURE: tuple[tuple[str, tuple[Form, ...]], ...] = (
     ("cohere", (COMMAND, COMMAND_R)),
 )
 _USES_TOOLS = re.compile(r"\btools\b")
-_THINK = Style()
-_STYLES: tuple[tuple[str, Style], ...] = (
-    ("[THINK]", Style(opens=("[THINK]",), closes=("[/THINK]",))),
-    ("<seed:think>", Style(opens=("<seed:think>",), closes=("</seed:think>",))),
+_THINK = ReasoningStyle()
+_STYLES: tuple[tuple[str, ReasoningStyle], ...] = (
+    ("[THINK]", ReasoningStyle(opens=("[THINK]",), closes=("[/THINK]",))),
+    ("<seed:think>", ReasoningStyle(opens=("<seed:think>",), closes=("</seed:think>",))),
     (
         "<|START_THINKING|>",
-        Style(
+        ReasoningStyle(
             opens=("<|START_THINKING|>",),
             closes=("<|END_THINKING|>",),
             dropped=("<|START_RESPONSE|>", "<|END_RESPONSE|>", "<|START_TEXT|>", "<|END_TEXT|>"),
         ),
     ),
-    ("<|channel>", Style(opens=("<|channel>thought",), closes=("<channel|>",))),
+    ("<|channel>", ReasoningStyle(opens=("<|channel>thought",), closes=("<channel|>",))),
     (
         "Here is my thought process:",
-        Style(opens=("Here is my thought process:",), closes=("Here is my response:",)),
+        ReasoningStyle(opens=("Here is my thought process:",), closes=("Here is my response:",)),
     ),
-    ("<response>", Style(dropped=("<response>", "</response>"))),
+    ("<response>", ReasoningStyle(dropped=("<response>", "</response>"))),
 )
 """What a template holds, and how its model marks reasoning where that is not with `<think>`."""
 _CHANNELS = "<|channel|>"
@@ -171,15 +171,15 @@ _MISTRAL_ID = 9
 """Its templates refuse every other length."""
 
 
-def family_of(template: str, architecture: str = "") -> Family:
+def family_of(template: str, architecture: str = "") -> ModelFamily:
     """Return how a model with this chat template writes; `architecture` helps where there is no template."""
     if _CHANNELS in template and "<|start|>" in template:
-        return Family(channels=True, renders_tools=True)
+        return ModelFamily(channels=True, renders_tools=True)
     forms = _forms(template, architecture.lower())
     tail = _generation(template)
     is_open = _OPEN.search(tail) is not None
     is_off = is_open and _OFF_BY_DEFAULT.search(tail) is not None
-    return Family(
+    return ModelFamily(
         forms=(*forms, PLAIN_JSON),
         thoughts=_style(template, forms),
         opens=is_open and not is_off,
@@ -190,14 +190,14 @@ def family_of(template: str, architecture: str = "") -> Family:
     )
 
 
-def _forms(template: str, architecture: str) -> tuple[Form, ...]:
-    shown = [form for mark, forms in _SHOWN if mark in template for form in forms]
-    if not shown:
-        shown = list(next((forms for name, forms in _BY_ARCHITECTURE if name in architecture), _TAGS))
-    return tuple(dict.fromkeys(shown))
+def _forms(template: str, architecture: str) -> tuple[CallForm, ...]:
+    forms_shown = [form for mark, forms in _FORMS_BY_MARK if mark in template for form in forms]
+    if not forms_shown:
+        forms_shown = list(next((forms for name, forms in _BY_ARCHITECTURE if name in architecture), _TAGS))
+    return tuple(dict.fromkeys(forms_shown))
 
 
-def _style(template: str, forms: Sequence[Form]) -> Style:
+def _style(template: str, forms: Sequence[CallForm]) -> ReasoningStyle:
     style = next((style for mark, style in _STYLES if mark in template), _THINK)
     marks = tuple(mark for form in forms for mark in form.opens if mark.startswith(("<|", "<｜", "<minimax", "[")))
     return msgspec.structs.replace(style, ended_by=marks)
@@ -205,5 +205,5 @@ def _style(template: str, forms: Sequence[Form]) -> Style:
 
 def _generation(template: str) -> str:
     """Return what a template does once the conversation has been written."""
-    found = list(_GENERATION.finditer(template))
-    return template[found[-1].end() :] if found else ""
+    matches = list(_GENERATION.finditer(template))
+    return template[matches[-1].end() :] if matches else ""

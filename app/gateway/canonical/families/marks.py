@@ -10,13 +10,13 @@ from typing import NamedTuple
 import msgspec
 
 
-def earliest(text: str, marks: Iterable[str]) -> tuple[int, str] | None:
+def first_mark(text: str, marks: Iterable[str]) -> tuple[int, str] | None:
     """Return where the first mark stands, and which it is."""
-    found = [(at, mark) for mark in marks if (at := text.find(mark)) >= 0]
-    return min(found) if found else None
+    marks_found = [(at, mark) for mark in marks if (at := text.find(mark)) >= 0]
+    return min(marks_found) if marks_found else None
 
 
-def held(text: str, marks: Iterable[str]) -> int:
+def partial_mark_length(text: str, marks: Iterable[str]) -> int:
     """Return how many characters at the end of a text may be the beginning of a mark."""
     return max((_overlap(text, mark) for mark in marks), default=0)
 
@@ -31,7 +31,7 @@ def _overlap(text: str, mark: str) -> int:
     return 0
 
 
-class Endings:
+class TurnEndStripper:
     """Drops the mark that ends a turn, where an engine writes it into the text: only at the very end of an answer."""
 
     def __init__(self, marks: tuple[str, ...]) -> None:
@@ -45,7 +45,7 @@ class Endings:
             return text
         text = self._kept + text
         whole = max((len(mark) for mark in self._marks if text.endswith(mark)), default=0)
-        cut = len(text) - max(whole, held(text, self._marks))
+        cut = len(text) - max(whole, partial_mark_length(text, self._marks))
         self._kept = text[cut:]
         return text[:cut]
 
@@ -75,7 +75,7 @@ ENDS_OF_TURN = (
 """Of the families known here. None of them is the end of another."""
 
 
-class Style(msgspec.Struct, frozen=True, kw_only=True):
+class ReasoningStyle(msgspec.Struct, frozen=True, kw_only=True):
     """How a family marks reasoning. `dropped` are marks around the answer itself; `ended_by` end it and go on."""
 
     opens: tuple[str, ...] = ("<think>",)
@@ -84,17 +84,17 @@ class Style(msgspec.Struct, frozen=True, kw_only=True):
     ended_by: tuple[str, ...] = ()
 
 
-class Said(NamedTuple):
+class TextSpan(NamedTuple):
     """A piece of an answer."""
 
     text: str
     is_thought: bool = False
 
 
-class Thoughts:
+class ReasoningSplitter:
     """Splits one answer. `is_open` if the prompt itself opened the reasoning."""
 
-    def __init__(self, style: Style, *, is_open: bool = False) -> None:
+    def __init__(self, style: ReasoningStyle, *, is_open: bool = False) -> None:
         self._style = style
         self._rest = ""
         self._is_inside = is_open
@@ -104,26 +104,26 @@ class Thoughts:
         self._after = False
         """Reasoning has just closed: the empty lines before the answer are nobody's."""
 
-    def feed(self, text: str) -> Sequence[Said]:
+    def feed(self, text: str) -> Sequence[TextSpan]:
         """Return what is surely said, and what it is."""
         self._rest += text
-        said: list[Said] = []
-        while self._rest and self._step(said):
+        spans: list[TextSpan] = []
+        while self._rest and self._step(spans):
             pass
-        return said
+        return spans
 
-    def end(self) -> Sequence[Said]:
+    def end(self) -> Sequence[TextSpan]:
         """Return what was held back."""
         rest, self._rest = self._rest, ""
         if self._is_inside:
             rest = rest.rstrip() and self._space + rest.rstrip()
-        return [Said(rest, self._is_inside)] if rest else []
+        return [TextSpan(rest, self._is_inside)] if rest else []
 
-    def _step(self, said: list[Said]) -> bool:
+    def _step(self, spans: list[TextSpan]) -> bool:
         """Take one stretch off the rest; return whether another may be there."""
         if self._may_begin:
             return self._begin()
-        return self._think(said) if self._is_inside else self._answer(said)
+        return self._take_thought(spans) if self._is_inside else self._take_answer(spans)
 
     def _begin(self) -> bool:
         """See what the answer, or the reasoning that the prompt opened, begins with."""
@@ -141,37 +141,39 @@ class Thoughts:
         self._may_begin = False
         return True
 
-    def _think(self, said: list[Said]) -> bool:
+    def _take_thought(self, spans: list[TextSpan]) -> bool:
         style = self._style
-        found = earliest(self._rest, (*style.closes, *style.ended_by))
-        if found is None:
-            self._tell(said, len(self._rest) - held(self._rest, (*style.closes, *style.ended_by)))
+        mark_found = first_mark(self._rest, (*style.closes, *style.ended_by))
+        if mark_found is None:
+            self._add_thought(
+                spans, len(self._rest) - partial_mark_length(self._rest, (*style.closes, *style.ended_by))
+            )
             return False
-        at, mark = found
+        at, mark = mark_found
         thought = (self._space + self._rest[:at]).rstrip()
         if thought:
-            said.append(Said(thought, is_thought=True))
+            spans.append(TextSpan(thought, is_thought=True))
         self._space = ""
         self._rest = self._rest[at + (len(mark) if mark in style.closes else 0) :]
         self._is_inside, self._after = False, True
         return bool(self._rest)
 
-    def _tell(self, said: list[Said], cut: int) -> None:
+    def _add_thought(self, spans: list[TextSpan], cut: int) -> None:
         text = self._space + self._rest[:cut]
         kept = len(text.rstrip())
         if kept:
-            said.append(Said(text[:kept], is_thought=True))
+            spans.append(TextSpan(text[:kept], is_thought=True))
         self._space, self._rest = text[kept:], self._rest[cut:]
 
-    def _answer(self, said: list[Said]) -> bool:
+    def _take_answer(self, spans: list[TextSpan]) -> bool:
         if self._after:
             self._rest = self._rest.lstrip()
             if not self._rest:
                 return False
-        found = earliest(self._rest, self._style.dropped)
-        cut = found[0] if found else len(self._rest) - held(self._rest, self._style.dropped)
+        mark_found = first_mark(self._rest, self._style.dropped)
+        cut = mark_found[0] if mark_found else len(self._rest) - partial_mark_length(self._rest, self._style.dropped)
         if cut:
             self._after = False
-            said.append(Said(self._rest[:cut]))
-        self._rest = self._rest[cut + (len(found[1]) if found else 0) :]
-        return found is not None
+            spans.append(TextSpan(self._rest[:cut]))
+        self._rest = self._rest[cut + (len(mark_found[1]) if mark_found else 0) :]
+        return mark_found is not None

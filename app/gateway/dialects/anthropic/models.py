@@ -12,7 +12,7 @@ _PAGE, _LARGEST_PAGE = 20, 1000
 """Anthropic's own page sizes."""
 
 
-class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+class AnthropicModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """One model. `created_at` is RFC 3339; `max_input_tokens` is the context it was trained for."""
 
     id: str
@@ -25,16 +25,16 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "model"
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class AnthropicModelPage(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the list."""
 
-    data: list[ModelCard]
+    data: list[AnthropicModelCard]
     has_more: bool
     first_id: str | None
     last_id: str | None
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class AnthropicPageQuery(msgspec.Struct, frozen=True, kw_only=True):
     """Which part: `limit` models, after or before the one of that name."""
 
     limit: int = _PAGE
@@ -42,9 +42,9 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     before_id: str | None = None
 
 
-def card(model: ModelInfo) -> ModelCard:
+def model_card(model: ModelInfo) -> AnthropicModelCard:
     """Return a model as Anthropic's clients read it."""
-    return ModelCard(
+    return AnthropicModelCard(
         id=model.name,
         display_name=model.title,
         created_at=datetime.fromtimestamp(int(model.modified_at), tz=UTC).isoformat().replace("+00:00", "Z"),
@@ -53,24 +53,24 @@ def card(model: ModelInfo) -> ModelCard:
     )
 
 
-def page(models: Sequence[ModelInfo], wanted: Wanted) -> Page:
+def model_page(models: Sequence[ModelInfo], query: AnthropicPageQuery) -> AnthropicModelPage:
     """Return the part of the list that was asked for. Raises BadRequest for a size Anthropic refuses, or no model."""
-    if not 1 <= wanted.limit <= _LARGEST_PAGE:
+    if not 1 <= query.limit <= _LARGEST_PAGE:
         raise BadRequest(f"limit: must be between 1 and {_LARGEST_PAGE}", code="invalid_value")
-    cards = [card(model) for model in models]
-    names = [one.id for one in cards]
-    for field, name in (("before_id", wanted.before_id), ("after_id", wanted.after_id)):
+    cards = [model_card(model) for model in models]
+    names = [entry.id for entry in cards]
+    for field, name in (("before_id", query.before_id), ("after_id", query.after_id)):
         if name and name not in names:
             raise BadRequest(f"{field}: there is no model {name!r}", code="invalid_value")
-    if wanted.before_id in names:
-        rest = cards[: names.index(wanted.before_id)]
-        shown, has_more = rest[-wanted.limit :], len(rest) > wanted.limit
+    if query.before_id in names:
+        rest = cards[: names.index(query.before_id)]
+        selection, has_more = rest[-query.limit :], len(rest) > query.limit
     else:
-        rest = cards[names.index(wanted.after_id) + 1 :] if wanted.after_id in names else cards
-        shown, has_more = rest[: wanted.limit], len(rest) > wanted.limit
-    return Page(
-        data=shown,
+        rest = cards[names.index(query.after_id) + 1 :] if query.after_id in names else cards
+        selection, has_more = rest[: query.limit], len(rest) > query.limit
+    return AnthropicModelPage(
+        data=selection,
         has_more=has_more,
-        first_id=shown[0].id if shown else None,
-        last_id=shown[-1].id if shown else None,
+        first_id=selection[0].id if selection else None,
+        last_id=selection[-1].id if selection else None,
     )

@@ -6,8 +6,8 @@ Its own routes are its, and whatever is asked below /v1 by a client that names t
 import msgspec
 
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.record import DialectName, DialectRecord, Fault
-from app.gateway.exchange.engine.error_document import Refused
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
+from app.gateway.exchange.engine.error_document import EngineRefusal
 
 OVERLOADED = 529
 """Anthropic's own status for "not now"; its clients try again."""
@@ -45,7 +45,7 @@ def anthropic_error(message: str, status: int, request_id: str | None = None) ->
     return AnthropicErrorBody(error=AnthropicError(type=kind, message=message), request_id=request_id)
 
 
-def shape(fault: Fault) -> AnthropicErrorBody:
+def shape_error(fault: DialectFault) -> AnthropicErrorBody:
     """Return the document for an error of ours."""
     return anthropic_error(fault.message, fault.status, fault.request_id)
 
@@ -66,7 +66,7 @@ def too_long(overflow: Overflow) -> str:
 
 ANTHROPIC_DIALECT = DialectRecord(
     name=DialectName.ANTHROPIC,
-    shape=shape,
+    shape=shape_error,
     too_long=too_long,
     prefixes=("/v1/messages",),
     header="anthropic-version",
@@ -76,6 +76,6 @@ ANTHROPIC_DIALECT = DialectRecord(
 )
 
 
-def refusal_document(refused: Refused, request_id: str | None = None) -> AnthropicErrorBody:
+def refusal_document(refusal: EngineRefusal, request_id: str | None = None) -> AnthropicErrorBody:
     """Return the document."""
-    return anthropic_error(ANTHROPIC_DIALECT.words(refused.text, refused.overflow), refused.status, request_id)
+    return anthropic_error(ANTHROPIC_DIALECT.word_message(refusal.text, refusal.overflow), refusal.status, request_id)

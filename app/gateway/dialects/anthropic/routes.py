@@ -8,133 +8,162 @@ from functools import partial
 
 from aiohttp import web
 
-from app.gateway.canonical.events import Failed, fold
-from app.gateway.dialects.anthropic.answers import Count, Messages, Wishes
+from app.gateway.canonical.events import AnswerFailed, aggregate_events
+from app.gateway.dialects.anthropic.answers import AnthropicAnswerParams, AnthropicCountForm, AnthropicMessageForm
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.requests import (
-    Asked,
-    Settings,
-    check,
+    AnthropicRequest,
+    AnthropicSampling,
+    check_request,
     for_engine,
-    generate,
-    prefilled_by,
+    prefill_of,
+    to_canonical_request,
     wants_format,
 )
-from app.gateway.dialects.anthropic.stream import Blocks, whole
+from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
 from app.gateway.dialects.replies import json_reply
-from app.gateway.entry.bodies import decode, read_body
+from app.gateway.entry.bodies import decode_body, read_body
 from app.gateway.entry.middleware import REQUEST_ID
-from app.gateway.exchange.capability_fallback import is_told_of_tools, started, with_plan
-from app.gateway.exchange.client_stream import KeepAlive
+from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan
+from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself
-from app.gateway.exchange.handling import Job, handle, load_of, passed_headers, path_of, terms_of
+from app.gateway.exchange.handling import (
+    RequestJob,
+    answer_request,
+    client_header_lines,
+    engine_path,
+    lease_options,
+    load_for_context,
+)
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.presets import applied
-from app.gateway.exchange.token_count import counting_of
-from app.gateway.exchange.translating import Course, Part, stream, translate_whole
+from app.gateway.exchange.presets import apply_preset
+from app.gateway.exchange.token_count import token_counter
+from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of, with_probes
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found, name_in_answer
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel, name_in_answer
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
 
 
 def add_routes(app: web.Application) -> None:
     """Add Anthropic's routes; its list of models is OpenAI's route too."""
-    app.router.add_post("/v1/messages", messages)
+    app.router.add_post("/v1/messages", create_message)
     app.router.add_post("/v1/messages/count_tokens", count_tokens)
 
 
-async def messages(request: web.Request) -> web.StreamResponse:
+async def create_message(request: web.Request) -> web.StreamResponse:
     """POST /v1/messages."""
-    return await handle(request, Route.MESSAGES, partial(_understand, route=Route.MESSAGES))
+    return await answer_request(request, Route.MESSAGES, partial(_prepare_job, route=Route.MESSAGES))
 
 
 async def count_tokens(request: web.Request) -> web.StreamResponse:
     """POST /v1/messages/count_tokens."""
-    return await handle(request, Route.COUNT_TOKENS, partial(_understand, route=Route.COUNT_TOKENS))
+    return await answer_request(request, Route.COUNT_TOKENS, partial(_prepare_job, route=Route.COUNT_TOKENS))
 
 
-async def _understand(request: web.Request, route: Route) -> Job:
+async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     services, body = request.app[SERVICES], await read_body(request)
-    asked = decode(body, Asked)
-    check(asked, counts_only=route is Route.COUNT_TOKENS)
-    found = await resolve(services, asked.model)
+    message_request = decode_body(body, AnthropicRequest)
+    check_request(message_request, counts_only=route is Route.COUNT_TOKENS)
+    target = await resolve_model(services, message_request.model)
     if route is Route.COUNT_TOKENS:
-        found = await with_probes(services, found, route)
-    found = found._replace(load=await load_of(services, found, asked.context))
-    if not await _passes(services, asked, found, route):
-        return await (_count_job if route is Route.COUNT_TOKENS else _messages_job)(services, body, asked, found)
-    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time, prefilled=prefilled_by(asked))
-    form = Count if route is Route.COUNT_TOKENS else Messages
-    upstream = UpstreamRequest(
-        load=found.load,
-        path=path_of(services, found.load.engine, found.model, route),
-        body=applied(for_engine(body, asked), found.model, route),
-        model=asked.model or "",
-        terms=terms_of(asked, route),
-        form=form(request_id=request[REQUEST_ID], wishes=wishes),
-        streams=bool(asked.stream),
-        headers=passed_headers(request),
+        target = await with_probes(services, target, route)
+    target = target._replace(load=await load_for_context(services, target, message_request.context))
+    if not await _can_pass(services, message_request, target, route):
+        return await (_count_job if route is Route.COUNT_TOKENS else _messages_job)(
+            services, body, message_request, target
+        )
+    params = AnthropicAnswerParams(
+        max_tokens=message_request.max_tokens,
+        one_tool=message_request.is_one_at_a_time,
+        prefilled=prefill_of(message_request),
     )
-    return Job(upstream)
+    form = AnthropicCountForm if route is Route.COUNT_TOKENS else AnthropicMessageForm
+    upstream = UpstreamRequest(
+        load=target.load,
+        path=engine_path(services, target.load.engine, target.model, route),
+        body=apply_preset(for_engine(body, message_request), target.model, route),
+        model=message_request.model or "",
+        terms=lease_options(message_request, route),
+        form=form(request_id=request[REQUEST_ID], wishes=params),
+        streams=bool(message_request.stream),
+        headers=client_header_lines(request),
+    )
+    return RequestJob(upstream)
 
 
-async def _passes(services: Services, asked: Asked, found: Found, route: Route) -> bool:
+async def _can_pass(services: Services, message_request: AnthropicRequest, target: ResolvedModel, route: Route) -> bool:
     """Tell whether the engine's own route, for messages or their count, does what is asked."""
-    descriptor = started(services, found.load)
-    if route not in routes_of(services.adapters, services.library, found.load.engine, found.model):
+    descriptor = running_descriptor(services, target.load)
+    if route not in routes_of(services.adapters, services.library, target.load.engine, target.model):
         return False
-    if route is Route.MESSAGES and (wants_format(asked) or not reads_itself(descriptor)):
+    if route is Route.MESSAGES and (wants_format(message_request) or not reads_itself(descriptor)):
         return False
-    return not asked.tools or await is_told_of_tools(services, found.model)
+    return not message_request.tools or await renders_tools(services, target.model)
 
 
-async def _messages_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
+async def _messages_job(
+    services: Services, body: bytes, message_request: AnthropicRequest, target: ResolvedModel
+) -> RequestJob:
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
     blank = UpstreamRequest(
-        load=found.load,
-        path=path_of(services, found.load.engine, found.model, Route.CHAT),
+        load=target.load,
+        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
         body=b"",
-        model=found.model.name,
-        terms=terms_of(asked, Route.MESSAGES),
+        model=target.model.name,
+        terms=lease_options(message_request, Route.MESSAGES),
     )
-    upstream = await with_plan(services, blank, found, generate(asked, decode(body, Settings)))
-    wishes = Wishes(max_tokens=asked.max_tokens, one_tool=asked.is_one_at_a_time)
-    message = _Message(upstream=upstream, model=name_in_answer(asked.model, found.model), wishes=wishes)
-    return Job(upstream, message.stream if asked.stream else message.whole)
+    upstream = await with_plan(
+        services, blank, target, to_canonical_request(message_request, decode_body(body, AnthropicSampling))
+    )
+    params = AnthropicAnswerParams(max_tokens=message_request.max_tokens, one_tool=message_request.is_one_at_a_time)
+    message = _AnthropicResponder(
+        upstream=upstream, model=name_in_answer(message_request.model, target.model), params=params
+    )
+    return RequestJob(upstream, message.answer_stream if message_request.stream else message.answer_whole)
 
 
-async def _count_job(services: Services, body: bytes, asked: Asked, found: Found) -> Job:
+async def _count_job(
+    services: Services, body: bytes, message_request: AnthropicRequest, target: ResolvedModel
+) -> RequestJob:
     """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
-    terms = terms_of(asked, Route.COUNT_TOKENS)
-    counting = await counting_of(services, found, generate(asked, decode(body, Settings)), terms)
+    terms = lease_options(message_request, Route.COUNT_TOKENS)
+    counting = await token_counter(
+        services, target, to_canonical_request(message_request, decode_body(body, AnthropicSampling)), terms
+    )
 
-    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         count = await counting.count(engines, observed)
-        return count.marked(json_reply({"input_tokens": count.tokens}))
+        return count.mark_estimate(json_reply({"input_tokens": count.tokens}))
 
-    return Job(counting.upstream, answer)
+    return RequestJob(counting.upstream, answer_count)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Message:
+class _AnthropicResponder:
     """How an answer is put."""
 
     upstream: UpstreamRequest
     model: str
-    wishes: Wishes
+    params: AnthropicAnswerParams
 
-    async def whole(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer_whole(
+        self, request: web.Request, engines: EngineAccess, observed: Observation
+    ) -> web.StreamResponse:
         """Answer at once."""
-        reply = whole(fold(await translate_whole(engines, self.upstream, observed)), self.model, self.wishes)
-        if isinstance(reply, Failed):
-            return json_reply(ANTHROPIC_DIALECT.document(reply, request[REQUEST_ID]), reply.status)
+        reply = build_message(
+            aggregate_events(await translate_whole(engines, self.upstream, observed)), self.model, self.params
+        )
+        if isinstance(reply, AnswerFailed):
+            return json_reply(ANTHROPIC_DIALECT.error_document(reply, request[REQUEST_ID]), reply.status)
         return json_reply(reply)
 
-    async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer_stream(
+        self, request: web.Request, engines: EngineAccess, observed: Observation
+    ) -> web.StreamResponse:
         """Answer piece by piece."""
-        blocks = Blocks(self.model, self.wishes, request[REQUEST_ID])
-        course = Course(keep_alive=KeepAlive(first=blocks.begin))
-        return await stream(request, engines, [Part(self.upstream, blocks)], observed, course)
+        blocks = AnthropicEncoder(self.model, self.params, request[REQUEST_ID])
+        course = StreamCourse(keep_alive=KeepAlivePlan(first=blocks.begin))
+        return await stream_parts(request, engines, [StreamPart(self.upstream, blocks)], observed, course)

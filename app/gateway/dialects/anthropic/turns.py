@@ -18,88 +18,90 @@ T = TypeVar("T")
 Block = dict[str, msgspec.Raw]
 _TEXT_TYPE = msgspec.Raw(b'"text"')
 _RESULT_TYPE = msgspec.Raw(b'"tool_result"')
-_AS_THEY_ARE = frozenset({"text", "thinking", "tool_use"})
+_PLAIN_TYPES = frozenset({"text", "thinking", "tool_use"})
 
 
-class Turn(msgspec.Struct, frozen=True):
+class AnthropicTurn(msgspec.Struct, frozen=True):
     """One message of a request."""
 
     role: Literal["user", "assistant", "system"]
     content: str | list[Block]
 
 
-class Said(msgspec.Struct, frozen=True):
+class EngineTurn(msgspec.Struct, frozen=True):
     """A turn for the engine."""
 
     role: str
     content: list[Block]
 
 
-class _Source(msgspec.Struct, frozen=True):
+class _DocumentSource(msgspec.Struct, frozen=True):
     type: str = ""
     data: str = ""
     media_type: str = ""
     content: str | list[Block] = ""
 
 
-class _Kind(msgspec.Struct, frozen=True):
+class _SourceType(msgspec.Struct, frozen=True):
     type: str = ""
 
 
-class _Image(msgspec.Struct, frozen=True):
-    source: _Kind
+class _ImageBlockHead(msgspec.Struct, frozen=True):
+    source: _SourceType
 
 
-class _Document(msgspec.Struct, frozen=True):
-    source: _Source = _Source()
+class _DocumentBlock(msgspec.Struct, frozen=True):
+    source: _DocumentSource = _DocumentSource()
     title: str | None = None
 
 
-class _SearchResult(msgspec.Struct, frozen=True):
+class _SearchResultBlock(msgspec.Struct, frozen=True):
     source: str = ""
     title: str = ""
     content: str | list[Block] = ""
 
 
-class _Result(msgspec.Struct, frozen=True):
+class _ClientToolResult(msgspec.Struct, frozen=True):
     tool_use_id: str
     content: str | list[Block] | None = None
     is_error: bool | None = None
 
 
-def opening(turns: Sequence[Turn]) -> tuple[list[str], Sequence[Turn]]:
+def split_system_turns(turns: Sequence[AnthropicTurn]) -> tuple[list[str], Sequence[AnthropicTurn]]:
     """Return the system turns a conversation begins with, as texts, and the rest."""
     count = next((at for at, turn in enumerate(turns) if turn.role != "system"), len(turns))
     return [text_of(turn.content) for turn in turns[:count]], turns[count:]
 
 
-def arranged(turns: Sequence[Turn]) -> list[Said]:
+def arrange_turns(turns: Sequence[AnthropicTurn]) -> list[EngineTurn]:
     """Return the turns for the engine. Raises BadRequest for what cannot be read."""
-    said = [Said("assistant" if turn.role == "assistant" else "user", _mended(turn)) for turn in turns]
-    merged = [
-        Said(role, [block for one in group for block in one.content])
-        for role, group in groupby(said, key=lambda one: one.role)
+    engine_turns = [
+        EngineTurn("assistant" if turn.role == "assistant" else "user", _turn_blocks(turn)) for turn in turns
     ]
-    return [part for turn in merged for part in _results_first(turn)]
+    turns_by_role = [
+        EngineTurn(role, [block for engine_turn in group for block in engine_turn.content])
+        for role, group in groupby(engine_turns, key=lambda engine_turn: engine_turn.role)
+    ]
+    return [part for turn in turns_by_role for part in _results_first(turn)]
 
 
 def text_of(content: str | Iterable[Block]) -> str:
     """Return what is said in some blocks: texts, documents and search results, a line between two."""
     if isinstance(content, str):
         return content
-    mended = (new for block in content for new in _readable(block))
-    return "\n".join(_string(block["text"]) for block in mended if kind_of(block) == "text")
+    blocks = (new for block in content for new in _blocks_for_engine(block))
+    return "\n".join(_decode_string(block["text"]) for block in blocks if kind_of(block) == "text")
 
 
 def thinking_of(block: Block) -> str:
     """Return the reasoning in a block of that kind."""
-    return _string(block.get("thinking", _EMPTY))
+    return _decode_string(block.get("thinking", _EMPTY))
 
 
 def kind_of(block: Block) -> str:
     """Return a block's type."""
     kind = block.get("type")
-    return _string(kind) if kind is not None else ""
+    return _decode_string(kind) if kind is not None else ""
 
 
 def text_block(text: str) -> Block:
@@ -107,25 +109,25 @@ def text_block(text: str) -> Block:
     return {"type": _TEXT_TYPE, "text": msgspec.Raw(msgspec.json.encode(text))}
 
 
-def _mended(turn: Turn) -> list[Block]:
+def _turn_blocks(turn: AnthropicTurn) -> list[Block]:
     if turn.role == "system":
         return [text_block(f"<system-reminder>\n{text_of(turn.content)}\n</system-reminder>")]
     if isinstance(turn.content, str):
         return [text_block(turn.content)]
-    return [new for block in turn.content for new in _readable(block)]
+    return [new for block in turn.content for new in _blocks_for_engine(block)]
 
 
-def _readable(block: Block) -> list[Block]:
+def _blocks_for_engine(block: Block) -> list[Block]:
     """Return what the engine reads for a block; nothing for one nobody knows, as the dialect wants it."""
     kind = kind_of(block)
-    if kind in _AS_THEY_ARE:
+    if kind in _PLAIN_TYPES:
         return [block]
-    read = _READERS.get(kind)
-    return read(block) if read is not None else []
+    reader = _READERS.get(kind)
+    return reader(block) if reader is not None else []
 
 
-def _image(block: Block) -> list[Block]:
-    source = _converted(block, _Image).source
+def _read_image(block: Block) -> list[Block]:
+    source = _decode_block(block, _ImageBlockHead).source
     if source.type != "base64":
         raise BadRequest(
             f"An image of the source type {source.type!r} is not fetched.",
@@ -135,8 +137,8 @@ def _image(block: Block) -> list[Block]:
     return [block]
 
 
-def _document(block: Block) -> list[Block]:
-    document = _converted(block, _Document)
+def _read_document(block: Block) -> list[Block]:
+    document = _decode_block(block, _DocumentBlock)
     source = document.source
     if source.type not in {"text", "content"}:
         raise BadRequest(
@@ -149,57 +151,57 @@ def _document(block: Block) -> list[Block]:
 
 
 def _search_result(block: Block) -> list[Block]:
-    found = _converted(block, _SearchResult)
-    return [text_block("\n".join(part for part in (found.title, found.source, text_of(found.content)) if part))]
+    result = _decode_block(block, _SearchResultBlock)
+    return [text_block("\n".join(part for part in (result.title, result.source, text_of(result.content)) if part))]
 
 
 def _tool_reference(block: Block) -> list[Block]:
     """Say which tool was found: every deferred tool has been offered from the start."""
-    name = _string(block.get("tool_name", _EMPTY))
+    name = _decode_string(block.get("tool_name", _EMPTY))
     return [text_block(f"The tool {name} is available.")]
 
 
 def _tool_result(block: Block) -> list[Block]:
     """Return the result as text, and the images in it as blocks of their own, which come after the results."""
-    result = _converted(block, _Result)
+    result = _decode_block(block, _ClientToolResult)
     content = result.content or ""
     text = f"Error: {text_of(content)}" if result.is_error else text_of(content)
     parts = [] if isinstance(content, str) else content
-    images = [new for part in parts if kind_of(part) == "image" for new in _image(part)]
-    told: Block = {
+    images = [new for part in parts if kind_of(part) == "image" for new in _read_image(part)]
+    result_block: Block = {
         "type": _RESULT_TYPE,
         "tool_use_id": msgspec.Raw(msgspec.json.encode(result.tool_use_id)),
         "content": msgspec.Raw(msgspec.json.encode(text)),
     }
-    return [told, *images]
+    return [result_block, *images]
 
 
 _EMPTY = msgspec.Raw(b'""')
 _READERS: dict[str, Callable[[Block], list[Block]]] = {
-    "image": _image,
-    "document": _document,
+    "image": _read_image,
+    "document": _read_document,
     "search_result": _search_result,
     "tool_reference": _tool_reference,
     "tool_result": _tool_result,
 }
 
 
-def _results_first(turn: Said) -> list[Said]:
+def _results_first(turn: EngineTurn) -> list[EngineTurn]:
     results = [block for block in turn.content if kind_of(block) == "tool_result"]
     if not results:
-        return [turn if turn.content else Said(turn.role, [text_block("")])]
+        return [turn if turn.content else EngineTurn(turn.role, [text_block("")])]
     rest = [block for block in turn.content if kind_of(block) != "tool_result"]
-    return [Said(turn.role, results), *([Said(turn.role, rest)] if rest else [])]
+    return [EngineTurn(turn.role, results), *([EngineTurn(turn.role, rest)] if rest else [])]
 
 
-def _converted(block: Block, kind: type[T]) -> T:
+def _decode_block(block: Block, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(msgspec.json.encode(block), type=kind)
     except msgspec.ValidationError as error:
         raise BadRequest(f"A block of the type {kind_of(block)!r} is not as expected: {error}.") from None
 
 
-def _string(raw: msgspec.Raw) -> str:
+def _decode_string(raw: msgspec.Raw) -> str:
     try:
         return msgspec.json.decode(raw, type=str)
     except msgspec.ValidationError:

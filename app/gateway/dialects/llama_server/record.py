@@ -3,11 +3,11 @@
 import msgspec
 
 from app.core.errors import Overloaded
-from app.gateway.dialects.openai.record import about
+from app.gateway.dialects.openai.record import dialect_for_field
 from app.gateway.dialects.record import DialectName
 
 LLAMA_SERVER_DIALECT = msgspec.structs.replace(
-    about("prompt"),
+    dialect_for_field("prompt"),
     name=DialectName.LLAMA_SERVER,
     paths=frozenset({"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking", "/v2/rerank"}),
     overloaded=Overloaded.status,

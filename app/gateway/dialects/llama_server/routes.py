@@ -13,17 +13,17 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.form import Refusal
-from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.entry.bodies import decode, read_body
-from app.gateway.exchange.handling import BESIDE_SLOTS, Job, handle, passed_headers, path_of
-from app.gateway.exchange.infilling import Around, preparer
-from app.gateway.exchange.presets import applied
+from app.gateway.dialects.form import ErrorReply
+from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
+from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.exchange.handling import BESIDE_SLOTS, RequestJob, answer_request, client_header_lines, engine_path
+from app.gateway.exchange.infilling import InfillContext, infill_preparer
+from app.gateway.exchange.presets import apply_preset
 from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.library.endpoint_routes import text_field, with_probes
-from app.gateway.loading.launch import resolve
+from app.gateway.loading.launch import resolve_model
 from app.gateway.services import SERVICES
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from engines.api import Route
 
 CONTENT = "content"
@@ -40,8 +40,8 @@ _NO_TOKEN = (
 )
 
 
-class Infill(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for `/infill`: no `[DONE]` ends its stream, the last event says that it is."""
+class LlamaInfillForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for `/infill`: no `[DONE]` ends its stream, the last event says that it is."""
 
     prompt: str = "input_prefix"
 
@@ -50,8 +50,8 @@ class Infill(OpenAI, frozen=True, kw_only=True):
         return _LAST in tail or super().is_complete(tail)
 
 
-class Detokenize(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for `/detokenize`: a number beyond the vocabulary is the caller's mistake.
+class LlamaDetokenizeForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for `/detokenize`: a number beyond the vocabulary is the caller's mistake.
 
     `text_field` is what the engine calls the text.
     """
@@ -60,21 +60,23 @@ class Detokenize(OpenAI, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the text under llama-server's name."""
-        return body if self.text_field == CONTENT else _under(msgspec.json.decode(body), self.text_field, CONTENT)
+        return (
+            body if self.text_field == CONTENT else _rename_field(msgspec.json.decode(body), self.text_field, CONTENT)
+        )
 
-    def refusal(self, body: bytes, status: int) -> Refusal:
+    def refusal(self, body: bytes, status: int) -> ErrorReply:
         """Return OpenAI's error document."""
         is_beyond = status == _SERVER_ERROR and _OUT_OF_RANGE.search(body) is not None
         return OPENAI.refusal(_NO_TOKEN, 400) if is_beyond else super().refusal(body, status)
 
 
-def renamed(fields: dict[str, msgspec.Raw], text_field: str) -> bytes:
+def rename_text_field(fields: dict[str, msgspec.Raw], text_field: str) -> bytes:
     """Return a text to be tokenised as vLLM and SGLang take it, which add a model's marks unless told not to."""
     marks = fields.get(_ADDS_MARKS, msgspec.Raw(b"false"))
-    return _under({**fields, "add_special_tokens": marks}, CONTENT, text_field)
+    return _rename_field({**fields, "add_special_tokens": marks}, CONTENT, text_field)
 
 
-def _under(fields: dict[str, object] | dict[str, msgspec.Raw], name: str, other: str) -> bytes:
+def _rename_field(fields: dict[str, object] | dict[str, msgspec.Raw], name: str, other: str) -> bytes:
     return msgspec.json.encode({(other if field == name else field): value for field, value in fields.items()})
 
 
@@ -84,26 +86,26 @@ _ROUTES = {
     "/detokenize": Route.DETOKENIZE,
     "/apply-template": Route.APPLY_TEMPLATE,
 }
-_NEEDED = {
+_REQUIRED_FIELDS = {
     Route.INFILL: ("input_prefix", "input_suffix"),
     Route.TOKENIZE: ("content",),
     Route.DETOKENIZE: ("tokens",),
     Route.APPLY_TEMPLATE: ("messages",),
 }
 """llama-server answers some requests without these as if they were empty."""
-_FORMS: Mapping[Route, OpenAI] = {Route.INFILL: Infill()}
-_SHOWN_BY = {Route.DETOKENIZE: Route.TOKENIZE}
+_FORMS: Mapping[Route, OpenAIForm] = {Route.INFILL: LlamaInfillForm()}
+_PROBE_ROUTES = {Route.DETOKENIZE: Route.TOKENIZE}
 """A route that attached endpoints have where they have another one, which is asked for."""
 
 
-class Named(msgspec.Struct, frozen=True):
+class LlamaServerRequest(msgspec.Struct, frozen=True):
     """The model, if a client names one, and whether it wants a stream."""
 
     model: str | None = None
     stream: bool | None = None
 
 
-class Numbers(msgspec.Struct, frozen=True):
+class DetokenizeRequest(msgspec.Struct, frozen=True):
     """Tokens to be written out."""
 
     tokens: list[Annotated[int, msgspec.Meta(ge=0, lt=2**31)]]
@@ -112,40 +114,42 @@ class Numbers(msgspec.Struct, frozen=True):
 def add_routes(app: web.Application) -> None:
     """Add llama-server's routes."""
     for path, route in _ROUTES.items():
-        app.router.add_post(path, _handler(route))
+        app.router.add_post(path, _make_handler(route))
 
 
-def _handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    async def answer(request: web.Request) -> web.StreamResponse:
-        return await handle(request, route, partial(_understand, route=route))
+def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle_request(request: web.Request) -> web.StreamResponse:
+        return await answer_request(request, route, partial(_prepare_job, route=route))
 
-    return answer
+    return handle_request
 
 
-async def _understand(request: web.Request, route: Route) -> Job:
+async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     services, body = request.app[SERVICES], await read_body(request)
-    fields = decode(body, dict[str, msgspec.Raw])
-    for name in _NEEDED[route]:
+    fields = decode_body(body, dict[str, msgspec.Raw])
+    for name in _REQUIRED_FIELDS[route]:
         if name not in fields:
             raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
     if route is Route.DETOKENIZE:
-        decode(body, Numbers)
+        decode_body(body, DetokenizeRequest)
     if route is Route.INFILL:
-        decode(body, Around)
-    wishes = decode(body, Named)
-    model, load = await with_probes(services, await resolve(services, wishes.model), _SHOWN_BY.get(route, route))
+        decode_body(body, InfillContext)
+    options = decode_body(body, LlamaServerRequest)
+    model, load = await with_probes(
+        services, await resolve_model(services, options.model), _PROBE_ROUTES.get(route, route)
+    )
     field = text_field(services.adapters, services.library, load.engine, model)
     if route is Route.TOKENIZE and field != CONTENT:
-        body = renamed(fields, field)
+        body = rename_text_field(fields, field)
     upstream = UpstreamRequest(
         load=load,
-        path=path_of(services, load.engine, model, route),
-        body=applied(body, model, route),
-        model=wishes.model or "",
-        terms=Terms(takes_slot=route not in BESIDE_SLOTS),
-        form=Detokenize(text_field=field) if route is Route.DETOKENIZE else _FORMS.get(route, OPENAI),
-        streams=bool(wishes.stream),
-        headers=passed_headers(request),
-        prepare=preparer(route),
+        path=engine_path(services, load.engine, model, route),
+        body=apply_preset(body, model, route),
+        model=options.model or "",
+        terms=LeaseOptions(takes_slot=route not in BESIDE_SLOTS),
+        form=LlamaDetokenizeForm(text_field=field) if route is Route.DETOKENIZE else _FORMS.get(route, OPENAI),
+        streams=bool(options.stream),
+        headers=client_header_lines(request),
+        prepare=infill_preparer(route),
     )
-    return Job(upstream)
+    return RequestJob(upstream)

@@ -17,74 +17,74 @@ from aiohttp import web
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
-from app.gateway.canonical.request import Image, Level, Message, Role, Text
-from app.gateway.dialects.lmstudio.models import known_of, reasoning_of
+from app.gateway.canonical.request import ConversationMessage, Image, MessageRole, Text, ThinkingLevel
+from app.gateway.dialects.lmstudio.models import read_model, reasoning_of
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 from app.gateway.dialects.lmstudio.requests import (
-    NOTHING,
+    EMPTY_HISTORY,
     RESPONSE_PREFIX,
-    ChatRequest,
-    Earlier,
-    conversation,
-    generate,
+    LmStudioChatRequest,
+    LmStudioHistory,
+    extend_history,
+    to_canonical_request,
 )
-from app.gateway.dialects.lmstudio.stream import Encoder
+from app.gateway.dialects.lmstudio.stream import LmStudioEncoder
 from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.entry.bodies import read_json
-from app.gateway.exchange.capability_fallback import supplied
-from app.gateway.exchange.client_stream import KeepAlive
-from app.gateway.exchange.handling import Job, handle, load_of, path_of
+from app.gateway.exchange.capability_fallback import plan_fallbacks
+from app.gateway.exchange.client_stream import KeepAlivePlan
+from app.gateway.exchange.handling import RequestJob, answer_request, engine_path, load_for_context
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.translating import Course, End, Part, stream, translate_whole
+from app.gateway.exchange.translating import End, StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import SERVICES, Services
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from app.supervisor.pool import Supervisor
 from engines.api import Route
 
-_MOST = 1024
+_MOST_CONVERSATIONS = 1024
 _MOST_CHARACTERS = 64 * 1024 * 1024
 """Counted once per answer, although answers of one conversation share their turns: so it is an upper bound."""
 _ID_BYTES = 24
 
 
-class _Kept(NamedTuple):
-    talk: Earlier
+class _HistoryEntry(NamedTuple):
+    history: LmStudioHistory
     characters: int
 
 
-class Remembered:
+class LmStudioHistoryCache:
     """Conversations by the id of their last answer. Belongs to the event loop's thread."""
 
-    def __init__(self, *, most: int = _MOST, most_characters: int = _MOST_CHARACTERS) -> None:
+    def __init__(self, *, most: int = _MOST_CONVERSATIONS, most_characters: int = _MOST_CHARACTERS) -> None:
         self._most, self._most_characters = most, most_characters
-        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._entries: OrderedDict[str, _HistoryEntry] = OrderedDict()
         self._characters = 0
 
-    def find(self, response_id: str) -> Earlier:
+    def find_history(self, response_id: str) -> LmStudioHistory:
         """Return the conversation up to an answer. Raises NotFound."""
-        kept = self._kept.get(response_id)
-        if kept is None:
+        entry = self._entries.get(response_id)
+        if entry is None:
             raise NotFound(
                 "No earlier response with that id is stored.",
                 hint="Send the conversation again; responses are forgotten when Roundhouse restarts.",
                 code="previous_response_not_found",
             )
-        self._kept.move_to_end(response_id)
-        return kept.talk
+        self._entries.move_to_end(response_id)
+        return entry.history
 
-    def keep(self, response_id: str, talk: Earlier) -> None:
+    def keep_history(self, response_id: str, history: LmStudioHistory) -> None:
         """Keep a conversation, if it is not larger than all that may be kept."""
-        size = len(talk.system) + sum(map(_size, talk.turns))
+        size = len(history.system) + sum(map(_count_characters, history.turns))
         if size > self._most_characters:
             return
-        self._kept[response_id] = _Kept(talk, size)
+        self._entries[response_id] = _HistoryEntry(history, size)
         self._characters += size
-        while len(self._kept) > self._most or self._characters > self._most_characters:
-            _, forgotten = self._kept.popitem(last=False)
-            self._characters -= forgotten.characters
+        while len(self._entries) > self._most or self._characters > self._most_characters:
+            _, oldest = self._entries.popitem(last=False)
+            self._characters -= oldest.characters
 
 
 def new_response_id() -> str:
@@ -92,7 +92,7 @@ def new_response_id() -> str:
     return RESPONSE_PREFIX + secrets.token_hex(_ID_BYTES)
 
 
-def _size(turn: Message) -> int:
+def _count_characters(turn: ConversationMessage) -> int:
     return sum(
         len(part.text) if isinstance(part, Text) else len(part.data) if isinstance(part, Image) else 0
         for part in turn.parts
@@ -100,105 +100,111 @@ def _size(turn: Message) -> int:
 
 
 _ROUTE = "lmstudio/chat"
-_EARLIER = web.AppKey("lmstudio_earlier", Remembered)
-_LOOK_S = 0.25
+_EARLIER = web.AppKey("lmstudio_earlier", LmStudioHistoryCache)
+_PROGRESS_INTERVAL_S = 0.25
 """How often a stream that waits says how far loading is."""
 
 
-class ChatJob(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioChatJob(msgspec.Struct, frozen=True, kw_only=True):
     """A chat understood. `response_id` is empty if it is not to be kept."""
 
     upstream: UpstreamRequest
-    talk: Earlier
+    history: LmStudioHistory
     response_id: str
 
 
 def add_routes(app: web.Application) -> None:
     """Add the chat, and what it remembers."""
-    app[_EARLIER] = Remembered()
-    app.router.add_post("/api/v1/chat", chat)
+    app[_EARLIER] = LmStudioHistoryCache()
+    app.router.add_post("/api/v1/chat", handle_chat)
 
 
-async def chat(request: web.Request) -> web.StreamResponse:
+async def handle_chat(request: web.Request) -> web.StreamResponse:
     """POST /api/v1/chat."""
-    return await handle(request, _ROUTE, _understand)
+    return await answer_request(request, _ROUTE, _prepare_job)
 
 
-async def _understand(request: web.Request) -> Job:
-    wanted = await read_json(request, ChatRequest)
+async def _prepare_job(request: web.Request) -> RequestJob:
+    chat_request = await read_json(request, LmStudioChatRequest)
     services = request.app[SERVICES]
-    talk = conversation(wanted, _earlier(request, wanted.previous_response_id))
-    work = generate(wanted, talk)
-    found = await resolve(services, wanted.model)
-    path = path_of(services, found.load.engine, found.model, Route.CHAT)
-    await _check_reasoning(services, found, work.thinking)
-    context, plan = wanted.wanted_context, await supplied(services, found, work)
+    history = extend_history(chat_request, _find_earlier(request, chat_request.previous_response_id))
+    work = to_canonical_request(chat_request, history)
+    target = await resolve_model(services, chat_request.model)
+    path = engine_path(services, target.load.engine, target.model, Route.CHAT)
+    await _check_reasoning(services, target, work.thinking)
+    context, plan = chat_request.context_tokens, await plan_fallbacks(services, target, work)
     upstream = UpstreamRequest(
-        load=await load_of(services, found, context),
+        load=await load_for_context(services, target, context),
         path=path,
         body=plan.body,
         plan=plan,
-        model=found.model.name,
-        terms=Terms(keep_s=wanted.keep_s, context=context),
+        model=target.model.name,
+        terms=LeaseOptions(keep_s=chat_request.keep_s, context=context),
     )
-    job = ChatJob(upstream=upstream, talk=talk, response_id="" if wanted.store is False else new_response_id())
-    return Job(upstream, partial(_stream if wanted.stream else _whole, job))
+    job = LmStudioChatJob(
+        upstream=upstream, history=history, response_id="" if chat_request.store is False else new_response_id()
+    )
+    return RequestJob(upstream, partial(_answer_stream if chat_request.stream else _answer_whole, job))
 
 
-def _earlier(request: web.Request, response_id: str | None) -> Earlier:
+def _find_earlier(request: web.Request, response_id: str | None) -> LmStudioHistory:
     if response_id is None:
-        return NOTHING
+        return EMPTY_HISTORY
     if not response_id.startswith(RESPONSE_PREFIX):
         raise BadRequest(f"`previous_response_id` starts with {RESPONSE_PREFIX!r}.", code="invalid_value")
-    return request.app[_EARLIER].find(response_id)
+    return request.app[_EARLIER].find_history(response_id)
 
 
-async def _check_reasoning(services: Services, found: Found, level: Level) -> None:
+async def _check_reasoning(services: Services, target: ResolvedModel, level: ThinkingLevel) -> None:
     """Return if the model's thinking can be set so. Raises BadRequest. Turning off what it never does is no mistake."""
-    if level in {Level.DEFAULT, Level.OFF}:
+    if level in {ThinkingLevel.DEFAULT, ThinkingLevel.OFF}:
         return
-    can = reasoning_of(await known_of(services, found.model))
-    options = can.allowed_options if can else ()
+    reasoning = reasoning_of(await read_model(services, target.model))
+    options = reasoning.allowed_options if reasoning else ()
     if level not in options:
         hint = f"It takes {', '.join(options)}." if options else "Leave out `reasoning`."
         raise BadRequest(
-            f"{found.model.title} has no reasoning setting {level.value!r}.", hint=hint, code="invalid_value"
+            f"{target.model.title} has no reasoning setting {level.value!r}.", hint=hint, code="invalid_value"
         )
 
 
-async def _whole(job: ChatJob, request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-    encoder = Encoder(job.upstream.model, response_id=job.response_id or None)
-    _Encoding(encoder).feed(await translate_whole(engines, job.upstream, observed))
+async def _answer_whole(
+    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observed: Observation
+) -> web.Response:
+    encoder = LmStudioEncoder(job.upstream.model, response_id=job.response_id or None)
+    _ChatStreamEncoder(encoder).feed(await translate_whole(engines, job.upstream, observed))
     if encoder.failure is not None:
         failure = encoder.failure
-        return json_reply(LM_STUDIO_V1.document(failure), failure.status)
-    _keep(request, job, encoder)
+        return json_reply(LM_STUDIO_V1.error_document(failure), failure.status)
+    _keep_history(request, job, encoder)
     return json_reply(encoder.result)
 
 
-async def _stream(
-    job: ChatJob, request: web.Request, engines: EngineAccess, observed: Observation
+async def _answer_stream(
+    job: LmStudioChatJob, request: web.Request, engines: EngineAccess, observed: Observation
 ) -> web.StreamResponse:
     """Answer piece by piece. A model that is to be loaded first is told of from the start."""
-    encoder, supervisor = Encoder(job.upstream.model, response_id=job.response_id or None), engines.supervisor
+    encoder, supervisor = LmStudioEncoder(job.upstream.model, response_id=job.response_id or None), engines.supervisor
 
     async def before_end(_end: End) -> None:
-        _keep(request, job, encoder)
+        _keep_history(request, job, encoder)
 
-    keep_alive = KeepAlive(
-        first=lambda: encoder.begin() + _progress(supervisor, encoder),
-        alive=lambda: _progress(supervisor, encoder),
-        within_s=_LOOK_S if supervisor.serves_at_once(job.upstream.load.source.name) else 0.0,
-        every_s=_LOOK_S,
+    keep_alive = KeepAlivePlan(
+        first=lambda: encoder.begin() + _encode_progress(supervisor, encoder),
+        alive=lambda: _encode_progress(supervisor, encoder),
+        within_s=_PROGRESS_INTERVAL_S if supervisor.serves_at_once(job.upstream.load.source.name) else 0.0,
+        every_s=_PROGRESS_INTERVAL_S,
     )
-    course = Course(keep_alive=keep_alive, headers=EVENT_STREAM_HEADERS, before_end=before_end, has_begun=True)
-    return await stream(request, engines, [Part(job.upstream, _Encoding(encoder))], observed, course)
+    course = StreamCourse(keep_alive=keep_alive, headers=EVENT_STREAM_HEADERS, before_end=before_end, has_begun=True)
+    return await stream_parts(
+        request, engines, [StreamPart(job.upstream, _ChatStreamEncoder(encoder))], observed, course
+    )
 
 
-class _Encoding:
+class _ChatStreamEncoder:
     """The encoder, as streams are put."""
 
-    def __init__(self, encoder: Encoder) -> None:
+    def __init__(self, encoder: LmStudioEncoder) -> None:
         self._encoder = encoder
 
     def begin(self) -> bytes:
@@ -207,18 +213,18 @@ class _Encoding:
 
     def feed(self, events: Sequence[Event]) -> bytes:
         """Return what some events are."""
-        return b"".join(map(self._encoder.take, events))
+        return b"".join(map(self._encoder.take_event, events))
 
 
-def _progress(supervisor: Supervisor, encoder: Encoder) -> bytes:
+def _encode_progress(supervisor: Supervisor, encoder: LmStudioEncoder) -> bytes:
     """Say how far loading is, as long as the engine does not answer."""
-    status = next((status for status in supervisor.statuses() if status.model == encoder.instance), None)
+    status = next((status for status in supervisor.list_statuses() if status.model == encoder.instance), None)
     if status is not None and status.state is EngineState.READY:
-        return encoder.loaded((status.load_seconds or 0.0) if encoder.is_loading else 0.0)
-    return encoder.loading(status.progress if status else None)
+        return encoder.say_loaded((status.load_seconds or 0.0) if encoder.is_loading else 0.0)
+    return encoder.say_loading(status.progress if status else None)
 
 
-def _keep(request: web.Request, job: ChatJob, encoder: Encoder) -> None:
+def _keep_history(request: web.Request, job: LmStudioChatJob, encoder: LmStudioEncoder) -> None:
     if job.response_id and encoder.failure is None:
-        said = Message(Role.ASSISTANT, (Text(encoder.text),))
-        request.app[_EARLIER].keep(job.response_id, job.talk.then(said))
+        reply = ConversationMessage(MessageRole.ASSISTANT, (Text(encoder.text),))
+        request.app[_EARLIER].keep_history(job.response_id, job.history.with_turn(reply))

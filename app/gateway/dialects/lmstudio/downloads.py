@@ -26,7 +26,7 @@ _STATES = {
 }
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioDownloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A download as LM Studio tells it. What is here already has no `job_id`."""
 
     status: str
@@ -41,22 +41,22 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def add_routes(app: web.Application) -> None:
     """Add them."""
-    app.router.add_post("/api/v1/models/download", download)
+    app.router.add_post("/api/v1/models/download", start_download)
     app.router.add_get("/api/v1/models/download/status/{job_id}", download_status)
 
 
-async def download(request: web.Request) -> web.Response:
+async def start_download(request: web.Request) -> web.Response:
     """POST /api/v1/models/download."""
     services = request.app[SERVICES]
-    asked = await read_json(request, requests.DownloadRequest)
-    name = requests.required(asked.model, "model")
+    download_request = await read_json(request, requests.LmStudioDownloadRequest)
+    name = requests.require_field(download_request.model, "model")
     try:
-        await find_model(services, f"{name}:{asked.quantization}" if asked.quantization else name)
+        await find_model(services, f"{name}:{download_request.quantization}" if download_request.quantization else name)
     except NotFound:
         check_may_change(request)
-        wanted = Pull(model=name, quantization=asked.quantization or "")
-        return json_reply(job_of(await pull(services, request.app[DOWNLOADS], wanted)))
-    return json_reply(Job(status="already_downloaded"))
+        pull_params = Pull(model=name, quantization=download_request.quantization or "")
+        return json_reply(job_of(await pull(services, request.app[DOWNLOADS], pull_params)))
+    return json_reply(LmStudioDownloadJob(status="already_downloaded"))
 
 
 async def download_status(request: web.Request) -> web.Response:
@@ -68,22 +68,22 @@ async def download_status(request: web.Request) -> web.Response:
         raise NotFound(f"There is no download {name!r}.", code="job_not_found") from None
 
 
-def job_of(shown: Queued) -> Job:
+def job_of(entry: Queued) -> LmStudioDownloadJob:
     """Return a download of the queue as a job."""
-    ends_at = None if shown.eta_s is None else datetime.now(UTC).timestamp() + shown.eta_s
-    return Job(
-        status=_STATES[shown.state],
-        job_id=shown.id,
-        total_size_bytes=shown.total_bytes,
-        downloaded_bytes=shown.present_bytes,
-        bytes_per_second=shown.bytes_per_s,
-        estimated_completion=_moment(ends_at),
-        started_at=_moment(shown.added_at),
-        completed_at=_moment(shown.ended_at if shown.state is DownloadState.DONE else None),
+    ends_at = None if entry.eta_s is None else datetime.now(UTC).timestamp() + entry.eta_s
+    return LmStudioDownloadJob(
+        status=_STATES[entry.state],
+        job_id=entry.id,
+        total_size_bytes=entry.total_bytes,
+        downloaded_bytes=entry.present_bytes,
+        bytes_per_second=entry.bytes_per_s,
+        estimated_completion=_format_time(ends_at),
+        started_at=_format_time(entry.added_at),
+        completed_at=_format_time(entry.ended_at if entry.state is DownloadState.DONE else None),
     )
 
 
-def _moment(seconds: float | None) -> str | None:
+def _format_time(seconds: float | None) -> str | None:
     if seconds is None:
         return None
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")

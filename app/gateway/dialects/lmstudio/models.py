@@ -21,21 +21,21 @@ from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import UNCHOSEN, find_model, resolve
+from app.gateway.loading.launch import UNCHOSEN, find_model, resolve_model
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
 
 _GGUF, _MLX = "gguf", "mlx"
 _EMBEDDING = "embedding"
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
-_OURS, _NOBODYS = "roundhouse", "local"
+_OWN_PUBLISHER, _UNKNOWN_PUBLISHER = "roundhouse", "local"
 _BILLION, _MILLION = 10**9, 10**6
 _LEVELS = {"gpt-oss": ("low", "medium", "high")}
 """Architectures whose thinking has degrees and cannot be turned off."""
 _ON_OFF = ("off", "on")
 
 
-class Known(NamedTuple):
+class LmStudioModel(NamedTuple):
     """All there is to say of one model, whose capabilities are those it has here."""
 
     model: ModelInfo
@@ -65,7 +65,7 @@ class Known(NamedTuple):
         return self.model.trained_context or (self.facts.trained_context if self.facts else None) or self.usual_context
 
     @property
-    def loaded_context(self) -> int | None:
+    def current_context(self) -> int | None:
         """How many tokens it keeps now; None if it is not loaded."""
         return self.status.context if self.status is not None and self.is_loaded else None
 
@@ -73,10 +73,10 @@ class Known(NamedTuple):
     def publisher(self) -> str:
         """Who made it, as far as its name says so."""
         maker, slash, _ = self.model.name.partition("/")
-        return maker if slash else _OURS if self.model.is_builtin else _NOBODYS
+        return maker if slash else _OWN_PUBLISHER if self.model.is_builtin else _UNKNOWN_PUBLISHER
 
 
-class CardV0(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioCardV0(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One model of `/api/v0/models`. Contexts in tokens."""
 
     id: str
@@ -92,27 +92,27 @@ class CardV0(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     capabilities: list[str] | None = None
 
 
-class ListV0(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioListV0(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `/api/v0/models`."""
 
-    data: list[CardV0]
+    data: list[LmStudioCardV0]
     object: str = "list"
 
 
-def card_v0(known: Known) -> CardV0:
+def card_v0(details: LmStudioModel) -> LmStudioCardV0:
     """Return a model for `/api/v0`."""
-    return CardV0(
-        id=known.model.name,
+    return LmStudioCardV0(
+        id=details.model.name,
         object="model",
-        type=_type_v0(known),
-        publisher=known.publisher,
-        arch=known.architecture,
-        compatibility_type=format_v0(known.model),
-        quantization=known.quantization,
-        state=_state(known.status),
-        max_context_length=known.context,
-        loaded_context_length=known.loaded_context,
-        capabilities=_capabilities_v0(known),
+        type=_type_v0(details),
+        publisher=details.publisher,
+        arch=details.architecture,
+        compatibility_type=format_v0(details.model),
+        quantization=details.quantization,
+        state=_state_name(details.status),
+        max_context_length=details.context,
+        loaded_context_length=details.current_context,
+        capabilities=_capabilities_v0(details),
     )
 
 
@@ -121,13 +121,13 @@ def format_v0(model: ModelInfo) -> str:
     return _MLX if model.format == _MLX else _GGUF
 
 
-def _type_v0(known: Known) -> str:
-    if type_v1(known.model) == _EMBEDDING:
+def _type_v0(details: LmStudioModel) -> str:
+    if type_v1(details.model) == _EMBEDDING:
         return "embeddings"
-    return "vlm" if Capability.VISION in known.model.capabilities else "llm"
+    return "vlm" if Capability.VISION in details.model.capabilities else "llm"
 
 
-def _state(status: EngineStatus | None) -> str:
+def _state_name(status: EngineStatus | None) -> str:
     if status is None:
         return "not-loaded"
     if status.state is EngineState.READY:
@@ -135,19 +135,19 @@ def _state(status: EngineStatus | None) -> str:
     return "loading" if status.state in _LOADING else "not-loaded"
 
 
-def _capabilities_v0(known: Known) -> list[str] | None:
+def _capabilities_v0(details: LmStudioModel) -> list[str] | None:
     names = {Capability.TOOLS: "tool_use", Capability.VISION: "vision"}
-    return [name for capability, name in names.items() if capability in known.model.capabilities] or None
+    return [name for capability, name in names.items() if capability in details.model.capabilities] or None
 
 
-class Quantization(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioQuantization(msgspec.Struct, frozen=True, kw_only=True):
     """How weights are stored."""
 
     name: str | None
     bits_per_weight: float | None
 
 
-class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioLoadConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model was loaded with; what nobody here decided is left out."""
 
     context_length: int | None = None
@@ -157,69 +157,69 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     num_experts: int | None = None
 
 
-class Instance(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioInstance(msgspec.Struct, frozen=True, kw_only=True):
     """A model that is loaded. It has its model's name, since it is loaded once."""
 
     id: str
-    config: Config
+    config: LmStudioLoadConfig
 
 
-class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioReasoning(msgspec.Struct, frozen=True, kw_only=True):
     """How a model's thinking can be set."""
 
     allowed_options: tuple[str, ...]
     default: str
 
 
-class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioCapabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a model can do."""
 
     vision: bool
     trained_for_tool_use: bool
-    reasoning: Reasoning | None = None
+    reasoning: LmStudioReasoning | None = None
 
 
-class CardV1(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioCardV1(msgspec.Struct, frozen=True, kw_only=True):
     """One model of `/api/v1/models`. Size in bytes, context in tokens."""
 
     type: str
     publisher: str
     key: str
     display_name: str
-    quantization: Quantization | None
+    quantization: LmStudioQuantization | None
     size_bytes: int
     params_string: str | None
-    loaded_instances: list[Instance]
+    loaded_instances: list[LmStudioInstance]
     max_context_length: int
     format: str | None
     architecture: str | msgspec.UnsetType | None = msgspec.UNSET
-    capabilities: Capabilities | msgspec.UnsetType = msgspec.UNSET
+    capabilities: LmStudioCapabilities | msgspec.UnsetType = msgspec.UNSET
     description: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
-class ListV1(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioListV1(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of `/api/v1/models`."""
 
-    models: list[CardV1]
+    models: list[LmStudioCardV1]
 
 
-def card_v1(known: Known) -> CardV1:
+def card_v1(details: LmStudioModel) -> LmStudioCardV1:
     """Return a model for `/api/v1`."""
-    model, unset = known.model, msgspec.UNSET
+    model, unset = details.model, msgspec.UNSET
     is_llm = type_v1(model) == "llm"
-    return CardV1(
+    return LmStudioCardV1(
         type=type_v1(model),
-        publisher=known.publisher,
+        publisher=details.publisher,
         key=model.name,
         display_name=model.title,
-        quantization=_quantization(known),
+        quantization=_card_quantization(details),
         size_bytes=model.size_bytes,
-        params_string=_parameters(model.parameters or (known.facts.parameters if known.facts else None)),
-        loaded_instances=[Instance(id=model.name, config=config_of(known))] if known.is_loaded else [],
-        max_context_length=known.context,
+        params_string=_format_parameters(model.parameters or (details.facts.parameters if details.facts else None)),
+        loaded_instances=[LmStudioInstance(id=model.name, config=config_of(details))] if details.is_loaded else [],
+        max_context_length=details.context,
         format=model.format if model.format in {_GGUF, _MLX} else None,
-        architecture=(known.architecture or None) if is_llm else unset,
-        capabilities=_capabilities_v1(known) if is_llm else unset,
+        architecture=(details.architecture or None) if is_llm else unset,
+        capabilities=_capabilities_v1(details) if is_llm else unset,
         description=None if is_llm else unset,
     )
 
@@ -229,38 +229,38 @@ def type_v1(model: ModelInfo) -> str:
     return "llm" if Capability.COMPLETION in model.capabilities else _EMBEDDING
 
 
-def config_of(known: Known) -> Config:
+def config_of(details: LmStudioModel) -> LmStudioLoadConfig:
     """Return what a loaded model was loaded with."""
-    used = max((layer.experts_used for layer in known.facts.layers), default=0) if known.facts else None
-    slots = known.status.slots if known.status else None
-    return Config(context_length=known.loaded_context, parallel=slots, num_experts=used)
+    experts = max((layer.experts_used for layer in details.facts.layers), default=0) if details.facts else None
+    slots = details.status.slots if details.status else None
+    return LmStudioLoadConfig(context_length=details.current_context, parallel=slots, num_experts=experts)
 
 
-def reasoning_of(known: Known) -> Reasoning | None:
+def reasoning_of(details: LmStudioModel) -> LmStudioReasoning | None:
     """Return how the model's thinking can be set; None if it does not think."""
-    if Capability.THINKING not in known.model.capabilities:
+    if Capability.THINKING not in details.model.capabilities:
         return None
-    levels = _LEVELS.get(known.architecture, _ON_OFF)
-    return Reasoning(allowed_options=levels, default="on" if "on" in levels else "medium")
+    levels = _LEVELS.get(details.architecture, _ON_OFF)
+    return LmStudioReasoning(allowed_options=levels, default="on" if "on" in levels else "medium")
 
 
-def _capabilities_v1(known: Known) -> Capabilities:
-    return Capabilities(
-        vision=Capability.VISION in known.model.capabilities,
-        trained_for_tool_use=Capability.TOOLS in known.model.capabilities,
-        reasoning=reasoning_of(known),
+def _capabilities_v1(details: LmStudioModel) -> LmStudioCapabilities:
+    return LmStudioCapabilities(
+        vision=Capability.VISION in details.model.capabilities,
+        trained_for_tool_use=Capability.TOOLS in details.model.capabilities,
+        reasoning=reasoning_of(details),
     )
 
 
-def _quantization(known: Known) -> Quantization | None:
-    if not known.quantization:
+def _card_quantization(details: LmStudioModel) -> LmStudioQuantization | None:
+    if not details.quantization:
         return None
-    facts = known.facts
+    facts = details.facts
     bits = round(facts.file_bytes * 8 / facts.parameters, 2) if facts and facts.parameters else None
-    return Quantization(name=known.quantization, bits_per_weight=bits)
+    return LmStudioQuantization(name=details.quantization, bits_per_weight=bits)
 
 
-def _parameters(count: int | None) -> str | None:
+def _format_parameters(count: int | None) -> str | None:
     """Return a count as people say it: "8B", "1.7B", "270M"."""
     if not count:
         return None
@@ -268,17 +268,17 @@ def _parameters(count: int | None) -> str | None:
     return f"{round(count / unit, 1):g}{letter}"
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioLoadReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer of /api/v1/models/load. `load_config` is there if it was asked for."""
 
     type: str
     instance_id: str
     load_time_seconds: float
     status: str
-    load_config: Config | None = None
+    load_config: LmStudioLoadConfig | None = None
 
 
-class Unloaded(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioUnloadReply(msgspec.Struct, frozen=True, kw_only=True):
     """The answer of /api/v1/models/unload."""
 
     instance_id: str
@@ -289,115 +289,119 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/api/v0/models", list_v0)
     app.router.add_get("/api/v0/models/{id:.+}", show_v0)
     app.router.add_get("/api/v1/models", list_v1)
-    app.router.add_post("/api/v1/models/load", load)
-    app.router.add_post("/api/v1/models/unload", unload)
+    app.router.add_post("/api/v1/models/load", load_model)
+    app.router.add_post("/api/v1/models/unload", unload_model)
 
 
 async def list_v0(request: web.Request) -> web.Response:
     """GET /api/v0/models."""
-    found = await _all_known(request.app[SERVICES])
-    return json_reply(ListV0(data=[card_v0(known) for known in found]))
+    models = await _read_all_models(request.app[SERVICES])
+    return json_reply(LmStudioListV0(data=[card_v0(details) for details in models]))
 
 
 async def show_v0(request: web.Request) -> web.Response:
     """GET /api/v0/models/{id}; ids may contain slashes and colons."""
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
-    return json_reply(card_v0(await known_of(services, model)))
+    return json_reply(card_v0(await read_model(services, model)))
 
 
 async def list_v1(request: web.Request) -> web.Response:
     """GET /api/v1/models."""
-    found = await _all_known(request.app[SERVICES])
-    return json_reply(ListV1(models=[card_v1(known) for known in found]))
+    models = await _read_all_models(request.app[SERVICES])
+    return json_reply(LmStudioListV1(models=[card_v1(details) for details in models]))
 
 
-async def load(request: web.Request) -> web.Response:
+async def load_model(request: web.Request) -> web.Response:
     """POST /api/v1/models/load. A model that runs is left as it is unless it should run differently."""
     check_may_change(request)
-    services, began = request.app[SERVICES], time.perf_counter()
-    asked = await read_json(request, requests.LoadRequest)
-    if asked.num_experts is not None or asked.offload_kv_cache_to_gpu is not None:
+    services, start_s = request.app[SERVICES], time.perf_counter()
+    load_request = await read_json(request, requests.LmStudioLoadRequest)
+    if load_request.num_experts is not None or load_request.offload_kv_cache_to_gpu is not None:
         raise requests.not_here(
             "Roundhouse does not set the number of experts, nor where the KV cache lies.",
             "Leave out `num_experts` and `offload_kv_cache_to_gpu`.",
         )
-    options = UNCHOSEN if asked.context_length is None else LoadOptions(context=asked.context_length)
-    model, wanted = await resolve(services, requests.required(asked.model, "model"), options)
-    wanted, is_any = _with_choices(wanted, asked), asked == _only_named(asked)
-    await services.supervisor.ensure_ready(wanted, any_options=is_any)
-    known = await known_of(services, model)
-    config = _with_asked(config_of(known), asked) if asked.echo_load_config else None
+    options = UNCHOSEN if load_request.context_length is None else LoadOptions(context=load_request.context_length)
+    model, engine_load = await resolve_model(services, requests.require_field(load_request.model, "model"), options)
+    engine_load, is_any = _with_choices(engine_load, load_request), load_request == _without_options(load_request)
+    await services.supervisor.ensure_ready(engine_load, any_options=is_any)
+    details = await read_model(services, model)
+    config = _with_request(config_of(details), load_request) if load_request.echo_load_config else None
     return json_reply(
-        Loaded(
-            type=type_v1(known.model),
+        LmStudioLoadReply(
+            type=type_v1(details.model),
             instance_id=model.name,
-            load_time_seconds=round(time.perf_counter() - began, 3),
+            load_time_seconds=round(time.perf_counter() - start_s, 3),
             status="loaded",
             load_config=config,
         )
     )
 
 
-async def unload(request: web.Request) -> web.Response:
+async def unload_model(request: web.Request) -> web.Response:
     """POST /api/v1/models/unload; requests in flight finish first. A pinned model stays."""
     check_may_change(request)
     services = request.app[SERVICES]
-    asked = requests.required((await read_json(request, requests.UnloadRequest)).instance_id, "instance_id")
-    running = {status.model: status for status in services.supervisor.statuses()}
-    name = asked if asked in running else (await find_model(services, asked)).runs_as
-    if name not in running:
+    instance_id = requests.require_field(
+        (await read_json(request, requests.LmStudioUnloadRequest)).instance_id, "instance_id"
+    )
+    statuses = {status.model: status for status in services.supervisor.list_statuses()}
+    name = instance_id if instance_id in statuses else (await find_model(services, instance_id)).runs_as
+    if name not in statuses:
         raise NotFound(
-            f"{asked!r} is not loaded.", hint="/api/v1/models lists the loaded ones.", code="model_not_found"
+            f"{instance_id!r} is not loaded.", hint="/api/v1/models lists the loaded ones.", code="model_not_found"
         )
-    if running[name].is_pinned:
+    if statuses[name].is_pinned:
         raise Conflict(
             f"{name!r} is pinned, and stays loaded.",
             hint=f"`roundhouse unload {name}` unloads it anyway; `roundhouse unpin {name}` removes the pin.",
             code="model_pinned",
         )
-    await services.supervisor.unload(name)
-    return json_reply(Unloaded(instance_id=name))
+    await services.supervisor.unload_model(name)
+    return json_reply(LmStudioUnloadReply(instance_id=name))
 
 
 def status_of(services: Services, model: ModelInfo) -> EngineStatus | None:
     """Return how a model runs; None if it does not."""
-    return next((status for status in services.supervisor.statuses() if status.model == model.runs_as), None)
+    return next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
 
 
-async def known_of(services: Services, model: ModelInfo) -> Known:
+async def read_model(services: Services, model: ModelInfo) -> LmStudioModel:
     """Return all there is to say of a model."""
     (able,) = await with_capabilities(services, [model])
-    return await _known_of(services, able)
+    return await _read_capable_model(services, able)
 
 
-async def _known_of(services: Services, model: ModelInfo) -> Known:
-    return Known(
+async def _read_capable_model(services: Services, model: ModelInfo) -> LmStudioModel:
+    return LmStudioModel(
         model=model,
         facts=await services.facts.of_model(model),
         status=status_of(services, model),
-        usual_context=services.settings.integer("models.context"),
+        usual_context=services.settings.get_int("models.context"),
     )
 
 
-async def _all_known(services: Services) -> list[Known]:
-    models = await with_capabilities(services, await asyncio.to_thread(services.library.models))
-    return [await _known_of(services, model) for model in models if not model.problem]
+async def _read_all_models(services: Services) -> list[LmStudioModel]:
+    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    return [await _read_capable_model(services, model) for model in models if not model.problem]
 
 
-def _with_choices(load: LoadRequest, asked: requests.LoadRequest) -> LoadRequest:
+def _with_choices(load: LoadRequest, request: requests.LmStudioLoadRequest) -> LoadRequest:
     options = load.options
-    if asked.flash_attention is not None:
-        options = msgspec.structs.replace(options, flash_attention=asked.flash_attention)
-    if asked.eval_batch_size is not None:
-        options = msgspec.structs.replace(options, max_batch_tokens=asked.eval_batch_size)
+    if request.flash_attention is not None:
+        options = msgspec.structs.replace(options, flash_attention=request.flash_attention)
+    if request.eval_batch_size is not None:
+        options = msgspec.structs.replace(options, max_batch_tokens=request.eval_batch_size)
     return msgspec.structs.replace(load, options=options)
 
 
-def _with_asked(config: Config, asked: requests.LoadRequest) -> Config:
+def _with_request(config: LmStudioLoadConfig, request: requests.LmStudioLoadRequest) -> LmStudioLoadConfig:
     """Return what it was loaded with, and what was asked for and nobody tells of a running engine."""
-    return msgspec.structs.replace(config, eval_batch_size=asked.eval_batch_size, flash_attention=asked.flash_attention)
+    return msgspec.structs.replace(
+        config, eval_batch_size=request.eval_batch_size, flash_attention=request.flash_attention
+    )
 
 
-def _only_named(asked: requests.LoadRequest) -> requests.LoadRequest:
-    return requests.LoadRequest(model=asked.model, echo_load_config=asked.echo_load_config)
+def _without_options(request: requests.LmStudioLoadRequest) -> requests.LmStudioLoadRequest:
+    return requests.LmStudioLoadRequest(model=request.model, echo_load_config=request.echo_load_config)

@@ -3,8 +3,8 @@
 import msgspec
 
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.openai.record import OPENAI_DIALECT, TOO_MANY, about
-from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.openai.record import OPENAI_DIALECT, TOO_MANY, dialect_for_field
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 
 NOT_IMPLEMENTED = "not_implemented"
 _KINDS = frozenset({"model_not_found", "job_not_found", NOT_IMPLEMENTED})
@@ -12,7 +12,7 @@ _KINDS = frozenset({"model_not_found", "job_not_found", NOT_IMPLEMENTED})
 _SERVER_ERROR = 500
 
 
-class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioError(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What happened. `type` is one of LM Studio's kinds, `code` ours, which says it more exactly."""
 
     type: str
@@ -21,17 +21,17 @@ class Error(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     param: str = ""
 
 
-class ErrorDocument(msgspec.Struct, frozen=True):
+class LmStudioErrorBody(msgspec.Struct, frozen=True):
     """The document around it."""
 
-    error: Error
+    error: LmStudioError
 
 
-def shape(fault: Fault) -> ErrorDocument:
+def shape_error(fault: DialectFault) -> LmStudioErrorBody:
     """Return the document."""
     kind, code = "internal_error" if fault.status >= _SERVER_ERROR else "invalid_request", fault.error.code
-    return ErrorDocument(
-        Error(type=code if code in _KINDS else kind, message=fault.message, code=code, param=fault.param or "")
+    return LmStudioErrorBody(
+        LmStudioError(type=code if code in _KINDS else kind, message=fault.message, code=code, param=fault.param or "")
     )
 
 
@@ -44,16 +44,16 @@ def too_long(overflow: Overflow) -> str:
     return f"{prompt}{answer} is greater than the context length{context}. {help_}"
 
 
-def _v0(openai: DialectRecord, path: str) -> DialectRecord:
+def _v0_record(openai: DialectRecord, path: str) -> DialectRecord:
     return msgspec.structs.replace(openai, name=DialectName.LM_STUDIO, prefixes=(f"/api/v0/{path}",), paths=frozenset())
 
 
-LM_STUDIO_V0 = _v0(OPENAI_DIALECT, "")
-LM_STUDIO_V0_TEXTS = _v0(about("prompt"), "completions")
-LM_STUDIO_V0_VECTORS = _v0(about("input"), "embeddings")
+LM_STUDIO_V0 = _v0_record(OPENAI_DIALECT, "")
+LM_STUDIO_V0_TEXTS = _v0_record(dialect_for_field("prompt"), "completions")
+LM_STUDIO_V0_VECTORS = _v0_record(dialect_for_field("input"), "embeddings")
 LM_STUDIO_V1 = DialectRecord(
     name=DialectName.LM_STUDIO,
-    shape=shape,
+    shape=shape_error,
     too_long=too_long,
     field="input",
     prefixes=("/api/v1/",),

@@ -9,8 +9,17 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.images import image_of
-from app.gateway.canonical.request import Generate, Level, Limits, Message, Part, Role, Sampling, Text
-from app.gateway.dialects.keep_alive import Staying
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
+    MessageRole,
+    Part,
+    SamplingParams,
+    Text,
+    ThinkingLevel,
+)
+from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.lmstudio.record import NOT_IMPLEMENTED
 
 RESPONSE_PREFIX = "resp_"
@@ -20,7 +29,7 @@ _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
 _Positive = Annotated[float, msgspec.Meta(ge=0)]
 
 
-class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LmStudioInputItem(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Something of the input."""
 
     type: Literal["message", "text", "image"]
@@ -28,11 +37,11 @@ class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     data_url: str | None = None
 
 
-class ChatRequest(Staying, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LmStudioChatRequest(ModelLoadFields, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /api/v1/chat. `context_length` is in tokens."""
 
     model: str | None = None
-    input: str | list[Item] | None = None
+    input: str | list[LmStudioInputItem] | None = None
     system_prompt: str | None = None
     integrations: list[object] | None = None
     stream: bool | None = None
@@ -48,12 +57,12 @@ class ChatRequest(Staying, frozen=True, kw_only=True, forbid_unknown_fields=True
     previous_response_id: str | None = None
 
     @property
-    def wanted_context(self) -> int | None:
+    def context_tokens(self) -> int | None:
         """How much context is wanted, by either of its names."""
         return self.context if self.context_length is None else self.context_length
 
 
-class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LmStudioLoadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /api/v1/models/load."""
 
     model: str | None = None
@@ -65,55 +74,55 @@ class LoadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     echo_load_config: bool | None = None
 
 
-class UnloadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LmStudioUnloadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /api/v1/models/unload."""
 
     instance_id: str | None = None
 
 
-class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class LmStudioDownloadRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """POST /api/v1/models/download."""
 
     model: str | None = None
     quantization: str | None = None
 
 
-class Earlier(msgspec.Struct, frozen=True):
+class LmStudioHistory(msgspec.Struct, frozen=True):
     """A conversation so far: its system prompt, and its turns."""
 
     system: str = ""
-    turns: tuple[Message, ...] = ()
+    turns: tuple[ConversationMessage, ...] = ()
 
-    def then(self, turn: Message) -> "Earlier":
+    def with_turn(self, turn: ConversationMessage) -> "LmStudioHistory":
         """Return it with another turn."""
-        return Earlier(self.system, (*self.turns, turn))
+        return LmStudioHistory(self.system, (*self.turns, turn))
 
 
-NOTHING = Earlier()
+EMPTY_HISTORY = LmStudioHistory()
 
 
-def conversation(asked: ChatRequest, earlier: Earlier = NOTHING) -> Earlier:
+def extend_history(request: LmStudioChatRequest, earlier: LmStudioHistory = EMPTY_HISTORY) -> LmStudioHistory:
     """Return the conversation with the new turn. A new system prompt takes the place of the old. Raises BadRequest."""
-    system = earlier.system if asked.system_prompt is None else asked.system_prompt
-    return Earlier(system, (*earlier.turns, Message(Role.USER, _parts(asked.input))))
+    system = earlier.system if request.system_prompt is None else request.system_prompt
+    return LmStudioHistory(system, (*earlier.turns, ConversationMessage(MessageRole.USER, _input_parts(request.input))))
 
 
-def generate(asked: ChatRequest, talk: Earlier) -> Generate:
+def to_canonical_request(request: LmStudioChatRequest, history: LmStudioHistory) -> ConversationRequest:
     """Return what the engine is to do. Raises BadRequest for what Roundhouse lacks."""
-    if asked.integrations:
+    if request.integrations:
         raise not_here("Roundhouse runs no plugins and no MCP servers.", "Leave out `integrations`.")
-    system = (Message(Role.SYSTEM, (Text(talk.system),)),) if talk.system else ()
-    return Generate(
-        messages=(*system, *talk.turns),
-        thinking=Level.DEFAULT if asked.reasoning is None else Level(asked.reasoning),
-        sampling=Sampling(
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            top_k=asked.top_k,
-            min_p=asked.min_p,
-            repeat_penalty=asked.repeat_penalty,
+    system = (ConversationMessage(MessageRole.SYSTEM, (Text(history.system),)),) if history.system else ()
+    return ConversationRequest(
+        messages=(*system, *history.turns),
+        thinking=ThinkingLevel.DEFAULT if request.reasoning is None else ThinkingLevel(request.reasoning),
+        sampling=SamplingParams(
+            temperature=request.temperature,
+            top_p=request.top_p,
+            top_k=request.top_k,
+            min_p=request.min_p,
+            repeat_penalty=request.repeat_penalty,
         ),
-        limits=Limits(max_tokens=asked.max_output_tokens),
+        limits=GenerationLimits(max_tokens=request.max_output_tokens),
     )
 
 
@@ -122,24 +131,24 @@ def not_here(sentence: str, hint: str) -> BadRequest:
     return BadRequest(sentence, hint=hint, code=NOT_IMPLEMENTED)
 
 
-def required(value: str | None, name: str) -> str:
+def require_field(value: str | None, name: str) -> str:
     """Return a field that must be there. Raises BadRequest."""
     if not value:
         raise BadRequest(f"`{name}` is required.", code=f"{name}_required")
     return value
 
 
-def _parts(said: str | list[Item] | None) -> tuple[Part, ...]:
-    if said is None:
+def _input_parts(chat_input: str | list[LmStudioInputItem] | None) -> tuple[Part, ...]:
+    if chat_input is None:
         raise BadRequest("`input` is required.", code="input_required")
-    if isinstance(said, str):
-        return (Text(said),)
-    texts = [_content(item) for item in said if item.type != "image"]
-    pictures = [image_of(item.data_url or "", field="data_url") for item in said if item.type == "image"]
+    if isinstance(chat_input, str):
+        return (Text(chat_input),)
+    texts = [_item_content(item) for item in chat_input if item.type != "image"]
+    pictures = [image_of(item.data_url or "", field="data_url") for item in chat_input if item.type == "image"]
     return (*([Text("\n".join(texts))] if texts else []), *pictures)
 
 
-def _content(item: Item) -> str:
+def _item_content(item: LmStudioInputItem) -> str:
     if item.content is None:
         raise BadRequest("A message of `input` has no `content`.", code="invalid_value")
     return item.content

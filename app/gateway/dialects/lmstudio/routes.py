@@ -15,18 +15,18 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
-from app.gateway.dialects.lmstudio.answers import V0, About, AboutModel, Runtime
+from app.gateway.dialects.lmstudio.answers import LmStudioAnswerInfo, LmStudioModelInfo, LmStudioRuntime, LmStudioV0Form
 from app.gateway.dialects.lmstudio.models import format_v0, status_of
-from app.gateway.dialects.openai.answers import AsWritten
-from app.gateway.dialects.openai.form import OPENAI, OpenAI
-from app.gateway.dialects.openai.requests import understand, understand_chat
-from app.gateway.entry.middleware import ARRIVED
-from app.gateway.exchange.handling import handle
-from app.gateway.loading.requested_model import Found
+from app.gateway.dialects.openai.answers import RawCompletionForm
+from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
+from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
+from app.gateway.entry.middleware import ARRIVAL_S
+from app.gateway.exchange.handling import answer_request
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import SERVICES, Services
 from engines.api import Descriptor, Route
 
-_AS_IT_COMES: Mapping[Route, OpenAI] = {Route.CHAT: OPENAI, Route.COMPLETIONS: AsWritten()}
+_PASS_THROUGH_FORMS: Mapping[Route, OpenAIForm] = {Route.CHAT: OPENAI, Route.COMPLETIONS: RawCompletionForm()}
 """Answers of which only the end is LM Studio's; others have OpenAI's form first."""
 
 
@@ -37,49 +37,51 @@ def add_routes(app: web.Application) -> None:
         ("completions", Route.COMPLETIONS),
         ("embeddings", Route.EMBEDDINGS),
     ):
-        app.router.add_post(f"/api/v0/{path}", _answering(route))
+        app.router.add_post(f"/api/v0/{path}", _make_handler(route))
     lmstudio_models.add_routes(app)
     lmstudio_downloads.add_routes(app)
     lmstudio_chat.add_routes(app)
 
 
-def _answering(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    return partial(_answer, route=route)
+def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    return partial(_answer_route, route=route)
 
 
-async def _answer(request: web.Request, route: Route) -> web.StreamResponse:
-    put = partial(_put, request)
-    understood = partial(understand_chat, put=put) if route is Route.CHAT else partial(understand, route=route, put=put)
-    return await handle(request, route, understood)
+async def _answer_route(request: web.Request, route: Route) -> web.StreamResponse:
+    put = partial(_wrap_form, request)
+    prepare = partial(prepare_chat_job, put=put) if route is Route.CHAT else partial(prepare_job, route=route, put=put)
+    return await answer_request(request, route, prepare)
 
 
-def _put(request: web.Request, form: OpenAI, route: Route, found: Found) -> V0:
+def _wrap_form(request: web.Request, form: OpenAIForm, route: Route, target: ResolvedModel) -> LmStudioV0Form:
     """Return the form of an answer with LM Studio's blocks at its end."""
-    services, model = request.app[SERVICES], found.model
-    about = partial(_about, services, model, services.adapters[found.load.engine].descriptor)
-    kept = {field: getattr(form, field) for field in ("prefilled", "each")}
-    openai = msgspec.structs.replace(_AS_IT_COMES[route], **kept) if route in _AS_IT_COMES else form
-    return V0(about, started=request[ARRIVED], openai=openai)
+    services, model = request.app[SERVICES], target.model
+    about = partial(_answer_info, services, model, services.adapters[target.load.engine].descriptor)
+    shared_fields = {field: getattr(form, field) for field in ("prefilled", "each")}
+    openai = (
+        msgspec.structs.replace(_PASS_THROUGH_FORMS[route], **shared_fields) if route in _PASS_THROUGH_FORMS else form
+    )
+    return LmStudioV0Form(about, started=request[ARRIVAL_S], openai=openai)
 
 
-def _about(services: Services, model: ModelInfo, descriptor: Descriptor) -> About:
+def _answer_info(services: Services, model: ModelInfo, descriptor: Descriptor) -> LmStudioAnswerInfo:
     """Return who answers, as it is loaded now."""
     status = status_of(services, model)
-    return About(
-        AboutModel(
+    return LmStudioAnswerInfo(
+        LmStudioModelInfo(
             arch=model.architecture,
             quant=model.quantization,
             format=format_v0(model),
             context_length=status.context if status else None,
         ),
-        _runtime(status, descriptor),
+        _describe_runtime(status, descriptor),
     )
 
 
-def _runtime(status: EngineStatus | None, descriptor: Descriptor) -> Runtime:
+def _describe_runtime(status: EngineStatus | None, descriptor: Descriptor) -> LmStudioRuntime:
     """Return the engine, named as LM Studio names its own: with the system and the backend it runs on."""
     where = [platform.system().lower(), platform.machine().lower(), status.backend if status else ""]
-    return Runtime(
+    return LmStudioRuntime(
         name="-".join([descriptor.id, *filter(None, where)]),
         version=status.version if status else "",
         supported_formats=sorted(descriptor.formats),

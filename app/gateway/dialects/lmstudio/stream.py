@@ -9,13 +9,13 @@ Roundhouse offers a model no tools there, so a call it makes anyway has a name t
 import msgspec
 
 from app.gateway.canonical.events import (
-    Calls,
+    AnswerFailed,
+    AnswerFinished,
+    AnswerStarted,
     Event,
-    Failed,
-    Finished,
     ReasoningDelta,
-    Started,
     TextDelta,
+    ToolCallAssembler,
     ToolCallDelta,
 )
 from app.gateway.canonical.request import ToolCall
@@ -25,7 +25,7 @@ _MESSAGE, _REASONING = "message", "reasoning"
 _NO_SUCH_TOOL = "The model called a tool that it was not offered."
 
 
-class Stats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioChatStats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens and seconds."""
 
     input_tokens: int
@@ -36,14 +36,14 @@ class Stats(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     model_load_time_seconds: float | None = None
 
 
-class Said(msgspec.Struct, frozen=True):
+class LmStudioOutputText(msgspec.Struct, frozen=True):
     """A stretch of message or reasoning."""
 
     type: str
     content: str
 
 
-class WrongCall(msgspec.Struct, frozen=True, kw_only=True):
+class InvalidCallMetadata(msgspec.Struct, frozen=True, kw_only=True):
     """What was wrong with a call, and which."""
 
     tool_name: str
@@ -51,36 +51,36 @@ class WrongCall(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "invalid_name"
 
 
-class InvalidCall(msgspec.Struct, frozen=True, kw_only=True):
+class LmStudioInvalidCall(msgspec.Struct, frozen=True, kw_only=True):
     """A tool call that could not be made."""
 
-    metadata: WrongCall
+    metadata: InvalidCallMetadata
     type: str = "invalid_tool_call"
     reason: str = _NO_SUCH_TOOL
 
 
-class Result(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class LmStudioChatResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A whole answer."""
 
     model_instance_id: str
-    output: list[Said | InvalidCall]
-    stats: Stats
+    output: list[LmStudioOutputText | LmStudioInvalidCall]
+    stats: LmStudioChatStats
     response_id: str | None = None
 
 
-class Encoder:
+class LmStudioEncoder:
     """One answer. Every method returns bytes to send; `result` is the whole answer once `chat.end` was returned."""
 
     def __init__(self, instance: str, *, response_id: str | None = None) -> None:
-        self.failure: Failed | None = None
-        self.result: Result | None = None
+        self.failure: AnswerFailed | None = None
+        self.result: LmStudioChatResult | None = None
         self.instance = instance
         self._response_id = response_id
-        self._output: list[Said | InvalidCall] = []
+        self._output: list[LmStudioOutputText | LmStudioInvalidCall] = []
         self._kind = ""
         self._pieces: list[str] = []
         self._thoughts = 0
-        self._calls = Calls()
+        self._calls = ToolCallAssembler()
         self._load_s: float | None = None
         self.is_loading = False
         self._reads: bool | None = None
@@ -88,105 +88,107 @@ class Encoder:
     @property
     def text(self) -> str:
         """What was said so far, without the reasoning."""
-        said = [item.content for item in self._output if isinstance(item, Said) and item.type == _MESSAGE]
-        return "".join([*said, *(self._pieces if self._kind == _MESSAGE else ())])
+        texts = [
+            item.content for item in self._output if isinstance(item, LmStudioOutputText) and item.type == _MESSAGE
+        ]
+        return "".join([*texts, *(self._pieces if self._kind == _MESSAGE else ())])
 
     def begin(self) -> bytes:
         """Open the stream."""
-        return _event("chat.start", model_instance_id=self.instance)
+        return _encode_event("chat.start", model_instance_id=self.instance)
 
-    def loading(self, progress: float | None) -> bytes:
+    def say_loading(self, progress: float | None) -> bytes:
         """Say that the model is being loaded, and how far that is."""
-        head = b"" if self.is_loading else _event("model_load.start", model_instance_id=self.instance)
+        head = b"" if self.is_loading else _encode_event("model_load.start", model_instance_id=self.instance)
         self.is_loading = True
         if progress is None:
             return head
-        return head + _event("model_load.progress", model_instance_id=self.instance, progress=progress)
+        return head + _encode_event("model_load.progress", model_instance_id=self.instance, progress=progress)
 
-    def loaded(self, seconds: float) -> bytes:
+    def say_loaded(self, seconds: float) -> bytes:
         """Say that the model is loaded, if it was said that it is being, and that the prompt is read from now on."""
         if self._reads is not None:
             return b""
         self._reads, self._load_s = True, seconds if self.is_loading or seconds else None
-        told = _event("model_load.end", model_instance_id=self.instance, load_time_seconds=seconds)
-        return (told if self.is_loading else b"") + _event("prompt_processing.start")
+        load_end = _encode_event("model_load.end", model_instance_id=self.instance, load_time_seconds=seconds)
+        return (load_end if self.is_loading else b"") + _encode_event("prompt_processing.start")
 
-    def take(self, event: Event) -> bytes:
-        """Encode the next event. Nothing comes after `Finished` and `Failed`."""
+    def take_event(self, event: Event) -> bytes:
+        """Encode the next event. Nothing comes after `AnswerFinished` and `Failed`."""
         if self.result is not None:
             return b""
         match event:
             case TextDelta():
-                return self._say(_MESSAGE, event.text)
+                return self._add_text(_MESSAGE, event.text)
             case ReasoningDelta():
                 self._thoughts += 1
-                return self._say(_REASONING, event.text)
+                return self._add_text(_REASONING, event.text)
             case ToolCallDelta():
-                self._calls.add(event)
+                self._calls.add_delta(event)
                 return b""
             case _:
-                return self._turn(event)
+                return self._encode_turn(event)
 
-    def _turn(self, event: Event) -> bytes:
+    def _encode_turn(self, event: Event) -> bytes:
         match event:
-            case Started():
-                return self.loaded(event.load_s)
-            case Finished():
-                return self._finish(event)
-            case Failed():
-                return self._fail(event)
+            case AnswerStarted():
+                return self.say_loaded(event.load_s)
+            case AnswerFinished():
+                return self._finish_answer(event)
+            case AnswerFailed():
+                return self._fail_answer(event)
             case _:
                 return b""
 
-    def _say(self, kind: str, text: str) -> bytes:
+    def _add_text(self, kind: str, text: str) -> bytes:
         head = self._have_read()
         if self._kind != kind:
-            head += self._close() + _event(f"{kind}.start")
+            head += self._close_block() + _encode_event(f"{kind}.start")
             self._kind = kind
         self._pieces.append(text)
-        return head + _event(f"{kind}.delta", content=text)
+        return head + _encode_event(f"{kind}.delta", content=text)
 
     def _have_read(self) -> bytes:
-        head = self.loaded(0.0)
+        head = self.say_loaded(0.0)
         if not self._reads:
             return head
         self._reads = False
-        return head + _event("prompt_processing.progress", progress=1) + _event("prompt_processing.end")
+        return head + _encode_event("prompt_processing.progress", progress=1) + _encode_event("prompt_processing.end")
 
-    def _close(self) -> bytes:
+    def _close_block(self) -> bytes:
         if not self._kind:
             return b""
         kind, self._kind = self._kind, ""
-        self._output.append(Said(kind, "".join(self._pieces)))
+        self._output.append(LmStudioOutputText(kind, "".join(self._pieces)))
         self._pieces.clear()
-        return _event(f"{kind}.end")
+        return _encode_event(f"{kind}.end")
 
-    def _finish(self, end: Finished) -> bytes:
-        told = self._have_read() + self._close()
-        for call in self._calls.all():
-            failure = _invalid(call)
+    def _finish_answer(self, end: AnswerFinished) -> bytes:
+        output = self._have_read() + self._close_block()
+        for call in self._calls.all_calls():
+            failure = _invalid_call(call)
             self._output.append(failure)
-            told += _event("tool_call.failure", reason=failure.reason, metadata=failure.metadata)
-        return told + self._end(end, self._response_id)
+            output += _encode_event("tool_call.failure", reason=failure.reason, metadata=failure.metadata)
+        return output + self._end_chat(end, self._response_id)
 
-    def _fail(self, failed: Failed) -> bytes:
-        self.failure = failed
-        document = msgspec.to_builtins(LM_STUDIO_V1.document(failed))
-        return self._close() + _event("error", **document) + self._end(Finished(), None)
+    def _fail_answer(self, failure: AnswerFailed) -> bytes:
+        self.failure = failure
+        document = msgspec.to_builtins(LM_STUDIO_V1.error_document(failure))
+        return self._close_block() + _encode_event("error", **document) + self._end_chat(AnswerFinished(), None)
 
-    def _end(self, end: Finished, response_id: str | None) -> bytes:
-        self.result = Result(
+    def _end_chat(self, end: AnswerFinished, response_id: str | None) -> bytes:
+        self.result = LmStudioChatResult(
             model_instance_id=self.instance,
             output=self._output,
-            stats=self._stats(end),
+            stats=self._make_stats(end),
             response_id=response_id,
         )
-        return _event("chat.end", result=self.result)
+        return _encode_event("chat.end", result=self.result)
 
-    def _stats(self, end: Finished) -> Stats:
+    def _make_stats(self, end: AnswerFinished) -> LmStudioChatStats:
         usage, timings = end.usage, end.timings
         wrote = usage.completion or 0
-        return Stats(
+        return LmStudioChatStats(
             input_tokens=usage.prompt or 0,
             total_output_tokens=wrote,
             reasoning_output_tokens=self._thoughts if usage.reasoning is None else usage.reasoning,
@@ -196,11 +198,13 @@ class Encoder:
         )
 
 
-def _invalid(call: ToolCall) -> InvalidCall:
-    return InvalidCall(metadata=WrongCall(tool_name=call.name, arguments=_arguments(call.arguments)))
+def _invalid_call(call: ToolCall) -> LmStudioInvalidCall:
+    return LmStudioInvalidCall(
+        metadata=InvalidCallMetadata(tool_name=call.name, arguments=_raw_arguments(call.arguments))
+    )
 
 
-def _arguments(text: str) -> msgspec.Raw:
+def _raw_arguments(text: str) -> msgspec.Raw:
     """Return a call's arguments as they are, or as text if they are no JSON."""
     try:
         msgspec.json.decode(text)
@@ -209,5 +213,5 @@ def _arguments(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 
 
-def _event(kind: str, **fields: object) -> bytes:
+def _encode_event(kind: str, **fields: object) -> bytes:
     return b"event: " + kind.encode() + b"\ndata: " + msgspec.json.encode({"type": kind, **fields}) + b"\n\n"

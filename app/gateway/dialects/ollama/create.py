@@ -13,17 +13,23 @@ from app.core.errors import BadRequest, NotFound
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
 from app.gateway.dialects.ollama.descriptions import digest_of
-from app.gateway.dialects.ollama.models import NotOffered, not_found, read_document, required
-from app.gateway.dialects.ollama.options import kept_parameters, read_options
-from app.gateway.dialects.ollama.stream import line
+from app.gateway.dialects.ollama.models import OllamaUnsupported, not_found, read_document, require_name
+from app.gateway.dialects.ollama.options import parameters_to_keep, read_options
+from app.gateway.dialects.ollama.stream import encode_line
 from app.gateway.dialects.ollama.templates import to_jinja
-from app.gateway.dialects.ollama.wire import CopyRequest, CreateRequest, NamedRequest, Progress, SentMessage
+from app.gateway.dialects.ollama.wire import (
+    OllamaCopyRequest,
+    OllamaCreateRequest,
+    OllamaMessage,
+    OllamaModelRequest,
+    OllamaProgress,
+)
 from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.services import SERVICES, Services
-from app.hub.disk.blobs import Blobs
-from app.hub.library.made import checked_name
+from app.hub.disk.blobs import BlobStore
+from app.hub.library.made import check_name
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 _GGUF = b"GGUF"
@@ -33,15 +39,15 @@ _PICKLE_STARTS = (b"PK\x03\x04", b"\x80\x02", b"\x80\x03", b"\x80\x04", b"\x80\x
 _PROGRAMS = "can carry programs that run when it is opened"
 
 
-def checked_files(files: Mapping[str, str], blob: Callable[[str], Path]) -> dict[str, str]:
+def check_files(files: Mapping[str, str], blob: Callable[[str], Path]) -> dict[str, str]:
     """Return the files under names that can be on any disk. `blob` says where a digest's bytes are.
 
     Raises BadRequest for what is no GGUF file, NotFound for a blob that is not here.
     """
-    return {_checked_name(name, _first_bytes(name, digest, blob)): digest for name, digest in files.items()}
+    return {_check_file_name(name, _first_bytes(name, digest, blob)): digest for name, digest in files.items()}
 
 
-def _checked_name(name: str, start: bytes) -> str:
+def _check_file_name(name: str, start: bytes) -> str:
     plain = name.replace("\\", "/").removeprefix("./")
     if not _FILE_NAME.fullmatch(plain) or ".." in plain:
         raise BadRequest(f"{name[:80]!r} is no name for a file.", hint="Send its last part only.", code="invalid_value")
@@ -73,87 +79,90 @@ _ROLES = frozenset({"system", "user", "assistant"})
 def add_routes(app: web.Application) -> None:
     """Add the routes."""
     router = app.router
-    router.add_post("/api/create", create)
-    router.add_post("/api/copy", copy)
-    router.add_delete("/api/delete", delete)
+    router.add_post("/api/create", create_model)
+    router.add_post("/api/copy", copy_model)
+    router.add_delete("/api/delete", delete_model)
     router.add_head("/api/blobs/{digest}", has_blob)
     router.add_post("/api/blobs/{digest}", add_blob)
 
 
-async def create(request: web.Request) -> web.StreamResponse:
+async def create_model(request: web.Request) -> web.StreamResponse:
     """POST /api/create: refusals have a status of their own, since nothing is sent before all is done."""
     check_may_change(request)
     services = request.app[SERVICES]
-    sent = await read_document(request, CreateRequest)
-    said = await asyncio.to_thread(_create, services, sent)
+    create_request = await read_document(request, OllamaCreateRequest)
+    notes = await asyncio.to_thread(_make_model, services, create_request)
     # Whoever is loaded under this name has the settings of before.
-    await services.supervisor.expire(checked_name(sent.named))
+    await services.supervisor.expire_model(check_name(create_request.model_name))
     services.events.publish(ModelsChanged())
-    if sent.stream is False:
-        return utf8_json_reply(Progress("success"))
-    body = b"".join(line(Progress(status)) for status in (*said, "writing manifest", "success"))
+    if create_request.stream is False:
+        return utf8_json_reply(OllamaProgress("success"))
+    body = b"".join(encode_line(OllamaProgress(status)) for status in (*notes, "writing manifest", "success"))
     return web.Response(body=body, content_type="application/x-ndjson")
 
 
-def _create(services: Services, sent: CreateRequest) -> list[str]:
+def _make_model(services: Services, create_request: OllamaCreateRequest) -> list[str]:
     """Make the model, and return what to say of it. Raises UserError or StorageFault."""
-    name = checked_name(sent.named)
-    _check_wishes(sent)
-    said = [f"{one} has no effect here" for one in sent.unheeded]
-    said += [f"parameter {one} has no effect here" for one in read_options(sent.parameters).unheeded]
-    if sent.from_:
-        base = _usable(services, sent.from_)
-        services.library.make(name, Path(base.path), _preset(sent, base.preset or Preset()))
-        return [f"using existing layer sha256:{digest_of(base)}", *said]
-    preset, blobs = _preset(sent, Preset()), blobs_of(services)
-    files = checked_files(sent.files or {}, blobs.path)
-    with services.library.making:
+    name = check_name(create_request.model_name)
+    _check_request(create_request)
+    notes = [f"{option} has no effect here" for option in create_request.fields_without_effect]
+    notes += [
+        f"parameter {option} has no effect here"
+        for option in read_options(create_request.parameters).names_without_effect
+    ]
+    if create_request.from_:
+        base = _find_usable(services, create_request.from_)
+        services.library.make_model(name, Path(base.path), _merge_preset(create_request, base.preset or Preset()))
+        return [f"using existing layer sha256:{digest_of(base)}", *notes]
+    preset, blobs = _merge_preset(create_request, Preset()), blobs_of(services)
+    files = check_files(create_request.files or {}, blobs.blob_path)
+    with services.library.making_lock:
         try:
-            first = min(blobs.place(files).values())
-            services.library.check(first)
-            services.library.make(name, first, preset)
+            first = min(blobs.link_blobs(files).values())
+            services.library.check_file(first)
+            services.library.make_model(name, first, preset)
         finally:
-            _tidy(services)
-    return ["parsing GGUF", *(f"using existing layer {digest}" for digest in files.values()), *said]
+            _tidy_blobs(services)
+    return ["parsing GGUF", *(f"using existing layer {digest}" for digest in files.values()), *notes]
 
 
-async def copy(request: web.Request) -> web.Response:
+async def copy_model(request: web.Request) -> web.Response:
     """POST /api/copy: a further name for the same weights, with the settings of the first."""
     check_may_change(request)
     services = request.app[SERVICES]
-    sent = await read_document(request, CopyRequest)
-    if not sent.source or not sent.destination:
+    copy_request = await read_document(request, OllamaCopyRequest)
+    if not copy_request.source or not copy_request.destination:
         raise BadRequest("source and destination are required", code="model_required")
-    await asyncio.to_thread(_copy, services, sent)
+    await asyncio.to_thread(_make_copy, services, copy_request)
     services.events.publish(ModelsChanged())
     return web.Response()
 
 
-def _copy(services: Services, sent: CopyRequest) -> None:
-    source = _usable(services, sent.source)
-    services.library.make(sent.destination, Path(source.path), source.preset or Preset())
+def _make_copy(services: Services, copy_request: OllamaCopyRequest) -> None:
+    source = _find_usable(services, copy_request.source)
+    services.library.make_model(copy_request.destination, Path(source.path), source.preset or Preset())
 
 
-async def delete(request: web.Request) -> web.Response:
+async def delete_model(request: web.Request) -> web.Response:
     """DELETE /api/delete: forget a made or attached model, or a registered file. Files of a person's stay on disk."""
     check_may_change(request)
     services = request.app[SERVICES]
-    named = required((await read_document(request, NamedRequest)).named)
+    name = require_name((await read_document(request, OllamaModelRequest)).model_name)
     try:
-        model = await asyncio.to_thread(services.library.find, named)
-        await asyncio.to_thread(services.library.forget, model.name)
+        model = await asyncio.to_thread(services.library.find_model, name)
+        await asyncio.to_thread(services.library.forget_model, model.name)
     except NotFound as error:
-        raise not_found(named, error) from None
-    await services.supervisor.expire(model.name)
+        raise not_found(name, error) from None
+    await services.supervisor.expire_model(model.name)
     if model.preset is not None:
-        await asyncio.to_thread(_tidy_alone, services)
+        await asyncio.to_thread(_tidy_under_lock, services)
     services.events.publish(ModelsChanged())
     return web.Response()
 
 
 async def has_blob(request: web.Request) -> web.Response:
     """HEAD /api/blobs/{digest}."""
-    is_here = await asyncio.to_thread(blobs_of(request.app[SERVICES]).has, request.match_info["digest"])
+    is_here = await asyncio.to_thread(blobs_of(request.app[SERVICES]).has_blob, request.match_info["digest"])
     return web.Response(status=200 if is_here else 404)
 
 
@@ -161,42 +170,42 @@ async def add_blob(request: web.Request) -> web.Response:
     """POST /api/blobs/{digest}: the body as it comes, written and checked piece by piece."""
     check_may_change(request)
     blobs, digest = blobs_of(request.app[SERVICES]), request.match_info["digest"]
-    if await asyncio.to_thread(blobs.has, digest):
-        await _passed_over(request)
+    if await asyncio.to_thread(blobs.has_blob, digest):
+        await _skip_body(request)
         return web.Response()
-    upload = blobs.upload(digest, expected_bytes=request.content_length)
+    upload = blobs.start_upload(digest, expected_bytes=request.content_length)
     try:
-        await _in_thread(upload.begin)
-        while piece := await _piece(request):
-            await _in_thread(partial(upload.write, piece))
-        await _in_thread(upload.finish)
+        await _in_thread(upload.open_file)
+        while piece := await _read_piece(request):
+            await _in_thread(partial(upload.write_piece, piece))
+        await _in_thread(upload.move_into_place)
     finally:
-        await _in_thread(upload.end)
+        await _in_thread(upload.close_and_clean)
     return web.Response(status=_CREATED)
 
 
-def blobs_of(services: Services) -> Blobs:
+def blobs_of(services: Services) -> BlobStore:
     """Return the uploaded files."""
-    return Blobs(services.paths.data / "blobs", services.paths.data / "created")
+    return BlobStore(services.paths.data / "blobs", services.paths.data / "created")
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
     """Wait for a thread also when cancelled: what it opens has to be closed after it, not beside it."""
-    working = asyncio.ensure_future(asyncio.to_thread(work))
+    task = asyncio.ensure_future(asyncio.to_thread(work))
     try:
-        await asyncio.shield(working)
+        await asyncio.shield(task)
     except asyncio.CancelledError:
-        await asyncio.wait({working})
+        await asyncio.wait({task})
         raise
 
 
-async def _passed_over(request: web.Request) -> None:
+async def _skip_body(request: web.Request) -> None:
     """Read what is here already: clients that are answered while they still send see a broken connection."""
-    while await _piece(request):
+    while await _read_piece(request):
         pass
 
 
-async def _piece(request: web.Request) -> bytes:
+async def _read_piece(request: web.Request) -> bytes:
     limit_s = request.app[SERVICES].limits.body_s
     try:
         async with asyncio.timeout(limit_s):
@@ -207,23 +216,25 @@ async def _piece(request: web.Request) -> bytes:
         raise BadRequest(f"The file cannot be read: {error}") from None
 
 
-def _check_wishes(sent: CreateRequest) -> None:
+def _check_request(create_request: OllamaCreateRequest) -> None:
     """Raise what cannot be had, before anything is touched."""
-    if not sent.from_ and not sent.files:
-        hint = "A Modelfile's text is not read any more: send its parts as fields." if sent.modelfile else ""
+    if not create_request.from_ and not create_request.files:
+        hint = "A Modelfile's text is not read any more: send its parts as fields." if create_request.modelfile else ""
         raise BadRequest("neither 'from' or 'files' was specified", hint=hint)
-    if sent.from_ and sent.files:
+    if create_request.from_ and create_request.files:
         raise BadRequest("Both 'from' and 'files' were specified.", hint="Send one of them.", code="invalid_value")
-    if sent.quantize or sent.quantization:
-        raise NotOffered("Weights are not quantised here.", hint="Upload the quantised file.", code="cannot_quantize")
-    if sent.adapters:
-        raise NotOffered("LoRA adapters cannot be part of a model here.", code="cannot_adapt")
+    if create_request.quantize or create_request.quantization:
+        raise OllamaUnsupported(
+            "Weights are not quantised here.", hint="Upload the quantised file.", code="cannot_quantize"
+        )
+    if create_request.adapters:
+        raise OllamaUnsupported("LoRA adapters cannot be part of a model here.", code="cannot_adapt")
 
 
-def _usable(services: Services, name: str) -> ModelInfo:
+def _find_usable(services: Services, name: str) -> ModelInfo:
     """Return the model of exactly that name: an alias could mean another one tomorrow. Raises NotFound, BadRequest."""
     try:
-        model = services.library.find(name)
+        model = services.library.find_model(name)
     except NotFound as error:
         raise not_found(name, error) from None
     if model.problem:
@@ -231,31 +242,34 @@ def _usable(services: Services, name: str) -> ModelInfo:
     return model
 
 
-def _preset(sent: CreateRequest, base: Preset) -> Preset:
+def _merge_preset(create_request: OllamaCreateRequest, base: Preset) -> Preset:
     """Return the base's settings with what was sent in their place. Raises BadRequest."""
-    changes: dict[str, object] = {"parameters": {**base.parameters, **kept_parameters(sent.parameters)}}
-    if sent.system is not None:
-        changes["system"] = sent.system
-    if sent.template is not None:
-        changes |= {"template": sent.template, "chat_template": to_jinja(sent.template)}
-    if sent.messages is not None:
-        changes["messages"] = [_turn(turn) for turn in sent.messages]
-    if sent.license:
-        changes["license"] = [*base.license, *([sent.license] if isinstance(sent.license, str) else sent.license)]
+    changes: dict[str, object] = {"parameters": {**base.parameters, **parameters_to_keep(create_request.parameters)}}
+    if create_request.system is not None:
+        changes["system"] = create_request.system
+    if create_request.template is not None:
+        changes |= {"template": create_request.template, "chat_template": to_jinja(create_request.template)}
+    if create_request.messages is not None:
+        changes["messages"] = [_preset_message(turn) for turn in create_request.messages]
+    if create_request.license:
+        changes["license"] = [
+            *base.license,
+            *([create_request.license] if isinstance(create_request.license, str) else create_request.license),
+        ]
     return msgspec.structs.replace(base, **changes)
 
 
-def _turn(sent: SentMessage) -> PresetMessage:
-    role = sent.role.lower()
-    if role not in _ROLES or sent.images or sent.tool_calls:
+def _preset_message(message: OllamaMessage) -> PresetMessage:
+    role = message.role.lower()
+    if role not in _ROLES or message.images or message.tool_calls:
         raise BadRequest("`messages` are texts of system, user and assistant.", code="invalid_value")
-    return PresetMessage(role=role, content=sent.content or "")
+    return PresetMessage(role=role, content=message.content or "")
 
 
-def _tidy_alone(services: Services) -> None:
-    with services.library.making:
-        _tidy(services)
+def _tidy_under_lock(services: Services) -> None:
+    with services.library.making_lock:
+        _tidy_blobs(services)
 
 
-def _tidy(services: Services) -> None:
-    blobs_of(services).tidy({model.path for model in services.library.models()})
+def _tidy_blobs(services: Services) -> None:
+    blobs_of(services).remove_unused({model.path for model in services.library.list_models()})

@@ -14,39 +14,44 @@ from aiohttp import web
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.overflow import ContextOverflow
-from app.gateway.dialects.keep_alive import kept_s, nanoseconds
+from app.gateway.dialects.keep_alive import keep_time_s, to_nanoseconds
 from app.gateway.dialects.ollama import requests
-from app.gateway.dialects.ollama.models import find, read_document
+from app.gateway.dialects.ollama.models import find_target, read_document
 from app.gateway.dialects.ollama.options import read_options
-from app.gateway.dialects.ollama.wire import EmbeddingsReply, EmbeddingsRequest, EmbedReply, EmbedRequest
+from app.gateway.dialects.ollama.wire import (
+    OllamaEmbeddingsReply,
+    OllamaEmbeddingsRequest,
+    OllamaEmbedReply,
+    OllamaEmbedRequest,
+)
 from app.gateway.dialects.raw_fields import value_of
 from app.gateway.dialects.replies import utf8_json_reply
-from app.gateway.exchange.engine.answers import Tokens, understood
-from app.gateway.exchange.handling import Job, handle, load_of
-from app.gateway.exchange.observer import Observation, Outcome
-from app.gateway.exchange.translating import fetch
+from app.gateway.exchange.engine.answers import TokenizeReply, decode_reply
+from app.gateway.exchange.handling import RequestJob, answer_request, load_for_context
+from app.gateway.exchange.observer import ExchangeOutcome, Observation
+from app.gateway.exchange.translating import fetch_body
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of, with_probes
 from app.gateway.loading.requested_model import name_in_answer
 from app.gateway.services import SERVICES, Services
-from app.supervisor.policy import Terms
-from engines.api import Adapter, Route
+from app.supervisor.policy import LeaseOptions
+from engines.api import EngineAdapter, Route
 
 
-class _Vector(msgspec.Struct, frozen=True):
+class _EmbeddingRow(msgspec.Struct, frozen=True):
     embedding: list[float]
     index: int = 0
 
 
-class _Counts(msgspec.Struct, frozen=True):
+class _EmbeddingUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int | None = None
 
 
-class Vectors(msgspec.Struct, frozen=True):
+class EngineVectors(msgspec.Struct, frozen=True):
     """An engine's answer."""
 
-    data: list[_Vector]
-    usage: _Counts | None = None
+    data: list[_EmbeddingRow]
+    usage: _EmbeddingUsage | None = None
 
     @property
     def prompt_tokens(self) -> int:
@@ -74,155 +79,157 @@ def body_for(texts: Sequence[Input], *, model: str) -> bytes:
     return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
 
 
-def first_tokens(marked: Sequence[int], plain: Sequence[int], *, context: int) -> list[int]:
-    """Return as many tokens of a text as fit, with the marks that `marked` has around `plain`, the text alone."""
+def first_tokens(full_tokens: Sequence[int], plain: Sequence[int], *, context: int) -> list[int]:
+    """Return as many tokens of a text as fit, with the marks that `full_tokens` has around `plain`, the text alone."""
     count = len(plain)
-    starts = (at for at in range(len(marked) - count + 1) if marked[at : at + count] == plain)
+    starts = (at for at in range(len(full_tokens) - count + 1) if full_tokens[at : at + count] == plain)
     first = next(starts, None)
     if first is None:
-        return list(marked[:context])
-    before, after = marked[:first], marked[first + count :]
+        return list(full_tokens[:context])
+    before, after = full_tokens[:first], full_tokens[first + count :]
     return [*before, *plain[: context - len(before) - len(after)], *after]
 
 
-def read_vectors(body: bytes) -> Vectors:
+def read_vectors(body: bytes) -> EngineVectors:
     """Return the vectors in the order of the texts. Raises EngineFailed for what cannot be read."""
-    said = understood(body, Vectors)
-    return Vectors(sorted(said.data, key=lambda one: one.index), said.usage)
+    reply = decode_reply(body, EngineVectors)
+    return EngineVectors(sorted(reply.data, key=lambda row: row.index), reply.usage)
 
 
-def joined(answers: Sequence[Vectors]) -> Vectors:
+def join_vectors(answers: Sequence[EngineVectors]) -> EngineVectors:
     """Return several answers as one."""
     count = sum(answer.prompt_tokens for answer in answers)
-    return Vectors([one for answer in answers for one in answer.data], _Counts(count))
+    return EngineVectors([row for answer in answers for row in answer.data], _EmbeddingUsage(count))
 
 
-def normalised(vector: Sequence[float], dimensions: int | None = None) -> list[float]:
+def normalise_vector(vector: Sequence[float], dimensions: int | None = None) -> list[float]:
     """Return the vector's first `dimensions`, scaled to length 1; one of zeros stays so."""
-    kept = vector[:dimensions] if dimensions else vector
-    length = math.sqrt(math.fsum(value * value for value in kept))
-    return [value / length for value in kept] if length else list(kept)
+    components = vector[:dimensions] if dimensions else vector
+    length = math.sqrt(math.fsum(value * value for value in components))
+    return [value / length for value in components] if length else list(components)
 
 
 log = logging.getLogger(__name__)
 
 
-class Embedded(msgspec.Struct, frozen=True, kw_only=True):
+class EmbeddingResult(msgspec.Struct, frozen=True, kw_only=True):
     """The vectors, and the seconds until there was an engine."""
 
-    vectors: Vectors = Vectors([])
+    vectors: EngineVectors = EngineVectors([])
     ready_s: float
 
 
 def add_routes(app: web.Application) -> None:
     """Add `/api/embed` and `/api/embeddings`."""
-    app.router.add_post("/api/embed", embed)
-    app.router.add_post("/api/embeddings", embeddings)
+    app.router.add_post("/api/embed", handle_embed)
+    app.router.add_post("/api/embeddings", handle_embeddings)
 
 
-async def embed(request: web.Request) -> web.StreamResponse:
+async def handle_embed(request: web.Request) -> web.StreamResponse:
     """POST /api/embed."""
-    return await handle(request, "ollama/embed", _understand_embed)
+    return await answer_request(request, "ollama/embed", _prepare_embed)
 
 
-async def embeddings(request: web.Request) -> web.StreamResponse:
-    """POST /api/embeddings, which `embed` replaced: one text, one vector."""
-    return await handle(request, "ollama/embeddings", _understand_embeddings)
+async def handle_embeddings(request: web.Request) -> web.StreamResponse:
+    """POST /api/embeddings, which `handle_embed` replaced: one text, one vector."""
+    return await answer_request(request, "ollama/embeddings", _prepare_embeddings)
 
 
-async def _understand_embed(request: web.Request) -> Job:
-    services, sent = request.app[SERVICES], await read_document(request, EmbedRequest)
-    texts = read_input(sent.input)
-    if sent.dimensions is not None and sent.dimensions < 0:
+async def _prepare_embed(request: web.Request) -> RequestJob:
+    services, embed_request = request.app[SERVICES], await read_document(request, OllamaEmbedRequest)
+    texts = read_input(embed_request.input)
+    if embed_request.dimensions is not None and embed_request.dimensions < 0:
         raise BadRequest("dimensions must not be negative", code="invalid_value")
-    upstream, name = await _upstream(services, sent, texts)
-    cut = _Cut(services.adapters, upstream, texts) if sent.truncate is not False else None
+    upstream, name = await _make_upstream(services, embed_request, texts)
+    cut = _InputTruncation(services.adapters, upstream, texts) if embed_request.truncate is not False else None
 
-    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        made = await _embedded(_Embedding(engines, upstream, observed, texts, cut))
-        reply = EmbedReply(
+    async def answer_embed(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+        result = await _embed_texts(_EmbeddingWork(engines, upstream, observed, texts, cut))
+        reply = OllamaEmbedReply(
             model=name,
-            embeddings=[normalised(row.embedding, sent.dimensions) for row in made.vectors.data],
-            total_duration=nanoseconds(time.perf_counter() - observed.started_at),
-            load_duration=nanoseconds(made.ready_s),
-            prompt_eval_count=made.vectors.prompt_tokens,
+            embeddings=[normalise_vector(row.embedding, embed_request.dimensions) for row in result.vectors.data],
+            total_duration=to_nanoseconds(time.perf_counter() - observed.started_at),
+            load_duration=to_nanoseconds(result.ready_s),
+            prompt_eval_count=result.vectors.prompt_tokens,
             truncated_inputs=cut.count if cut else 0,
         )
         return utf8_json_reply(reply)
 
-    return Job(upstream, answer)
+    return RequestJob(upstream, answer_embed)
 
 
-async def _understand_embeddings(request: web.Request) -> Job:
-    sent = await read_document(request, EmbeddingsRequest)
-    texts = [sent.prompt] if sent.prompt else []
-    upstream, _ = await _upstream(request.app[SERVICES], sent, texts)
+async def _prepare_embeddings(request: web.Request) -> RequestJob:
+    embeddings_request = await read_document(request, OllamaEmbeddingsRequest)
+    texts = [embeddings_request.prompt] if embeddings_request.prompt else []
+    upstream, _ = await _make_upstream(request.app[SERVICES], embeddings_request, texts)
 
-    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
-        rows = (await _embedded(_Embedding(engines, upstream, observed, texts, None))).vectors.data
-        return utf8_json_reply(EmbeddingsReply(rows[0].embedding if rows else []))
+    async def answer_embeddings(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+        rows = (await _embed_texts(_EmbeddingWork(engines, upstream, observed, texts, None))).vectors.data
+        return utf8_json_reply(OllamaEmbeddingsReply(rows[0].embedding if rows else []))
 
-    return Job(upstream, answer)
+    return RequestJob(upstream, answer_embeddings)
 
 
-async def _upstream(
-    services: Services, sent: EmbedRequest | EmbeddingsRequest, texts: list[str]
+async def _make_upstream(
+    services: Services, embed_request: OllamaEmbedRequest | OllamaEmbeddingsRequest, texts: list[str]
 ) -> tuple[UpstreamRequest, str]:
     """Return what asks the engine, and what the answer calls the model."""
-    found = await with_probes(services, await find(services, sent.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS)
-    name = name_in_answer(sent.model, found.model)
-    options, keep_s = read_options(sent.options), kept_s(sent)
-    path = routes_of(services.adapters, services.library, found.load.engine, found.model).get(Route.EMBEDDINGS)
-    if path is None or not (found.model.embeds or found.model.attached):
-        raise requests.cannot(name, "embedding")
+    target = await with_probes(
+        services, await find_target(services, embed_request.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS
+    )
+    name = name_in_answer(embed_request.model, target.model)
+    options, keep_s = read_options(embed_request.options), keep_time_s(embed_request)
+    path = routes_of(services.adapters, services.library, target.load.engine, target.model).get(Route.EMBEDDINGS)
+    if path is None or not (target.model.embeds or target.model.attached):
+        raise requests.ability_error(name, "embedding")
     upstream = UpstreamRequest(
-        load=await load_of(services, found, options.num_ctx),
+        load=await load_for_context(services, target, options.num_ctx),
         path=path,
-        body=body_for(texts, model=found.model.name),
-        model=found.model.name,
-        terms=Terms(keep_s=keep_s, context=options.num_ctx),
+        body=body_for(texts, model=target.model.name),
+        model=target.model.name,
+        terms=LeaseOptions(keep_s=keep_s, context=options.num_ctx),
     )
     return upstream, name
 
 
-class _Embedding(NamedTuple):
+class _EmbeddingWork(NamedTuple):
     """What embeds some texts."""
 
     engines: EngineAccess
     upstream: UpstreamRequest
     observed: Observation
     texts: list[str]
-    cut: "_Cut | None"
+    cut: "_InputTruncation | None"
 
     @property
     def ready_s(self) -> float:
         """Seconds until there was an engine."""
         return (self.observed.leased_at or time.perf_counter()) - self.observed.started_at
 
-    async def vectors(self, upstream: UpstreamRequest) -> Vectors:
+    async def fetch_vectors(self, upstream: UpstreamRequest) -> EngineVectors:
         """Return what an engine makes of a request."""
-        return read_vectors(await fetch(self.engines, upstream, self.observed))
+        return read_vectors(await fetch_body(self.engines, upstream, self.observed))
 
 
-async def _embedded(work: _Embedding) -> Embedded:
+async def _embed_texts(work: _EmbeddingWork) -> EmbeddingResult:
     if not work.texts:
         async with work.engines.supervisor.lease(work.upstream.load, work.upstream.terms):
-            work.observed.outcome = Outcome.OK
-        return Embedded(ready_s=work.ready_s)
+            work.observed.outcome = ExchangeOutcome.OK
+        return EmbeddingResult(ready_s=work.ready_s)
     try:
-        return Embedded(vectors=await work.vectors(work.upstream), ready_s=work.ready_s)
+        return EmbeddingResult(vectors=await work.fetch_vectors(work.upstream), ready_s=work.ready_s)
     except ContextOverflow as error:
         if work.cut is None or not work.cut.is_possible or not error.context:
             raise
-        shorter = await work.cut.to(work, error.context - 1)  # llama.cpp refuses some prompts that just fit
-    vectors = joined([await work.vectors(upstream) for upstream in shorter])
-    return Embedded(vectors=vectors, ready_s=work.ready_s)
+        shorter = await work.cut.shorten_inputs(work, error.context - 1)  # llama.cpp refuses some prompts that just fit
+    vectors = join_vectors([await work.fetch_vectors(upstream) for upstream in shorter])
+    return EmbeddingResult(vectors=vectors, ready_s=work.ready_s)
 
 
-class _Cut:
+class _InputTruncation:
     """Cuts the inputs of a request to what the model takes, by the engine's own tokens."""
 
-    def __init__(self, adapters: Mapping[str, Adapter], upstream: UpstreamRequest, texts: list[str]) -> None:
+    def __init__(self, adapters: Mapping[str, EngineAdapter], upstream: UpstreamRequest, texts: list[str]) -> None:
         self._upstream, self._texts = upstream, texts
         self._path = adapters[upstream.load.engine].descriptor.routes.get(Route.TOKENIZE)
         self.count = 0
@@ -233,24 +240,24 @@ class _Cut:
         """Whether the engine tells tokens."""
         return self._path is not None
 
-    async def to(self, work: _Embedding, context: int) -> list[UpstreamRequest]:
+    async def shorten_inputs(self, work: _EmbeddingWork, context: int) -> list[UpstreamRequest]:
         """Return what asks for each input on its own, none longer than that: not every engine mixes text and tokens."""
-        inputs: list[Input] = [await self._shortened(work, text, context) for text in self._texts]
+        inputs: list[Input] = [await self._shorten_text(work, text, context) for text in self._texts]
         self.count = sum(not isinstance(text, str) for text in inputs)
         log.info("%d inputs did not fit and are cut", self.count, extra={"model": self._upstream.model})
         bodies = [body_for([text], model=self._upstream.model) for text in inputs]
         return [msgspec.structs.replace(self._upstream, body=body) for body in bodies]
 
-    async def _shortened(self, work: _Embedding, text: str, context: int) -> Input:
+    async def _shorten_text(self, work: _EmbeddingWork, text: str, context: int) -> Input:
         if len(text.encode()) < context:  # a token is a byte at least, and a mark is added before and after
             return text
-        marked = await self._tokens(work, text, has_marks=True)
-        if len(marked) <= context:
+        full_tokens = await self._fetch_tokens(work, text, has_marks=True)
+        if len(full_tokens) <= context:
             return text
-        return first_tokens(marked, await self._tokens(work, text, has_marks=False), context=context)
+        return first_tokens(full_tokens, await self._fetch_tokens(work, text, has_marks=False), context=context)
 
-    async def _tokens(self, work: _Embedding, text: str, *, has_marks: bool) -> list[int]:
+    async def _fetch_tokens(self, work: _EmbeddingWork, text: str, *, has_marks: bool) -> list[int]:
         body = msgspec.json.encode({"model": self._upstream.model, "content": text, "add_special": has_marks})
         terms = msgspec.structs.replace(self._upstream.terms, takes_slot=False)
         upstream = msgspec.structs.replace(self._upstream, path=self._path or "", body=body, terms=terms)
-        return understood(await fetch(work.engines, upstream, work.observed), Tokens).tokens
+        return decode_reply(await fetch_body(work.engines, upstream, work.observed), TokenizeReply).tokens

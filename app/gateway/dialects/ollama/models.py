@@ -11,21 +11,21 @@ from aiohttp import hdrs, web
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound, Unauthorized, UserError
 from app.core.models import ModelInfo
-from app.gateway.dialects.ollama.descriptions import listed, loaded, longest_first, named_capabilities, shown
-from app.gateway.dialects.ollama.wire import Models, NamedRequest, Version
+from app.gateway.dialects.ollama.descriptions import capability_words, longest_first, ps_entry, show_reply, tag_entry
+from app.gateway.dialects.ollama.wire import OllamaModelList, OllamaModelRequest, OllamaVersion
 from app.gateway.dialects.replies import utf8_json_reply
-from app.gateway.entry.bodies import decode, read_body
-from app.gateway.library.endpoint_routes import tried_capabilities
+from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.library.endpoint_routes import capabilities_to_try
 from app.gateway.loading.capabilities import capabilities_of, with_capabilities
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import NONE_ABLE, Found
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import NONE_ABLE, ResolvedModel
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
 
 T = TypeVar("T")
 
 
-class NotOffered(UserError):
+class OllamaUnsupported(UserError):
     """Ollama has it, and this endpoint does not, or not yet."""
 
     default_code = "not_offered"
@@ -37,21 +37,21 @@ async def read_document(request: web.Request, kind: type[T]) -> T:
     body = await read_body(request)
     if not body:
         raise BadRequest("missing request body", code="invalid_json")
-    return decode(body, kind)
+    return decode_body(body, kind)
 
 
-async def find(services: Services, name: str, route: Route = Route.CHAT) -> Found:
+async def find_target(services: Services, name: str, route: Route = Route.CHAT) -> ResolvedModel:
     """Return the model and what loads it; without a name the one in use for what `route` is for.
 
     Raises NotFound as Ollama words it, with the names there are.
     """
     try:
-        return await resolve(services, name, route=route)
+        return await resolve_model(services, name, route=route)
     except NotFound as error:
         raise (error if error.code == NONE_ABLE else not_found(name, error)) from None
 
 
-def required(name: str) -> str:
+def require_name(name: str) -> str:
     """Return the name of a model that must be said. Raises BadRequest as Ollama words it."""
     if not name:
         raise BadRequest("model is required", code="model_required")
@@ -66,8 +66,8 @@ def not_found(name: str, error: NotFound) -> NotFound:
 async def abilities_of(services: Services, model: ModelInfo, *, is_tried: bool = False) -> list[str]:
     """Return what a model can do here, in Ollama's words; with `is_tried` also what nobody knows of an endpoint's."""
     if is_tried and model.attached:
-        return named_capabilities(tried_capabilities(services.library, model))
-    return named_capabilities(await capabilities_of(services, model))
+        return capability_words(capabilities_to_try(services.library, model))
+    return capability_words(await capabilities_of(services, model))
 
 
 VERSION = "0.13.5"
@@ -79,70 +79,87 @@ _NO_CLOUD = {"cloud": {"disabled": True, "source": "config"}}
 def add_routes(app: web.Application) -> None:
     """Add the routes. `GET` answers `HEAD` too, by which clients probe."""
     router = app.router
-    router.add_get("/", root)
-    router.add_get("/api/version", version)
-    router.add_get("/api/status", status)
-    router.add_get("/api/tags", tags)
-    router.add_get("/api/ps", running)
-    router.add_post("/api/show", show)
-    router.add_post("/api/push", push)
+    router.add_get("/", show_root)
+    router.add_get("/api/version", show_version)
+    router.add_get("/api/status", show_status)
+    router.add_get("/api/tags", list_tags)
+    router.add_get("/api/ps", list_running)
+    router.add_post("/api/show", show_model)
+    router.add_post("/api/push", push_model)
     for path in ("/api/me", "/api/signout", "/api/web_search", "/api/web_fetch"):
-        router.add_post(path, cloud)
+        router.add_post(path, refuse_cloud)
 
 
-async def root(_request: web.Request) -> web.Response:
+async def show_root(_request: web.Request) -> web.Response:
     """GET /: what clients look for to tell whether Ollama is there."""
     return web.Response(text="Ollama is running")
 
 
-async def version(_request: web.Request) -> web.Response:
+async def show_version(_request: web.Request) -> web.Response:
     """GET /api/version."""
-    return utf8_json_reply(Version(VERSION))
+    return utf8_json_reply(OllamaVersion(VERSION))
 
 
-async def status(_request: web.Request) -> web.Response:
+async def show_status(_request: web.Request) -> web.Response:
     """GET /api/status."""
     return utf8_json_reply(_NO_CLOUD)
 
 
-async def tags(request: web.Request) -> web.Response:
+async def list_tags(request: web.Request) -> web.Response:
     """GET /api/tags: the models that can be used."""
     services = request.app[SERVICES]
-    models = await with_capabilities(services, await asyncio.to_thread(services.library.models))
-    return utf8_json_reply(Models([listed(model) for model in models if not model.problem]))
+    models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
+    return utf8_json_reply(OllamaModelList([tag_entry(model) for model in models if not model.problem]))
 
 
-async def running(request: web.Request) -> web.Response:
+async def list_running(request: web.Request) -> web.Response:
     """GET /api/ps: the models that are loaded, and until when."""
     services = request.app[SERVICES]
-    models = {model.name: model for model in await asyncio.to_thread(services.library.models)}
-    ready = [one for one in services.supervisor.statuses() if one.state is EngineState.READY and one.model in models]
-    return utf8_json_reply(Models([loaded(models[one.model], one) for one in sorted(ready, key=longest_first)]))
+    models = {model.name: model for model in await asyncio.to_thread(services.library.list_models)}
+    ready = [
+        engine_status
+        for engine_status in services.supervisor.list_statuses()
+        if engine_status.state is EngineState.READY and engine_status.model in models
+    ]
+    return utf8_json_reply(
+        OllamaModelList(
+            [ps_entry(models[engine_status.model], engine_status) for engine_status in sorted(ready, key=longest_first)]
+        )
+    )
 
 
-async def show(request: web.Request) -> web.Response:
+async def show_model(request: web.Request) -> web.Response:
     """POST /api/show."""
     services = request.app[SERVICES]
-    named = (await read_document(request, NamedRequest)).named
-    found = await find(services, named)
-    model = found.model
-    now = next((one.context for one in services.supervisor.statuses() if one.model == model.runs_as), None)
-    reply = shown(
+    name = (await read_document(request, OllamaModelRequest)).model_name
+    target = await find_target(services, name)
+    model = target.model
+    now = next(
+        (
+            engine_status.context
+            for engine_status in services.supervisor.list_statuses()
+            if engine_status.model == model.runs_as
+        ),
+        None,
+    )
+    reply = show_reply(
         model,
         await services.facts.of_model(model),
         capabilities=await abilities_of(services, model),
-        context=now or found.load.options.context or 0,
-        basename=named if named and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
+        context=now or target.load.options.context or 0,
+        basename=name if name and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
     )
     return utf8_json_reply(reply)
 
 
-async def push(request: web.Request) -> web.Response:
+async def push_model(request: web.Request) -> web.Response:
     """POST /api/push."""
-    await find(request.app[SERVICES], required((await read_document(request, NamedRequest)).named))
-    raise NotOffered("Models are not uploaded from here.")
+    await find_target(
+        request.app[SERVICES], require_name((await read_document(request, OllamaModelRequest)).model_name)
+    )
+    raise OllamaUnsupported("Models are not uploaded from here.")
 
 
-async def cloud(_request: web.Request) -> web.Response:
+async def refuse_cloud(_request: web.Request) -> web.Response:
     """Say of Ollama's cloud that nobody is signed in to it."""
     raise Unauthorized("This endpoint is not connected to Ollama's cloud.")

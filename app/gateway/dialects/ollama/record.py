@@ -3,7 +3,7 @@
 import msgspec
 
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 
 
 class OllamaError(msgspec.Struct, frozen=True):
@@ -12,23 +12,23 @@ class OllamaError(msgspec.Struct, frozen=True):
     error: str
 
 
-def shape(fault: Fault) -> OllamaError:
+def shape_error(fault: DialectFault) -> OllamaError:
     """Return the document."""
     return OllamaError(fault.message)
 
 
 def too_long(overflow: Overflow) -> str:
     """Return Ollama's own words, and the counts after them."""
-    told = "the input length exceeds the context length"
+    sentence = "the input length exceeds the context length"
     if overflow.context is None:
-        return told
-    told = f"{told}: this model's maximum context length is {overflow.context} tokens"
+        return sentence
+    sentence = f"{sentence}: this model's maximum context length is {overflow.context} tokens"
     if overflow.prompt is None:
-        return told
+        return sentence
     answer = "" if overflow.answer is None else f" and the answer may have {overflow.answer}"
-    return f"{told}, and the prompt has {overflow.prompt}{answer}"
+    return f"{sentence}, and the prompt has {overflow.prompt}{answer}"
 
 
 OLLAMA_DIALECT = DialectRecord(
-    name=DialectName.OLLAMA, shape=shape, too_long=too_long, prefixes=("/api/",), charset="utf-8"
+    name=DialectName.OLLAMA, shape=shape_error, too_long=too_long, prefixes=("/api/",), charset="utf-8"
 )

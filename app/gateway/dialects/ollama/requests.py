@@ -15,37 +15,44 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.request import (
-    Complete,
-    Generate,
+    CompletionRequest,
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
     Image,
-    Level,
-    Limits,
-    Message,
+    MessageRole,
     Part,
     Request,
     ResponseFormat,
-    Role,
-    Shape,
+    ResponseShape,
     Text,
     Thinking,
-    Tool,
+    ThinkingLevel,
     ToolCall,
+    ToolDefinition,
     ToolResult,
 )
-from app.gateway.dialects.keep_alive import kept_s
-from app.gateway.dialects.ollama.options import Options, read_options
-from app.gateway.dialects.ollama.wire import ChatRequest, Common, GenerateRequest, SentCall, SentMessage, SentTool
+from app.gateway.dialects.keep_alive import keep_time_s
+from app.gateway.dialects.ollama.options import OllamaOptions, read_options
+from app.gateway.dialects.ollama.wire import (
+    OllamaChatRequest,
+    OllamaCommonFields,
+    OllamaGenerateRequest,
+    OllamaMessage,
+    OllamaTool,
+    OllamaToolCall,
+)
 from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 
-def needed_abilities(request: Request) -> list[str]:
+def abilities_needed(request: Request) -> list[str]:
     """Return Ollama's words for what a request needs, beside plain text."""
-    if isinstance(request, Complete):
+    if isinstance(request, CompletionRequest):
         return ["completion"] if request.suffix is None else ["insert"]
     wants = {
         "completion": True,
         "tools": bool(request.tools),
-        "thinking": request.thinking not in {Level.DEFAULT, Level.OFF},
+        "thinking": request.thinking not in {ThinkingLevel.DEFAULT, ThinkingLevel.OFF},
         "vision": _has_images(request),
     }
     return [ability for ability, is_wanted in wants.items() if is_wanted]
@@ -53,39 +60,39 @@ def needed_abilities(request: Request) -> list[str]:
 
 def check_abilities(request: Request, capabilities: Collection[str], *, model: str) -> None:
     """Raise BadRequest (model_cannot) for the first thing the model cannot do."""
-    lacking = next((ability for ability in needed_abilities(request) if ability not in capabilities), None)
-    if lacking is not None:
-        raise cannot(model, lacking)
+    first_missing = next((ability for ability in abilities_needed(request) if ability not in capabilities), None)
+    if first_missing is not None:
+        raise ability_error(model, first_missing)
 
 
-def cannot(model: str, ability: str) -> BadRequest:
+def ability_error(model: str, ability: str) -> BadRequest:
     """Return the refusal as Ollama words it."""
     return BadRequest(f'"{model}" does not support {ability}', code="model_cannot")
 
 
-def _has_images(request: Generate) -> bool:
+def _has_images(request: ConversationRequest) -> bool:
     return any(isinstance(part, Image) for message in request.messages for part in message.parts)
 
 
-_ROLES = {"developer": Role.SYSTEM} | {role.value: role for role in Role}
+_ROLES = {"developer": MessageRole.SYSTEM} | {role.value: role for role in MessageRole}
 _KINDS = ((b"\x89PNG", "image/png"), (b"GIF8", "image/gif"), (b"\xff\xd8", "image/jpeg"), (b"BM", "image/bmp"))
 _USUAL_KIND = "image/jpeg"
 
 
-def read_messages(sent: Sequence[SentMessage]) -> Iterator[Message]:
+def read_messages(messages: Sequence[OllamaMessage]) -> Iterator[ConversationMessage]:
     """Yield the conversation. Raises BadRequest."""
-    unanswered: list[ToolCall] = []
+    open_calls: list[ToolCall] = []
     numbers = iter(range(1, 1 << 31))
-    for message in sent:
+    for message in messages:
         role = _ROLES.get(message.role.lower())
         if role is None:
             raise BadRequest(f"invalid role: {message.role!r} (must be system, user, assistant or tool)")
-        if role is Role.TOOL:
-            yield Message(role, (_result(message, unanswered),))
+        if role is MessageRole.TOOL:
+            yield ConversationMessage(role, (_tool_result(message, open_calls),))
             continue
-        calls = [_call(call, numbers) for call in message.tool_calls or ()]
-        unanswered += calls
-        yield Message(role, (*_said(message), *calls))
+        calls = [_to_call(call, numbers) for call in message.tool_calls or ()]
+        open_calls += calls
+        yield ConversationMessage(role, (*_message_parts(message), *calls))
 
 
 def image_parts(images: Iterable[str] | None) -> Iterator[Image]:
@@ -93,10 +100,10 @@ def image_parts(images: Iterable[str] | None) -> Iterator[Image]:
     for image in images or ():
         _, _, after = image.partition(";base64,")
         data = (after or image).strip()
-        yield Image(media_type=_kind(data), data=data)
+        yield Image(media_type=_image_type(data), data=data)
 
 
-def _said(message: SentMessage) -> Iterator[Part]:
+def _message_parts(message: OllamaMessage) -> Iterator[Part]:
     if message.thinking:
         yield Thinking(message.thinking)
     if message.content:
@@ -104,62 +111,62 @@ def _said(message: SentMessage) -> Iterator[Part]:
     yield from image_parts(message.images)
 
 
-def _result(message: SentMessage, unanswered: list[ToolCall]) -> ToolResult:
+def _tool_result(message: OllamaMessage, open_calls: list[ToolCall]) -> ToolResult:
     name = message.tool_name or message.name or ""
-    answered = _answered(message.tool_call_id or "", name, unanswered)
-    if answered is not None:
-        unanswered.remove(answered)
+    call = _find_call(message.tool_call_id or "", name, open_calls)
+    if call is not None:
+        open_calls.remove(call)
     return ToolResult(
-        call_id=message.tool_call_id or (answered.id if answered else "call_0"),
+        call_id=message.tool_call_id or (call.id if call else "call_0"),
         text=message.content or "",
-        name=name or (answered.name if answered else ""),
+        name=name or (call.name if call else ""),
     )
 
 
-def _answered(call_id: str, name: str, unanswered: Sequence[ToolCall]) -> ToolCall | None:
+def _find_call(call_id: str, name: str, open_calls: Sequence[ToolCall]) -> ToolCall | None:
     """Return the call a result is for: the one of that id, else the first of that name, else the first."""
     if call_id:
-        return next((call for call in unanswered if call.id == call_id), None)
-    named = [call for call in unanswered if call.name == name]
-    return next(iter(named or unanswered), None)
+        return next((call for call in open_calls if call.id == call_id), None)
+    calls_by_name = [call for call in open_calls if call.name == name]
+    return next(iter(calls_by_name or open_calls), None)
 
 
-def _call(sent: SentCall, numbers: Iterator[int]) -> ToolCall:
+def _to_call(call: OllamaToolCall, numbers: Iterator[int]) -> ToolCall:
     number = next(numbers)
     return ToolCall(
-        id=sent.id or f"call_{number}", name=sent.function.name, arguments=_arguments(sent.function.arguments)
+        id=call.id or f"call_{number}", name=call.function.name, arguments=_json_arguments(call.function.arguments)
     )
 
 
-def _arguments(raw: msgspec.Raw) -> str:
+def _json_arguments(raw: msgspec.Raw) -> str:
     value = value_of(raw)
     if value is None:
         return "{}"
     return value if isinstance(value, str) else bytes(raw).decode()
 
 
-def _kind(data: str) -> str:
+def _image_type(data: str) -> str:
     """Return what a picture is, by its first bytes. Raises BadRequest if it is not base64 at all."""
     try:
-        begins = base64.b64decode(data, validate=True)[:12]
+        first_bytes = base64.b64decode(data, validate=True)[:12]
     except (binascii.Error, ValueError):
         raise BadRequest("invalid image data: not base64", code="invalid_value") from None
-    if begins[:4] == b"RIFF" and begins[8:] == b"WEBP":
+    if first_bytes[:4] == b"RIFF" and first_bytes[8:] == b"WEBP":
         return "image/webp"
-    return next((kind for mark, kind in _KINDS if begins.startswith(mark)), _USUAL_KIND)
+    return next((kind for mark, kind in _KINDS if first_bytes.startswith(mark)), _USUAL_KIND)
 
 
 _THINK = {
-    "low": Level.LOW,
-    "medium": Level.MEDIUM,
-    "high": Level.HIGH,
-    "max": Level.MAX,
+    "low": ThinkingLevel.LOW,
+    "medium": ThinkingLevel.MEDIUM,
+    "high": ThinkingLevel.HIGH,
+    "max": ThinkingLevel.MAX,
 }
 _MOST_LOGPROBS = 20
 _NOTHING = (ABSENT, msgspec.Raw(b"null"))
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaGenerationParams(msgspec.Struct, frozen=True, kw_only=True):
     """What a client wants. `request` is None if it is only about loading."""
 
     model: str
@@ -170,7 +177,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     num_ctx: int | None = None
     trims: bool = False
     """Whether the client says in so many words that a conversation may be cut to what fits (`truncate`)."""
-    unheeded: tuple[str, ...] = ()
+    names_without_effect: tuple[str, ...] = ()
 
     @property
     def unloads(self) -> bool:
@@ -178,111 +185,126 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return self.request is None and self.keep_s == 0
 
 
-def read_chat(sent: ChatRequest) -> Asked:
+def read_chat(chat_request: OllamaChatRequest) -> OllamaGenerationParams:
     """Return what a chat request asks for. Raises BadRequest."""
-    options = read_options(sent.options)
-    if not sent.messages:
-        return _asked(sent, options, None)
-    messages = tuple(read_messages(sent.messages))
-    tools = tuple(_tool(tool) for tool in sent.tools or ())
-    return _asked(sent, options, _conversation(sent, options, messages, tools))
+    options = read_options(chat_request.options)
+    if not chat_request.messages:
+        return _make_params(chat_request, options, None)
+    messages = tuple(read_messages(chat_request.messages))
+    tools = tuple(_to_tool(tool) for tool in chat_request.tools or ())
+    return _make_params(chat_request, options, _to_conversation(chat_request, options, messages, tools))
 
 
-def read_generate(sent: GenerateRequest) -> Asked:
+def read_generate(generate_request: OllamaGenerateRequest) -> OllamaGenerationParams:
     """Return what a generate request asks for. Raises BadRequest."""
-    _check(sent)
-    options = read_options(sent.options)
-    if not (sent.prompt or sent.suffix or sent.images):
-        return _asked(sent, options, None)
-    if sent.raw or sent.suffix:
-        return _asked(sent, options, _bare(sent, options))
-    return _asked(sent, options, _conversation(sent, options, tuple(_turns(sent))))
+    _check_request(generate_request)
+    options = read_options(generate_request.options)
+    if not (generate_request.prompt or generate_request.suffix or generate_request.images):
+        return _make_params(generate_request, options, None)
+    if generate_request.raw or generate_request.suffix:
+        return _make_params(generate_request, options, _to_completion(generate_request, options))
+    return _make_params(
+        generate_request, options, _to_conversation(generate_request, options, tuple(_prompt_turns(generate_request)))
+    )
 
 
-def _check(sent: GenerateRequest) -> None:
-    if sent.raw and (sent.template or sent.system or sent.context):
+def _check_request(generate_request: OllamaGenerateRequest) -> None:
+    if generate_request.raw and (generate_request.template or generate_request.system or generate_request.context):
         raise BadRequest("raw mode does not support template, system, or context")
-    if sent.raw and sent.images:
+    if generate_request.raw and generate_request.images:
         raise BadRequest("raw mode does not support images")
-    if sent.context:
+    if generate_request.context:
         raise BadRequest(
             "context is not supported: this endpoint returns none either.", hint="Send the messages to /api/chat."
         )
-    if sent.template:
+    if generate_request.template:
         raise BadRequest(
             "template is not supported: a model keeps its own.", hint="Use raw, and put the prompt into its form."
         )
 
 
-def _asked(sent: Common, options: Options, request: Request | None) -> Asked:
-    return Asked(
-        model=sent.model or "",
+def _make_params(
+    wire_request: OllamaCommonFields, options: OllamaOptions, request: Request | None
+) -> OllamaGenerationParams:
+    return OllamaGenerationParams(
+        model=wire_request.model or "",
         request=request,
-        streams=sent.stream is not False,
-        trims=sent.truncate is True,
-        keep_s=kept_s(sent),
+        streams=wire_request.stream is not False,
+        trims=wire_request.truncate is True,
+        keep_s=keep_time_s(wire_request),
         num_ctx=options.num_ctx,
-        unheeded=options.unheeded,
+        names_without_effect=options.names_without_effect,
     )
 
 
-def _conversation(
-    sent: Common, options: Options, messages: tuple[Message, ...], tools: tuple[Tool, ...] = ()
-) -> Generate:
-    return Generate(
+def _to_conversation(
+    wire_request: OllamaCommonFields,
+    options: OllamaOptions,
+    messages: tuple[ConversationMessage, ...],
+    tools: tuple[ToolDefinition, ...] = (),
+) -> ConversationRequest:
+    return ConversationRequest(
         messages=messages,
         tools=tools,
-        response_format=_format(sent.format),
-        thinking=_thinking(sent.think),
+        response_format=_to_response_format(wire_request.format),
+        thinking=_thinking_level(wire_request.think),
         sampling=options.sampling,
-        limits=_limits(sent, options),
+        limits=_to_limits(wire_request, options),
     )
 
 
-def _bare(sent: GenerateRequest, options: Options) -> Complete:
-    return Complete(
-        prompt=sent.prompt or "",
-        suffix=sent.suffix or None,
-        response_format=_format(sent.format),
+def _to_completion(generate_request: OllamaGenerateRequest, options: OllamaOptions) -> CompletionRequest:
+    return CompletionRequest(
+        prompt=generate_request.prompt or "",
+        suffix=generate_request.suffix or None,
+        response_format=_to_response_format(generate_request.format),
         sampling=options.sampling,
-        limits=_limits(sent, options),
+        limits=_to_limits(generate_request, options),
     )
 
 
-def _turns(sent: GenerateRequest) -> Sequence[Message]:
-    asked = Message(Role.USER, (Text(sent.prompt or ""), *image_parts(sent.images)))
-    return [Message(Role.SYSTEM, (Text(sent.system),)), asked] if sent.system else [asked]
+def _prompt_turns(generate_request: OllamaGenerateRequest) -> Sequence[ConversationMessage]:
+    user_turn = ConversationMessage(
+        MessageRole.USER, (Text(generate_request.prompt or ""), *image_parts(generate_request.images))
+    )
+    return (
+        [ConversationMessage(MessageRole.SYSTEM, (Text(generate_request.system),)), user_turn]
+        if generate_request.system
+        else [user_turn]
+    )
 
 
-def _limits(sent: Common, options: Options) -> Limits:
-    told = sent.top_logprobs or 0
-    if not 0 <= told <= _MOST_LOGPROBS:
+def _to_limits(wire_request: OllamaCommonFields, options: OllamaOptions) -> GenerationLimits:
+    top_logprobs = wire_request.top_logprobs or 0
+    if not 0 <= top_logprobs <= _MOST_LOGPROBS:
         raise BadRequest(f"top_logprobs must be between 0 and {_MOST_LOGPROBS}")
-    return Limits(max_tokens=options.num_predict, stops=options.stops, logprobs=told if sent.logprobs else None)
+    return GenerationLimits(
+        max_tokens=options.num_predict, stops=options.stops, logprobs=top_logprobs if wire_request.logprobs else None
+    )
 
 
-def _tool(sent: SentTool) -> Tool:
-    function = sent.function
+def _to_tool(tool: OllamaTool) -> ToolDefinition:
+    function = tool.function
     schema = None if function.parameters in _NOTHING else function.parameters
-    return Tool(name=function.name, description=function.description or "", parameters=schema)
+    return ToolDefinition(name=function.name, description=function.description or "", parameters=schema)
 
 
-def _thinking(think: bool | str | None) -> Level:  # noqa: FBT001 -- the wire's own type
+def _thinking_level(think: bool | str | None) -> ThinkingLevel:  # noqa: FBT001 -- the wire's own type
     if think is None or think == "":
-        return Level.DEFAULT
+        return ThinkingLevel.DEFAULT
     if isinstance(think, bool):
-        return Level.ON if think else Level.OFF
+        return ThinkingLevel.ON if think else ThinkingLevel.OFF
     if think not in _THINK:
         raise BadRequest(f"invalid think value: {think!r} (must be true, false, {', '.join(_THINK)})")
     return _THINK[think]
 
 
-def _format(raw: msgspec.Raw) -> ResponseFormat:
+def _to_response_format(raw: msgspec.Raw) -> ResponseFormat:
     value = value_of(raw)
     if value is None or value == "":
         return ResponseFormat()
     if value == "json":
-        return ResponseFormat(shape=Shape.JSON)
+        return ResponseFormat(shape=ResponseShape.JSON)
     if isinstance(value, dict):
-        return ResponseFormat(shape=Shape.SCHEMA, schema=msgspec.Raw(bytes(raw)))
+        return ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(bytes(raw)))
     raise BadRequest('invalid format: expected "json" or a JSON schema')

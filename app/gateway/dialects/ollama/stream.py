@@ -11,38 +11,45 @@ import msgspec
 
 from app.gateway.canonical.events import (
     BROKE_OFF,
-    Answer,
-    Calls,
+    AnswerFailed,
+    AnswerFinished,
     Event,
-    Failed,
-    Finish,
-    Finished,
+    FinishReason,
     ReasoningDelta,
     TextDelta,
     TokenLogprob,
+    TokenUsage,
+    ToolCallAssembler,
     ToolCallDelta,
-    Usage,
+    WholeAnswer,
 )
 from app.gateway.canonical.request import ToolCall
-from app.gateway.dialects.keep_alive import nanoseconds, work_nanoseconds
+from app.gateway.dialects.keep_alive import to_nanoseconds, work_nanoseconds
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
-from app.gateway.dialects.ollama.wire import ChatReply, Ending, GenerateReply, ReplyCall, ReplyFunction, ReplyMessage
+from app.gateway.dialects.ollama.wire import (
+    OllamaChatReply,
+    OllamaEndFields,
+    OllamaGenerateReply,
+    OllamaReplyCall,
+    OllamaReplyFunction,
+    OllamaReplyMessage,
+)
 from app.gateway.dialects.raw_fields import object_in
 
 _ENCODER = msgspec.json.Encoder()
-_NOT_DONE = Ending()
+_NOT_DONE = OllamaEndFields()
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaReplyContent(msgspec.Struct, frozen=True, kw_only=True):
     """What one line, or a whole answer, has to say."""
 
     text: str = ""
     thinking: str = ""
-    calls: tuple[ReplyCall, ...] = ()
+    calls: tuple[OllamaReplyCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class Form:
+class OllamaReplyForm:
     """How `/api/chat` or `/api/generate` puts it. `model` is what replies call it; `moment` returns the time.
 
     The time is in RFC 3339. `dropped` is how many messages were left out to make it fit.
@@ -53,50 +60,54 @@ class Form:
         self._moment = moment
         self.dropped = 0
 
-    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply | GenerateReply:
+    def __call__(
+        self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE
+    ) -> OllamaChatReply | OllamaGenerateReply:
         """Return one reply; it is the last if `ending` says why."""
         raise NotImplementedError
 
 
-class ChatForm(Form):
+class OllamaChatForm(OllamaReplyForm):
     """Replies of `/api/chat`."""
 
-    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> ChatReply:
+    def __call__(self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE) -> OllamaChatReply:
         """Return one reply."""
-        return ChatReply(
+        return OllamaChatReply(
             model=self._model,
             created_at=self._moment(),
-            message=ReplyMessage(role="assistant", content=said.text, thinking=said.thinking, tool_calls=said.calls),
+            message=OllamaReplyMessage(
+                role="assistant", content=content.text, thinking=content.thinking, tool_calls=content.calls
+            ),
             done=bool(ending.done_reason),
-            logprobs=said.logprobs,
+            logprobs=content.logprobs,
             **msgspec.structs.asdict(ending),
         )
 
 
-class GenerateForm(Form):
+class OllamaGenerateForm(OllamaReplyForm):
     """Replies of `/api/generate`. There is no `context`: these engines keep the conversation's cache themselves."""
 
-    def __call__(self, said: Said, ending: Ending = _NOT_DONE) -> GenerateReply:
+    def __call__(self, content: OllamaReplyContent, ending: OllamaEndFields = _NOT_DONE) -> OllamaGenerateReply:
         """Return one reply."""
-        return GenerateReply(
+        return OllamaGenerateReply(
             model=self._model,
             created_at=self._moment(),
-            response=said.text,
+            response=content.text,
             done=bool(ending.done_reason),
-            thinking=said.thinking,
-            tool_calls=said.calls,
-            logprobs=said.logprobs,
+            thinking=content.thinking,
+            tool_calls=content.calls,
+            logprobs=content.logprobs,
             **msgspec.structs.asdict(ending),
         )
 
 
-class Lines:
+class OllamaLineEncoder:
     """Encodes a stream. After its last line, whatever comes adds nothing."""
 
-    def __init__(self, form: Form, new_id: Callable[[], str]) -> None:
+    def __init__(self, form: OllamaReplyForm, new_id: Callable[[], str]) -> None:
         self._form = form
         self._new_id = new_id
-        self._calls = Calls()
+        self._calls = ToolCallAssembler()
         self.is_over = False
 
     def begin(self) -> bytes:
@@ -105,45 +116,52 @@ class Lines:
 
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return the lines for some events; often one, sometimes none."""
-        return b"".join(line for event in events for line in self._lines(event))
+        return b"".join(line for event in events for line in self._encode_event(event))
 
-    def _lines(self, event: Event) -> list[bytes]:
+    def _encode_event(self, event: Event) -> list[bytes]:
         if self.is_over:
             return []
         match event:
             case TextDelta(text=text, logprobs=logprobs):
-                return [line(self._form(Said(text=text, logprobs=logprobs)))]
+                return [encode_line(self._form(OllamaReplyContent(text=text, logprobs=logprobs)))]
             case ReasoningDelta(text=text):
-                return [line(self._form(Said(thinking=text)))]
+                return [encode_line(self._form(OllamaReplyContent(thinking=text)))]
             case ToolCallDelta():
-                self._calls.add(event)
-            case Finished():
+                self._calls.add_delta(event)
+            case AnswerFinished():
                 self.is_over = True
-                return [*self._held_back(), line(self._form(Said(), ending_of(event, dropped=self._form.dropped)))]
-            case Failed():
+                return [
+                    *self._call_lines(),
+                    encode_line(self._form(OllamaReplyContent(), end_fields_of(event, dropped=self._form.dropped))),
+                ]
+            case AnswerFailed():
                 self.is_over = True
                 return [error_line(event)]
             case _:
                 pass
         return []
 
-    def _held_back(self) -> list[bytes]:
-        text, calls = called(self._calls.all(), self._new_id)
-        said = [Said(text=text)] if text else []
-        said += [Said(calls=calls)] if calls else []
-        return [line(self._form(one)) for one in said]
+    def _call_lines(self) -> list[bytes]:
+        text, calls = reply_calls(self._calls.all_calls(), self._new_id)
+        contents = [OllamaReplyContent(text=text)] if text else []
+        contents += [OllamaReplyContent(calls=calls)] if calls else []
+        return [encode_line(self._form(content)) for content in contents]
 
 
-def whole(answer: Answer, form: Form, new_id: Callable[[], str]) -> ChatReply | GenerateReply | Failed:
+def build_reply(
+    answer: WholeAnswer, form: OllamaReplyForm, new_id: Callable[[], str]
+) -> OllamaChatReply | OllamaGenerateReply | AnswerFailed:
     """Return the reply that says all of an answer at once, or why there is none."""
-    if not isinstance(answer.end, Finished):
+    if not isinstance(answer.end, AnswerFinished):
         return answer.end or BROKE_OFF
-    text, calls = called(answer.calls, new_id)
-    said = Said(text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs)
-    return form(said, ending_of(answer.end, dropped=form.dropped))
+    text, calls = reply_calls(answer.calls, new_id)
+    content = OllamaReplyContent(
+        text=answer.text + text, thinking=answer.thinking, calls=calls, logprobs=answer.logprobs
+    )
+    return form(content, end_fields_of(answer.end, dropped=form.dropped))
 
 
-def ending_of(finished: Finished, *, dropped: int = 0) -> Ending:
+def end_fields_of(finished: AnswerFinished, *, dropped: int = 0) -> OllamaEndFields:
     """Return the counts and times. A tool call is an ordinary stop to Ollama.
 
     Its `load_duration` is there for a loaded model too: it counts from the request's arrival. Where an engine without
@@ -151,9 +169,9 @@ def ending_of(finished: Finished, *, dropped: int = 0) -> Ending:
     """
     usage, timings = finished.usage, finished.timings
     ready_s = max(timings.load_s, timings.ready_s)
-    took = partial(work_nanoseconds, at_most_s=timings.total_s - ready_s) if _counts(usage) else nanoseconds
-    return Ending(
-        done_reason="length" if finished.reason is Finish.LENGTH else "stop",
+    took = partial(work_nanoseconds, at_most_s=timings.total_s - ready_s) if _has_counts(usage) else to_nanoseconds
+    return OllamaEndFields(
+        done_reason="length" if finished.reason is FinishReason.LENGTH else "stop",
         dropped_messages=dropped,
         total_duration=took(timings.total_s),
         load_duration=took(ready_s),
@@ -164,28 +182,28 @@ def ending_of(finished: Finished, *, dropped: int = 0) -> Ending:
     )
 
 
-def _counts(usage: Usage) -> bool:
+def _has_counts(usage: TokenUsage) -> bool:
     return bool(usage.prompt or usage.completion)
 
 
-def called(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, tuple[ReplyCall, ...]]:
+def reply_calls(calls: Iterable[ToolCall], new_id: Callable[[], str]) -> tuple[str, tuple[OllamaReplyCall, ...]]:
     """Return the calls, and as text the arguments of those whose model lost its way."""
     text: list[str] = []
-    replies: list[ReplyCall] = []
+    replies: list[OllamaReplyCall] = []
     for index, call in enumerate(calls):
         arguments = object_in(call.arguments) if call.arguments.strip() else {}
         if arguments is None:
             text.append(call.arguments)
-        function = ReplyFunction(index=index, name=call.name, arguments=arguments or {})
-        replies.append(ReplyCall(id=call.id or new_id(), function=function))
+        function = OllamaReplyFunction(index=index, name=call.name, arguments=arguments or {})
+        replies.append(OllamaReplyCall(id=call.id or new_id(), function=function))
     return "".join(text), tuple(replies)
 
 
-def error_line(failed: Failed) -> bytes:
+def error_line(failure: AnswerFailed) -> bytes:
     """Return the line that ends a stream that cannot go on."""
-    return line(OLLAMA_DIALECT.document(failed))
+    return encode_line(OLLAMA_DIALECT.error_document(failure))
 
 
-def line(reply: object) -> bytes:
+def encode_line(reply: object) -> bytes:
     """Return one line of NDJSON."""
     return _ENCODER.encode(reply) + b"\n"

@@ -7,41 +7,41 @@ Durations are nanoseconds. Unknown fields of requests are passed over, as Ollama
 import msgspec
 
 from app.gateway.canonical.events import TokenLogprob
-from app.gateway.dialects.keep_alive import Stay
+from app.gateway.dialects.keep_alive import KeepAliveFields
 from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 Fields = dict[str, msgspec.Raw]
 
 
-class CalledFunction(msgspec.Struct, frozen=True):
+class OllamaCallFunction(msgspec.Struct, frozen=True):
     """The function of a tool call in a message. `arguments` is an object; text that holds one is taken too."""
 
     name: str = ""
     arguments: msgspec.Raw = ABSENT
 
 
-class SentCall(msgspec.Struct, frozen=True):
+class OllamaToolCall(msgspec.Struct, frozen=True):
     """A tool call a client sends back."""
 
-    function: CalledFunction = CalledFunction()
+    function: OllamaCallFunction = OllamaCallFunction()
     id: str = ""
 
 
-class SentMessage(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaMessage(msgspec.Struct, frozen=True, kw_only=True):
     """One message of a conversation. Images are bare base64."""
 
     role: str
     content: str | None = None
     thinking: str | None = None
     images: list[str] | None = None
-    tool_calls: list[SentCall] | None = None
+    tool_calls: list[OllamaToolCall] | None = None
     tool_name: str | None = None
     name: str | None = None
     """What `tool_name` was called in Ollama's first tool messages."""
     tool_call_id: str | None = None
 
 
-class SentFunction(msgspec.Struct, frozen=True):
+class OllamaToolFunction(msgspec.Struct, frozen=True):
     """A function offered to the model."""
 
     name: str
@@ -49,13 +49,13 @@ class SentFunction(msgspec.Struct, frozen=True):
     parameters: msgspec.Raw = ABSENT
 
 
-class SentTool(msgspec.Struct, frozen=True):
+class OllamaTool(msgspec.Struct, frozen=True):
     """A tool offered to the model; functions are the only kind."""
 
-    function: SentFunction
+    function: OllamaToolFunction
 
 
-class Common(Stay, frozen=True, kw_only=True):
+class OllamaCommonFields(KeepAliveFields, frozen=True, kw_only=True):
     """What chat and generate share."""
 
     model: str | None = None
@@ -68,14 +68,14 @@ class Common(Stay, frozen=True, kw_only=True):
     top_logprobs: int | None = None
 
 
-class ChatRequest(Common, frozen=True, kw_only=True):
+class OllamaChatRequest(OllamaCommonFields, frozen=True, kw_only=True):
     """`POST /api/chat`."""
 
-    messages: list[SentMessage] | None = None
-    tools: list[SentTool] | None = None
+    messages: list[OllamaMessage] | None = None
+    tools: list[OllamaTool] | None = None
 
 
-class GenerateRequest(Common, frozen=True, kw_only=True):
+class OllamaGenerateRequest(OllamaCommonFields, frozen=True, kw_only=True):
     """`POST /api/generate`."""
 
     prompt: str | None = None
@@ -87,7 +87,7 @@ class GenerateRequest(Common, frozen=True, kw_only=True):
     images: list[str] | None = None
 
 
-class EmbedRequest(Stay, frozen=True, kw_only=True):
+class OllamaEmbedRequest(KeepAliveFields, frozen=True, kw_only=True):
     """`POST /api/embed`."""
 
     model: str | None = None
@@ -97,7 +97,7 @@ class EmbedRequest(Stay, frozen=True, kw_only=True):
     options: Fields | None = None
 
 
-class EmbeddingsRequest(Stay, frozen=True, kw_only=True):
+class OllamaEmbeddingsRequest(KeepAliveFields, frozen=True, kw_only=True):
     """`POST /api/embeddings`, which `embed` replaced."""
 
     model: str | None = None
@@ -105,7 +105,7 @@ class EmbeddingsRequest(Stay, frozen=True, kw_only=True):
     options: Fields | None = None
 
 
-class NamedRequest(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What show, pull, push and delete are sent. Older clients say `name`."""
 
     model: str | None = None
@@ -114,12 +114,12 @@ class NamedRequest(msgspec.Struct, frozen=True, kw_only=True):
     verbose: bool | None = None
 
     @property
-    def named(self) -> str:
+    def model_name(self) -> str:
         """The model meant."""
         return self.model or self.name or ""
 
 
-class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "from"}):
+class OllamaCreateRequest(OllamaModelRequest, frozen=True, kw_only=True, rename={"from_": "from"}):
     """`POST /api/create`. Files and adapters are names and digests of blobs; `modelfile` is what clients sent once."""
 
     from_: str | None = None
@@ -129,7 +129,7 @@ class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "f
     template: str | None = None
     license: str | list[str] | None = None
     parameters: Fields | None = None
-    messages: list[SentMessage] | None = None
+    messages: list[OllamaMessage] | None = None
     quantize: str | None = None
     quantization: str | None = None
     modelfile: str | None = None
@@ -140,20 +140,20 @@ class CreateRequest(NamedRequest, frozen=True, kw_only=True, rename={"from_": "f
     draft_files: msgspec.Raw = ABSENT
 
     @property
-    def unheeded(self) -> list[str]:
+    def fields_without_effect(self) -> list[str]:
         """What is there and has no effect here."""
         names = ("renderer", "parser", "requires", "info", "draft_files")
         return [name for name in names if value_of(getattr(self, name))]
 
 
-class CopyRequest(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaCopyRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /api/copy`."""
 
     source: str = ""
     destination: str = ""
 
 
-class ReplyFunction(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaReplyFunction(msgspec.Struct, frozen=True, kw_only=True):
     """The function of a tool call in an answer. `arguments` is an object."""
 
     index: int
@@ -161,23 +161,23 @@ class ReplyFunction(msgspec.Struct, frozen=True, kw_only=True):
     arguments: dict[str, object]
 
 
-class ReplyCall(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaReplyCall(msgspec.Struct, frozen=True, kw_only=True):
     """A whole tool call: Ollama never sends one in pieces."""
 
     id: str
-    function: ReplyFunction
+    function: OllamaReplyFunction
 
 
-class ReplyMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaReplyMessage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What the model said. `content` is always text, empty or not."""
 
     role: str
     content: str
     thinking: str = ""
-    tool_calls: tuple[ReplyCall, ...] = ()
+    tool_calls: tuple[OllamaReplyCall, ...] = ()
 
 
-class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaEndFields(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What only the last line of a stream, or a whole answer, has."""
 
     done_reason: str = ""
@@ -191,17 +191,17 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ours: how many did not fit and were left out, where `truncate` asked for that."""
 
 
-class ChatReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaChatReply(OllamaEndFields, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a chat's stream, or the whole answer. `created_at` is RFC 3339."""
 
     model: str
     created_at: str
-    message: ReplyMessage
+    message: OllamaReplyMessage
     done: bool
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class GenerateReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaGenerateReply(OllamaEndFields, frozen=True, kw_only=True, omit_defaults=True):
     """One line of a completion's stream, or the whole answer."""
 
     model: str
@@ -209,11 +209,11 @@ class GenerateReply(Ending, frozen=True, kw_only=True, omit_defaults=True):
     response: str
     done: bool
     thinking: str = ""
-    tool_calls: tuple[ReplyCall, ...] = ()
+    tool_calls: tuple[OllamaReplyCall, ...] = ()
     logprobs: tuple[TokenLogprob, ...] = ()
 
 
-class EmbedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaEmbedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Vectors of length 1, one per input."""
 
     model: str
@@ -225,19 +225,19 @@ class EmbedReply(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ours: how many did not fit and were cut."""
 
 
-class EmbeddingsReply(msgspec.Struct, frozen=True):
+class OllamaEmbeddingsReply(msgspec.Struct, frozen=True):
     """One vector."""
 
     embedding: list[float]
 
 
-class Progress(msgspec.Struct, frozen=True):
+class OllamaProgress(msgspec.Struct, frozen=True):
     """A line of the stream of pull, push and create."""
 
     status: str
 
 
-class PullProgress(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaPullProgress(msgspec.Struct, frozen=True, kw_only=True):
     """A line of the stream of pull while bytes come."""
 
     status: str
@@ -246,13 +246,13 @@ class PullProgress(msgspec.Struct, frozen=True, kw_only=True):
     completed: int
 
 
-class Version(msgspec.Struct, frozen=True):
+class OllamaVersion(msgspec.Struct, frozen=True):
     """`GET /api/version`."""
 
     version: str
 
 
-class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OllamaModelDetails(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model in a few words. All texts are always there: Zed's parser wants them."""
 
     parent_model: str
@@ -265,7 +265,7 @@ class Details(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     embedding_length: int = 0
 
 
-class Listed(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaTagEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A model in `GET /api/tags`. `digest` is 64 hexadecimal digits."""
 
     name: str
@@ -273,37 +273,37 @@ class Listed(msgspec.Struct, frozen=True, kw_only=True):
     modified_at: str
     size: int
     digest: str
-    details: Details
+    details: OllamaModelDetails
     capabilities: list[str]
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaRunningModel(msgspec.Struct, frozen=True, kw_only=True):
     """A model in `GET /api/ps`. `size_vram` are the bytes that are on a GPU, `context_length` what is loaded."""
 
     name: str
     model: str
     size: int
     digest: str
-    details: Details
+    details: OllamaModelDetails
     expires_at: str
     size_vram: int
     context_length: int
 
 
-class Models(msgspec.Struct, frozen=True):
+class OllamaModelList(msgspec.Struct, frozen=True):
     """The document around a list of models."""
 
-    models: list[Listed] | list[Loaded]
+    models: list[OllamaTagEntry] | list[OllamaRunningModel]
 
 
-class ShownMessage(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaPresetMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A turn that every conversation with a model begins with."""
 
     role: str
     content: str
 
 
-class ShowReply(msgspec.Struct, frozen=True, kw_only=True):
+class OllamaShowReply(msgspec.Struct, frozen=True, kw_only=True):
     """`POST /api/show`. `model_info` and `capabilities` are never null: clients look into them unasked."""
 
     license: str
@@ -311,8 +311,8 @@ class ShowReply(msgspec.Struct, frozen=True, kw_only=True):
     parameters: str
     template: str
     system: str
-    details: Details
+    details: OllamaModelDetails
     model_info: dict[str, object]
     capabilities: list[str]
     modified_at: str
-    messages: list[ShownMessage] | msgspec.UnsetType = msgspec.UNSET
+    messages: list[OllamaPresetMessage] | msgspec.UnsetType = msgspec.UNSET

@@ -12,27 +12,30 @@ from collections import defaultdict
 
 import msgspec
 
-from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.form import END, OpenAI, as_event
-from app.gateway.dialects.openai.multi_choice import Counts, Totals
+from app.gateway.dialects.form import StreamEditor
+from app.gateway.dialects.openai.form import END, OpenAIForm, as_event
+from app.gateway.dialects.openai.multi_choice import UsageSum, UsageTotalEditor
 
-_THOUGHT = b'"reasoning_content":"'
+_REASONING_KEY = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'
-_THOUGHTS = re.compile(rb'"reasoning_content":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
+_REASONING_FIELD = re.compile(rb'"reasoning_content":("[^"\\]*(?:\\.[^"\\]*)*")', re.DOTALL)
 """Inside a text every quote has a backslash before it, so that no answer can look like a key."""
-_CUT = re.compile(rb'"reasoning_content":"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
+_UNFINISHED_REASONING = re.compile(rb'"reasoning_content":"[^"\\]*(?:\\.[^"\\]*)*\\?\Z', re.DOTALL)
 """A text whose end is still to come."""
-_BOTH = rb'"reasoning_content":\1,"reasoning":\1'
-_FIRST, _FIRST_MENDED = b'"delta":{"role":"assistant","content":null}', b'"delta":{"role":"assistant","content":""}'
+_BOTH_NAMES = rb'"reasoning_content":\1,"reasoning":\1'
+_FIRST_DELTA, _FIRST_DELTA_FIXED = (
+    b'"delta":{"role":"assistant","content":null}',
+    b'"delta":{"role":"assistant","content":""}',
+)
 _MESSAGE, _REFUSAL = b'"message":{"role":"assistant",', b'"refusal"'
-_MESSAGE_MENDED = b'"message":{"role":"assistant","refusal":null,'
+_MESSAGE_FIXED = b'"message":{"role":"assistant","refusal":null,'
 _END = b"\n\n"
 _CALLS = b'"tool_calls":['
 _LATER_CALL = re.compile(rb'"tool_calls":\[\{"index":[1-9]')
-_CHOICE, _CHOICE_MENDED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"finish_reason":', b'"logprobs":'
+_CHOICE, _CHOICE_FIXED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"finish_reason":', b'"logprobs":'
 
 
-class Chat(OpenAI, frozen=True, kw_only=True):
+class OpenAIChatForm(OpenAIForm, frozen=True, kw_only=True):
     """`Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
 
     one_call: bool = False
@@ -41,21 +44,21 @@ class Chat(OpenAI, frozen=True, kw_only=True):
         """Return the document with what it lacks."""
         body = super().whole(body)
         if _REFUSAL not in body:
-            body = body.replace(_MESSAGE, _MESSAGE_MENDED)
+            body = body.replace(_MESSAGE, _MESSAGE_FIXED)
         if _LOGPROBS not in body:
-            body = body.replace(_CHOICE, _CHOICE_MENDED)
+            body = body.replace(_CHOICE, _CHOICE_FIXED)
         return _with_both_names(_first_calls(body) if self.one_call else body)
 
-    def _mender(self) -> Editor:
+    def _make_editor(self) -> StreamEditor:
         """Return what mends one stream."""
-        edit = _OneCall() if self.one_call else _ChatStream()
-        return Totals(edit, each=self.each) if self.each else edit
+        edit = _OneCallEditor() if self.one_call else _ChatStreamEditor()
+        return UsageTotalEditor(edit, each=self.each) if self.each else edit
 
 
-CHAT, ONE_CALL = Chat(), Chat(one_call=True)
+CHAT, ONE_CALL = OpenAIChatForm(), OpenAIChatForm(one_call=True)
 
 
-class _ChatStream:
+class _ChatStreamEditor:
     def __init__(self) -> None:
         self._has_begun = False
         self._rest = b""
@@ -64,28 +67,28 @@ class _ChatStream:
         """Return what to send for a chunk. A text that is cut waits for its end."""
         if not self._has_begun:
             self._has_begun = True
-            chunk = chunk.replace(_FIRST, _FIRST_MENDED)
+            chunk = chunk.replace(_FIRST_DELTA, _FIRST_DELTA_FIXED)
         if self._rest:
             chunk, self._rest = self._rest + chunk, b""
-        if _THOUGHT not in chunk:
+        if _REASONING_KEY not in chunk:
             return chunk
-        if not chunk.endswith(_END) and (cut := _CUT.search(chunk)):
+        if not chunk.endswith(_END) and (cut := _UNFINISHED_REASONING.search(chunk)):
             chunk, self._rest = chunk[: cut.start()], chunk[cut.start() :]
         return _with_both_names(chunk)
 
 
-class _OneCall:
+class _OneCallEditor:
     """Mends whole events, and leaves out those of later calls."""
 
     def __init__(self) -> None:
-        self._stream = _ChatStream()
+        self._stream = _ChatStreamEditor()
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk."""
         *events, self._rest = (self._rest + chunk).split(_END)
-        left = [event + _END for event in events if _LATER_CALL.search(event) is None]
-        return self._stream(b"".join(left)) if left else b""
+        remaining = [event + _END for event in events if _LATER_CALL.search(event) is None]
+        return self._stream(b"".join(remaining)) if remaining else b""
 
 
 def _first_calls(body: bytes) -> bytes:
@@ -101,9 +104,9 @@ def _first_calls(body: bytes) -> bytes:
 
 
 def _with_both_names(body: bytes) -> bytes:
-    if _THOUGHT not in body or _OTHER_NAME in body:
+    if _REASONING_KEY not in body or _OTHER_NAME in body:
         return body
-    return _THOUGHTS.sub(_BOTH, body)
+    return _REASONING_FIELD.sub(_BOTH_NAMES, body)
 
 
 _DATA = b"data:"
@@ -116,29 +119,29 @@ _CHAT_ID, _ID = "chatcmpl-", "cmpl-"
 Fields = dict[str, object]
 
 
-class _Likely(msgspec.Struct, frozen=True):
+class _CompletionToken(msgspec.Struct, frozen=True):
     token: str = ""
     logprob: float = 0.0
-    top_logprobs: list["_Likely"] = []
+    top_logprobs: list["_CompletionToken"] = []
 
 
-class _Logprobs(msgspec.Struct, frozen=True):
-    content: list[_Likely] | None = None
+class _CompletionLogprobs(msgspec.Struct, frozen=True):
+    content: list[_CompletionToken] | None = None
 
 
-class _Choice(msgspec.Struct, frozen=True, kw_only=True):
+class _CompletionChoice(msgspec.Struct, frozen=True, kw_only=True):
     text: str = ""
     index: int = 0
-    logprobs: _Logprobs | None = None
+    logprobs: _CompletionLogprobs | None = None
     finish_reason: str | None = None
 
 
-class _Choices(msgspec.Struct, frozen=True):
-    choices: list[_Choice]
+class _CompletionChoices(msgspec.Struct, frozen=True):
+    choices: list[_CompletionChoice]
 
 
-class Texts(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for one request."""
+class OpenAICompletionForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for one request."""
 
     includes_usage: bool = False
     is_only_chosen: bool = False
@@ -147,104 +150,104 @@ class Texts(OpenAI, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the document, mended; one that is no completion as it is."""
-        fields = _Mender(is_only_chosen=self.is_only_chosen).mended(body)
+        fields = _CompletionRewriter(is_only_chosen=self.is_only_chosen).rewrite_document(body)
         return body if fields is None else msgspec.json.encode(fields)
 
-    def _mender(self) -> Editor:
+    def _make_editor(self) -> StreamEditor:
         """Return what mends one stream."""
-        return _TextStream(self)
+        return _CompletionStreamEditor(self)
 
 
-class AsWritten(OpenAI, frozen=True, kw_only=True):
+class RawCompletionForm(OpenAIForm, frozen=True, kw_only=True):
     """The form where llama.cpp's completions are passed on as they are, but for an event of nothing."""
 
     prompt: str = "prompt"
 
-    def _mender(self) -> Editor:
+    def _make_editor(self) -> StreamEditor:
         """Return what leaves that out of one stream: it comes first, if at all."""
         return _without_nothing
 
 
-class _Mender:
+class _CompletionRewriter:
     """Mends the pieces of one answer; `text_offset` counts characters of each choice from its beginning."""
 
     def __init__(self, *, is_only_chosen: bool) -> None:
         self._is_only_chosen = is_only_chosen
         self._offsets: dict[int, int] = defaultdict(int)
 
-    def mended(self, document: bytes) -> dict[str, object] | None:
+    def rewrite_document(self, document: bytes) -> dict[str, object] | None:
         """Return the fields of a completion as they should be; None for anything else."""
         try:
             fields: Fields = dict(msgspec.json.decode(document, type=dict[str, msgspec.Raw]))
-            choices = msgspec.json.decode(document, type=_Choices).choices
+            choices = msgspec.json.decode(document, type=_CompletionChoices).choices
         except msgspec.MsgspecError:
             return None
         name = msgspec.json.decode(msgspec.json.encode(fields.get("id")))
         if isinstance(name, str):
             fields["id"] = _ID + name.removeprefix(_CHAT_ID).removeprefix(_ID)
-        return {**fields, "choices": [self._choice(one) for one in choices]}
+        return {**fields, "choices": [self._rewrite_choice(choice) for choice in choices]}
 
-    def _choice(self, choice: _Choice) -> Fields:
-        told = choice.logprobs.content if choice.logprobs is not None else None
+    def _rewrite_choice(self, choice: _CompletionChoice) -> Fields:
+        tokens = choice.logprobs.content if choice.logprobs is not None else None
         return {
             "text": choice.text,
             "index": choice.index,
-            "logprobs": None if told is None else self._lists(told, choice.index),
+            "logprobs": None if tokens is None else self._logprob_lists(tokens, choice.index),
             "finish_reason": choice.finish_reason,
         }
 
-    def _lists(self, told: list[_Likely], index: int) -> Fields:
+    def _logprob_lists(self, tokens: list[_CompletionToken], index: int) -> Fields:
         offsets = []
-        for one in told:
+        for token in tokens:
             offsets.append(self._offsets[index])
-            self._offsets[index] += len(one.token)
+            self._offsets[index] += len(token.token)
         return {
-            "tokens": [one.token for one in told],
-            "token_logprobs": [one.logprob for one in told],
-            "top_logprobs": [self._likeliest(one) for one in told],
+            "tokens": [token.token for token in tokens],
+            "token_logprobs": [token.logprob for token in tokens],
+            "top_logprobs": [self._top_logprobs(token) for token in tokens],
             "text_offset": offsets,
         }
 
-    def _likeliest(self, one: _Likely) -> Fields:
-        return {top.token: top.logprob for top in ([one] if self._is_only_chosen else one.top_logprobs)}
+    def _top_logprobs(self, token: _CompletionToken) -> Fields:
+        return {top.token: top.logprob for top in ([token] if self._is_only_chosen else token.top_logprobs)}
 
 
-class _TextStream:
+class _CompletionStreamEditor:
     """Mends whole events at a time, and keeps the counts for the end."""
 
-    def __init__(self, form: Texts) -> None:
+    def __init__(self, form: OpenAICompletionForm) -> None:
         self._includes_usage = form.includes_usage
-        self._counts_each = Counts(form.each) if form.each else None
-        self._mender = _Mender(is_only_chosen=form.is_only_chosen)
+        self._counts_each = UsageSum(form.each) if form.each else None
+        self._rewriter = _CompletionRewriter(is_only_chosen=form.is_only_chosen)
         self._rest = b""
         self._last: Fields | None = None
 
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk."""
         *events, self._rest = (self._rest + chunk).split(END)
-        return b"".join(self._event(one.strip()) for one in events)
+        return b"".join(self._edit_event(event.strip()) for event in events)
 
-    def _event(self, raw: bytes) -> bytes:
+    def _edit_event(self, raw: bytes) -> bytes:
         document = raw.removeprefix(_DATA).strip()
         if document == _DONE:
-            return self._counts() + raw + END
+            return self._counts_event() + raw + END
         if document == _NOTHING:
             return b""
-        fields = self._mender.mended(document) if raw.startswith(_DATA) else None
+        fields = self._rewriter.rewrite_document(document) if raw.startswith(_DATA) else None
         if fields is None:  # a comment, or an error
             return raw + END
         if "usage" in fields:
             self._last = dict(fields)
             usage = fields.pop("usage")
             if self._counts_each is not None:
-                self._counts_each.add(msgspec.json.decode(msgspec.json.encode(usage)))
+                self._counts_each.add_usage(msgspec.json.decode(msgspec.json.encode(usage)))
         return as_event(fields)
 
-    def _counts(self) -> bytes:
+    def _counts_event(self) -> bytes:
         """Return the event of counts."""
         if self._last is None or not self._includes_usage:
             return b""
-        total = {} if self._counts_each is None else {"usage": self._counts_each.total()}
+        total = {} if self._counts_each is None else {"usage": self._counts_each.total_usage()}
         return as_event({**self._last, "choices": [], **total})
 
 

@@ -10,21 +10,21 @@ import msgspec
 from app.core.errors import BadRequest
 from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import (
-    Choose,
-    Generate,
-    Level,
-    Limits,
-    Message,
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
+    MessageRole,
     Part,
     ResponseFormat,
-    Role,
-    Sampling,
-    Shape,
+    ResponseShape,
+    SamplingParams,
     Text,
     Thinking,
-    Tool,
+    ThinkingLevel,
     ToolCall,
     ToolChoice,
+    ToolDefinition,
+    ToolMode,
     ToolResult,
 )
 from app.gateway.dialects.raw_fields import ABSENT, is_set
@@ -33,27 +33,27 @@ _MOST_LOGPROBS = 20
 MOST_CHOICES = 8
 """Answers to one request are written one after another."""
 _ROLES = {
-    "system": Role.SYSTEM,
-    "developer": Role.SYSTEM,
-    "user": Role.USER,
-    "assistant": Role.ASSISTANT,
-    "tool": Role.TOOL,
-    "function": Role.TOOL,
+    "system": MessageRole.SYSTEM,
+    "developer": MessageRole.SYSTEM,
+    "user": MessageRole.USER,
+    "assistant": MessageRole.ASSISTANT,
+    "tool": MessageRole.TOOL,
+    "function": MessageRole.TOOL,
 }
 FORMATS = "`response_format` must be text, json_object, or json_schema with a schema."
 NO_MESSAGES = "`messages` must hold at least one message."
 LEVELS = {
-    "none": Level.OFF,
-    "off": Level.OFF,
-    "minimal": Level.MINIMAL,
-    "low": Level.LOW,
-    "medium": Level.MEDIUM,
-    "high": Level.HIGH,
-    "xhigh": Level.MAX,
-    "ultra": Level.MAX,
-    "max": Level.MAX,
+    "none": ThinkingLevel.OFF,
+    "off": ThinkingLevel.OFF,
+    "minimal": ThinkingLevel.MINIMAL,
+    "low": ThinkingLevel.LOW,
+    "medium": ThinkingLevel.MEDIUM,
+    "high": ThinkingLevel.HIGH,
+    "xhigh": ThinkingLevel.MAX,
+    "ultra": ThinkingLevel.MAX,
+    "max": ThinkingLevel.MAX,
 }
-_REFUSED = {
+_UNSUPPORTED_FIELDS = {
     "functions": "functions; use tools",
     "function_call": "functions; use tools",
     "audio": "audio",
@@ -64,7 +64,7 @@ _REFUSED = {
 """Fields that mean something, and cannot be done."""
 
 
-class Function(msgspec.Struct, frozen=True):
+class OpenAIFunction(msgspec.Struct, frozen=True):
     """What a tool is, or what a call calls. `arguments` is JSON text; some clients send the object itself."""
 
     name: str = ""
@@ -74,92 +74,92 @@ class Function(msgspec.Struct, frozen=True):
     arguments: msgspec.Raw = ABSENT
 
 
-class SentTool(msgspec.Struct, frozen=True):
+class OpenAITool(msgspec.Struct, frozen=True):
     """A tool on offer."""
 
     type: str = "function"
-    function: Function = Function()
+    function: OpenAIFunction = OpenAIFunction()
 
 
-class SentCall(msgspec.Struct, frozen=True):
+class OpenAIToolCall(msgspec.Struct, frozen=True):
     """A call of an earlier answer."""
 
     id: str | None = None
-    function: Function = Function()
+    function: OpenAIFunction = OpenAIFunction()
 
 
-class SentFile(msgspec.Struct, frozen=True):
+class OpenAIFile(msgspec.Struct, frozen=True):
     """A file that came along as a data URI."""
 
     file_data: str | None = None
 
 
-class SentPart(msgspec.Struct, frozen=True):
+class OpenAIContentPart(msgspec.Struct, frozen=True):
     """A piece of a message."""
 
     type: str = "text"
     text: str | None = None
     refusal: str | None = None
     image_url: str | dict[str, msgspec.Raw] | None = None
-    file: SentFile | None = None
+    file: OpenAIFile | None = None
 
     @property
-    def said(self) -> str | None:
+    def text_or_refusal(self) -> str | None:
         """What it says, if that is text."""
         return self.text if self.text is not None else self.refusal
 
 
-class SentMessage(msgspec.Struct, frozen=True):
+class OpenAIMessage(msgspec.Struct, frozen=True):
     """One turn."""
 
     role: str
-    content: str | list[SentPart] | None = None
+    content: str | list[OpenAIContentPart] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: list[SentCall] | None = None
+    tool_calls: list[OpenAIToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
 
 
-class StreamOptions(msgspec.Struct, frozen=True):
+class OpenAIStreamOptions(msgspec.Struct, frozen=True):
     """What a stream says beside the answer."""
 
     include_usage: bool | None = None
 
 
-class JsonSchema(msgspec.Struct, frozen=True):
+class OpenAIJsonSchema(msgspec.Struct, frozen=True):
     """A schema and its name."""
 
     name: str = "answer"
     schema: msgspec.Raw = ABSENT
 
 
-class Format(msgspec.Struct, frozen=True):
+class OpenAIResponseFormat(msgspec.Struct, frozen=True):
     """The form an answer must have."""
 
     type: str = "text"
-    json_schema: JsonSchema | None = None
+    json_schema: OpenAIJsonSchema | None = None
     schema: msgspec.Raw = ABSENT
 
 
-class Reasoning(msgspec.Struct, frozen=True):
+class OpenAIReasoning(msgspec.Struct, frozen=True):
     """How much to think."""
 
     effort: str | None = None
 
 
-class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The body of `/v1/chat/completions`, with the names llama-server and others add."""
 
-    messages: list[SentMessage] = []
-    tools: list[SentTool] | None = None
+    messages: list[OpenAIMessage] = []
+    tools: list[OpenAITool] | None = None
     tool_choice: msgspec.Raw = ABSENT
     parallel_tool_calls: bool | None = None
-    response_format: Format | None = None
+    response_format: OpenAIResponseFormat | None = None
     json_schema: msgspec.Raw = ABSENT
     n: int | None = None
     stream: bool | None = None
-    stream_options: StreamOptions | None = None
+    stream_options: OpenAIStreamOptions | None = None
     max_tokens: int | None = None
     max_completion_tokens: int | None = None
     stop: str | list[str] | None = None
@@ -178,7 +178,7 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     logprobs: bool | None = None
     top_logprobs: int | None = None
     reasoning_effort: str | None = None
-    reasoning: Reasoning | None = None
+    reasoning: OpenAIReasoning | None = None
     think: bool | str | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     functions: msgspec.Raw = ABSENT
@@ -199,221 +199,231 @@ class ChatRequest(msgspec.Struct, frozen=True, kw_only=True):
         return self.stream_options is not None and bool(self.stream_options.include_usage)
 
 
-def generate(sent: ChatRequest) -> Generate:
+def to_canonical_request(request: OpenAIChatRequest) -> ConversationRequest:
     """Return what a request asks for. Raises BadRequest."""
-    _check(sent)
-    said = chosen(sent.tool_choice)
-    tools = (_tool(tool, at) for at, tool in enumerate(sent.tools or ()))
-    return Generate(
-        messages=tuple(_message(message, at) for at, message in enumerate(sent.messages)),
-        tools=_left(tools, said.names if said else None),
-        tool_choice=_choice(sent, said),
-        response_format=_format(sent),
-        thinking=_thinking(sent),
-        sampling=_sampling(sent),
-        limits=_limits(sent),
-        template_arguments=sent.chat_template_kwargs or {},
+    _check_request(request)
+    selection = read_tool_choice(request.tool_choice)
+    tools = (_to_tool(tool, at) for at, tool in enumerate(request.tools or ()))
+    return ConversationRequest(
+        messages=tuple(_to_message(message, at) for at, message in enumerate(request.messages)),
+        tools=_filter_tools(tools, selection.names if selection else None),
+        tool_choice=_to_tool_choice(request, selection),
+        response_format=_to_response_format(request),
+        thinking=_thinking_level(request),
+        sampling=_to_sampling(request),
+        limits=_to_limits(request),
+        template_arguments=request.chat_template_kwargs or {},
     )
 
 
-def _check(sent: ChatRequest) -> None:
-    if not sent.messages:
-        raise wrong(NO_MESSAGES)
-    if not 1 <= sent.choices <= MOST_CHOICES:
-        raise wrong(f"`n` must be from 1 to {MOST_CHOICES}.")
-    for field, name in _REFUSED.items():
-        if is_set(getattr(sent, field)):
+def _check_request(request: OpenAIChatRequest) -> None:
+    if not request.messages:
+        raise invalid_value(NO_MESSAGES)
+    if not 1 <= request.choices <= MOST_CHOICES:
+        raise invalid_value(f"`n` must be from 1 to {MOST_CHOICES}.")
+    for field, name in _UNSUPPORTED_FIELDS.items():
+        if is_set(getattr(request, field)):
             raise BadRequest(f"`{field}`: the engine does not support {name}.", code="engine_cannot")
 
 
-def _message(sent: SentMessage, at: int) -> Message:
-    if sent.role not in _ROLES:
-        raise wrong(f"`messages[{at}].role`: there is no role {sent.role!r}.")
-    role, said = _ROLES[sent.role], _content(sent, at)
-    if role is Role.TOOL:
-        text = "".join(part.text for part in said if isinstance(part, Text))
-        return Message(role, (ToolResult(call_id=sent.tool_call_id or "", text=text, name=sent.name or ""),))
-    thought = sent.reasoning_content or sent.reasoning
-    before = (Thinking(thought),) if thought else ()
-    return Message(role, (*before, *said, *(_call(call) for call in sent.tool_calls or ())))
+def _to_message(message: OpenAIMessage, at: int) -> ConversationMessage:
+    if message.role not in _ROLES:
+        raise invalid_value(f"`messages[{at}].role`: there is no role {message.role!r}.")
+    role, content = _ROLES[message.role], _content_parts(message, at)
+    if role is MessageRole.TOOL:
+        text = "".join(part.text for part in content if isinstance(part, Text))
+        return ConversationMessage(
+            role, (ToolResult(call_id=message.tool_call_id or "", text=text, name=message.name or ""),)
+        )
+    reasoning = message.reasoning_content or message.reasoning
+    before = (Thinking(reasoning),) if reasoning else ()
+    return ConversationMessage(role, (*before, *content, *(_to_call(call) for call in message.tool_calls or ())))
 
 
-def _content(sent: SentMessage, at: int) -> tuple[Part, ...]:
-    if isinstance(sent.content, str):
-        return (Text(sent.content),)
-    return tuple(_part(part, f"messages[{at}].content[{number}]") for number, part in enumerate(sent.content or ()))
+def _content_parts(message: OpenAIMessage, at: int) -> tuple[Part, ...]:
+    if isinstance(message.content, str):
+        return (Text(message.content),)
+    return tuple(
+        _to_part(part, f"messages[{at}].content[{number}]") for number, part in enumerate(message.content or ())
+    )
 
 
-def _part(sent: SentPart, place: str) -> Part:
-    if sent.said is not None:
-        return Text(sent.said)
-    if sent.type == "image_url" and sent.image_url is not None:
-        url = sent.image_url if isinstance(sent.image_url, str) else _text(sent.image_url.get("url", ABSENT))
+def _to_part(part: OpenAIContentPart, place: str) -> Part:
+    if part.text_or_refusal is not None:
+        return Text(part.text_or_refusal)
+    if part.type == "image_url" and part.image_url is not None:
+        url = part.image_url if isinstance(part.image_url, str) else _decode_text(part.image_url.get("url", ABSENT))
         return image_of(url, field=f"{place}.image_url")
-    if sent.type == "file" and sent.file is not None and sent.file.file_data is not None:
-        return Text(text_of(sent.file.file_data, field=f"{place}.file.file_data"))
-    raise BadRequest(f"`{place}`: a part of the type {sent.type!r} cannot be read.", code="unsupported_content")
+    if part.type == "file" and part.file is not None and part.file.file_data is not None:
+        return Text(text_of(part.file.file_data, field=f"{place}.file.file_data"))
+    raise BadRequest(f"`{place}`: a part of the type {part.type!r} cannot be read.", code="unsupported_content")
 
 
-def _call(sent: SentCall) -> ToolCall:
-    said = bytes(sent.function.arguments)
-    arguments = _text(sent.function.arguments) if said.startswith(b'"') else said.decode()
-    return ToolCall(id=sent.id or "", name=sent.function.name, arguments=arguments)
+def _to_call(call: OpenAIToolCall) -> ToolCall:
+    raw_arguments = bytes(call.function.arguments)
+    arguments = _decode_text(call.function.arguments) if raw_arguments.startswith(b'"') else raw_arguments.decode()
+    return ToolCall(id=call.id or "", name=call.function.name, arguments=arguments)
 
 
-def _tool(sent: SentTool, at: int) -> Tool:
-    function = sent.function
-    if sent.type != "function" or not function.name:
+def _to_tool(tool: OpenAITool, at: int) -> ToolDefinition:
+    function = tool.function
+    if tool.type != "function" or not function.name:
         raise BadRequest(f"`tools[{at}]`: a function with a name is expected.", code="invalid_tools")
     parameters = function.parameters if is_set(function.parameters) else None
     if parameters is not None and not bytes(parameters).startswith(b"{"):
         raise BadRequest(f"`tools[{at}].function.parameters` must be a JSON schema.", code="invalid_tools")
-    return Tool(
+    return ToolDefinition(
         name=function.name, description=function.description or "", parameters=parameters, strict=function.strict
     )
 
 
-class _Named(msgspec.Struct, frozen=True):
+class _ToolName(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class _Offered(msgspec.Struct, frozen=True):
-    function: _Named = _Named()
+class _ToolReference(msgspec.Struct, frozen=True):
+    function: _ToolName = _ToolName()
     name: str = ""
 
 
-class _AllowedTools(msgspec.Struct, frozen=True):
-    mode: Choose = Choose.AUTO
-    tools: list[_Offered] = []
+class _ToolAllowList(msgspec.Struct, frozen=True):
+    mode: ToolMode = ToolMode.AUTO
+    tools: list[_ToolReference] = []
 
 
-class _Chosen(msgspec.Struct, frozen=True):
+class _ToolChoiceObject(msgspec.Struct, frozen=True):
     type: str = "function"
-    function: _Named = _Named()
+    function: _ToolName = _ToolName()
     name: str = ""
-    allowed_tools: _AllowedTools = _AllowedTools()
+    allowed_tools: _ToolAllowList = _ToolAllowList()
 
 
-class Chosen(msgspec.Struct, frozen=True):
+class ToolSelection(msgspec.Struct, frozen=True):
     """What a `tool_choice` that is an object means: which tools are left, None for all, and whether one is called."""
 
-    choose: Choose
+    choose: ToolMode
     names: frozenset[str] | None = None
 
 
-def chosen(raw: msgspec.Raw) -> Chosen | None:
+def read_tool_choice(raw: msgspec.Raw) -> ToolSelection | None:
     """Return what a `tool_choice` means; None for one that is a word, or not there. Raises BadRequest."""
     if not bytes(raw).startswith(b"{"):
         return None
     try:
-        said = msgspec.json.decode(raw, type=_Chosen)
+        choice = msgspec.json.decode(raw, type=_ToolChoiceObject)
     except msgspec.MsgspecError:
-        said = _Chosen(type="")
-    if said.type in set(Choose):
-        return Chosen(Choose(said.type))
-    name = said.function.name or said.name
-    if said.type == "function" and name:
-        return Chosen(Choose.REQUIRED, frozenset({name}))
-    allowed = frozenset(one.function.name or one.name for one in said.allowed_tools.tools)
-    if said.type == "allowed_tools" and allowed:
-        return Chosen(said.allowed_tools.mode, allowed)
-    raise wrong("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
+        choice = _ToolChoiceObject(type="")
+    if choice.type in set(ToolMode):
+        return ToolSelection(ToolMode(choice.type))
+    name = choice.function.name or choice.name
+    if choice.type == "function" and name:
+        return ToolSelection(ToolMode.REQUIRED, frozenset({name}))
+    allowed = frozenset(tool.function.name or tool.name for tool in choice.allowed_tools.tools)
+    if choice.type == "allowed_tools" and allowed:
+        return ToolSelection(choice.allowed_tools.mode, allowed)
+    raise invalid_value("`tool_choice` must be none, auto, required, name a function, or list those that are allowed.")
 
 
-def _left(tools: Iterable[Tool], names: frozenset[str] | None) -> tuple[Tool, ...]:
-    left = tuple(tool for tool in tools if names is None or tool.name in names)
-    if names is not None and not left:
+def _filter_tools(tools: Iterable[ToolDefinition], names: frozenset[str] | None) -> tuple[ToolDefinition, ...]:
+    remaining = tuple(tool for tool in tools if names is None or tool.name in names)
+    if names is not None and not remaining:
         raise _not_among(names)
-    return left
+    return remaining
 
 
 def _not_among(names: frozenset[str]) -> BadRequest:
-    named = ", ".join(sorted(names))
-    return BadRequest(f"`tool_choice` names {named}, which is not among the tools.", code="invalid_tools")
+    tool_names = ", ".join(sorted(names))
+    return BadRequest(f"`tool_choice` names {tool_names}, which is not among the tools.", code="invalid_tools")
 
 
-def _choice(sent: ChatRequest, said: Chosen | None) -> ToolChoice:
-    one = sent.parallel_tool_calls is False
-    if said is not None:
-        name = next(iter(said.names)) if said.names is not None and len(said.names) == 1 else ""
-        is_named = said.choose is Choose.REQUIRED and name
-        return ToolChoice(choose=said.choose, name=name if is_named else "", one_at_a_time=one)
-    word = _chosen_word(sent.tool_choice) if is_set(sent.tool_choice) else Choose.AUTO
-    return ToolChoice(choose=word, one_at_a_time=one)
+def _to_tool_choice(request: OpenAIChatRequest, selection: ToolSelection | None) -> ToolChoice:
+    one_at_a_time = request.parallel_tool_calls is False
+    if selection is not None:
+        name = next(iter(selection.names)) if selection.names is not None and len(selection.names) == 1 else ""
+        is_named = selection.choose is ToolMode.REQUIRED and name
+        return ToolChoice(choose=selection.choose, name=name if is_named else "", one_at_a_time=one_at_a_time)
+    word = _tool_choice_word(request.tool_choice) if is_set(request.tool_choice) else ToolMode.AUTO
+    return ToolChoice(choose=word, one_at_a_time=one_at_a_time)
 
 
-def _chosen_word(raw: msgspec.Raw) -> Choose:
+def _tool_choice_word(raw: msgspec.Raw) -> ToolMode:
     try:
-        return msgspec.json.decode(raw, type=Choose)
+        return msgspec.json.decode(raw, type=ToolMode)
     except msgspec.MsgspecError:
-        raise wrong("`tool_choice` must be none, auto, required, or name a function.") from None
+        raise invalid_value("`tool_choice` must be none, auto, required, or name a function.") from None
 
 
-def _format(sent: ChatRequest) -> ResponseFormat:
-    wanted = sent.response_format
-    if wanted is None or wanted.type == "text":
-        return _schema(sent.json_schema, "answer") if is_set(sent.json_schema) else ResponseFormat()
-    if wanted.type == "json_object":
-        return _schema(wanted.schema, "answer") if is_set(wanted.schema) else ResponseFormat(shape=Shape.JSON)
-    if wanted.type == "json_schema" and wanted.json_schema is not None:
-        return _schema(wanted.json_schema.schema, wanted.json_schema.name)
-    raise wrong(FORMATS)
+def _to_response_format(request: OpenAIChatRequest) -> ResponseFormat:
+    response_format = request.response_format
+    if response_format is None or response_format.type == "text":
+        return _schema_format(request.json_schema, "answer") if is_set(request.json_schema) else ResponseFormat()
+    if response_format.type == "json_object":
+        return (
+            _schema_format(response_format.schema, "answer")
+            if is_set(response_format.schema)
+            else ResponseFormat(shape=ResponseShape.JSON)
+        )
+    if response_format.type == "json_schema" and response_format.json_schema is not None:
+        return _schema_format(response_format.json_schema.schema, response_format.json_schema.name)
+    raise invalid_value(FORMATS)
 
 
-def _schema(raw: msgspec.Raw, name: str) -> ResponseFormat:
+def _schema_format(raw: msgspec.Raw, name: str) -> ResponseFormat:
     if not bytes(raw).startswith(b"{"):
-        raise wrong("`response_format`: the schema must be an object.")
-    return ResponseFormat(shape=Shape.SCHEMA, schema=raw, name=name)
+        raise invalid_value("`response_format`: the schema must be an object.")
+    return ResponseFormat(shape=ResponseShape.SCHEMA, schema=raw, name=name)
 
 
-def _thinking(sent: ChatRequest) -> Level:
-    effort = sent.reasoning_effort or (sent.reasoning.effort if sent.reasoning else None)
-    if effort is None and isinstance(sent.think, str):
-        effort = sent.think or None
+def _thinking_level(request: OpenAIChatRequest) -> ThinkingLevel:
+    effort = request.reasoning_effort or (request.reasoning.effort if request.reasoning else None)
+    if effort is None and isinstance(request.think, str):
+        effort = request.think or None
     if effort is not None:
         if effort not in LEVELS:
-            raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
+            raise invalid_value(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
         return LEVELS[effort]
-    return Level.DEFAULT if sent.think is None else Level.ON if sent.think else Level.OFF
+    return ThinkingLevel.DEFAULT if request.think is None else ThinkingLevel.ON if request.think else ThinkingLevel.OFF
 
 
-def _sampling(sent: ChatRequest) -> Sampling:
-    return Sampling(
-        temperature=sent.temperature,
-        top_k=sent.top_k,
-        top_p=sent.top_p,
-        min_p=sent.min_p,
-        typical_p=sent.typical_p,
-        seed=sent.seed,
-        repeat_last_n=sent.repeat_last_n,
-        repeat_penalty=sent.repeat_penalty if sent.repetition_penalty is None else sent.repetition_penalty,
-        presence_penalty=sent.presence_penalty,
-        frequency_penalty=sent.frequency_penalty,
-        logit_bias=sent.logit_bias or None,
+def _to_sampling(request: OpenAIChatRequest) -> SamplingParams:
+    return SamplingParams(
+        temperature=request.temperature,
+        top_k=request.top_k,
+        top_p=request.top_p,
+        min_p=request.min_p,
+        typical_p=request.typical_p,
+        seed=request.seed,
+        repeat_last_n=request.repeat_last_n,
+        repeat_penalty=request.repeat_penalty if request.repetition_penalty is None else request.repetition_penalty,
+        presence_penalty=request.presence_penalty,
+        frequency_penalty=request.frequency_penalty,
+        logit_bias=request.logit_bias or None,
     )
 
 
-def _limits(sent: ChatRequest) -> Limits:
-    told = sent.top_logprobs or 0
-    if not 0 <= told <= _MOST_LOGPROBS:
-        raise wrong(f"`top_logprobs` must be from 0 to {_MOST_LOGPROBS}.")
-    stops = [sent.stop] if isinstance(sent.stop, str) else sent.stop or []
-    most = sent.max_tokens if sent.max_completion_tokens is None else sent.max_completion_tokens
-    return Limits(max_tokens=most, stops=tuple(filter(None, stops)), logprobs=told if sent.logprobs else None)
+def _to_limits(request: OpenAIChatRequest) -> GenerationLimits:
+    top_logprobs = request.top_logprobs or 0
+    if not 0 <= top_logprobs <= _MOST_LOGPROBS:
+        raise invalid_value(f"`top_logprobs` must be from 0 to {_MOST_LOGPROBS}.")
+    stops = [request.stop] if isinstance(request.stop, str) else request.stop or []
+    most = request.max_tokens if request.max_completion_tokens is None else request.max_completion_tokens
+    return GenerationLimits(
+        max_tokens=most, stops=tuple(filter(None, stops)), logprobs=top_logprobs if request.logprobs else None
+    )
 
 
-def with_chosen(body: bytes, said: Chosen) -> bytes:
+def with_selection(body: bytes, selection: ToolSelection) -> bytes:
     """Return a body that says by its tools which may be called, for engines that take no names.
 
     Raises BadRequest (invalid_tools) if none of them is there.
     """
     fields: dict[str, object] = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
-    if said.names is not None:
+    if selection.names is not None:
         offered = _raw_tools(msgspec.Raw(msgspec.json.encode(fields.get("tools"))))
-        fields["tools"] = [tool for tool in offered if _name_of(tool) in said.names]
+        fields["tools"] = [tool for tool in offered if _name_of(tool) in selection.names]
         if not fields["tools"]:
-            raise _not_among(said.names)
-    return msgspec.json.encode({**fields, "tool_choice": said.choose})
+            raise _not_among(selection.names)
+    return msgspec.json.encode({**fields, "tool_choice": selection.choose})
 
 
 def _raw_tools(raw: msgspec.Raw) -> list[msgspec.Raw]:
@@ -425,18 +435,18 @@ def _raw_tools(raw: msgspec.Raw) -> list[msgspec.Raw]:
 
 def _name_of(tool: msgspec.Raw) -> str:
     try:
-        return msgspec.json.decode(tool, type=_Offered).function.name
+        return msgspec.json.decode(tool, type=_ToolReference).function.name
     except msgspec.MsgspecError:
         return ""
 
 
-def _text(raw: msgspec.Raw) -> str:
+def _decode_text(raw: msgspec.Raw) -> str:
     try:
         return msgspec.json.decode(raw, type=str)
     except msgspec.MsgspecError:
         return ""
 
 
-def wrong(sentence: str) -> BadRequest:
+def invalid_value(sentence: str) -> BadRequest:
     """Return the refusal of a value."""
     return BadRequest(sentence, code="invalid_value")

@@ -11,31 +11,31 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
+from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
 from app.gateway.canonical.images import text_of
-from app.gateway.dialects.keep_alive import Staying
+from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.openai.chat_request import (
     FORMATS,
     LEVELS,
     NO_MESSAGES,
-    Format,
-    Reasoning,
-    SentFile,
-    SentMessage,
-    chosen,
-    with_chosen,
-    wrong,
+    OpenAIFile,
+    OpenAIMessage,
+    OpenAIReasoning,
+    OpenAIResponseFormat,
+    invalid_value,
+    read_tool_choice,
+    with_selection,
 )
 from app.gateway.dialects.raw_fields import ABSENT, is_set
 from app.gateway.exchange.engine.request import EFFORTS
 
 Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
-Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
-Answers = Annotated[float, msgspec.Meta(ge=1)]
-Most = Annotated[float, msgspec.Meta(ge=-1)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+ChoiceCount = Annotated[float, msgspec.Meta(ge=1)]
+TokenLimit = Annotated[float, msgspec.Meta(ge=-1)]
 """LM Studio's manual writes -1 for no limit, and some clients write 512.0."""
-Bias = dict[str, Annotated[float, msgspec.Meta(ge=-100, le=100)] | bool] | list[tuple[int | str, float | bool]]
+LogitBias = dict[str, Annotated[float, msgspec.Meta(ge=-100, le=100)] | bool] | list[tuple[int | str, float | bool]]
 """By token; llama.cpp's own form is a list of pairs, and `false` there is never."""
 
 
@@ -51,10 +51,10 @@ _REFUSAL, _FILE = b'"refusal"', b'"file"'
 _Fields = dict[str, msgspec.Raw]
 
 
-class _Part(msgspec.Struct, frozen=True):
+class _RewritablePart(msgspec.Struct, frozen=True):
     type: str = ""
     refusal: str | None = None
-    file: SentFile | None = None
+    file: OpenAIFile | None = None
 
 
 def _with_text(body: bytes) -> bytes:
@@ -64,28 +64,28 @@ def _with_text(body: bytes) -> bytes:
         turns = msgspec.json.decode(fields.get("messages", b"[]"), type=list[_Fields])
     except msgspec.ValidationError:  # the engine says what is wrong with them
         return body
-    read = [_turn(turn) for turn in turns]
-    return body if read == turns else msgspec.json.encode({**fields, "messages": read})
+    new_turns = [_rewrite_turn(turn) for turn in turns]
+    return body if new_turns == turns else msgspec.json.encode({**fields, "messages": new_turns})
 
 
-def _turn(turn: _Fields) -> _Fields:
+def _rewrite_turn(turn: _Fields) -> _Fields:
     content = turn.get("content", msgspec.Raw())
     if _REFUSAL not in bytes(content) and _FILE not in bytes(content):
         return turn
     try:
-        parts = [_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
+        parts = [_rewrite_part(part) for part in msgspec.json.decode(content, type=list[msgspec.Raw])]
     except msgspec.ValidationError:
         return turn
     return {**turn, "content": msgspec.Raw(msgspec.json.encode(parts))}
 
 
-def _part(raw: msgspec.Raw) -> msgspec.Raw:
-    part = msgspec.json.decode(raw, type=_Part)
+def _rewrite_part(raw: msgspec.Raw) -> msgspec.Raw:
+    part = msgspec.json.decode(raw, type=_RewritablePart)
     text = part.refusal if part.type == "refusal" else _text_in(part.file) if part.type == "file" else None
     return raw if text is None else msgspec.Raw(msgspec.json.encode({"type": "text", "text": text}))
 
 
-def _text_in(file: SentFile | None) -> str | None:
+def _text_in(file: OpenAIFile | None) -> str | None:
     try:
         return None if file is None or file.file_data is None else text_of(file.file_data, field="file_data")
     except BadRequest:
@@ -94,7 +94,7 @@ def _text_in(file: SentFile | None) -> str | None:
 
 _EMPTY = (b"", b"null", b"[]")
 _FREE_CHOICES = (b'"auto"', b'"none"')
-_REFUSED = {
+_UNSUPPORTED_FIELDS = {
     "functions": "`functions` are not called here; use `tools`.",
     "function_call": "`function_call` is not heeded here; use `tool_choice`.",
     "audio": "`audio` is not made here.",
@@ -103,34 +103,34 @@ _REFUSED = {
 """Fields that mean something and that no engine heeds."""
 
 
-class Turn(msgspec.Struct, frozen=True):
+class OpenAITurn(msgspec.Struct, frozen=True):
     """Whose turn it is. What is said the engine reads."""
 
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
 
 
-class ChatOptions(Staying, frozen=True, kw_only=True):
+class OpenAIChatOptions(ModelLoadFields, frozen=True, kw_only=True):
     """The part of a chat that concerns the gateway, and what has limits."""
 
     model: str | None = None
     stream: bool | None = None
-    messages: list[Turn] | None = None
+    messages: list[OpenAITurn] | None = None
     tools: msgspec.Raw = ABSENT
     parallel_tool_calls: bool | None = None
     tool_choice: msgspec.Raw = ABSENT
-    response_format: Format | None = None
+    response_format: OpenAIResponseFormat | None = None
     stop: str | list[str] | None = None
-    n: Answers | None = None
-    max_tokens: Most | None = None
-    max_completion_tokens: Most | None = None
+    n: ChoiceCount | None = None
+    max_tokens: TokenLimit | None = None
+    max_completion_tokens: TokenLimit | None = None
     temperature: Temperature | None = None
-    top_p: Share | None = None
+    top_p: Fraction | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
-    logit_bias: Bias | None = None
+    logit_bias: LogitBias | None = None
     top_logprobs: Annotated[float, msgspec.Meta(ge=0, le=20)] | None = None
     reasoning_effort: str | None = None
-    reasoning: Reasoning | None = None
+    reasoning: OpenAIReasoning | None = None
     think: bool | str | None = None
     modalities: list[str] | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
@@ -153,70 +153,74 @@ class ChatOptions(Staying, frozen=True, kw_only=True):
         return self.reasoning_effort or (self.reasoning.effort if self.reasoning else None) or level or None
 
 
-def check_chat(body: bytes, asked: ChatOptions) -> bytes:
+def check_chat(body: bytes, options: OpenAIChatOptions) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
-    _check(asked)
+    _check_options(options)
     if _REFUSAL in body or _FILE in body:
         body = _with_text(body)
-    if said := chosen(asked.tool_choice):
-        body = with_chosen(body, said)
-    said_otherwise = _other_words(asked)
-    if not said_otherwise:
+    if selection := read_tool_choice(options.tool_choice):
+        body = with_selection(body, selection)
+    changes = _other_words(options)
+    if not changes:
         return body
-    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said_otherwise})
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **changes})
 
 
-class _Turns(msgspec.Struct, frozen=True):
+class _RawMessages(msgspec.Struct, frozen=True):
     messages: list[msgspec.Raw]
 
 
-def prefilled_by(body: bytes, asked: ChatOptions) -> Prefilled:
+def prefill_of(body: bytes, options: OpenAIChatOptions) -> AssistantPrefill:
     """Return what a whole answer to a request will repeat of it, from an engine that does so."""
-    if asked.stream or not asked.messages or asked.messages[-1].role != "assistant":
+    if options.stream or not options.messages or options.messages[-1].role != "assistant":
         return NOTHING
     try:
-        last = msgspec.json.decode(msgspec.json.decode(body, type=_Turns).messages[-1], type=SentMessage)
+        last = msgspec.json.decode(msgspec.json.decode(body, type=_RawMessages).messages[-1], type=OpenAIMessage)
     except msgspec.MsgspecError:  # the engine says what is wrong with it
         return NOTHING
     parts = last.content if isinstance(last.content, list) else []
-    texts = (last.content,) if isinstance(last.content, str) else tuple(filter(None, (part.said for part in parts)))
-    return Prefilled(texts=texts, thinking=last.reasoning_content or "")
+    texts = (
+        (last.content,)
+        if isinstance(last.content, str)
+        else tuple(filter(None, (part.text_or_refusal for part in parts)))
+    )
+    return AssistantPrefill(texts=texts, thinking=last.reasoning_content or "")
 
 
-def _other_words(asked: ChatOptions) -> dict[str, object]:
+def _other_words(options: OpenAIChatOptions) -> dict[str, object]:
     """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
-    said: dict[str, object] = {}
-    if (stops := without_empty(asked.stop)) is not None:
-        said["stop"] = stops
-    if asked.repetition_penalty is not None and asked.repeat_penalty is None:
-        said["repeat_penalty"] = asked.repetition_penalty
-    effort = None if asked.effort is None else EFFORTS.get(LEVELS[asked.effort], "none")
-    if effort != asked.reasoning_effort:
-        said["reasoning_effort"] = effort
-    elif effort is None and isinstance(asked.think, bool):
-        told = {"enable_thinking": asked.think, "thinking": asked.think}
-        said["chat_template_kwargs"] = {**told, **(asked.chat_template_kwargs or {})}
-    return said
+    changes: dict[str, object] = {}
+    if (stops := without_empty(options.stop)) is not None:
+        changes["stop"] = stops
+    if options.repetition_penalty is not None and options.repeat_penalty is None:
+        changes["repeat_penalty"] = options.repetition_penalty
+    effort = None if options.effort is None else EFFORTS.get(LEVELS[options.effort], "none")
+    if effort != options.reasoning_effort:
+        changes["reasoning_effort"] = effort
+    elif effort is None and isinstance(options.think, bool):
+        thinking_arguments = {"enable_thinking": options.think, "thinking": options.think}
+        changes["chat_template_kwargs"] = {**thinking_arguments, **(options.chat_template_kwargs or {})}
+    return changes
 
 
-def _check(asked: ChatOptions) -> None:
+def _check_options(options: OpenAIChatOptions) -> None:
     """Refuse what is wrong. A request without the field `messages` the engine refuses itself."""
-    if asked.messages is not None and not asked.messages:
-        raise wrong(NO_MESSAGES)
-    if asked.max_tokens == 0 or asked.max_completion_tokens == 0:
-        field = "max_tokens" if asked.max_tokens == 0 else "max_completion_tokens"
-        raise wrong(f"`{field}` must be at least 1.")
-    if asked.effort is not None and asked.effort not in LEVELS:
-        raise wrong(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
-    if asked.response_format is not None:
-        _check_format(asked.response_format)
-    if _must_call(asked.tool_choice) and not asked.has_tools:
-        raise wrong("`tool_choice` is only allowed when `tools` are specified.")
-    if "audio" in (asked.modalities or ()):
+    if options.messages is not None and not options.messages:
+        raise invalid_value(NO_MESSAGES)
+    if options.max_tokens == 0 or options.max_completion_tokens == 0:
+        field = "max_tokens" if options.max_tokens == 0 else "max_completion_tokens"
+        raise invalid_value(f"`{field}` must be at least 1.")
+    if options.effort is not None and options.effort not in LEVELS:
+        raise invalid_value(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
+    if options.response_format is not None:
+        _check_format(options.response_format)
+    if _must_call(options.tool_choice) and not options.has_tools:
+        raise invalid_value("`tool_choice` is only allowed when `tools` are specified.")
+    if "audio" in (options.modalities or ()):
         raise BadRequest("`modalities`: audio is not made here.", code="unsupported_parameter")
-    for field, sentence in _REFUSED.items():
-        sent = getattr(asked, field)
-        if sent is not ABSENT and bytes(sent) not in _EMPTY:
+    for field, sentence in _UNSUPPORTED_FIELDS.items():
+        raw = getattr(options, field)
+        if raw is not ABSENT and bytes(raw) not in _EMPTY:
             raise BadRequest(sentence, code="unsupported_parameter")
 
 
@@ -224,24 +228,24 @@ def _must_call(raw: msgspec.Raw) -> bool:
     return raw is not ABSENT and is_set(raw) and bytes(raw) not in _FREE_CHOICES
 
 
-def _check_format(wanted: Format) -> None:
-    schema = wanted.json_schema.schema if wanted.json_schema is not None else wanted.schema
-    lacks_schema = wanted.type == "json_schema" and not bytes(schema).startswith(b"{")
-    if lacks_schema or wanted.type not in {"text", "json_object", "json_schema"}:
-        raise wrong(FORMATS)
+def _check_format(response_format: OpenAIResponseFormat) -> None:
+    schema = response_format.json_schema.schema if response_format.json_schema is not None else response_format.schema
+    lacks_schema = response_format.type == "json_schema" and not bytes(schema).startswith(b"{")
+    if lacks_schema or response_format.type not in {"text", "json_object", "json_schema"}:
+        raise invalid_value(FORMATS)
 
 
-class CompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAICompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a completion that has limits, or means something that no engine heeds."""
 
-    n: Answers | None = None
-    max_tokens: Most | None = None
+    n: ChoiceCount | None = None
+    max_tokens: TokenLimit | None = None
     temperature: Temperature | None = None
-    top_p: Share | None = None
+    top_p: Fraction | None = None
     presence_penalty: Penalty | None = None
     frequency_penalty: Penalty | None = None
     logprobs: Annotated[int, msgspec.Meta(ge=0, le=5)] | bool | None = None
-    logit_bias: Bias | None = None
+    logit_bias: LogitBias | None = None
     stop: str | list[str] | None = None
     stream_options: dict[str, Any] | None = None
     echo: bool | None = None
@@ -258,18 +262,18 @@ class CompletionOptions(msgspec.Struct, frozen=True, kw_only=True):
         return self.logprobs is not None and not isinstance(self.logprobs, bool) and self.logprobs == 0
 
 
-def check_completion(body: bytes, asked: CompletionOptions) -> bytes:
+def check_completion(body: bytes, options: OpenAICompletionOptions) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
-    if asked.echo or (asked.best_of or 1) > 1:
-        name = "echo" if asked.echo else "best_of"
+    if options.echo or (options.best_of or 1) > 1:
+        name = "echo" if options.echo else "best_of"
         raise BadRequest(f"`{name}` is not possible here.", code="unsupported_parameter")
-    if asked.max_tokens == 0:
-        raise wrong("`max_tokens` must be at least 1.")
-    said: dict[str, object] = {}
-    if (stops := without_empty(asked.stop)) is not None:
-        said["stop"] = stops
-    if asked.is_only_chosen:
-        said["logprobs"] = 1  # with none llama.cpp tells nothing
-    if not said:
+    if options.max_tokens == 0:
+        raise invalid_value("`max_tokens` must be at least 1.")
+    changes: dict[str, object] = {}
+    if (stops := without_empty(options.stop)) is not None:
+        changes["stop"] = stops
+    if options.is_only_chosen:
+        changes["logprobs"] = 1  # with none llama.cpp tells nothing
+    if not changes:
         return body
-    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **said})
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **changes})

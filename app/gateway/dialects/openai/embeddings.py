@@ -11,33 +11,33 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.openai.form import OpenAI
+from app.gateway.dialects.openai.form import OpenAIForm
 
 _FLOAT_BYTES = 4
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIEmbeddingsRequest(msgspec.Struct, frozen=True, kw_only=True):
     """The part of a request that the engine does not heed."""
 
     dimensions: int | None = None
     encoding_format: msgspec.Raw = msgspec.Raw()
 
 
-class _Row(msgspec.Struct, frozen=True):
+class _EmbeddingObject(msgspec.Struct, frozen=True):
     embedding: str | list[float]
     index: int = 0
     object: str = "embedding"
 
 
-class _Reply(msgspec.Struct, frozen=True):
-    data: list[_Row]
+class _EmbeddingsDocument(msgspec.Struct, frozen=True):
+    data: list[_EmbeddingObject]
     model: str
     usage: dict[str, int]
     object: str = "list"
 
 
-class Vectors(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for one request, perhaps with `dimensions`."""
+class OpenAIEmbeddingsForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for one request, perhaps with `dimensions`."""
 
     dimensions: int | None = None
     prompt: str = "input"
@@ -46,20 +46,22 @@ class Vectors(OpenAI, frozen=True, kw_only=True):
         """Return the answer with shorter vectors. Raises BadRequest if the model's are shorter still."""
         if self.dimensions is None:
             return body
-        reply = msgspec.json.decode(body, type=_Reply)
-        rows = [msgspec.structs.replace(row, embedding=_cut(row.embedding, self.dimensions)) for row in reply.data]
+        reply = msgspec.json.decode(body, type=_EmbeddingsDocument)
+        rows = [
+            msgspec.structs.replace(row, embedding=_cut_vector(row.embedding, self.dimensions)) for row in reply.data
+        ]
         return msgspec.json.encode(msgspec.structs.replace(reply, data=rows))
 
 
-def _cut(vector: str | list[float], dimensions: int) -> str | list[float]:
+def _cut_vector(vector: str | list[float], dimensions: int) -> str | list[float]:
     if isinstance(vector, str):
         raw = base64.b64decode(vector)
         numbers = struct.unpack(f"<{len(raw) // _FLOAT_BYTES}f", raw)
-        return base64.b64encode(struct.pack(f"<{dimensions}f", *_first(numbers, dimensions))).decode()
-    return _first(vector, dimensions)
+        return base64.b64encode(struct.pack(f"<{dimensions}f", *_first_components(numbers, dimensions))).decode()
+    return _first_components(vector, dimensions)
 
 
-def _first(vector: Sequence[float], dimensions: int) -> list[float]:
+def _first_components(vector: Sequence[float], dimensions: int) -> list[float]:
     if dimensions > len(vector):
         raise BadRequest(
             f"This model's vectors have {len(vector)} dimensions, fewer than {dimensions}.", code="invalid_value"
@@ -69,16 +71,16 @@ def _first(vector: Sequence[float], dimensions: int) -> list[float]:
     return [number / length for number in first]
 
 
-def form_of(asked: Asked) -> Vectors:
+def form_of(request: OpenAIEmbeddingsRequest) -> OpenAIEmbeddingsForm:
     """Return how the answer reaches the client. Raises BadRequest for less than one dimension."""
-    if asked.dimensions is not None and asked.dimensions < 1:
+    if request.dimensions is not None and request.dimensions < 1:
         raise BadRequest("`dimensions` is at least 1.", code="invalid_value")
-    return Vectors(dimensions=asked.dimensions)
+    return OpenAIEmbeddingsForm(dimensions=request.dimensions)
 
 
-def for_engine(body: bytes, asked: Asked) -> bytes:
+def for_engine(body: bytes, request: OpenAIEmbeddingsRequest) -> bytes:
     """Return the body an engine is sent: llama.cpp refuses an `encoding_format` that is null."""
-    if bytes(asked.encoding_format) != b"null":
+    if bytes(request.encoding_format) != b"null":
         return body
     fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
     del fields["encoding_format"]

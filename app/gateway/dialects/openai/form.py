@@ -6,12 +6,12 @@ An engine's refusal is put in OpenAI's shape, and in its words where the prompt 
 import msgspec
 
 from app.core.errors import RoundhouseError
-from app.gateway.canonical.assistant_prefill import NOTHING, Prefilled
-from app.gateway.canonical.events import failed
-from app.gateway.dialects.form import Editor, Refusal, as_it_is
-from app.gateway.dialects.openai.record import about, error_type
+from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
+from app.gateway.canonical.events import failure_event
+from app.gateway.dialects.form import ErrorReply, StreamEditor, as_it_is
+from app.gateway.dialects.openai.record import dialect_for_field, error_type
 from app.gateway.dialects.record import DialectRecord
-from app.gateway.exchange.engine.error_document import Refused, understood
+from app.gateway.exchange.engine.error_document import EngineRefusal, parse_refusal
 
 END = b"\n\n"
 """What ends an event."""
@@ -30,68 +30,68 @@ _DATA, _ERROR = b"data:", b'{"error"'
 _SERVER_ERROR = 500
 
 
-def refusal_of(body: bytes, status: int, dialect: DialectRecord) -> Refusal:
+def refusal_of(body: bytes, status: int, dialect: DialectRecord) -> ErrorReply:
     """Return OpenAI's error document for an engine's."""
-    refused = understood(body, status)
-    return Refusal(_document(refused, dialect), refused.status)
+    refusal = parse_refusal(body, status)
+    return ErrorReply(_error_document(refusal, dialect), refusal.status)
 
 
-def _document(refused: Refused, dialect: DialectRecord) -> bytes:
+def _error_document(refusal: EngineRefusal, dialect: DialectRecord) -> bytes:
     """Return the document, always with message, type, param and code, and all else the engine said.
 
     The code is text or null, as clients have it typed; llama-server's is the status as a number.
     """
     error: dict[str, object] = {
-        **refused.extra,
-        "message": dialect.words(refused.text, refused.overflow),
-        "type": refused.kind or error_type(refused.status),
-        "param": refused.param if refused.overflow is None else dialect.field,
-        "code": _CODES.get(refused.code, "engine_error") if isinstance(refused.code, int) else refused.code,
+        **refusal.extra,
+        "message": dialect.word_message(refusal.text, refusal.overflow),
+        "type": refusal.kind or error_type(refusal.status),
+        "param": refusal.param if refusal.overflow is None else dialect.field,
+        "code": _CODES.get(refusal.code, "engine_error") if isinstance(refusal.code, int) else refusal.code,
     }
     return msgspec.json.encode({"error": error})
 
 
-def in_own_words(edit: Editor, dialect: DialectRecord) -> Editor:
+def in_own_words(edit: StreamEditor, dialect: DialectRecord) -> StreamEditor:
     """Return an editor of streams in which an engine may still say that the prompt is too long; all else is `edit`'s.
 
     An error event that comes in two pieces is passed on as it is: engines write one at once.
     """
 
-    def edited(chunk: bytes) -> bytes:
-        return edit(chunk if _ERROR not in chunk else _mended(chunk, dialect))
+    def edit_chunk(chunk: bytes) -> bytes:
+        return edit(chunk if _ERROR not in chunk else _edit_chunk(chunk, dialect))
 
-    return edited
+    return edit_chunk
 
 
-def _mended(chunk: bytes, dialect: DialectRecord) -> bytes:
+def _edit_chunk(chunk: bytes, dialect: DialectRecord) -> bytes:
     *events, rest = chunk.split(END)
-    return b"".join(_event(raw, dialect) + END for raw in events) + rest
+    return b"".join(_edit_event(raw, dialect) + END for raw in events) + rest
 
 
-def _event(raw: bytes, dialect: DialectRecord) -> bytes:
+def _edit_event(raw: bytes, dialect: DialectRecord) -> bytes:
     if not raw.startswith(_DATA) or _ERROR not in raw:
         return raw
-    refused = understood(raw[len(_DATA) :].strip(), _SERVER_ERROR)
-    return raw if refused.overflow is None else _DATA + b" " + _document(refused, dialect)
+    refusal = parse_refusal(raw[len(_DATA) :].strip(), _SERVER_ERROR)
+    return raw if refusal.overflow is None else _DATA + b" " + _error_document(refusal, dialect)
 
 
-class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
+class OpenAIForm(msgspec.Struct, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
 
     Routes where something does inherit what is the same for all. `prefilled` is what a whole chat repeats of what it
     was asked.
     """
 
-    prefilled: Prefilled = NOTHING
+    prefilled: AssistantPrefill = NOTHING
 
     prompt: str = "messages"
     """The field of a request whose text is too long when it does not fit."""
     each: int = 0
     """How many answers each prompt has, where there are several and the engine counts every one by itself; else 0."""
 
-    def refusal(self, body: bytes, status: int) -> Refusal:
+    def refusal(self, body: bytes, status: int) -> ErrorReply:
         """Return OpenAI's error document."""
-        return refusal_of(body, status, about(self.prompt))
+        return refusal_of(body, status, dialect_for_field(self.prompt))
 
     def ping(self) -> bytes:
         """Return a comment: every reader of server-sent events passes over it."""
@@ -99,7 +99,7 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_band(self, error: RoundhouseError) -> bytes:
         """Return an event with an error in it."""
-        return as_event(about(self.prompt).document(failed(error)))
+        return as_event(dialect_for_field(self.prompt).error_document(failure_event(error)))
 
     def event(self, refusal: bytes) -> bytes:
         """Return an event with the document in it."""
@@ -111,31 +111,31 @@ class OpenAI(msgspec.Struct, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the document."""
-        return body if self.prefilled == NOTHING else _new_of(body, self.prefilled)
+        return body if self.prefilled == NOTHING else _without_prefill(body, self.prefilled)
 
-    def editor(self) -> Editor:
+    def editor(self) -> StreamEditor:
         """Return what mends one stream."""
-        return in_own_words(self._mender(), about(self.prompt))
+        return in_own_words(self._make_editor(), dialect_for_field(self.prompt))
 
-    def _mender(self) -> Editor:
+    def _make_editor(self) -> StreamEditor:
         """Return what mends an answer that goes well."""
         return as_it_is
 
 
-def _new_of(body: bytes, prefilled: Prefilled) -> bytes:
+def _without_prefill(body: bytes, prefill: AssistantPrefill) -> bytes:
     fields = msgspec.json.decode(body)
     for choice in fields.get("choices", ()):
-        _keep_new(choice["message"], prefilled)
+        _drop_prefill(choice["message"], prefill)
     return msgspec.json.encode(fields)
 
 
-def _keep_new(message: dict[str, str], prefilled: Prefilled) -> None:
+def _drop_prefill(message: dict[str, str], prefill: AssistantPrefill) -> None:
     if message.get("content"):
-        message["content"] = prefilled.new_text(message["content"])
+        message["content"] = prefill.new_text(message["content"])
     if thinking := message.pop("reasoning_content", ""):
-        thinking = prefilled.new_thinking(thinking)
+        thinking = prefill.new_thinking(thinking)
     if thinking:
         message["reasoning_content"] = thinking
 
 
-OPENAI = OpenAI()
+OPENAI = OpenAIForm()

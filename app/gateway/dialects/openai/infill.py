@@ -9,8 +9,8 @@ import time
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.dialects.form import Editor
-from app.gateway.dialects.openai.form import END, OpenAI, as_event
+from app.gateway.dialects.form import StreamEditor
+from app.gateway.dialects.openai.form import END, OpenAIForm, as_event
 
 _DATA = b"data:"
 _DONE = b"data: [DONE]\n\n"
@@ -21,7 +21,7 @@ _NOT_WITH_SUFFIX = ("echo", "logprobs", "best_of", "n")
 Fields = dict[str, object]
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SuffixCompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
     """What a completion with a suffix is made of."""
 
     prompt: str | list[str]
@@ -33,34 +33,34 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     n: int | None = None
 
 
-class _Timings(msgspec.Struct, frozen=True):
+class _InfillTimings(msgspec.Struct, frozen=True):
     cache_n: int = 0
 
 
-class _Piece(msgspec.Struct, frozen=True):
+class _InfillPiece(msgspec.Struct, frozen=True):
     content: str = ""
     stop: bool = False
     stop_type: str = ""
     tokens_predicted: int = 0
     tokens_evaluated: int = 0
-    timings: _Timings = _Timings()
+    timings: _InfillTimings = _InfillTimings()
 
 
-def for_infill(body: bytes, asked: Asked) -> bytes:
+def for_infill(body: bytes, request: SuffixCompletionRequest) -> bytes:
     """Return infill's request; fields both have keep their bytes. Raises BadRequest for what infill cannot do."""
     for name in _NOT_WITH_SUFFIX:
-        if (getattr(asked, name) or 0) > (1 if name in {"n", "best_of"} else 0):
+        if (getattr(request, name) or 0) > (1 if name in {"n", "best_of"} else 0):
             raise BadRequest(f"`{name}` is not possible together with `suffix`.", code="unsupported_parameter")
     fields: Fields = dict(msgspec.json.decode(body, type=dict[str, msgspec.Raw]))
     for name in ("prompt", "suffix", "max_tokens", *_NOT_WITH_SUFFIX):
         fields.pop(name, None)
-    fields |= {"input_prefix": _only(asked.prompt), "input_suffix": asked.suffix}
-    if asked.max_tokens is not None:
-        fields["n_predict"] = asked.max_tokens
+    fields |= {"input_prefix": _only_prompt(request.prompt), "input_suffix": request.suffix}
+    if request.max_tokens is not None:
+        fields["n_predict"] = request.max_tokens
     return msgspec.json.encode(fields)
 
 
-def _only(prompt: str | list[str]) -> str:
+def _only_prompt(prompt: str | list[str]) -> str:
     if isinstance(prompt, str):
         return prompt
     if len(prompt) != 1:
@@ -68,8 +68,8 @@ def _only(prompt: str | list[str]) -> str:
     return prompt[0]
 
 
-class Fim(OpenAI, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.Form` for one such request."""
+class SuffixCompletionForm(OpenAIForm, frozen=True, kw_only=True):
+    """`app.gateway.dialects.form.AnswerForm` for one such request."""
 
     model: str = ""
     includes_usage: bool = False
@@ -77,15 +77,18 @@ class Fim(OpenAI, frozen=True, kw_only=True):
 
     def whole(self, body: bytes) -> bytes:
         """Return the answer as OpenAI's."""
-        piece = msgspec.json.decode(body, type=_Piece)
-        return msgspec.json.encode(_Head(self.model).object(piece, reason=_reason(piece)) | {"usage": _usage(piece)})
+        piece = msgspec.json.decode(body, type=_InfillPiece)
+        return msgspec.json.encode(
+            _CompletionHead(self.model).completion_object(piece, reason=_finish_reason(piece))
+            | {"usage": _usage_fields(piece)}
+        )
 
-    def _mender(self) -> Editor:
+    def _make_editor(self) -> StreamEditor:
         """Return what rewrites a stream."""
-        return _Rewriter(_Head(self.model), includes_usage=self.includes_usage)
+        return _InfillStreamEditor(_CompletionHead(self.model), includes_usage=self.includes_usage)
 
 
-class _Head:
+class _CompletionHead:
     """What all chunks of an answer have in common."""
 
     def __init__(self, model: str) -> None:
@@ -96,41 +99,41 @@ class _Head:
             "model": model,
         }
 
-    def object(self, piece: _Piece, *, reason: str | None) -> Fields:
+    def completion_object(self, piece: _InfillPiece, *, reason: str | None) -> Fields:
         choice = {"text": piece.content, "index": 0, "logprobs": None, "finish_reason": reason}
         return {**self._fields, "choices": [choice]}
 
-    def counts(self, piece: _Piece) -> Fields:
-        return {**self._fields, "choices": [], "usage": _usage(piece)}
+    def counts_object(self, piece: _InfillPiece) -> Fields:
+        return {**self._fields, "choices": [], "usage": _usage_fields(piece)}
 
 
-class _Rewriter:
+class _InfillStreamEditor:
     """Turns infill's events into completion chunks, whole events at a time."""
 
-    def __init__(self, head: _Head, *, includes_usage: bool) -> None:
+    def __init__(self, head: _CompletionHead, *, includes_usage: bool) -> None:
         self._head = head
         self._includes_usage = includes_usage
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> bytes:
         *events, self._rest = (self._rest + chunk).split(END)
-        return b"".join(self._event(one.strip()) for one in events)
+        return b"".join(self._edit_event(event.strip()) for event in events)
 
-    def _event(self, raw: bytes) -> bytes:
+    def _edit_event(self, raw: bytes) -> bytes:
         if not raw.startswith(_DATA) or b'"error"' in raw[: len(b'data: {"error"')]:
             return raw + END
-        piece = msgspec.json.decode(raw[len(_DATA) :], type=_Piece)
+        piece = msgspec.json.decode(raw[len(_DATA) :], type=_InfillPiece)
         if not piece.stop:
-            return as_event(self._head.object(piece, reason=None))
-        last = as_event(self._head.object(piece, reason=_reason(piece)))
-        return last + (as_event(self._head.counts(piece)) if self._includes_usage else b"") + _DONE
+            return as_event(self._head.completion_object(piece, reason=None))
+        last = as_event(self._head.completion_object(piece, reason=_finish_reason(piece)))
+        return last + (as_event(self._head.counts_object(piece)) if self._includes_usage else b"") + _DONE
 
 
-def _reason(piece: _Piece) -> str:
+def _finish_reason(piece: _InfillPiece) -> str:
     return "length" if piece.stop_type == _LENGTH else "stop"
 
 
-def _usage(piece: _Piece) -> Fields:
+def _usage_fields(piece: _InfillPiece) -> Fields:
     return {
         "prompt_tokens": piece.tokens_evaluated,
         "completion_tokens": piece.tokens_predicted,

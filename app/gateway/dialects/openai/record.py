@@ -10,7 +10,7 @@ from types import MappingProxyType
 import msgspec
 
 from app.gateway.canonical.overflow import Overflow
-from app.gateway.dialects.record import DialectName, DialectRecord, Fault
+from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 
 _TYPES: Mapping[int, str] = MappingProxyType(
     {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
@@ -40,7 +40,7 @@ def error_type(status: int) -> str:
     return _TYPES.get(status, "server_error" if status >= _SERVER_ERROR else "invalid_request_error")
 
 
-def shape(fault: Fault) -> OpenAIErrorBody:
+def shape_error(fault: DialectFault) -> OpenAIErrorBody:
     """Return the document."""
     error = OpenAIError(message=fault.message, type=error_type(fault.status), param=fault.param, code=fault.error.code)
     return OpenAIErrorBody(error)
@@ -69,17 +69,19 @@ UNVERSIONED = frozenset({"/chat/completions", "/completions", "/embeddings", "/m
 
 
 @cache
-def about(field: str) -> DialectRecord:
+def dialect_for_field(field: str) -> DialectRecord:
     """Return OpenAI's dialect as routes speak it whose prompt is in that field of a request."""
     return DialectRecord(
         name=DialectName.OPENAI,
-        shape=shape,
+        shape=shape_error,
         too_long=partial(too_long, field=field),
         field=field,
         overloaded=TOO_MANY,
     )
 
 
-OPENAI_DIALECT = msgspec.structs.replace(about("messages"), prefixes=("/v1/",), paths=UNVERSIONED)
-OPENAI_TEXTS = msgspec.structs.replace(about("prompt"), paths=frozenset({"/v1/completions", "/completions"}))
-OPENAI_VECTORS = msgspec.structs.replace(about("input"), paths=frozenset({"/v1/embeddings", "/embeddings"}))
+OPENAI_DIALECT = msgspec.structs.replace(dialect_for_field("messages"), prefixes=("/v1/",), paths=UNVERSIONED)
+OPENAI_TEXTS = msgspec.structs.replace(
+    dialect_for_field("prompt"), paths=frozenset({"/v1/completions", "/completions"})
+)
+OPENAI_VECTORS = msgspec.structs.replace(dialect_for_field("input"), paths=frozenset({"/v1/embeddings", "/embeddings"}))

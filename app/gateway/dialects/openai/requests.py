@@ -16,127 +16,138 @@ import msgspec
 from aiohttp import web
 
 from app.gateway.canonical.assistant_prefill import NOTHING
-from app.gateway.canonical.events import Event, Failed, fold
-from app.gateway.canonical.request import Generate
-from app.gateway.dialects.form import Editor, Form
-from app.gateway.dialects.keep_alive import Staying
+from app.gateway.canonical.events import AnswerFailed, Event, aggregate_events
+from app.gateway.canonical.request import ConversationRequest
+from app.gateway.dialects.form import AnswerForm, StreamEditor
+from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.openai import checks, embeddings, infill, multi_choice, rerank
-from app.gateway.dialects.openai.answers import CHAT, ONE_CALL, Texts
-from app.gateway.dialects.openai.chat_request import ChatRequest, generate
-from app.gateway.dialects.openai.checks import Answers, ChatOptions, CompletionOptions
-from app.gateway.dialects.openai.form import OPENAI, OpenAI
+from app.gateway.dialects.openai.answers import CHAT, ONE_CALL, OpenAICompletionForm
+from app.gateway.dialects.openai.chat_request import OpenAIChatRequest, to_canonical_request
+from app.gateway.dialects.openai.checks import ChoiceCount, OpenAIChatOptions, OpenAICompletionOptions
+from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.dialects.openai.record import OPENAI_DIALECT
-from app.gateway.dialects.openai.stream import DONE, About, Chunks, added, counts_chunk, whole
+from app.gateway.dialects.openai.stream import (
+    DONE,
+    OpenAIAnswerInfo,
+    OpenAIChunkEncoder,
+    add_usage,
+    build_completion,
+    counts_chunk,
+)
 from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.dialects.replies import json_reply
-from app.gateway.entry.bodies import decode, read_body
-from app.gateway.exchange.capability_fallback import may_pass, started, with_plan
-from app.gateway.exchange.client_stream import KeepAlive
-from app.gateway.exchange.engine.capability import How, Need, how, needs
-from app.gateway.exchange.handling import Job, load_of, passed_headers, path_of, terms_of
-from app.gateway.exchange.infilling import preparer
+from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
+from app.gateway.exchange.client_stream import KeepAlivePlan
+from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, fulfilment_of, needs_of
+from app.gateway.exchange.handling import RequestJob, client_header_lines, engine_path, lease_options, load_for_context
+from app.gateway.exchange.infilling import infill_preparer
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.presets import applied
-from app.gateway.exchange.translating import Course, Part, stream, translate_whole
+from app.gateway.exchange.presets import apply_preset
+from app.gateway.exchange.translating import StreamCourse, StreamPart, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, Gather, UpstreamRequest
 from app.gateway.library.endpoint_routes import with_probes
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found, name_in_answer
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel, name_in_answer
 from app.gateway.services import SERVICES, Services
-from app.supervisor.policy import Terms
+from app.supervisor.policy import LeaseOptions
 from engines.api import Descriptor, Feature, Route
 
-_WRITES = frozenset({Route.CHAT, Route.COMPLETIONS})
+_WRITING_ROUTES = frozenset({Route.CHAT, Route.COMPLETIONS})
 
 
-class RequestOptions(Staying, frozen=True, kw_only=True):
+class OpenAIRequestOptions(ModelLoadFields, frozen=True, kw_only=True):
     """The part of a request that concerns the gateway."""
 
     model: str | None = None
     stream: bool | None = None
     prompt: msgspec.Raw = ABSENT
-    n: Answers | None = None
+    n: ChoiceCount | None = None
     suffix: str | None = None
     """Of a completion: what comes after the text to be written."""
 
 
-_Options = RequestOptions | ChatOptions
+_Options = OpenAIRequestOptions | OpenAIChatOptions
 
 
-class Prepared(NamedTuple):
+class OpenAIEngineRequest(NamedTuple):
     """What the engine is sent, where, and what becomes of its answer. `source` is the body as it came."""
 
     route: Route
     body: bytes
     source: bytes
-    form: OpenAI = OPENAI
+    form: OpenAIForm = OPENAI
     gather: Gather | None = None
 
 
-def prepare_chat(body: bytes, wishes: ChatOptions) -> Prepared:
+def prepare_chat(body: bytes, options: OpenAIChatOptions) -> OpenAIEngineRequest:
     """Return what a chat comes to. Raises BadRequest for what no engine would heed."""
-    form = ONE_CALL if wishes.parallel_tool_calls is False else CHAT
-    return Prepared(Route.CHAT, checks.check_chat(body, wishes), body, form)
+    form = ONE_CALL if options.parallel_tool_calls is False else CHAT
+    return OpenAIEngineRequest(Route.CHAT, checks.check_chat(body, options), body, form)
 
 
-def prepare(body: bytes, wishes: RequestOptions, route: Route) -> Prepared:
+def prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -> OpenAIEngineRequest:
     """Return what any other request comes to. Raises BadRequest for what no engine would heed."""
     if route is Route.COMPLETIONS:
-        return _completion(body, wishes)
+        return _prepare_completion(body, options)
     if route is Route.EMBEDDINGS:
-        vector_wishes = decode(body, embeddings.Asked)
-        return Prepared(route, embeddings.for_engine(body, vector_wishes), body, embeddings.form_of(vector_wishes))
+        vector_request = decode_body(body, embeddings.OpenAIEmbeddingsRequest)
+        return OpenAIEngineRequest(
+            route, embeddings.for_engine(body, vector_request), body, embeddings.form_of(vector_request)
+        )
     if route is Route.RERANK:
-        ranking_wishes = decode(body, rerank.Asked)
-        return Prepared(route, rerank.for_engine(body, ranking_wishes), body, rerank.form_of(ranking_wishes))
-    return Prepared(route, body, body)
+        rerank_request = decode_body(body, rerank.RerankRequest)
+        return OpenAIEngineRequest(route, rerank.for_engine(body, rerank_request), body, rerank.form_of(rerank_request))
+    return OpenAIEngineRequest(route, body, body)
 
 
-def fit_to_engine(prepared: Prepared, engine: Descriptor, wishes: _Options, *, name: str) -> Prepared:
+def fit_to_engine(
+    engine_request: OpenAIEngineRequest, engine: Descriptor, options: _Options, *, name: str
+) -> OpenAIEngineRequest:
     """Return it as an engine with ways of its own has to be asked and read; `name` is what answers call the model."""
-    if isinstance(prepared.form, infill.Fim):
-        return prepared._replace(form=msgspec.structs.replace(prepared.form, model=name))
-    if wishes.stream and wishes.n is None and isinstance(wishes, ChatOptions):
-        return prepared  # as with most
-    each = int(wishes.n or 1)
-    is_several = prepared.route in _WRITES and (
-        each > 1 or (isinstance(wishes, RequestOptions) and _prompts(wishes.prompt) > 1)
+    if isinstance(engine_request.form, infill.SuffixCompletionForm):
+        return engine_request._replace(form=msgspec.structs.replace(engine_request.form, model=name))
+    if options.stream and options.n is None and isinstance(options, OpenAIChatOptions):
+        return engine_request  # as with most
+    each = int(options.n or 1)
+    is_several = engine_request.route in _WRITING_ROUTES and (
+        each > 1 or (isinstance(options, OpenAIRequestOptions) and _count_prompts(options.prompt) > 1)
     )
-    if engine.counts_each and is_several and not wishes.stream:
-        gather = partial(multi_choice.gathered, each=each)
-        return prepared._replace(body=multi_choice.as_stream(prepared.body), gather=gather)
-    form = _going_on(prepared.form, engine, prepared.source, wishes)
+    if engine.counts_each and is_several and not options.stream:
+        gather = partial(multi_choice.gather_stream, each=each)
+        return engine_request._replace(body=multi_choice.as_stream(engine_request.body), gather=gather)
+    form = _form_with_prefill(engine_request.form, engine, engine_request.source, options)
     if engine.counts_each and is_several:
         form = msgspec.structs.replace(form, each=each)
-    return prepared._replace(form=form)
+    return engine_request._replace(form=form)
 
 
-def _prompts(raw: msgspec.Raw) -> int:
+def _count_prompts(raw: msgspec.Raw) -> int:
     """Return how many prompts a completion has: a list of tokens is one."""
     prompts = msgspec.json.decode(raw) if bytes(raw).startswith(b"[") else []
-    return len(prompts) if all(isinstance(one, str | list) for one in prompts) else 1
+    return len(prompts) if all(isinstance(prompt, str | list) for prompt in prompts) else 1
 
 
-def _going_on(form: OpenAI, engine: Descriptor, body: bytes, wishes: _Options) -> OpenAI:
+def _form_with_prefill(form: OpenAIForm, engine: Descriptor, body: bytes, options: _Options) -> OpenAIForm:
     """Return the form of an answer that may go on with the request's last turn."""
-    if not engine.repeats_prefill or not isinstance(wishes, ChatOptions):
+    if not engine.repeats_prefill or not isinstance(options, OpenAIChatOptions):
         return form
-    prefilled = checks.prefilled_by(body, wishes)
-    return form if prefilled == NOTHING else msgspec.structs.replace(form, prefilled=prefilled)
+    prefill = checks.prefill_of(body, options)
+    return form if prefill == NOTHING else msgspec.structs.replace(form, prefilled=prefill)
 
 
-def _completion(body: bytes, wishes: RequestOptions) -> Prepared:
-    wanted = decode(body, CompletionOptions)
-    checked = checks.check_completion(body, wanted)
-    if wishes.suffix:
-        between = decode(body, infill.Asked)
-        form = infill.Fim(includes_usage=wanted.includes_usage)
-        return Prepared(Route.INFILL, infill.for_infill(checked, between), body, form)
-    texts = Texts(includes_usage=wanted.includes_usage, is_only_chosen=wanted.is_only_chosen)
-    return Prepared(Route.COMPLETIONS, checked, body, texts)
+def _prepare_completion(body: bytes, options: OpenAIRequestOptions) -> OpenAIEngineRequest:
+    completion = decode_body(body, OpenAICompletionOptions)
+    engine_body = checks.check_completion(body, completion)
+    if options.suffix:
+        infill_request = decode_body(body, infill.SuffixCompletionRequest)
+        form = infill.SuffixCompletionForm(includes_usage=completion.includes_usage)
+        return OpenAIEngineRequest(Route.INFILL, infill.for_infill(engine_body, infill_request), body, form)
+    texts = OpenAICompletionForm(includes_usage=completion.includes_usage, is_only_chosen=completion.is_only_chosen)
+    return OpenAIEngineRequest(Route.COMPLETIONS, engine_body, body, texts)
 
 
-_ALL = frozenset(
+_ALL_FEATURES = frozenset(
     {
         Feature.TOOLS,
         Feature.REASONING,
@@ -149,45 +160,53 @@ _ALL = frozenset(
 """An engine with these answers every request itself."""
 
 
-async def _passes(services: Services, found: Found, body: bytes, asked: ChatOptions) -> bool:
+async def _can_pass(services: Services, target: ResolvedModel, body: bytes, options: OpenAIChatOptions) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
-    descriptor = started(services, found.load)
-    if descriptor.features >= _ALL:
-        return not asked.has_tools or await may_pass(services, found, has_tools=True)
-    if not await may_pass(services, found, has_tools=asked.has_tools):
+    descriptor = running_descriptor(services, target.load)
+    if descriptor.features >= _ALL_FEATURES:
+        return not options.has_tools or await can_pass_bytes(services, target, has_tools=True)
+    if not await can_pass_bytes(services, target, has_tools=options.has_tools):
         return False
-    sent = decode(body, ChatRequest)
-    asked_for = [*needs(generate(sent)), *([Need.CHOICES] if sent.choices > 1 else [])]
-    return all(how(need, descriptor.features) in {How.ENGINE, How.PASSED_ON} for need in asked_for)
+    chat_request = decode_body(body, OpenAIChatRequest)
+    request_needs = [
+        *needs_of(to_canonical_request(chat_request)),
+        *([RequestNeed.CHOICES] if chat_request.choices > 1 else []),
+    ]
+    return all(
+        fulfilment_of(need, descriptor.features) in {Fulfilment.ENGINE, Fulfilment.PASSED_ON} for need in request_needs
+    )
 
 
-class _Translation(NamedTuple):
+class _ChatTranslation(NamedTuple):
     """A request for a chat: its body, what the answer calls the model, how to put the answer, and its terms."""
 
     body: bytes
     name: str
-    form: Form | None = None
-    terms: Terms = Terms()
+    form: AnswerForm | None = None
+    terms: LeaseOptions = LeaseOptions()
 
 
-async def _translated_job(services: Services, found: Found, chat: _Translation) -> Job:
+async def _make_translated_job(services: Services, target: ResolvedModel, chat: _ChatTranslation) -> RequestJob:
     """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
-    sent = decode(chat.body, ChatRequest)
+    chat_request = decode_body(chat.body, OpenAIChatRequest)
     blank = UpstreamRequest(
-        load=found.load,
-        path=path_of(services, found.load.engine, found.model, Route.CHAT),
+        load=target.load,
+        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
         body=b"",
-        model=found.model.name,
+        model=target.model.name,
         terms=chat.terms,
         form=chat.form or OPENAI,
     )
-    upstreams = [await with_plan(services, blank, found, each) for each in _each(generate(sent), sent.choices)]
-    about = About(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
-    answers = _Answers(upstreams=tuple(upstreams), about=about, includes_usage=sent.includes_usage)
-    return Job(upstreams[0], answers.stream if sent.stream else answers.whole)
+    upstreams = [
+        await with_plan(services, blank, target, each)
+        for each in _request_per_choice(to_canonical_request(chat_request), chat_request.choices)
+    ]
+    about = OpenAIAnswerInfo(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
+    answers = _ChatResponder(upstreams=tuple(upstreams), about=about, includes_usage=chat_request.includes_usage)
+    return RequestJob(upstreams[0], answers.answer_stream if chat_request.stream else answers.answer_whole)
 
 
-def _each(request: Generate, count: int) -> Iterator[Generate]:
+def _request_per_choice(request: ConversationRequest, count: int) -> Iterator[ConversationRequest]:
     """Yield the request once for every answer; with a seed, each has one of its own, or all would be the same."""
     for number in range(count):
         seed = None if request.sampling.seed is None else request.sampling.seed + number
@@ -196,45 +215,49 @@ def _each(request: Generate, count: int) -> Iterator[Generate]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Answers:
+class _ChatResponder:
     """How a request understood is answered: one upstream request for every answer it wants."""
 
     upstreams: tuple[UpstreamRequest, ...]
-    about: About
+    about: OpenAIAnswerInfo
     includes_usage: bool
 
-    async def whole(self, _request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer_whole(
+        self, _request: web.Request, engines: EngineAccess, observed: Observation
+    ) -> web.StreamResponse:
         """Answer at once."""
-        answers = [fold(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
-        reply = whole(self.about, answers)
-        if isinstance(reply, Failed):
-            return json_reply(OPENAI_DIALECT.document(reply), reply.status)
+        answers = [aggregate_events(await translate_whole(engines, upstream, observed)) for upstream in self.upstreams]
+        reply = build_completion(self.about, answers)
+        if isinstance(reply, AnswerFailed):
+            return json_reply(OPENAI_DIALECT.error_document(reply), reply.status)
         body = self.upstreams[0].form.whole(msgspec.json.encode(reply))
         return web.Response(body=body, content_type="application/json")
 
-    async def stream(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+    async def answer_stream(
+        self, request: web.Request, engines: EngineAccess, observed: Observation
+    ) -> web.StreamResponse:
         """Answer piece by piece, one choice after another."""
         edit = self.upstreams[0].form.editor()
-        encoders = [Chunks(self.about, index=index) for index, _ in enumerate(self.upstreams)]
+        encoders = [OpenAIChunkEncoder(self.about, index=index) for index, _ in enumerate(self.upstreams)]
         parts = [
-            Part(upstream, _EditedChunks(encoder, edit))
+            StreamPart(upstream, _ChunkEditor(encoder, edit))
             for upstream, encoder in zip(self.upstreams, encoders, strict=True)
         ]
 
-        def last() -> bytes:
+        def final_chunk() -> bytes:
             total = encoders[0].usage
             for encoder in encoders[1:]:
-                total = added(total, encoder.usage)
+                total = add_usage(total, encoder.usage)
             return edit((counts_chunk(self.about, total) if self.includes_usage else b"") + DONE)
 
-        course = Course(keep_alive=KeepAlive(first=parts[0].encoder.begin), last=last)
-        return await stream(request, engines, parts, observed, course)
+        course = StreamCourse(keep_alive=KeepAlivePlan(first=parts[0].encoder.begin), last=final_chunk)
+        return await stream_parts(request, engines, parts, observed, course)
 
 
-class _EditedChunks:
+class _ChunkEditor:
     """An encoder whose bytes are mended on their way, as an engine's own would be."""
 
-    def __init__(self, encoder: Chunks, edit: Editor) -> None:
+    def __init__(self, encoder: OpenAIChunkEncoder, edit: StreamEditor) -> None:
         self._encoder = encoder
         self._edit = edit
 
@@ -247,51 +270,59 @@ class _EditedChunks:
         return self._edit(self._encoder.feed(events))
 
 
-Put = Callable[[OpenAI, Route, Found], Form]
+FormWrapper = Callable[[OpenAIForm, Route, ResolvedModel], AnswerForm]
 """What becomes of an answer in OpenAI's form on its way to a client of another dialect."""
 
 
-async def understand_chat(request: web.Request, put: Put | None = None) -> Job:
+async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None) -> RequestJob:
     """Return what a chat asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    wishes = decode(body, ChatOptions)
-    prepared = prepare_chat(body, wishes)
-    found = await resolve(services, wishes.model)
-    if wishes.context is not None:
-        found = found._replace(load=await load_of(services, found, wishes.context))
-    if not await _passes(services, found, body, wishes):
-        form = None if put is None else put(prepared.form, Route.CHAT, found)
-        name = name_in_answer(wishes.model, found.model)
-        return await _translated_job(services, found, _Translation(body, name, form, terms_of(wishes, Route.CHAT)))
-    return Job(_upstream(request, found, prepared, wishes, put))
+    options = decode_body(body, OpenAIChatOptions)
+    engine_request = prepare_chat(body, options)
+    target = await resolve_model(services, options.model)
+    if options.context is not None:
+        target = target._replace(load=await load_for_context(services, target, options.context))
+    if not await _can_pass(services, target, body, options):
+        form = None if put is None else put(engine_request.form, Route.CHAT, target)
+        name = name_in_answer(options.model, target.model)
+        return await _make_translated_job(
+            services, target, _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
+        )
+    return RequestJob(_make_upstream(request, target, engine_request, options, put))
 
 
-async def understand(request: web.Request, route: Route, put: Put | None = None) -> Job:
+async def prepare_job(request: web.Request, route: Route, put: FormWrapper | None = None) -> RequestJob:
     """Return what any other request asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    wishes = decode(body, RequestOptions)
-    prepared = prepare(body, wishes, route)
-    found = await with_probes(services, await resolve(services, wishes.model, route=route), prepared.route)
-    found = found._replace(load=await load_of(services, found, wishes.context))
-    return Job(_upstream(request, found, prepared, wishes, put))
+    options = decode_body(body, OpenAIRequestOptions)
+    engine_request = prepare_request(body, options, route)
+    target = await with_probes(
+        services, await resolve_model(services, options.model, route=route), engine_request.route
+    )
+    target = target._replace(load=await load_for_context(services, target, options.context))
+    return RequestJob(_make_upstream(request, target, engine_request, options, put))
 
 
-def _upstream(
-    request: web.Request, found: Found, prepared: Prepared, wishes: _Options, put: Put | None
+def _make_upstream(
+    request: web.Request,
+    target: ResolvedModel,
+    engine_request: OpenAIEngineRequest,
+    options: _Options,
+    put: FormWrapper | None,
 ) -> UpstreamRequest:
-    (model, load), services = found, request.app[SERVICES]
-    path = path_of(services, load.engine, model, prepared.route)
-    name = name_in_answer(wishes.model, model)
-    prepared = fit_to_engine(prepared, services.adapters[load.engine].descriptor, wishes, name=name)
+    (model, load), services = target, request.app[SERVICES]
+    path = engine_path(services, load.engine, model, engine_request.route)
+    name = name_in_answer(options.model, model)
+    engine_request = fit_to_engine(engine_request, services.adapters[load.engine].descriptor, options, name=name)
     return UpstreamRequest(
         load=load,
         path=path,
-        body=applied(prepared.body, model, prepared.route),
-        model=wishes.model or "",
-        terms=terms_of(wishes, prepared.route),
-        form=prepared.form if put is None else put(prepared.form, prepared.route, found),
-        streams=bool(wishes.stream),
-        headers=passed_headers(request),
-        gather=prepared.gather,
-        prepare=preparer(prepared.route),
+        body=apply_preset(engine_request.body, model, engine_request.route),
+        model=options.model or "",
+        terms=lease_options(options, engine_request.route),
+        form=engine_request.form if put is None else put(engine_request.form, engine_request.route, target),
+        streams=bool(options.stream),
+        headers=client_header_lines(request),
+        gather=engine_request.gather,
+        prepare=infill_preparer(engine_request.route),
     )

@@ -11,18 +11,18 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
-from app.gateway.dialects.openai.requests import understand, understand_chat
+from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.dialects.replies import json_reply
-from app.gateway.exchange.handling import handle
+from app.gateway.exchange.handling import answer_request
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model
 from app.gateway.services import SERVICES
 from engines.api import Route
 
 
-class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIModelCard(msgspec.Struct, frozen=True, kw_only=True):
     """A model as OpenAI lists it, with LM Studio's names for what OpenAI does not say. Contexts in tokens.
 
     `capabilities` are a list, as llama-server and others have it, of the words of `core.capabilities`.
@@ -39,10 +39,10 @@ class ModelCard(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: list[Capability] = []
 
 
-class ModelCards(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIModelList(msgspec.Struct, frozen=True, kw_only=True):
     """The list of models."""
 
-    data: list[ModelCard]
+    data: list[OpenAIModelCard]
     object: str = "list"
 
 
@@ -51,23 +51,25 @@ def add_routes(app: web.Application) -> None:
     app.router.add_get("/v1/models/{id:.+}", show_model)
     for base in ("/v1", ""):  # record.UNVERSIONED has what is without
         app.router.add_get(f"{base}/models", list_models)
-        app.router.add_post(f"{base}/chat/completions", chat)
-        app.router.add_post(f"{base}/completions", completions)
-        app.router.add_post(f"{base}/embeddings", embeddings)
+        app.router.add_post(f"{base}/chat/completions", handle_chat)
+        app.router.add_post(f"{base}/completions", handle_completions)
+        app.router.add_post(f"{base}/embeddings", handle_embeddings)
     for path in ("/v1/rerank", "/v1/reranking", "/rerank", "/reranking", "/v2/rerank"):
-        app.router.add_post(path, rerank)
+        app.router.add_post(path, handle_rerank)
 
 
 async def list_models(request: web.Request) -> web.Response:
     """GET /v1/models, to whichever of its audiences asks."""
     services = request.app[SERVICES]
-    models = await asyncio.to_thread(services.library.models)
+    models = await asyncio.to_thread(services.library.list_models)
     if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
         usable = [model for model in models if not model.problem]
-        return json_reply(anthropic_models.page(usable, decode_query(request.query, anthropic_models.Wanted)))
-    running = {status.model: status for status in services.supervisor.statuses()}
+        return json_reply(
+            anthropic_models.model_page(usable, decode_query(request.query, anthropic_models.AnthropicPageQuery))
+        )
+    statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, [model for model in models if not model.problem])
-    return json_reply(ModelCards(data=[_card(model, running.get(model.runs_as)) for model in able]))
+    return json_reply(OpenAIModelList(data=[_model_card(model, statuses.get(model.runs_as)) for model in able]))
 
 
 async def show_model(request: web.Request) -> web.Response:
@@ -75,35 +77,35 @@ async def show_model(request: web.Request) -> web.Response:
     services = request.app[SERVICES]
     model = await find_model(services, request.match_info["id"])
     if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
-        return json_reply(anthropic_models.card(model))
-    running = {status.model: status for status in services.supervisor.statuses()}
+        return json_reply(anthropic_models.model_card(model))
+    statuses = {status.model: status for status in services.supervisor.list_statuses()}
     (able,) = await with_capabilities(services, [model])
-    return json_reply(_card(able, running.get(model.runs_as)))
+    return json_reply(_model_card(able, statuses.get(model.runs_as)))
 
 
-async def chat(request: web.Request) -> web.StreamResponse:
+async def handle_chat(request: web.Request) -> web.StreamResponse:
     """POST /v1/chat/completions."""
-    return await handle(request, Route.CHAT, understand_chat)
+    return await answer_request(request, Route.CHAT, prepare_chat_job)
 
 
-async def completions(request: web.Request) -> web.StreamResponse:
+async def handle_completions(request: web.Request) -> web.StreamResponse:
     """POST /v1/completions."""
-    return await handle(request, Route.COMPLETIONS, partial(understand, route=Route.COMPLETIONS))
+    return await answer_request(request, Route.COMPLETIONS, partial(prepare_job, route=Route.COMPLETIONS))
 
 
-async def embeddings(request: web.Request) -> web.StreamResponse:
+async def handle_embeddings(request: web.Request) -> web.StreamResponse:
     """POST /v1/embeddings."""
-    return await handle(request, Route.EMBEDDINGS, partial(understand, route=Route.EMBEDDINGS))
+    return await answer_request(request, Route.EMBEDDINGS, partial(prepare_job, route=Route.EMBEDDINGS))
 
 
-async def rerank(request: web.Request) -> web.StreamResponse:
+async def handle_rerank(request: web.Request) -> web.StreamResponse:
     """POST /v1/rerank, the other names llama-server has for it, and Cohere's."""
-    return await handle(request, Route.RERANK, partial(understand, route=Route.RERANK))
+    return await answer_request(request, Route.RERANK, partial(prepare_job, route=Route.RERANK))
 
 
-def _card(model: ModelInfo, status: EngineStatus | None) -> ModelCard:
+def _model_card(model: ModelInfo, status: EngineStatus | None) -> OpenAIModelCard:
     is_loaded = status is not None and status.state is EngineState.READY
-    return ModelCard(
+    return OpenAIModelCard(
         id=model.name,
         created=int(model.modified_at),
         state="loaded" if is_loaded else "not-loaded",

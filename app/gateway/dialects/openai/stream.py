@@ -6,16 +6,16 @@ import msgspec
 
 from app.gateway.canonical.events import (
     BROKE_OFF,
-    Answer,
+    AnswerFailed,
+    AnswerFinished,
     Event,
-    Failed,
-    Finish,
-    Finished,
+    FinishReason,
     ReasoningDelta,
     TextDelta,
     TokenLogprob,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
+    WholeAnswer,
 )
 from app.gateway.canonical.request import ToolCall
 from app.gateway.dialects.openai.form import as_event
@@ -26,7 +26,7 @@ _ENCODER = msgspec.json.Encoder()
 Fields = dict[str, object]
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class OpenAIAnswerInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What every chunk says about the answer it is part of."""
 
     id: str
@@ -34,72 +34,74 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     created: int
 
 
-class Chunks:
+class OpenAIChunkEncoder:
     """Encodes one choice of a stream. `usage` is what its end said."""
 
-    def __init__(self, about: About, *, index: int = 0) -> None:
+    def __init__(self, about: OpenAIAnswerInfo, *, index: int = 0) -> None:
         self._about = about
         self._index = index
-        self.usage = Usage()
+        self.usage = TokenUsage()
         self.is_over = False
 
     def begin(self) -> bytes:
         """Return the chunk that says who speaks."""
-        return self._chunk({"role": "assistant", "content": ""})
+        return self._encode_chunk({"role": "assistant", "content": ""})
 
     def feed(self, events: Iterable[Event]) -> bytes:
         """Return the chunks for some events."""
-        return b"".join(self._event(event) for event in events if not self.is_over)
+        return b"".join(self._encode_event(event) for event in events if not self.is_over)
 
-    def _event(self, event: Event) -> bytes:
+    def _encode_event(self, event: Event) -> bytes:
         match event:
             case TextDelta(text=text, logprobs=logprobs):
-                return self._chunk({"content": text}, logprobs=logprobs)
+                return self._encode_chunk({"content": text}, logprobs=logprobs)
             case ReasoningDelta(text=text):
-                return self._chunk({"reasoning_content": text, "reasoning": text})
+                return self._encode_chunk({"reasoning_content": text, "reasoning": text})
             case ToolCallDelta():
-                return self._chunk({"tool_calls": [_call_delta(event)]})
-            case Finished():
+                return self._encode_chunk({"tool_calls": [_call_delta(event)]})
+            case AnswerFinished():
                 self.is_over, self.usage = True, event.usage
-                return self._chunk({}, reason=event.reason)
-            case Failed():
+                return self._encode_chunk({}, reason=event.reason)
+            case AnswerFailed():
                 self.is_over = True
-                return as_event(OPENAI_DIALECT.document(event))
+                return as_event(OPENAI_DIALECT.error_document(event))
             case _:
                 pass
         return b""
 
-    def _chunk(self, delta: Fields, *, reason: Finish | None = None, logprobs: Sequence[TokenLogprob] = ()) -> bytes:
-        told = {"content": [_likely(one) for one in logprobs]} if logprobs else None
-        choice = {"index": self._index, "delta": delta, "logprobs": told, "finish_reason": reason}
-        return as_event({**_head(self._about, "chat.completion.chunk"), "choices": [choice]})
+    def _encode_chunk(
+        self, delta: Fields, *, reason: FinishReason | None = None, logprobs: Sequence[TokenLogprob] = ()
+    ) -> bytes:
+        choice_logprobs = {"content": [_logprob_fields(token) for token in logprobs]} if logprobs else None
+        choice = {"index": self._index, "delta": delta, "logprobs": choice_logprobs, "finish_reason": reason}
+        return as_event({**_head_fields(self._about, "chat.completion.chunk"), "choices": [choice]})
 
 
-def counts_chunk(about: About, usage: Usage) -> bytes:
+def counts_chunk(about: OpenAIAnswerInfo, usage: TokenUsage) -> bytes:
     """Return the chunk of a stream that only tells the counts of tokens."""
-    return as_event({**_head(about, "chat.completion.chunk"), "choices": [], "usage": usage_of(usage)})
+    return as_event({**_head_fields(about, "chat.completion.chunk"), "choices": [], "usage": usage_of(usage)})
 
 
-def whole(about: About, answers: Sequence[Answer]) -> Fields | Failed:
+def build_completion(about: OpenAIAnswerInfo, answers: Sequence[WholeAnswer]) -> Fields | AnswerFailed:
     """Return a completion with each answer as a choice, or why one of them has none."""
     choices: list[Fields] = []
-    total = Usage()
+    total = TokenUsage()
     for index, answer in enumerate(answers):
-        if not isinstance(answer.end, Finished):
+        if not isinstance(answer.end, AnswerFinished):
             return answer.end or BROKE_OFF
-        choices.append(_choice(index, answer, answer.end.reason))
-        total = added(total, answer.end.usage) if index else answer.end.usage
-    return {**_head(about, "chat.completion"), "choices": choices, "usage": usage_of(total)}
+        choices.append(_choice_fields(index, answer, answer.end.reason))
+        total = add_usage(total, answer.end.usage) if index else answer.end.usage
+    return {**_head_fields(about, "chat.completion"), "choices": choices, "usage": usage_of(total)}
 
 
-def added(one: Usage, other: Usage) -> Usage:
+def add_usage(first: TokenUsage, other: TokenUsage) -> TokenUsage:
     """Return the counts of several answers to one prompt, which counts once."""
-    if one.completion is None or other.completion is None:
-        return msgspec.structs.replace(one, completion=None)
-    return msgspec.structs.replace(one, completion=one.completion + other.completion)
+    if first.completion is None or other.completion is None:
+        return msgspec.structs.replace(first, completion=None)
+    return msgspec.structs.replace(first, completion=first.completion + other.completion)
 
 
-def usage_of(usage: Usage) -> Fields | None:
+def usage_of(usage: TokenUsage) -> Fields | None:
     """Return OpenAI's counts; null where one is not known: unknown is not zero."""
     if usage.prompt is None or usage.completion is None:
         return None
@@ -115,17 +117,17 @@ def usage_of(usage: Usage) -> Fields | None:
     return counts
 
 
-def _choice(index: int, answer: Answer, reason: Finish) -> Fields:
+def _choice_fields(index: int, answer: WholeAnswer, reason: FinishReason) -> Fields:
     message: Fields = {"role": "assistant", "content": answer.text or (None if answer.calls else "")}
     if answer.thinking:
         message |= {"reasoning_content": answer.thinking, "reasoning": answer.thinking}
     if answer.calls:
-        message["tool_calls"] = [_call(call) for call in answer.calls]
-    told = {"content": [_likely(one) for one in answer.logprobs]} if answer.logprobs else None
-    return {"index": index, "message": message, "logprobs": told, "finish_reason": reason}
+        message["tool_calls"] = [_call_fields(call) for call in answer.calls]
+    choice_logprobs = {"content": [_logprob_fields(token) for token in answer.logprobs]} if answer.logprobs else None
+    return {"index": index, "message": message, "logprobs": choice_logprobs, "finish_reason": reason}
 
 
-def _call(call: ToolCall) -> Fields:
+def _call_fields(call: ToolCall) -> Fields:
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
 
 
@@ -134,19 +136,20 @@ def _call_delta(delta: ToolCallDelta) -> Fields:
     if not delta.name:
         return {"index": delta.index, "function": {"arguments": delta.arguments}}
     call = ToolCall(id=delta.id, name=delta.name, arguments=delta.arguments)
-    return {"index": delta.index, **_call(call)}
+    return {"index": delta.index, **_call_fields(call)}
 
 
-def _likely(token: TokenLogprob) -> Fields:
+def _logprob_fields(token: TokenLogprob) -> Fields:
     return {
         "token": token.token,
         "logprob": token.logprob,
         "bytes": token.bytes,
         "top_logprobs": [
-            {"token": one.token, "logprob": one.logprob, "bytes": one.bytes} for one in token.top_logprobs
+            {"token": alternative.token, "logprob": alternative.logprob, "bytes": alternative.bytes}
+            for alternative in token.top_logprobs
         ],
     }
 
 
-def _head(about: About, kind: str) -> Fields:
+def _head_fields(about: OpenAIAnswerInfo, kind: str) -> Fields:
     return {"id": about.id, "object": kind, "created": about.created, "model": about.model}

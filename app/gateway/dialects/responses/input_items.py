@@ -12,7 +12,16 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.images import image_of, text_of
-from app.gateway.canonical.request import Image, Message, Part, Role, Text, Thinking, ToolCall, ToolResult
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    Image,
+    MessageRole,
+    Part,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
 from app.gateway.dialects.responses.tools import INPUT, LOCAL_SHELL, flat_name
 
 T = TypeVar("T")
@@ -21,7 +30,12 @@ NewId = Callable[[str], str]
 ENCRYPTED = "roundhouse-reasoning:"
 """Before reasoning that a client only hands back: it is no secret, but another program's would be gibberish here."""
 REFERENCE = "item_reference"
-_ROLES = {"user": Role.USER, "assistant": Role.ASSISTANT, "system": Role.SYSTEM, "developer": Role.SYSTEM}
+_ROLES = {
+    "user": MessageRole.USER,
+    "assistant": MessageRole.ASSISTANT,
+    "system": MessageRole.SYSTEM,
+    "developer": MessageRole.SYSTEM,
+}
 _PREFIXES = {
     "message": "msg",
     "reasoning": "rs",
@@ -31,11 +45,11 @@ _PREFIXES = {
 }
 _OTHER_PREFIX = "item"
 _ASSISTANT = msgspec.Raw(b'"assistant"')
-_BETWEEN = "\n\n"
-_SAID = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
+_PART_SEPARATOR = "\n\n"
+_TEXT_TYPES = frozenset({"input_text", "output_text", "text", "reasoning_text", "summary_text"})
 
 
-class Item(msgspec.Struct, frozen=True):
+class ResponseItem(msgspec.Struct, frozen=True):
     """One item: what it is, its JSON as it was sent or kept, and its id, empty if the client gave it none."""
 
     kind: str
@@ -43,7 +57,7 @@ class Item(msgspec.Struct, frozen=True):
     id: str = ""
 
 
-class _Head(msgspec.Struct, frozen=True, kw_only=True):
+class _ItemHead(msgspec.Struct, frozen=True, kw_only=True):
     type: str | None = None
     id: str | None = None
     role: str | None = None
@@ -55,204 +69,208 @@ class _Head(msgspec.Struct, frozen=True, kw_only=True):
         return self.type or "message"
 
 
-class _Url(msgspec.Struct, frozen=True):
+class _ImageUrl(msgspec.Struct, frozen=True):
     url: str = ""
 
 
-class _Part(msgspec.Struct, frozen=True, kw_only=True):
+class _ContentPart(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     text: str | None = None
     refusal: str | None = None
-    image_url: str | _Url | None = None
+    image_url: str | _ImageUrl | None = None
     file_data: str | None = None
 
 
-_Content = str | list[_Part] | None
+_Content = str | list[_ContentPart] | None
 
 
-class _Said(msgspec.Struct, frozen=True, kw_only=True):
+class _MessageInput(msgspec.Struct, frozen=True, kw_only=True):
     role: str
     content: _Content = None
 
 
-class _Reasoned(msgspec.Struct, frozen=True, kw_only=True):
-    summary: list[_Part] | None = None
-    content: list[_Part] | None = None
+class _ReasoningInput(msgspec.Struct, frozen=True, kw_only=True):
+    summary: list[_ContentPart] | None = None
+    content: list[_ContentPart] | None = None
     encrypted_content: str | None = None
 
 
-class _Called(msgspec.Struct, frozen=True, kw_only=True):
+class _FunctionCallInput(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     arguments: str
     namespace: str | None = None
 
 
-class _CustomCalled(msgspec.Struct, frozen=True, kw_only=True):
+class _CustomCallInput(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str
     input: str
     namespace: str | None = None
 
 
-class _ShellCalled(msgspec.Struct, frozen=True, kw_only=True):
+class _ShellCallInput(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     action: dict[str, msgspec.Raw]
     id: str | None = None
 
 
-class _Answered(msgspec.Struct, frozen=True, kw_only=True):
+class _CallOutputInput(msgspec.Struct, frozen=True, kw_only=True):
     output: _Content
     call_id: str | None = None
     id: str | None = None
 
 
-def items_of(given: str | Sequence[msgspec.Raw]) -> list[Item]:
+def items_of(request_input: str | Sequence[msgspec.Raw]) -> list[ResponseItem]:
     """Return what a request says as items. Raises BadRequest for what is no item."""
-    if isinstance(given, str):
-        return [Item("message", _raw({"role": "user", "content": given}))]
-    return [_item(raw, at) for at, raw in enumerate(given)]
+    if isinstance(request_input, str):
+        return [ResponseItem("message", _encode_raw({"role": "user", "content": request_input}))]
+    return [_read_item(raw, at) for at, raw in enumerate(request_input)]
 
 
-def kept_item(name: str, value: str) -> Item:
+def item_from_store(name: str, value: str) -> ResponseItem:
     """Return an item that was kept."""
-    return msgspec.structs.replace(_item(msgspec.Raw(value.encode())), id=name)
+    return msgspec.structs.replace(_read_item(msgspec.Raw(value.encode())), id=name)
 
 
-def to_keep(item: Item, new_id: NewId) -> Item:
+def to_keep(item: ResponseItem, new_id: NewId) -> ResponseItem:
     """Return an item as it is kept: with its kind and an id, and what a message says as parts."""
-    sent = msgspec.json.decode(item.value, type=dict[str, msgspec.Raw])
+    raw_fields = msgspec.json.decode(item.value, type=dict[str, msgspec.Raw])
     name = item.id or new_id(_PREFIXES.get(item.kind, _OTHER_PREFIX))
-    fields: dict[str, object] = {**sent, "type": item.kind, "id": name}
+    fields: dict[str, object] = {**raw_fields, "type": item.kind, "id": name}
     if item.kind == "message":
-        fields = {"status": "completed", **fields, **_parted(sent.get("content"), sent.get("role"))}
-    return Item(item.kind, _raw(fields), name)
+        fields = {
+            "status": "completed",
+            **fields,
+            **_content_as_parts(raw_fields.get("content"), raw_fields.get("role")),
+        }
+    return ResponseItem(item.kind, _encode_raw(fields), name)
 
 
-def references(items: Iterable[Item]) -> list[str]:
+def reference_ids(items: Iterable[ResponseItem]) -> list[str]:
     """Return the ids of earlier items that these stand for."""
     return [item.id for item in items if item.kind == REFERENCE]
 
 
-def resolved(items: Iterable[Item], found: Mapping[str, str]) -> list[Item]:
+def resolve_references(items: Iterable[ResponseItem], stored_items: Mapping[str, str]) -> list[ResponseItem]:
     """Return the items with what the references stand for. Raises BadRequest if one is not kept."""
-    return [_resolved(item, found) if item.kind == REFERENCE else item for item in items]
+    return [_resolve_reference(item, stored_items) if item.kind == REFERENCE else item for item in items]
 
 
-def conversation(items: Sequence[Item], *, earlier: int = 0) -> list[Message]:
+def to_turns(items: Sequence[ResponseItem], *, earlier: int = 0) -> list[ConversationMessage]:
     """Return the turns. Raises BadRequest for what cannot be read; the first `earlier` items are not the request's."""
-    calls = _Calls()
-    turns = [turn for at, item in enumerate(items, -earlier) for turn in _turns(item, at, calls)]
-    merged = [_merged(role, group) for role, group in groupby(turns, key=lambda turn: turn.role)]
-    return [turn for one in merged for turn in _results_first(one)]
+    calls = _CallIndex()
+    turns = [turn for at, item in enumerate(items, -earlier) for turn in _item_turns(item, at, calls)]
+    merged_turns = [_merge_turns(role, group) for role, group in groupby(turns, key=lambda turn: turn.role)]
+    return [turn for merged_turn in merged_turns for turn in _results_first(merged_turn)]
 
 
-def passed_over(items: Iterable[Item]) -> list[str]:
+def kinds_not_read(items: Iterable[ResponseItem]) -> list[str]:
     """Return the kinds of those items that are not read."""
     return list(dict.fromkeys(item.kind for item in items if item.kind not in _READERS))
 
 
-class _Calls:
+class _CallIndex:
     """The calls so far: whom a result answers."""
 
     def __init__(self) -> None:
         self._names: dict[str, str] = {}
         self._items: dict[str, str] = {}
 
-    def made(self, call: ToolCall, item: str | None = None) -> Message:
+    def add_call(self, call: ToolCall, item: str | None = None) -> ConversationMessage:
         self._names[call.id] = call.name
         if item is not None:
             self._items[item] = call.id
-        return Message(Role.ASSISTANT, (call,))
+        return ConversationMessage(MessageRole.ASSISTANT, (call,))
 
-    def answered(self, said: _Answered) -> tuple[str, str]:
+    def find_call(self, output: _CallOutputInput) -> tuple[str, str]:
         """Return the id and the name of a call. The result of a shell's names the item instead."""
-        call = said.call_id or self._items.get(said.id or "", said.id or "")
+        call = output.call_id or self._items.get(output.id or "", output.id or "")
         return call, self._names.get(call, "")
 
 
-def _turns(item: Item, at: int, calls: _Calls) -> Iterator[Message]:
-    read = _READERS.get(item.kind)
-    turn = read(item.value, at, calls) if read is not None else None
+def _item_turns(item: ResponseItem, at: int, calls: _CallIndex) -> Iterator[ConversationMessage]:
+    reader = _READERS.get(item.kind)
+    turn = reader(item.value, at, calls) if reader is not None else None
     if turn is not None and turn.parts:
         yield turn
 
 
-def _message(raw: msgspec.Raw, at: int, _calls: _Calls) -> Message:
-    said = _read(raw, _Said, at)
-    role = _ROLES.get(said.role)
+def _read_message(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> ConversationMessage:
+    message = _decode_raw(raw, _MessageInput, at)
+    role = _ROLES.get(message.role)
     if role is None:
-        raise _invalid(f"`input[{at}].role` is user, assistant, system or developer, not {said.role[:40]!r}.")
-    return Message(role, tuple(_parts(said.content, at)))
+        raise _invalid_value(f"`input[{at}].role` is user, assistant, system or developer, not {message.role[:40]!r}.")
+    return ConversationMessage(role, tuple(_content_parts(message.content, at)))
 
 
-def _reasoning(raw: msgspec.Raw, at: int, _calls: _Calls) -> Message:
+def _read_reasoning(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> ConversationMessage:
     """Read reasoning from where it is told best: its own text, then ours handed back, then the summary."""
-    told = _read(raw, _Reasoned, at)
-    text = _plain(told.content)
-    sealed = told.encrypted_content or ""
+    item = _decode_raw(raw, _ReasoningInput, at)
+    text = _plain_text(item.content)
+    sealed = item.encrypted_content or ""
     if not text and sealed.startswith(ENCRYPTED):
         text = sealed.removeprefix(ENCRYPTED)
-    text = text or _plain(told.summary)
-    return Message(Role.ASSISTANT, (Thinking(text),) if text else ())
+    text = text or _plain_text(item.summary)
+    return ConversationMessage(MessageRole.ASSISTANT, (Thinking(text),) if text else ())
 
 
-def _function_call(raw: msgspec.Raw, at: int, calls: _Calls) -> Message:
-    called = _read(raw, _Called, at)
-    name = flat_name(called.namespace, called.name)
-    return calls.made(ToolCall(id=called.call_id, name=name, arguments=_object(called.arguments)))
+def _function_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+    call = _decode_raw(raw, _FunctionCallInput, at)
+    name = flat_name(call.namespace, call.name)
+    return calls.add_call(ToolCall(id=call.call_id, name=name, arguments=_object_arguments(call.arguments)))
 
 
-def _custom_call(raw: msgspec.Raw, at: int, calls: _Calls) -> Message:
-    called = _read(raw, _CustomCalled, at)
-    name = flat_name(called.namespace, called.name)
-    return calls.made(ToolCall(id=called.call_id, name=name, arguments=_json({INPUT: called.input})))
+def _custom_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+    call = _decode_raw(raw, _CustomCallInput, at)
+    name = flat_name(call.namespace, call.name)
+    return calls.add_call(ToolCall(id=call.call_id, name=name, arguments=_encode_json({INPUT: call.input})))
 
 
-def _shell_call(raw: msgspec.Raw, at: int, calls: _Calls) -> Message:
-    called = _read(raw, _ShellCalled, at)
-    arguments = {name: value for name, value in called.action.items() if name != "type" and value != b"null"}
-    return calls.made(ToolCall(id=called.call_id, name=LOCAL_SHELL, arguments=_json(arguments)), called.id)
+def _shell_call(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+    call = _decode_raw(raw, _ShellCallInput, at)
+    arguments = {name: value for name, value in call.action.items() if name != "type" and value != b"null"}
+    return calls.add_call(ToolCall(id=call.call_id, name=LOCAL_SHELL, arguments=_encode_json(arguments)), call.id)
 
 
-def _output(raw: msgspec.Raw, at: int, calls: _Calls) -> Message:
-    said = _read(raw, _Answered, at)
-    call, name = calls.answered(said)
-    parts = tuple(_parts(said.output, at))
+def _read_output(raw: msgspec.Raw, at: int, calls: _CallIndex) -> ConversationMessage:
+    output = _decode_raw(raw, _CallOutputInput, at)
+    call, name = calls.find_call(output)
+    parts = tuple(_content_parts(output.output, at))
     text = "".join(part.text for part in parts if isinstance(part, Text))
     images = (part for part in parts if isinstance(part, Image))
-    return Message(Role.TOOL, (ToolResult(call_id=call, text=text, name=name), *images))
+    return ConversationMessage(MessageRole.TOOL, (ToolResult(call_id=call, text=text, name=name), *images))
 
 
-_READERS: dict[str, Callable[[msgspec.Raw, int, _Calls], Message]] = {
-    "message": _message,
-    "reasoning": _reasoning,
+_READERS: dict[str, Callable[[msgspec.Raw, int, _CallIndex], ConversationMessage]] = {
+    "message": _read_message,
+    "reasoning": _read_reasoning,
     "function_call": _function_call,
     "custom_tool_call": _custom_call,
     "local_shell_call": _shell_call,
-    "function_call_output": _output,
-    "custom_tool_call_output": _output,
-    "local_shell_call_output": _output,
+    "function_call_output": _read_output,
+    "custom_tool_call_output": _read_output,
+    "local_shell_call_output": _read_output,
 }
 
 
-def _parts(content: _Content, at: int) -> Iterator[Part]:
+def _content_parts(content: _Content, at: int) -> Iterator[Part]:
     if isinstance(content, str):
         yield Text(content)
         return
     for number, part in enumerate(content or ()):
-        read = _part(part, f"input[{at}].content[{number}]")
-        if read is not None:
-            yield read
+        piece = _content_part(part, f"input[{at}].content[{number}]")
+        if piece is not None:
+            yield piece
 
 
-def _part(part: _Part, field: str) -> Part | None:
-    if part.type in _SAID:
+def _content_part(part: _ContentPart, field: str) -> Part | None:
+    if part.type in _TEXT_TYPES:
         return Text(part.text or "")
     if part.type == "refusal":
         return Text(part.refusal or "")
     if part.type == "input_image":
-        url = part.image_url.url if isinstance(part.image_url, _Url) else part.image_url
+        url = part.image_url.url if isinstance(part.image_url, _ImageUrl) else part.image_url
         return image_of(url or "", field=f"{field}.image_url")
     if part.type == "input_file":
         return Text(text_of(part.file_data or "", field=f"{field}.file_data"))
@@ -261,34 +279,34 @@ def _part(part: _Part, field: str) -> Part | None:
     return None
 
 
-def _plain(parts: Iterable[_Part] | None) -> str:
-    return _BETWEEN.join(part.text for part in parts or () if part.text)
+def _plain_text(parts: Iterable[_ContentPart] | None) -> str:
+    return _PART_SEPARATOR.join(part.text for part in parts or () if part.text)
 
 
-def _merged(role: Role, turns: Iterable[Message]) -> Message:
+def _merge_turns(role: MessageRole, turns: Iterable[ConversationMessage]) -> ConversationMessage:
     """Return several turns of one role as one; what they say stays apart."""
     parts: list[Part] = []
     for turn in turns:
         is_more = any(isinstance(part, Text) for part in parts) and bool(turn.text)
-        parts += [Text(_BETWEEN), *turn.parts] if is_more else turn.parts
-    return Message(role, tuple(parts))
+        parts += [Text(_PART_SEPARATOR), *turn.parts] if is_more else turn.parts
+    return ConversationMessage(role, tuple(parts))
 
 
-def _results_first(turn: Message) -> list[Message]:
+def _results_first(turn: ConversationMessage) -> list[ConversationMessage]:
     """Return a turn of results without its pictures, which templates do not take there, and those as the user's."""
     images = tuple(part for part in turn.parts if isinstance(part, Image))
-    if turn.role is not Role.TOOL or not images:
+    if turn.role is not MessageRole.TOOL or not images:
         return [turn]
     results = tuple(part for part in turn.parts if isinstance(part, ToolResult))
-    return [Message(Role.TOOL, results), Message(Role.USER, images)]
+    return [ConversationMessage(MessageRole.TOOL, results), ConversationMessage(MessageRole.USER, images)]
 
 
-def _item(raw: msgspec.Raw, at: int = 0) -> Item:
-    head = _read(raw, _Head, at)
-    return Item(head.kind, raw, head.id or "")
+def _read_item(raw: msgspec.Raw, at: int = 0) -> ResponseItem:
+    head = _decode_raw(raw, _ItemHead, at)
+    return ResponseItem(head.kind, raw, head.id or "")
 
 
-def _parted(content: msgspec.Raw | None, role: msgspec.Raw | None) -> dict[str, object]:
+def _content_as_parts(content: msgspec.Raw | None, role: msgspec.Raw | None) -> dict[str, object]:
     if content is None or not bytes(content).startswith(b'"'):
         return {}
     if role == _ASSISTANT:
@@ -296,39 +314,39 @@ def _parted(content: msgspec.Raw | None, role: msgspec.Raw | None) -> dict[str, 
     return {"content": [{"type": "input_text", "text": content}]}
 
 
-def _resolved(item: Item, found: Mapping[str, str]) -> Item:
-    if item.id not in found:
+def _resolve_reference(item: ResponseItem, stored_items: Mapping[str, str]) -> ResponseItem:
+    if item.id not in stored_items:
         raise BadRequest(
             f"There is no item {item.id[:80]!r} to refer to.",
             hint="Send the item itself: the response it belongs to is not kept.",
             code="item_not_found",
         )
-    return kept_item(item.id, found[item.id])
+    return item_from_store(item.id, stored_items[item.id])
 
 
-def _object(arguments: str) -> str:
+def _object_arguments(arguments: str) -> str:
     """Return arguments that are an object: llama.cpp refuses the whole conversation for others a model once made."""
     try:
         msgspec.json.decode(arguments, type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, RecursionError):
-        return _json({"arguments": arguments})
+        return _encode_json({"arguments": arguments})
     return arguments
 
 
-def _read(raw: msgspec.Raw, kind: type[T], at: int) -> T:
+def _decode_raw(raw: msgspec.Raw, kind: type[T], at: int) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(f"`input[{at}]` is not as expected: {error}.") from None
+        raise _invalid_value(f"`input[{at}]` is not as expected: {error}.") from None
 
 
-def _invalid(sentence: str) -> BadRequest:
+def _invalid_value(sentence: str) -> BadRequest:
     return BadRequest(sentence, code="invalid_value")
 
 
-def _raw(value: object) -> msgspec.Raw:
+def _encode_raw(value: object) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(value))
 
 
-def _json(value: object) -> str:
+def _encode_json(value: object) -> str:
     return msgspec.json.encode(value).decode()

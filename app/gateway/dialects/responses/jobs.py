@@ -10,26 +10,26 @@ import msgspec
 
 from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
-from app.gateway.canonical.request import Generate
+from app.gateway.canonical.request import ConversationRequest
 from app.gateway.dialects.responses.input_items import (
-    Item,
-    conversation,
+    ResponseItem,
+    item_from_store,
     items_of,
-    kept_item,
-    passed_over,
-    references,
-    resolved,
+    kinds_not_read,
+    reference_ids,
+    resolve_references,
+    to_turns,
 )
-from app.gateway.dialects.responses.requests import Asked, check, generate
-from app.gateway.dialects.responses.stream import Encoder, Manner
-from app.gateway.dialects.responses.tools import Offer, offer_of
-from app.gateway.dialects.responses.wire import About, begun
-from app.gateway.entry.bodies import decode
-from app.gateway.exchange.capability_fallback import supplied
-from app.gateway.exchange.handling import load_of, path_of, terms_of
+from app.gateway.dialects.responses.requests import ResponsesRequest, check_request, to_canonical_request
+from app.gateway.dialects.responses.stream import ResponseEncoder, ResponseStyle
+from app.gateway.dialects.responses.tools import ToolOffer, offer_of
+from app.gateway.dialects.responses.wire import ResponseInfo, begin_response
+from app.gateway.entry.bodies import decode_body
+from app.gateway.exchange.capability_fallback import plan_fallbacks
+from app.gateway.exchange.handling import engine_path, lease_options, load_for_context
 from app.gateway.exchange.upstream import UpstreamRequest
-from app.gateway.loading.launch import resolve
-from app.gateway.loading.requested_model import Found
+from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from engines.api import Route
 
@@ -41,17 +41,19 @@ _ID_BYTES = 24
 class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A request understood: what it says, what the engine is asked, and the response that it is to become."""
 
-    asked: Asked
-    said: "Read"
-    found: Found
+    request: ResponsesRequest
+    response_input: "ResponseInput"
+    target: ResolvedModel
     upstream: UpstreamRequest
-    about: About
+    about: ResponseInfo
 
     @cached_property
-    def encoder(self) -> Encoder:
+    def encoder(self) -> ResponseEncoder:
         """The response in the making. It is begun only now that somebody wants it: the engine is at work by then."""
-        offer = self.said.offer
-        return Encoder(begun(self.asked, offer, self.about), _manner(self.asked, offer), new_id)
+        offer = self.response_input.offer
+        return ResponseEncoder(
+            begin_response(self.request, offer, self.about), _make_style(self.request, offer), new_id
+        )
 
     def begin(self) -> bytes:
         """Open the stream, if it is not open yet."""
@@ -59,51 +61,53 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def feed(self, events: Sequence[Event]) -> bytes:
         """Return what some events are in the stream."""
-        return b"".join(map(self.encoder.take, events))
+        return b"".join(map(self.encoder.take_event, events))
 
 
-async def understand(services: Services, body: bytes) -> ResponseJob:
+async def prepare_response(services: Services, body: bytes) -> ResponseJob:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
-    asked = decode(body, Asked)
-    found = await resolve(services, asked.model)
-    said = await read(services, asked)
-    is_kept = asked.store is not False and services.settings.integer("responses.kept") > 0
-    about = About(id=new_id("resp"), model=found.model.name, at=time.time(), is_stored=is_kept)
-    upstream = await upstream_for(services, asked, found, said.work)
-    return ResponseJob(asked=asked, said=said, found=found, upstream=upstream, about=about)
+    request = decode_body(body, ResponsesRequest)
+    target = await resolve_model(services, request.model)
+    response_input = await read_input(services, request)
+    is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
+    about = ResponseInfo(id=new_id("resp"), model=target.model.name, at=time.time(), is_stored=is_kept)
+    upstream = await upstream_for(services, request, target, response_input.work)
+    return ResponseJob(request=request, response_input=response_input, target=target, upstream=upstream, about=about)
 
 
-class Read(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
     """What a request says: what it adds to the conversation, what the engine is to do, and with which tools."""
 
-    given: tuple[Item, ...]
-    work: Generate
-    offer: Offer
+    new_items: tuple[ResponseItem, ...]
+    work: ConversationRequest
+    offer: ToolOffer
 
 
-async def read(services: Services, asked: Asked) -> Read:
+async def read_input(services: Services, request: ResponsesRequest) -> ResponseInput:
     """Return what a request says, with the conversation it goes on with. Raises BadRequest."""
-    check(asked)
-    given = items_of(asked.input if asked.input is not None else [])
-    if wanted := references(given):
-        given = resolved(given, await services.chats.response_items(wanted))
-    if skipped := passed_over(given):
-        log.info("Items that are passed over: %s", ", ".join(skipped), extra={"model": asked.model})
-    earlier, offer = await _earlier(services, asked.previous_response_id), _offer(asked)
-    turns = conversation([*earlier, *given], earlier=len(earlier))
-    return Read(given=tuple(given), work=generate(asked, turns, offer), offer=offer)
+    check_request(request)
+    items = items_of(request.input if request.input is not None else [])
+    if item_ids := reference_ids(items):
+        items = resolve_references(items, await services.chats.response_items(item_ids))
+    if unread_kinds := kinds_not_read(items):
+        log.info("Items that are passed over: %s", ", ".join(unread_kinds), extra={"model": request.model})
+    earlier, offer = await _load_earlier(services, request.previous_response_id), _make_offer(request)
+    turns = to_turns([*earlier, *items], earlier=len(earlier))
+    return ResponseInput(new_items=tuple(items), work=to_canonical_request(request, turns, offer), offer=offer)
 
 
-async def upstream_for(services: Services, asked: Asked, found: Found, work: Generate) -> UpstreamRequest:
+async def upstream_for(
+    services: Services, request: ResponsesRequest, target: ResolvedModel, work: ConversationRequest
+) -> UpstreamRequest:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
-    plan = await supplied(services, found, work)
+    plan = await plan_fallbacks(services, target, work)
     return UpstreamRequest(
-        load=await load_of(services, found, asked.context),
-        path=path_of(services, found.load.engine, found.model, Route.CHAT),
+        load=await load_for_context(services, target, request.context),
+        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
         body=plan.body,
         plan=plan,
-        model=found.model.name,
-        terms=terms_of(asked, Route.CHAT),
+        model=target.model.name,
+        terms=lease_options(request, Route.CHAT),
     )
 
 
@@ -112,27 +116,27 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(_ID_BYTES)}"
 
 
-async def _earlier(services: Services, response_id: str | None) -> tuple[Item, ...]:
+async def _load_earlier(services: Services, response_id: str | None) -> tuple[ResponseItem, ...]:
     if response_id is None:
         return ()
     try:
-        kept = await services.chats.response_conversation(response_id)
+        items = await services.chats.response_conversation(response_id)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code="previous_response_not_found") from None
-    return tuple(kept_item(item.id, item.value) for item in kept)
+    return tuple(item_from_store(item.id, item.value) for item in items)
 
 
-def _offer(asked: Asked) -> Offer:
-    offer = offer_of(asked.tools or [], asked.tool_choice, one_at_a_time=asked.is_one_at_a_time)
+def _make_offer(request: ResponsesRequest) -> ToolOffer:
+    offer = offer_of(request.tools or [], request.tool_choice, one_at_a_time=request.is_one_at_a_time)
     if offer.left_out:
-        log.info("Tools that nobody here runs: %s", ", ".join(offer.left_out), extra={"model": asked.model})
+        log.info("Tools that nobody here runs: %s", ", ".join(offer.left_out), extra={"model": request.model})
     return offer
 
 
-def _manner(asked: Asked, offer: Offer) -> Manner:
-    return Manner(
+def _make_style(request: ResponsesRequest, offer: ToolOffer) -> ResponseStyle:
+    return ResponseStyle(
         offer=offer,
-        is_summary=asked.wants_summary,
-        is_sealed=asked.wants_encrypted,
-        one_call=asked.is_one_at_a_time,
+        is_summary=request.wants_summary,
+        is_sealed=request.wants_encrypted,
+        one_call=request.is_one_at_a_time,
     )

@@ -10,10 +10,20 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.request import Generate, Level, Limits, Message, ResponseFormat, Role, Sampling, Shape, Text
-from app.gateway.dialects.keep_alive import Staying
+from app.gateway.canonical.request import (
+    ConversationMessage,
+    ConversationRequest,
+    GenerationLimits,
+    MessageRole,
+    ResponseFormat,
+    ResponseShape,
+    SamplingParams,
+    Text,
+    ThinkingLevel,
+)
+from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT
-from app.gateway.dialects.responses.tools import Offer
+from app.gateway.dialects.responses.tools import ToolOffer
 
 _NOTHING = (ABSENT, msgspec.Raw(b"null"), msgspec.Raw(b"false"))
 _Count = Annotated[int, msgspec.Meta(ge=1, le=2**31 - 1)]
@@ -22,21 +32,21 @@ _Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 _ENCRYPTED, _LOGPROBS = "reasoning.encrypted_content", "message.output_text.logprobs"
 _LEVELS = {
-    "none": Level.OFF,
-    "minimal": Level.MINIMAL,
-    "low": Level.LOW,
-    "medium": Level.MEDIUM,
-    "high": Level.HIGH,
-    "xhigh": Level.MAX,
-    "max": Level.MAX,
-    "ultra": Level.MAX,
+    "none": ThinkingLevel.OFF,
+    "minimal": ThinkingLevel.MINIMAL,
+    "low": ThinkingLevel.LOW,
+    "medium": ThinkingLevel.MEDIUM,
+    "high": ThinkingLevel.HIGH,
+    "xhigh": ThinkingLevel.MAX,
+    "max": ThinkingLevel.MAX,
+    "ultra": ThinkingLevel.MAX,
 }
-_NOBODY_SPOKE = (Message(Role.USER, (Text(""),)),)
+_EMPTY_CONVERSATION = (ConversationMessage(MessageRole.USER, (Text(""),)),)
 _MOST_METADATA, _LONGEST_KEY, _LONGEST_VALUE = 16, 64, 512
 """OpenAI's own limits."""
 
 
-class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseReasoning(msgspec.Struct, frozen=True, kw_only=True):
     """How much to think, and whether to tell of it as a summary."""
 
     effort: str | None = None
@@ -44,7 +54,7 @@ class Reasoning(msgspec.Struct, frozen=True, kw_only=True):
     generate_summary: str | None = None
 
 
-class Format(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ResponseTextFormat(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The form an answer must have."""
 
     type: Literal["text", "json_object", "json_schema"]
@@ -54,14 +64,14 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     strict: bool | None = None
 
 
-class TextOptions(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseTextOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What `text` says."""
 
-    format: Format | None = None
+    format: ResponseTextFormat | None = None
     verbosity: str | None = None
 
 
-class Asked(Staying, frozen=True, kw_only=True):
+class ResponsesRequest(ModelLoadFields, frozen=True, kw_only=True):
     """A request."""
 
     model: str | None = None
@@ -82,8 +92,8 @@ class Asked(Staying, frozen=True, kw_only=True):
     tools: list[msgspec.Raw] | None = None
     tool_choice: msgspec.Raw = ABSENT
     parallel_tool_calls: bool | None = None
-    reasoning: Reasoning | None = None
-    text: TextOptions | None = None
+    reasoning: ResponseReasoning | None = None
+    text: ResponseTextOptions | None = None
     truncation: Literal["auto", "disabled"] | None = None
     metadata: dict[str, str] | None = None
     user: str | None = None
@@ -106,8 +116,8 @@ class Asked(Staying, frozen=True, kw_only=True):
     @property
     def wants_summary(self) -> bool:
         """Tell whether the reasoning is to be told as its summary, which is where most clients look for it."""
-        told = self.reasoning and (self.reasoning.summary or self.reasoning.generate_summary)
-        return bool(told) and told != "none"
+        summary = self.reasoning and (self.reasoning.summary or self.reasoning.generate_summary)
+        return bool(summary) and summary != "none"
 
     @property
     def wants_encrypted(self) -> bool:
@@ -115,50 +125,54 @@ class Asked(Staying, frozen=True, kw_only=True):
         return _ENCRYPTED in (self.include or ())
 
 
-def check(asked: Asked) -> None:
+def check_request(request: ResponsesRequest) -> None:
     """Raise BadRequest for what is missing, or cannot be done here."""
-    if asked.input is None and asked.previous_response_id is None:
+    if request.input is None and request.previous_response_id is None:
         raise BadRequest("The request lacks `input`.", hint="It is text or a list of items.", code="input_required")
-    if asked.background:
+    if request.background:
         raise _not_here("`background`: responses are not made in the background here.", "Stream the response.")
-    if asked.conversation not in _NOTHING:
+    if request.conversation not in _NOTHING:
         raise _not_here("`conversation`: conversations are not kept here.", "Use previous_response_id.")
-    if asked.prompt not in _NOTHING:
+    if request.prompt not in _NOTHING:
         raise _not_here("`prompt`: templates of prompts are not kept here.", "Send the prompt as `input`.")
-    if asked.moderation not in _NOTHING:
+    if request.moderation not in _NOTHING:
         raise _not_here("`moderation`: nothing is moderated here.", "Leave it out.")
-    _check_metadata(asked.metadata or {})
+    _check_metadata(request.metadata or {})
 
 
-def generate(asked: Asked, conversation: Sequence[Message], offer: Offer) -> Generate:
+def to_canonical_request(
+    request: ResponsesRequest, conversation: Sequence[ConversationMessage], offer: ToolOffer
+) -> ConversationRequest:
     """Return what the engine is to do. Raises BadRequest."""
-    instructions = (Message(Role.SYSTEM, (Text(asked.instructions),)),) if asked.instructions else ()
-    return Generate(
-        messages=(*instructions, *(conversation or _NOBODY_SPOKE)),
+    instructions = (
+        (ConversationMessage(MessageRole.SYSTEM, (Text(request.instructions),)),) if request.instructions else ()
+    )
+    return ConversationRequest(
+        messages=(*instructions, *(conversation or _EMPTY_CONVERSATION)),
         tools=offer.tools,
         tool_choice=offer.choice,
-        response_format=_format(asked.text.format if asked.text else None),
-        thinking=_level(asked.reasoning),
-        sampling=Sampling(
-            temperature=asked.temperature,
-            top_p=asked.top_p,
-            presence_penalty=asked.presence_penalty,
-            frequency_penalty=asked.frequency_penalty,
+        response_format=_to_response_format(request.text.format if request.text else None),
+        thinking=_thinking_level(request.reasoning),
+        sampling=SamplingParams(
+            temperature=request.temperature,
+            top_p=request.top_p,
+            presence_penalty=request.presence_penalty,
+            frequency_penalty=request.frequency_penalty,
         ),
-        limits=Limits(max_tokens=asked.max_output_tokens, logprobs=_logprobs(asked)),
+        limits=GenerationLimits(max_tokens=request.max_output_tokens, logprobs=_logprob_count(request)),
     )
 
 
-def _logprobs(asked: Asked) -> int | None:
-    if asked.top_logprobs or _LOGPROBS in (asked.include or ()):
-        return asked.top_logprobs or 0
+def _logprob_count(request: ResponsesRequest) -> int | None:
+    if request.top_logprobs or _LOGPROBS in (request.include or ()):
+        return request.top_logprobs or 0
     return None
 
 
-def _level(reasoning: Reasoning | None) -> Level:
+def _thinking_level(reasoning: ResponseReasoning | None) -> ThinkingLevel:
     effort = reasoning.effort if reasoning else None
     if effort is None:
-        return Level.DEFAULT
+        return ThinkingLevel.DEFAULT
     if effort not in _LEVELS:
         raise BadRequest(
             f"`reasoning.effort` has no {effort[:40]!r}.", hint=f"It takes {', '.join(_LEVELS)}.", code="invalid_value"
@@ -166,14 +180,14 @@ def _level(reasoning: Reasoning | None) -> Level:
     return _LEVELS[effort]
 
 
-def _format(wanted: Format | None) -> ResponseFormat:
-    if wanted is None or wanted.type == "text":
+def _to_response_format(text_format: ResponseTextFormat | None) -> ResponseFormat:
+    if text_format is None or text_format.type == "text":
         return ResponseFormat()
-    if wanted.type == "json_object":
-        return ResponseFormat(shape=Shape.JSON)
-    if not bytes(wanted.schema).startswith(b"{"):
+    if text_format.type == "json_object":
+        return ResponseFormat(shape=ResponseShape.JSON)
+    if not bytes(text_format.schema).startswith(b"{"):
         raise BadRequest("`text.format.schema` is a JSON schema.", code="invalid_value")
-    return ResponseFormat(shape=Shape.SCHEMA, schema=wanted.schema, name=wanted.name or "answer")
+    return ResponseFormat(shape=ResponseShape.SCHEMA, schema=text_format.schema, name=text_format.name or "answer")
 
 
 def _check_metadata(metadata: dict[str, str]) -> None:

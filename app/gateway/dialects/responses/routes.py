@@ -10,52 +10,52 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import NotFound
-from app.gateway.canonical.events import Failed
-from app.gateway.canonical.request import Generate
+from app.gateway.canonical.events import AnswerFailed
+from app.gateway.canonical.request import ConversationRequest
 from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
-from app.gateway.dialects.responses.jobs import ResponseJob, read, understand
+from app.gateway.dialects.responses.jobs import ResponseJob, prepare_response, read_input
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
-from app.gateway.dialects.responses.requests import Asked
-from app.gateway.dialects.responses.stored import keep, made
-from app.gateway.entry.bodies import decode, read_body
+from app.gateway.dialects.responses.requests import ResponsesRequest
+from app.gateway.dialects.responses.stored import keep_response, track_response
+from app.gateway.entry.bodies import decode_body, read_body
 from app.gateway.exchange.capability_fallback import with_plan
-from app.gateway.exchange.client_stream import KeepAlive
-from app.gateway.exchange.handling import Job, handle, load_of, terms_of
+from app.gateway.exchange.client_stream import KeepAlivePlan
+from app.gateway.exchange.handling import RequestJob, answer_request, lease_options, load_for_context
 from app.gateway.exchange.observer import Observation
-from app.gateway.exchange.token_count import counting_of
-from app.gateway.exchange.translating import Course, End, Part, Trimming, stream, translate_whole
+from app.gateway.exchange.token_count import token_counter
+from app.gateway.exchange.translating import End, StreamCourse, StreamPart, TrimOptions, stream_parts, translate_whole
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
-from app.gateway.loading.launch import resolve
+from app.gateway.loading.launch import resolve_model
 from app.gateway.services import SERVICES, Services
 from engines.api import Route
 
 
-class Counted(msgspec.Struct, frozen=True, kw_only=True):
+class InputTokenCount(msgspec.Struct, frozen=True, kw_only=True):
     """How many tokens a request would have an engine read."""
 
     input_tokens: int
     object: str = "response.input_tokens"
 
 
-_ALIVE = b": still loading\n\n"
-_COUNT = "responses/input_tokens"
+_KEEP_ALIVE_COMMENT = b": still loading\n\n"
+_COUNT_ROUTE = "responses/input_tokens"
 
 
 def add_routes(app: web.Application) -> None:
     """Add the routes of the Responses API."""
-    app.router.add_post("/v1/responses", create)
-    app.router.add_post("/v1/responses/input_tokens", count)
-    app.router.add_post("/v1/responses/compact", compact)
+    app.router.add_post("/v1/responses", create_response)
+    app.router.add_post("/v1/responses/input_tokens", count_input)
+    app.router.add_post("/v1/responses/compact", refuse_compaction)
     stored.add_routes(app)
 
 
-async def create(request: web.Request) -> web.StreamResponse:
+async def create_response(request: web.Request) -> web.StreamResponse:
     """POST /v1/responses."""
-    return await handle(request, Route.RESPONSES, _understand)
+    return await answer_request(request, Route.RESPONSES, _prepare_job)
 
 
-async def compact(_request: web.Request) -> web.Response:
+async def refuse_compaction(_request: web.Request) -> web.Response:
     """POST /v1/responses/compact. Raises NotFound: what comes of it only OpenAI's servers could read."""
     raise NotFound(
         "Conversations are not compacted here.",
@@ -64,68 +64,70 @@ async def compact(_request: web.Request) -> web.Response:
     )
 
 
-async def count(request: web.Request) -> web.StreamResponse:
+async def count_input(request: web.Request) -> web.StreamResponse:
     """POST /v1/responses/input_tokens: counted by the engine, or estimated."""
-    return await handle(request, _COUNT, _understand_count)
+    return await answer_request(request, _COUNT_ROUTE, _prepare_count)
 
 
-async def _understand(request: web.Request) -> Job:
-    job = await understand(request.app[SERVICES], await read_body(request))
-    return Job(job.upstream, partial(_answer, job))
+async def _prepare_job(request: web.Request) -> RequestJob:
+    job = await prepare_response(request.app[SERVICES], await read_body(request))
+    return RequestJob(job.upstream, partial(_answer_job, job))
 
 
-async def _answer(
+async def _answer_job(
     job: ResponseJob, request: web.Request, engines: EngineAccess, observed: Observation
 ) -> web.StreamResponse:
     services = request.app[SERVICES]
-    async with made(request, job):
+    async with track_response(request, job):
         with observed:  # a response that was stopped is kept as such, so `made` must hear of it
-            trimming = _trimming(services, job) if job.asked.trims else None
-            if not job.asked.stream:
-                return await _whole(services, job, engines, observed, trimming)
+            trimming = _make_trimming(services, job) if job.request.trims else None
+            if not job.request.stream:
+                return await _answer_whole(services, job, engines, observed, trimming)
 
             async def before_end(_end: End) -> None:
-                await keep(services, job)
+                await keep_response(services, job)
 
-            course = Course(
-                keep_alive=KeepAlive(first=job.begin, alive=lambda: _ALIVE),
+            course = StreamCourse(
+                keep_alive=KeepAlivePlan(first=job.begin, alive=lambda: _KEEP_ALIVE_COMMENT),
                 headers=EVENT_STREAM_HEADERS,
                 trimming=trimming,
                 before_end=before_end,
             )
-            return await stream(request, engines, [Part(job.upstream, job)], observed, course)
+            return await stream_parts(request, engines, [StreamPart(job.upstream, job)], observed, course)
 
 
-def _trimming(services: Services, job: ResponseJob) -> Trimming:
+def _make_trimming(services: Services, job: ResponseJob) -> TrimOptions:
     """Return how a conversation is cut to what fits (`truncation: auto`)."""
 
-    async def prepare(work: Generate) -> UpstreamRequest:
-        return await with_plan(services, job.upstream, job.found, work)
+    async def prepare_shorter(work: ConversationRequest) -> UpstreamRequest:
+        return await with_plan(services, job.upstream, job.target, work)
 
-    return Trimming(work=job.said.work, prepare=prepare, dropped=job.encoder.trimmed)
+    return TrimOptions(work=job.response_input.work, prepare=prepare_shorter, dropped=job.encoder.note_dropped)
 
 
-async def _whole(
-    services: Services, job: ResponseJob, engines: EngineAccess, observed: Observation, trimming: Trimming | None
+async def _answer_whole(
+    services: Services, job: ResponseJob, engines: EngineAccess, observed: Observation, trimming: TrimOptions | None
 ) -> web.Response:
     events = await translate_whole(engines, job.upstream, observed, trimming)
     job.feed(events)
-    if isinstance(end := events[-1], Failed):
-        return utf8_json_reply(RESPONSES_DIALECT.document(end), end.status)
-    await keep(services, job)
+    if isinstance(end := events[-1], AnswerFailed):
+        return utf8_json_reply(RESPONSES_DIALECT.error_document(end), end.status)
+    await keep_response(services, job)
     return utf8_json_reply(job.encoder.response)
 
 
-async def _understand_count(request: web.Request) -> Job:
+async def _prepare_count(request: web.Request) -> RequestJob:
     """Return what counts them. Raises BadRequest, NotFound, or what `resolve` raises."""
-    services, asked = request.app[SERVICES], decode(await read_body(request), Asked)
-    said = await read(services, asked)
-    found = await resolve(services, asked.model)
-    found = found._replace(load=await load_of(services, found, asked.context))
-    counting = await counting_of(services, found, said.work, terms_of(asked, Route.COUNT_TOKENS))
+    services, response_request = request.app[SERVICES], decode_body(await read_body(request), ResponsesRequest)
+    response_input = await read_input(services, response_request)
+    target = await resolve_model(services, response_request.model)
+    target = target._replace(load=await load_for_context(services, target, response_request.context))
+    counting = await token_counter(
+        services, target, response_input.work, lease_options(response_request, Route.COUNT_TOKENS)
+    )
 
-    async def answer(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
+    async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.Response:
         count = await counting.count(engines, observed)
-        return count.marked(utf8_json_reply(Counted(input_tokens=count.tokens)))
+        return count.mark_estimate(utf8_json_reply(InputTokenCount(input_tokens=count.tokens)))
 
-    return Job(counting.upstream, answer)
+    return RequestJob(counting.upstream, answer_count)

@@ -14,121 +14,145 @@ from typing import Literal
 
 import msgspec
 
-from app.gateway.canonical.events import Event, Failed, Finish, Finished, ReasoningDelta, TextDelta, ToolCallDelta
+from app.gateway.canonical.events import (
+    AnswerFailed,
+    AnswerFinished,
+    Event,
+    FinishReason,
+    ReasoningDelta,
+    TextDelta,
+    ToolCallDelta,
+)
 from app.gateway.dialects.responses.input_items import NewId
-from app.gateway.dialects.responses.output_items import Call, Message, Part, Place, Reasoning, Sink, Summary
+from app.gateway.dialects.responses.output_items import (
+    CallItemWriter,
+    ItemPosition,
+    MessageItemWriter,
+    OutputItemWriter,
+    ReasoningItemWriter,
+    ResponseEventWriter,
+    SummaryItemWriter,
+)
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
-from app.gateway.dialects.responses.tools import Kind, Offer
-from app.gateway.dialects.responses.wire import Incomplete, ItemStatus, OutputItem, Response, Trimmed, Trouble, used
+from app.gateway.dialects.responses.tools import ClientToolKind, ToolOffer
+from app.gateway.dialects.responses.wire import (
+    IncompleteDetails,
+    ItemStatus,
+    OutputItem,
+    ResponseError,
+    ResponseObject,
+    TruncationNote,
+    to_usage,
+)
 
-_PREFIXES = {Kind.FUNCTION: "fc", Kind.CUSTOM: "ctc", Kind.LOCAL_SHELL: "lsh"}
+_PREFIXES = {ClientToolKind.FUNCTION: "fc", ClientToolKind.CUSTOM: "ctc", ClientToolKind.LOCAL_SHELL: "lsh"}
 
 
-class Manner(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseStyle(msgspec.Struct, frozen=True, kw_only=True):
     """How an answer is told: reasoning as a summary or as it is, sealed too if asked for; one call at most, or more."""
 
-    offer: Offer = Offer()
+    offer: ToolOffer = ToolOffer()
     is_summary: bool = False
     is_sealed: bool = False
     one_call: bool = False
 
 
-class Output:
+class ResponseOutput:
     """The items of one response. Methods return the events to send."""
 
-    def __init__(self, sink: Sink, manner: Manner, new_id: NewId) -> None:
+    def __init__(self, sink: ResponseEventWriter, style: ResponseStyle, new_id: NewId) -> None:
         self.thoughts = 0
         """How many pieces of reasoning there were."""
-        self._sink, self._manner, self._new_id = sink, manner, new_id
-        self._parts: list[Part] = []
-        self._ended: dict[int, ItemStatus] = {}
-        self._prose: Message | Reasoning | None = None
-        self._calls: dict[int, Call] = {}
-        self._waiting: dict[int, ToolCallDelta] = {}
+        self._sink, self._style, self._new_id = sink, style, new_id
+        self._parts: list[OutputItemWriter] = []
+        self._statuses: dict[int, ItemStatus] = {}
+        self._prose: MessageItemWriter | ReasoningItemWriter | None = None
+        self._calls: dict[int, CallItemWriter] = {}
+        self._pending_calls: dict[int, ToolCallDelta] = {}
         self._only_call: int | None = None
 
-    def items(self, unfinished: ItemStatus) -> list[OutputItem]:
+    def list_items(self, unfinished: ItemStatus) -> list[OutputItem]:
         """Return what was written so far; what has not ended has the status `unfinished`."""
-        return [part.item(self._ended.get(part.place.output_index, unfinished)) for part in self._parts]
+        return [part.item(self._statuses.get(part.place.output_index, unfinished)) for part in self._parts]
 
-    def say(self, delta: TextDelta) -> bytes:
+    def add_text(self, delta: TextDelta) -> bytes:
         """Go on with the message."""
         message, head = self._prose, b""
-        if not isinstance(message, Message):
-            head = self._next()
-            self._prose = message = Message(self._place("msg"))
-            head += self._opened(message)
+        if not isinstance(message, MessageItemWriter):
+            head = self._end_complete()
+            self._prose = message = MessageItemWriter(self._next_position("msg"))
+            head += self._open_item(message)
         if delta.logprobs:
             return head + message.add_with_odds(self._sink, delta.text, delta.logprobs)
-        return head + message.add(self._sink, delta.text)
+        return head + message.add_text(self._sink, delta.text)
 
-    def think(self, delta: ReasoningDelta) -> bytes:
+    def add_reasoning(self, delta: ReasoningDelta) -> bytes:
         """Go on with the reasoning."""
         self.thoughts += 1
         thinking, head = self._prose, b""
-        if not isinstance(thinking, Reasoning):
-            head = self._next()
-            kind = Summary if self._manner.is_summary else Reasoning
-            self._prose = thinking = kind(self._place("rs"), is_sealed=self._manner.is_sealed)
-            head += self._opened(thinking)
-        return head + thinking.add(self._sink, delta.text)
+        if not isinstance(thinking, ReasoningItemWriter):
+            head = self._end_complete()
+            kind = SummaryItemWriter if self._style.is_summary else ReasoningItemWriter
+            self._prose = thinking = kind(self._next_position("rs"), is_sealed=self._style.is_sealed)
+            head += self._open_item(thinking)
+        return head + thinking.add_text(self._sink, delta.text)
 
-    def call(self, delta: ToolCallDelta) -> bytes:
+    def add_call(self, delta: ToolCallDelta) -> bytes:
         """Begin a call, or go on with one. What comes after a call's arguments are whole is not part of it."""
         if self._only_call is None:
             self._only_call = delta.index
-        if self._manner.one_call and delta.index != self._only_call:
+        if self._style.one_call and delta.index != self._only_call:
             return b""
         call = self._calls.get(delta.index)
         if call is not None:
-            return b"" if call.place.output_index in self._ended else call.add(self._sink, delta)
-        delta = _joined(self._waiting.pop(delta.index, None), delta)
-        if delta.name and self._manner.offer.of(delta.name).kind is not Kind.LOCAL_SHELL:
+            return b"" if call.place.output_index in self._statuses else call.add_delta(self._sink, delta)
+        delta = _join_deltas(self._pending_calls.pop(delta.index, None), delta)
+        if delta.name and self._style.offer.find_tool(delta.name).kind is not ClientToolKind.LOCAL_SHELL:
             return self._begin_call(delta)
-        self._waiting[delta.index] = delta
+        self._pending_calls[delta.index] = delta
         return b""
 
-    def finish(self, *, is_cut: bool) -> bytes:
+    def finish_items(self, *, is_cut: bool) -> bytes:
         """End everything; `is_cut` if the model was not done. An answer without anything is an empty message."""
-        waiting, self._waiting = self._waiting, {}
-        told = b"".join(map(self._begin_call, waiting.values()))
+        pending_calls, self._pending_calls = self._pending_calls, {}
+        output = b"".join(map(self._begin_call, pending_calls.values()))
         if not self._parts and not is_cut:
-            told += self.say(TextDelta(""))
+            output += self.add_text(TextDelta(""))
         for part in self._parts:
-            if part.place.output_index not in self._ended:
-                is_whole = not is_cut or (isinstance(part, Call) and part.is_whole)
-                told += self._end(part, "completed" if is_whole else "incomplete")
-        return told
+            if part.place.output_index not in self._statuses:
+                is_whole = not is_cut or (isinstance(part, CallItemWriter) and part.is_whole)
+                output += self._end_item(part, "completed" if is_whole else "incomplete")
+        return output
 
     def _begin_call(self, delta: ToolCallDelta) -> bytes:
-        head = self._next()
-        known = self._manner.offer.of(delta.name)
-        call = Call(self._place(_PREFIXES[known.kind]), known, delta.id or self._new_id("call"))
+        head = self._end_complete()
+        tool = self._style.offer.find_tool(delta.name)
+        call = CallItemWriter(self._next_position(_PREFIXES[tool.kind]), tool, delta.id or self._new_id("call"))
         self._calls[delta.index] = call
-        return head + self._opened(call) + call.add(self._sink, delta)
+        return head + self._open_item(call) + call.add_delta(self._sink, delta)
 
-    def _next(self) -> bytes:
+    def _end_complete(self) -> bytes:
         """End what is complete, since something else begins."""
         prose, self._prose = self._prose, None
-        told = self._end(prose, "completed") if prose is not None else b""
+        output = self._end_item(prose, "completed") if prose is not None else b""
         for call in self._calls.values():
-            if call.place.output_index not in self._ended and call.is_whole:
-                told += self._end(call, "completed")
-        return told
+            if call.place.output_index not in self._statuses and call.is_whole:
+                output += self._end_item(call, "completed")
+        return output
 
-    def _place(self, prefix: str) -> Place:
-        return Place(item_id=self._new_id(prefix), output_index=len(self._parts))
+    def _next_position(self, prefix: str) -> ItemPosition:
+        return ItemPosition(item_id=self._new_id(prefix), output_index=len(self._parts))
 
-    def _opened(self, part: Part) -> bytes:
+    def _open_item(self, part: OutputItemWriter) -> bytes:
         self._parts.append(part)
         return part.open(self._sink)
 
-    def _end(self, part: Part, status: ItemStatus) -> bytes:
-        self._ended[part.place.output_index] = status
+    def _end_item(self, part: OutputItemWriter, status: ItemStatus) -> bytes:
+        self._statuses[part.place.output_index] = status
         return part.close(self._sink, status)
 
 
-def _joined(earlier: ToolCallDelta | None, delta: ToolCallDelta) -> ToolCallDelta:
+def _join_deltas(earlier: ToolCallDelta | None, delta: ToolCallDelta) -> ToolCallDelta:
     if earlier is None:
         return delta
     return ToolCallDelta(
@@ -142,19 +166,19 @@ def _joined(earlier: ToolCallDelta | None, delta: ToolCallDelta) -> ToolCallDelt
 STOPPED = "request_stopped"
 """The code of an answer that somebody ended by hand."""
 _SERVER_ERROR = 500
-_REASONS = {Finish.LENGTH: "max_output_tokens", Finish.CONTENT_FILTER: "content_filter"}
+_REASONS = {FinishReason.LENGTH: "max_output_tokens", FinishReason.CONTENT_FILTER: "content_filter"}
 
 
-class Encoder:
+class ResponseEncoder:
     """One response. Every method returns bytes to send; `response` is the object, as far as it is made."""
 
     def __init__(
-        self, begun: Response, manner: Manner, new_id: NewId, *, clock: Callable[[], float] = time.time
+        self, response: ResponseObject, style: ResponseStyle, new_id: NewId, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._response = begun
+        self._response = response
         self._clock = clock
-        self._sink = Sink()
-        self._output = Output(self._sink, manner, new_id)
+        self._sink = ResponseEventWriter()
+        self._output = ResponseOutput(self._sink, style, new_id)
         self._has_begun = False
 
     @property
@@ -163,80 +187,80 @@ class Encoder:
         return self._response.status != "in_progress"
 
     @property
-    def response(self) -> Response:
+    def response(self) -> ResponseObject:
         """The response with what was written so far."""
         if self.is_over:
             return self._response
-        return msgspec.structs.replace(self._response, output=self._output.items("in_progress"))
+        return msgspec.structs.replace(self._response, output=self._output.list_items("in_progress"))
 
     def begin(self) -> bytes:
         """Open the stream, if it is not open yet."""
         if self._has_begun:
             return b""
         self._has_begun = True
-        begun = msgspec.Raw(msgspec.json.encode(self._response))
-        told = ("response.created", "response.in_progress")
-        return b"".join(self._sink.event(kind, response=begun) for kind in told)
+        response = msgspec.Raw(msgspec.json.encode(self._response))
+        kinds = ("response.created", "response.in_progress")
+        return b"".join(self._sink.encode_event(kind, response=response) for kind in kinds)
 
-    def trimmed(self, messages: int) -> None:
+    def note_dropped(self, messages: int) -> None:
         """Note that so many of the oldest messages were left out."""
-        self._response = msgspec.structs.replace(self._response, roundhouse=Trimmed(dropped_messages=messages))
+        self._response = msgspec.structs.replace(self._response, roundhouse=TruncationNote(dropped_messages=messages))
 
-    def take(self, event: Event) -> bytes:
-        """Encode the next event. Nothing comes after `Finished` and `Failed`."""
+    def take_event(self, event: Event) -> bytes:
+        """Encode the next event. Nothing comes after `AnswerFinished` and `Failed`."""
         if self.is_over:
             return b""
-        return self.begin() + self._taken(event)
+        return self.begin() + self._encode_output(event)
 
-    def cancel(self) -> None:
+    def cancel_response(self) -> None:
         """End a response that nobody encodes any more, and of which nobody is told."""
         if not self.is_over:
             self._response = msgspec.structs.replace(
-                self._response, status="cancelled", output=self._output.items("incomplete")
+                self._response, status="cancelled", output=self._output.list_items("incomplete")
             )
 
-    def _taken(self, event: Event) -> bytes:
+    def _encode_output(self, event: Event) -> bytes:
         match event:
             case TextDelta():
-                return self._output.say(event)
+                return self._output.add_text(event)
             case ReasoningDelta():
-                return self._output.think(event)
+                return self._output.add_reasoning(event)
             case ToolCallDelta():
-                return self._output.call(event)
-            case Finished():
-                return self._finish(event)
-            case Failed():
-                return self._fail(event)
+                return self._output.add_call(event)
+            case AnswerFinished():
+                return self._finish_response(event)
+            case AnswerFailed():
+                return self._fail_response(event)
             case _:
                 return b""
 
-    def _finish(self, end: Finished) -> bytes:
+    def _finish_response(self, end: AnswerFinished) -> bytes:
         reason = _REASONS.get(end.reason)
-        told = self._output.finish(is_cut=reason is not None)
+        output = self._output.finish_items(is_cut=reason is not None)
         status: Literal["completed", "incomplete"] = "incomplete" if reason else "completed"
         self._response = msgspec.structs.replace(
             self._response,
             status=status,
             completed_at=None if reason else int(self._clock()),
-            incomplete_details=Incomplete(reason) if reason else None,
-            usage=used(end.usage, thoughts=self._output.thoughts),
-            output=self._output.items(status),
+            incomplete_details=IncompleteDetails(reason) if reason else None,
+            usage=to_usage(end.usage, thoughts=self._output.thoughts),
+            output=self._output.list_items(status),
         )
-        return told + self._sink.event(f"response.{status}", response=self._response)
+        return output + self._sink.encode_event(f"response.{status}", response=self._response)
 
-    def _fail(self, failed: Failed) -> bytes:
-        is_stopped = failed.error.code == STOPPED
+    def _fail_response(self, failure: AnswerFailed) -> bytes:
+        is_stopped = failure.error.code == STOPPED
         self._response = msgspec.structs.replace(
             self._response,
             status="cancelled" if is_stopped else "failed",
-            error=_trouble(failed),
-            output=self._output.items("incomplete"),
+            error=_response_error(failure),
+            output=self._output.list_items("incomplete"),
         )
-        return self._sink.event("response.failed", response=self._response)
+        return self._sink.encode_event("response.failed", response=self._response)
 
 
-def _trouble(failed: Failed) -> Trouble:
+def _response_error(failure: AnswerFailed) -> ResponseError:
     """Return the error; its code is OpenAI's where the mistake is not the caller's."""
-    error = failed.error
-    code = "server_error" if failed.status >= _SERVER_ERROR else error.code
-    return Trouble(code=code, message=RESPONSES_DIALECT.words(error.text, failed.overflow))
+    error = failure.error
+    code = "server_error" if failure.status >= _SERVER_ERROR else error.code
+    return ResponseError(code=code, message=RESPONSES_DIALECT.word_message(error.text, failure.overflow))

@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.request import Choose, Tool, ToolChoice
+from app.gateway.canonical.request import ToolChoice, ToolDefinition, ToolMode
 from app.gateway.dialects.raw_fields import ABSENT
 
 T = TypeVar("T")
@@ -20,7 +20,7 @@ LOCAL_SHELL = "local_shell"
 INPUT = "input"
 """The one argument of a custom tool."""
 _NULL = msgspec.Raw(b"null")
-_UNSAID = (ABSENT, _NULL)
+_ABSENT_OR_NULL = (ABSENT, _NULL)
 _FREE_TEXT = msgspec.Raw(
     b'{"type":"object","properties":{"input":{"type":"string"}},"required":["input"],"additionalProperties":false}'
 )
@@ -31,7 +31,7 @@ _COMMAND = msgspec.Raw(
 )
 
 
-class Kind(StrEnum):
+class ClientToolKind(StrEnum):
     """What a tool is to the client."""
 
     FUNCTION = "function"
@@ -39,40 +39,40 @@ class Kind(StrEnum):
     LOCAL_SHELL = "local_shell"
 
 
-class Known(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseTool(msgspec.Struct, frozen=True, kw_only=True):
     """A tool as the client knows it."""
 
-    kind: Kind
+    kind: ClientToolKind
     name: str
     namespace: str = ""
 
 
-class Offer(msgspec.Struct, frozen=True, kw_only=True):
+class ToolOffer(msgspec.Struct, frozen=True, kw_only=True):
     """What the model is offered, whom its names mean, and what the response says of it."""
 
-    tools: tuple[Tool, ...] = ()
+    tools: tuple[ToolDefinition, ...] = ()
     choice: ToolChoice = ToolChoice()
-    known: Mapping[str, Known] = {}
-    told: tuple[msgspec.Raw, ...] = ()
-    told_choice: msgspec.Raw = msgspec.Raw(b'"auto"')
+    tools_by_name: Mapping[str, ResponseTool] = {}
+    reply_tools: tuple[msgspec.Raw, ...] = ()
+    reply_choice: msgspec.Raw = msgspec.Raw(b'"auto"')
     left_out: tuple[str, ...] = ()
     """Kinds of tools that nobody here runs."""
 
-    def of(self, name: str) -> Known:
+    def find_tool(self, name: str) -> ResponseTool:
         """Return whom the model means."""
-        return self.known.get(name) or Known(kind=Kind.FUNCTION, name=name)
+        return self.tools_by_name.get(name) or ResponseTool(kind=ClientToolKind.FUNCTION, name=name)
 
 
-_NO_OFFER = Offer()
+_NO_OFFER = ToolOffer()
 
 
-class _Grammar(msgspec.Struct, frozen=True):
+class _ToolGrammar(msgspec.Struct, frozen=True):
     type: str = "text"
     syntax: str = ""
     definition: str = ""
 
 
-class _Sent(msgspec.Struct, frozen=True, kw_only=True):
+class _ToolSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A tool of any kind."""
 
     type: str
@@ -80,21 +80,21 @@ class _Sent(msgspec.Struct, frozen=True, kw_only=True):
     description: str | None = None
     parameters: msgspec.Raw = ABSENT
     strict: bool | None = None
-    format: _Grammar | None = None
+    format: _ToolGrammar | None = None
     tools: list[msgspec.Raw] = []
 
 
-class _Choice(msgspec.Struct, frozen=True, kw_only=True):
+class _ToolChoiceSpec(msgspec.Struct, frozen=True, kw_only=True):
     type: str
     name: str = ""
     namespace: str | None = None
-    mode: Choose = Choose.AUTO
+    mode: ToolMode = ToolMode.AUTO
     tools: list[msgspec.Raw] = []
 
 
-class _Ready(msgspec.Struct, frozen=True):
-    tool: Tool
-    known: Known
+class _OfferEntry(msgspec.Struct, frozen=True):
+    tool: ToolDefinition
+    client_tool: ResponseTool
 
 
 def flat_name(namespace: str | None, name: str) -> str:
@@ -102,94 +102,96 @@ def flat_name(namespace: str | None, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = ABSENT, *, one_at_a_time: bool = False) -> Offer:
+def offer_of(tools: Sequence[msgspec.Raw], choice: msgspec.Raw = ABSENT, *, one_at_a_time: bool = False) -> ToolOffer:
     """Return what is offered for `tools` and `tool_choice`. Raises BadRequest for what cannot be read or done."""
-    if not tools and choice in _UNSAID and not one_at_a_time:
+    if not tools and choice in _ABSENT_OR_NULL and not one_at_a_time:
         return _NO_OFFER  # as with every request that is only text
-    ready: list[_Ready] = []
-    told: list[msgspec.Raw] = []
+    ready: list[_OfferEntry] = []
+    reply_tools: list[msgspec.Raw] = []
     left_out: list[str] = []
     for at, raw in enumerate(tools):
-        sent = _read(raw, _Sent, f"tools[{at}]")
-        made = _made(sent, f"tools[{at}]")
-        if made is None:
-            left_out.append(sent.type)
+        tool_spec = _decode_raw(raw, _ToolSpec, f"tools[{at}]")
+        entries = _make_entries(tool_spec, f"tools[{at}]")
+        if entries is None:
+            left_out.append(tool_spec.type)
         else:
-            ready += made
-            told.append(_told(raw, sent))
-    chosen = _chosen(choice, ready, one_at_a_time=one_at_a_time)
-    return Offer(
-        tools=tuple(one.tool for one in chosen.ready),
-        choice=chosen.choice,
-        known={one.tool.name: one.known for one in ready},
-        told=tuple(told),
-        told_choice=msgspec.Raw(b'"auto"') if choice in _UNSAID else choice,
+            ready += entries
+            reply_tools.append(_tool_for_reply(raw, tool_spec))
+    callable_tools = _choose_tools(choice, ready, one_at_a_time=one_at_a_time)
+    return ToolOffer(
+        tools=tuple(entry.tool for entry in callable_tools.ready),
+        choice=callable_tools.choice,
+        tools_by_name={entry.tool.name: entry.client_tool for entry in ready},
+        reply_tools=tuple(reply_tools),
+        reply_choice=msgspec.Raw(b'"auto"') if choice in _ABSENT_OR_NULL else choice,
         left_out=tuple(dict.fromkeys(left_out)),
     )
 
 
-def _made(sent: _Sent, field: str) -> list[_Ready] | None:
-    make = _MAKERS.get(sent.type)
-    return None if make is None else make(sent, field)
+def _make_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry] | None:
+    make = _MAKERS.get(tool_spec.type)
+    return None if make is None else make(tool_spec, field)
 
 
-def _function(sent: _Sent, field: str) -> list[_Ready]:
-    parameters = None if sent.parameters in _UNSAID else sent.parameters
-    if not sent.name:
-        raise _invalid(f"`{field}.name` is missing: a function is flat here, not inside a `function` of its own.")
+def _function_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+    parameters = None if tool_spec.parameters in _ABSENT_OR_NULL else tool_spec.parameters
+    if not tool_spec.name:
+        raise _invalid_tools(f"`{field}.name` is missing: a function is flat here, not inside a `function` of its own.")
     if parameters is not None and not bytes(parameters).startswith(b"{"):
-        raise _invalid(f"`{field}.parameters` is a JSON schema.")
-    tool = Tool(name=sent.name, description=sent.description or "", parameters=parameters, strict=sent.strict)
-    return [_Ready(tool, Known(kind=Kind.FUNCTION, name=sent.name))]
+        raise _invalid_tools(f"`{field}.parameters` is a JSON schema.")
+    tool = ToolDefinition(
+        name=tool_spec.name, description=tool_spec.description or "", parameters=parameters, strict=tool_spec.strict
+    )
+    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.FUNCTION, name=tool_spec.name))]
 
 
-def _custom(sent: _Sent, field: str) -> list[_Ready]:
+def _custom_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
     """Offer a function of one text. Its grammar is told in words: no engine holds a part of a call to one."""
-    if not sent.name:
-        raise _invalid(f"`{field}.name` is missing.")
+    if not tool_spec.name:
+        raise _invalid_tools(f"`{field}.name` is missing.")
     rule = ""
-    if sent.format is not None and sent.format.type == "grammar":
-        rule = f"`{INPUT}` keeps to this {sent.format.syntax} grammar:\n{sent.format.definition}"
-    description = "\n\n".join(filter(None, [sent.description, rule]))
-    tool = Tool(name=sent.name, description=description, parameters=_FREE_TEXT)
-    return [_Ready(tool, Known(kind=Kind.CUSTOM, name=sent.name))]
+    if tool_spec.format is not None and tool_spec.format.type == "grammar":
+        rule = f"`{INPUT}` keeps to this {tool_spec.format.syntax} grammar:\n{tool_spec.format.definition}"
+    description = "\n\n".join(filter(None, [tool_spec.description, rule]))
+    tool = ToolDefinition(name=tool_spec.name, description=description, parameters=_FREE_TEXT)
+    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.CUSTOM, name=tool_spec.name))]
 
 
-def _local_shell(_sent: _Sent, _field: str) -> list[_Ready]:
-    tool = Tool(name=LOCAL_SHELL, description="Run a command on the user's computer.", parameters=_COMMAND)
-    return [_Ready(tool, Known(kind=Kind.LOCAL_SHELL, name=LOCAL_SHELL))]
+def _local_shell(_sent: _ToolSpec, _field: str) -> list[_OfferEntry]:
+    tool = ToolDefinition(name=LOCAL_SHELL, description="Run a command on the user's computer.", parameters=_COMMAND)
+    return [_OfferEntry(tool, ResponseTool(kind=ClientToolKind.LOCAL_SHELL, name=LOCAL_SHELL))]
 
 
-def _namespace(sent: _Sent, field: str) -> list[_Ready]:
-    if not sent.name:
-        raise _invalid(f"`{field}.name` is missing.")
-    inner = [_read(raw, _Sent, f"{field}.tools[{at}]") for at, raw in enumerate(sent.tools)]
-    made = [one for at, tool in enumerate(inner) for one in _within(tool, f"{field}.tools[{at}]")]
+def _namespace_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+    if not tool_spec.name:
+        raise _invalid_tools(f"`{field}.name` is missing.")
+    inner = [_decode_raw(raw, _ToolSpec, f"{field}.tools[{at}]") for at, raw in enumerate(tool_spec.tools)]
+    entries = [entry for at, tool in enumerate(inner) for entry in _inner_entries(tool, f"{field}.tools[{at}]")]
     return [
-        _Ready(
-            msgspec.structs.replace(one.tool, name=flat_name(sent.name, one.tool.name)),
-            msgspec.structs.replace(one.known, namespace=sent.name),
+        _OfferEntry(
+            msgspec.structs.replace(entry.tool, name=flat_name(tool_spec.name, entry.tool.name)),
+            msgspec.structs.replace(entry.client_tool, namespace=tool_spec.name),
         )
-        for one in made
+        for entry in entries
     ]
 
 
-def _within(sent: _Sent, field: str) -> list[_Ready]:
-    make = {"function": _function, "custom": _custom}.get(sent.type)
-    return [] if make is None else make(sent, field)
+def _inner_entries(tool_spec: _ToolSpec, field: str) -> list[_OfferEntry]:
+    make = {"function": _function_entries, "custom": _custom_entries}.get(tool_spec.type)
+    return [] if make is None else make(tool_spec, field)
 
 
-_MAKERS: dict[str, Callable[[_Sent, str], list[_Ready]]] = {
-    "function": _function,
-    "custom": _custom,
+_MAKERS: dict[str, Callable[[_ToolSpec, str], list[_OfferEntry]]] = {
+    "function": _function_entries,
+    "custom": _custom_entries,
     "local_shell": _local_shell,
-    "namespace": _namespace,
+    "namespace": _namespace_entries,
 }
 
 
-def _told(raw: msgspec.Raw, sent: _Sent) -> msgspec.Raw:
+def _tool_for_reply(raw: msgspec.Raw, tool_spec: _ToolSpec) -> msgspec.Raw:
     """Return a tool as responses show it: a function with all its keys, which OpenAI's clients want."""
-    if sent.type != "function":
+    if tool_spec.type != "function":
         return raw
     fields = msgspec.json.decode(raw, type=dict[str, msgspec.Raw])
     for name in ("description", "parameters", "strict"):
@@ -197,49 +199,53 @@ def _told(raw: msgspec.Raw, sent: _Sent) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(fields))
 
 
-class _Chosen(msgspec.Struct, frozen=True):
-    ready: Sequence[_Ready]
+class _CallableTools(msgspec.Struct, frozen=True):
+    ready: Sequence[_OfferEntry]
     choice: ToolChoice
 
 
-def _chosen(raw: msgspec.Raw, ready: Sequence[_Ready], *, one_at_a_time: bool) -> _Chosen:
+def _choose_tools(raw: msgspec.Raw, ready: Sequence[_OfferEntry], *, one_at_a_time: bool) -> _CallableTools:
     """Return the tools that may be called. No engine is told a name: it is offered the one tool, and must call it."""
-    if raw in _UNSAID or bytes(raw).startswith(b'"'):
-        choose = Choose.AUTO if raw in _UNSAID else _read(raw, Choose, "tool_choice")
-        allowed = [] if choose is Choose.NONE else ready
+    if raw in _ABSENT_OR_NULL or bytes(raw).startswith(b'"'):
+        choose = ToolMode.AUTO if raw in _ABSENT_OR_NULL else _decode_raw(raw, ToolMode, "tool_choice")
+        allowed = [] if choose is ToolMode.NONE else ready
     else:
-        wanted = _read(raw, _Choice, "tool_choice")
-        choose = wanted.mode if wanted.type == "allowed_tools" else Choose.REQUIRED
-        allowed = _allowed(wanted, ready)
-    if choose is Choose.REQUIRED and not allowed:
-        raise _invalid("`tool_choice` asks for a call, and there is no tool that can be called here.")
-    return _Chosen(allowed, ToolChoice(choose=choose, one_at_a_time=one_at_a_time))
+        tool_choice = _decode_raw(raw, _ToolChoiceSpec, "tool_choice")
+        choose = tool_choice.mode if tool_choice.type == "allowed_tools" else ToolMode.REQUIRED
+        allowed = _filter_allowed(tool_choice, ready)
+    if choose is ToolMode.REQUIRED and not allowed:
+        raise _invalid_tools("`tool_choice` asks for a call, and there is no tool that can be called here.")
+    return _CallableTools(allowed, ToolChoice(choose=choose, one_at_a_time=one_at_a_time))
 
 
-def _allowed(wanted: _Choice, ready: Sequence[_Ready]) -> list[_Ready]:
-    if wanted.type == "allowed_tools":
-        named = [_read(raw, _Choice, f"tool_choice.tools[{at}]") for at, raw in enumerate(wanted.tools)]
-        return [one for one in ready if any(_is_meant(one.known, choice) for choice in named)]
-    found = [one for one in ready if _is_meant(one.known, wanted)]
-    if not found:
-        what = wanted.name or wanted.type
-        raise _invalid(f"`tool_choice` names {what[:80]!r}, which is not among the tools that can be called here.")
-    return found[:1]
+def _filter_allowed(tool_choice: _ToolChoiceSpec, ready: Sequence[_OfferEntry]) -> list[_OfferEntry]:
+    if tool_choice.type == "allowed_tools":
+        choices = [
+            _decode_raw(raw, _ToolChoiceSpec, f"tool_choice.tools[{at}]") for at, raw in enumerate(tool_choice.tools)
+        ]
+        return [entry for entry in ready if any(_is_meant(entry.client_tool, choice) for choice in choices)]
+    matches = [entry for entry in ready if _is_meant(entry.client_tool, tool_choice)]
+    if not matches:
+        what = tool_choice.name or tool_choice.type
+        raise _invalid_tools(
+            f"`tool_choice` names {what[:80]!r}, which is not among the tools that can be called here."
+        )
+    return matches[:1]
 
 
-def _is_meant(known: Known, choice: _Choice) -> bool:
-    if choice.type == Kind.LOCAL_SHELL:
-        return known.kind is Kind.LOCAL_SHELL
-    is_named = choice.name in (known.name, flat_name(known.namespace, known.name))
-    return choice.type == known.kind and is_named and choice.namespace in (None, known.namespace)
+def _is_meant(tool: ResponseTool, choice: _ToolChoiceSpec) -> bool:
+    if choice.type == ClientToolKind.LOCAL_SHELL:
+        return tool.kind is ClientToolKind.LOCAL_SHELL
+    is_named = choice.name in (tool.name, flat_name(tool.namespace, tool.name))
+    return choice.type == tool.kind and is_named and choice.namespace in (None, tool.namespace)
 
 
-def _read(raw: msgspec.Raw, kind: type[T], field: str) -> T:
+def _decode_raw(raw: msgspec.Raw, kind: type[T], field: str) -> T:
     try:
         return msgspec.json.decode(raw, type=kind)
     except msgspec.ValidationError as error:
-        raise _invalid(f"`{field}` is not as expected: {error}.") from None
+        raise _invalid_tools(f"`{field}` is not as expected: {error}.") from None
 
 
-def _invalid(sentence: str) -> BadRequest:
+def _invalid_tools(sentence: str) -> BadRequest:
     return BadRequest(sentence, code="invalid_tools")

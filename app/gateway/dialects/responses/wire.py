@@ -8,14 +8,14 @@ from typing import Literal
 
 import msgspec
 
-from app.gateway.canonical.events import Likely, TokenLogprob, Usage
-from app.gateway.dialects.responses.requests import Asked, Format
-from app.gateway.dialects.responses.tools import Offer
+from app.gateway.canonical.events import TokenAlternative, TokenLogprob, TokenUsage
+from app.gateway.dialects.responses.requests import ResponsesRequest, ResponseTextFormat
+from app.gateway.dialects.responses.tools import ToolOffer
 
 UNSET = msgspec.UNSET
 
 
-class Logprob(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseLogprob(msgspec.Struct, frozen=True, kw_only=True):
     """A token and its log probability."""
 
     token: str
@@ -23,22 +23,22 @@ class Logprob(msgspec.Struct, frozen=True, kw_only=True):
     bytes: tuple[int, ...]
 
 
-class TopLogprob(Logprob, frozen=True, kw_only=True):
+class ResponseTopLogprob(ResponseLogprob, frozen=True, kw_only=True):
     """A token that was written, and what else could have been."""
 
-    top_logprobs: list[Logprob]
+    top_logprobs: list[ResponseLogprob]
 
 
 class OutputText(msgspec.Struct, frozen=True, kw_only=True):
     """What a message says."""
 
     text: str
-    logprobs: list[TopLogprob]
+    logprobs: list[ResponseTopLogprob]
     type: str = "output_text"
     annotations: tuple[()] = ()
 
 
-class Thought(msgspec.Struct, frozen=True):
+class ReasoningText(msgspec.Struct, frozen=True):
     """A piece of reasoning: `type` is reasoning_text or summary_text."""
 
     type: str
@@ -63,8 +63,8 @@ class ReasoningItem(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     status: ItemStatus
-    summary: list[Thought]
-    content: list[Thought]
+    summary: list[ReasoningText]
+    content: list[ReasoningText]
     encrypted_content: str | msgspec.UnsetType = UNSET
     type: str = "reasoning"
 
@@ -130,7 +130,7 @@ class OutputDetails(msgspec.Struct, frozen=True):
     reasoning_tokens: int
 
 
-class Used(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseUsage(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens."""
 
     input_tokens: int
@@ -140,27 +140,27 @@ class Used(msgspec.Struct, frozen=True, kw_only=True):
     total_tokens: int
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseError(msgspec.Struct, frozen=True, kw_only=True):
     """Why a response failed."""
 
     code: str
     message: str
 
 
-class Incomplete(msgspec.Struct, frozen=True):
+class IncompleteDetails(msgspec.Struct, frozen=True):
     """Why a response ended early."""
 
     reason: str
 
 
-class Told(msgspec.Struct, frozen=True, kw_only=True):
+class ReasoningEcho(msgspec.Struct, frozen=True, kw_only=True):
     """How reasoning was asked for."""
 
     effort: str | None = None
     summary: str | None = None
 
 
-class SchemaTold(msgspec.Struct, frozen=True, kw_only=True):
+class SchemaEcho(msgspec.Struct, frozen=True, kw_only=True):
     """The schema an answer keeps to, always strictly unless the request says otherwise."""
 
     name: str
@@ -170,14 +170,14 @@ class SchemaTold(msgspec.Struct, frozen=True, kw_only=True):
     type: str = "json_schema"
 
 
-class TextTold(msgspec.Struct, frozen=True, kw_only=True):
+class TextEcho(msgspec.Struct, frozen=True, kw_only=True):
     """How text was asked for."""
 
-    format: Format | SchemaTold
+    format: ResponseTextFormat | SchemaEcho
     verbosity: str = "medium"
 
 
-class Trimmed(msgspec.Struct, frozen=True, kw_only=True):
+class TruncationNote(msgspec.Struct, frozen=True, kw_only=True):
     """Roundhouse's own: how many of the oldest messages did not fit and were left out, as `truncation: auto` allows."""
 
     dropped_messages: int
@@ -186,7 +186,7 @@ class Trimmed(msgspec.Struct, frozen=True, kw_only=True):
 Status = Literal["completed", "failed", "in_progress", "cancelled", "incomplete"]
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseObject(msgspec.Struct, frozen=True, kw_only=True):
     """The response object."""
 
     id: str
@@ -198,8 +198,8 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: msgspec.Raw
     parallel_tool_calls: bool
     store: bool
-    text: TextTold
-    reasoning: Told
+    text: TextEcho
+    reasoning: ReasoningEcho
     metadata: dict[str, str]
     truncation: str
     temperature: float
@@ -218,13 +218,13 @@ class Response(msgspec.Struct, frozen=True, kw_only=True):
     background: bool = False
     service_tier: str = "default"
     completed_at: int | None = None
-    error: Trouble | None = None
-    incomplete_details: Incomplete | None = None
-    usage: Used | None = None
-    roundhouse: Trimmed | msgspec.UnsetType = UNSET
+    error: ResponseError | None = None
+    incomplete_details: IncompleteDetails | None = None
+    usage: ResponseUsage | None = None
+    roundhouse: TruncationNote | msgspec.UnsetType = UNSET
 
 
-class About(msgspec.Struct, frozen=True, kw_only=True):
+class ResponseInfo(msgspec.Struct, frozen=True, kw_only=True):
     """What a response is apart from what was asked. `at` is in Unix seconds."""
 
     id: str
@@ -233,75 +233,80 @@ class About(msgspec.Struct, frozen=True, kw_only=True):
     is_stored: bool
 
 
-def begun(asked: Asked, offer: Offer, about: About) -> Response:
+def begin_response(request: ResponsesRequest, offer: ToolOffer, about: ResponseInfo) -> ResponseObject:
     """Return the response before anything was said."""
-    reasoning, text = asked.reasoning, asked.text
-    return Response(
+    reasoning, text = request.reasoning, request.text
+    return ResponseObject(
         id=about.id,
         created_at=int(about.at),
         model=about.model,
         status="in_progress",
         output=[],
-        tools=offer.told,
-        tool_choice=offer.told_choice,
-        parallel_tool_calls=not asked.is_one_at_a_time,
+        tools=offer.reply_tools,
+        tool_choice=offer.reply_choice,
+        parallel_tool_calls=not request.is_one_at_a_time,
         store=about.is_stored,
-        text=TextTold(
-            format=_format_told((text.format if text else None) or Format(type="text")),
+        text=TextEcho(
+            format=_format_echo((text.format if text else None) or ResponseTextFormat(type="text")),
             verbosity=(text.verbosity if text else None) or "medium",
         ),
-        reasoning=Told(effort=reasoning.effort, summary=reasoning.summary) if reasoning else Told(),
-        metadata=asked.metadata or {},
-        truncation=asked.truncation or "disabled",
-        temperature=1.0 if asked.temperature is None else asked.temperature,
-        top_p=1.0 if asked.top_p is None else asked.top_p,
-        top_logprobs=asked.top_logprobs or 0,
-        presence_penalty=asked.presence_penalty or 0.0,
-        frequency_penalty=asked.frequency_penalty or 0.0,
-        instructions=asked.instructions,
-        max_output_tokens=asked.max_output_tokens,
-        max_tool_calls=asked.max_tool_calls,
-        previous_response_id=asked.previous_response_id,
-        prompt_cache_key=asked.prompt_cache_key,
-        safety_identifier=asked.safety_identifier,
-        user=asked.user,
+        reasoning=ReasoningEcho(effort=reasoning.effort, summary=reasoning.summary) if reasoning else ReasoningEcho(),
+        metadata=request.metadata or {},
+        truncation=request.truncation or "disabled",
+        temperature=1.0 if request.temperature is None else request.temperature,
+        top_p=1.0 if request.top_p is None else request.top_p,
+        top_logprobs=request.top_logprobs or 0,
+        presence_penalty=request.presence_penalty or 0.0,
+        frequency_penalty=request.frequency_penalty or 0.0,
+        instructions=request.instructions,
+        max_output_tokens=request.max_output_tokens,
+        max_tool_calls=request.max_tool_calls,
+        previous_response_id=request.previous_response_id,
+        prompt_cache_key=request.prompt_cache_key,
+        safety_identifier=request.safety_identifier,
+        user=request.user,
     )
 
 
-def _format_told(wanted: Format) -> Format | SchemaTold:
-    if wanted.type != "json_schema":
-        return wanted
-    return SchemaTold(
-        name=wanted.name,
-        schema=wanted.schema,
-        description=wanted.description,
-        strict=wanted.strict is not False,
+def _format_echo(text_format: ResponseTextFormat) -> ResponseTextFormat | SchemaEcho:
+    if text_format.type != "json_schema":
+        return text_format
+    return SchemaEcho(
+        name=text_format.name,
+        schema=text_format.schema,
+        description=text_format.description,
+        strict=text_format.strict is not False,
     )
 
 
-def used(usage: Usage, *, thoughts: int) -> Used | None:
+def to_usage(usage: TokenUsage, *, thoughts: int) -> ResponseUsage | None:
     """Return the counts, None if the engine told none. Where it does not count reasoning, its `thoughts` pieces do."""
     if usage.prompt is None:
         return None
-    written = usage.completion or 0
-    return Used(
+    output_tokens = usage.completion or 0
+    return ResponseUsage(
         input_tokens=usage.prompt,
         input_tokens_details=InputDetails(cached_tokens=usage.cached or 0),
-        output_tokens=written,
-        output_tokens_details=OutputDetails(min(thoughts, written) if usage.reasoning is None else usage.reasoning),
-        total_tokens=usage.prompt + written,
+        output_tokens=output_tokens,
+        output_tokens_details=OutputDetails(
+            min(thoughts, output_tokens) if usage.reasoning is None else usage.reasoning
+        ),
+        total_tokens=usage.prompt + output_tokens,
     )
 
 
-def logprob(told: TokenLogprob) -> TopLogprob:
+def to_logprob(token: TokenLogprob) -> ResponseTopLogprob:
     """Return a token's odds."""
-    return TopLogprob(
-        token=told.token,
-        logprob=told.logprob,
-        bytes=_bytes(told),
-        top_logprobs=[Logprob(token=one.token, logprob=one.logprob, bytes=_bytes(one)) for one in told.top_logprobs],
+    return ResponseTopLogprob(
+        token=token.token,
+        logprob=token.logprob,
+        bytes=_token_bytes(token),
+        top_logprobs=[
+            ResponseLogprob(token=alternative.token, logprob=alternative.logprob, bytes=_token_bytes(alternative))
+            for alternative in token.top_logprobs
+        ],
     )
 
 
-def _bytes(told: Likely) -> tuple[int, ...]:
-    return tuple(told.token.encode()) if told.bytes is None else told.bytes
+def _token_bytes(token: TokenAlternative) -> tuple[int, ...]:
+    return tuple(token.token.encode()) if token.bytes is None else token.bytes

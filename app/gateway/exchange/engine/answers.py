@@ -9,19 +9,19 @@ from app.core.errors import EngineFailed
 T = TypeVar("T")
 
 
-class Tokens(msgspec.Struct, frozen=True):
+class TokenizeReply(msgspec.Struct, frozen=True):
     """A text's tokens."""
 
     tokens: list[int]
 
 
-class Prompt(msgspec.Struct, frozen=True):
+class TemplateReply(msgspec.Struct, frozen=True):
     """A conversation as the model's template writes it."""
 
     prompt: str
 
 
-def understood(answer: bytes, kind: type[T]) -> T:
+def decode_reply(answer: bytes, kind: type[T]) -> T:
     """Return what an answer says. Raises EngineFailed (engine_nonsense) for one that is not as expected."""
     try:
         return msgspec.json.decode(answer, type=kind)

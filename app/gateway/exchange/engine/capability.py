@@ -11,11 +11,19 @@ from types import MappingProxyType
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.request import Choose, Complete, Generate, Image, Level, Request, Shape
+from app.gateway.canonical.request import (
+    CompletionRequest,
+    ConversationRequest,
+    Image,
+    Request,
+    ResponseShape,
+    ThinkingLevel,
+    ToolMode,
+)
 from engines.api import Feature
 
 
-class Need(StrEnum):
+class RequestNeed(StrEnum):
     """What a request may ask for beyond plain text."""
 
     TOOLS = "tools"
@@ -33,7 +41,7 @@ class Need(StrEnum):
     USAGE = "usage"
 
 
-class How(StrEnum):
+class Fulfilment(StrEnum):
     """Where it comes from."""
 
     ENGINE = "engine"
@@ -55,86 +63,88 @@ class How(StrEnum):
     REFUSED = "refused"
 
 
-class Way(msgspec.Struct, frozen=True):
+class FulfilmentRule(msgspec.Struct, frozen=True):
     """The feature an engine has it by (None: none is needed), what is done without, and its name in a refusal."""
 
     feature: Feature | None
-    otherwise: How
+    otherwise: Fulfilment
     name: str = ""
     instead: Feature | None = None
     """A feature with which `better` is done without `feature`."""
-    better: How | None = None
+    better: Fulfilment | None = None
 
 
-SUPPLY: Mapping[Need, Way] = MappingProxyType(
+SUPPLY: Mapping[RequestNeed, FulfilmentRule] = MappingProxyType(
     {
-        Need.TOOLS: Way(Feature.TOOLS, How.READ, "tools"),
-        Need.TOOL_CHOICE: Way(Feature.TOOLS, How.CHECKED, instead=Feature.JSON_SCHEMA, better=How.CONSTRAINED),
-        Need.ONE_CALL: Way(Feature.TOOLS, How.READ),
-        Need.REASONING: Way(Feature.REASONING, How.READ),
-        Need.FORMAT: Way(Feature.JSON_SCHEMA, How.REFUSED, "answers in a given format"),
-        Need.FORMAT_OF_PROMPT: Way(Feature.GRAMMAR, How.REFUSED, "a format for bare prompts"),
-        Need.IMAGES: Way(Feature.VISION, How.REFUSED, "images"),
-        Need.LOGPROBS: Way(Feature.LOGPROBS, How.REFUSED, "log probabilities"),
-        Need.LOGIT_BIAS: Way(Feature.LOGIT_BIAS, How.REFUSED, "biased tokens"),
-        Need.CHOICES: Way(Feature.CHOICES, How.REPEATED),
-        Need.STOPS: Way(Feature.TOOLS, How.CUT),
-        Need.SEED: Way(None, How.PASSED_ON),
-        Need.USAGE: Way(Feature.STREAM_USAGE, How.COUNTED),
+        RequestNeed.TOOLS: FulfilmentRule(Feature.TOOLS, Fulfilment.READ, "tools"),
+        RequestNeed.TOOL_CHOICE: FulfilmentRule(
+            Feature.TOOLS, Fulfilment.CHECKED, instead=Feature.JSON_SCHEMA, better=Fulfilment.CONSTRAINED
+        ),
+        RequestNeed.ONE_CALL: FulfilmentRule(Feature.TOOLS, Fulfilment.READ),
+        RequestNeed.REASONING: FulfilmentRule(Feature.REASONING, Fulfilment.READ),
+        RequestNeed.FORMAT: FulfilmentRule(Feature.JSON_SCHEMA, Fulfilment.REFUSED, "answers in a given format"),
+        RequestNeed.FORMAT_OF_PROMPT: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "a format for bare prompts"),
+        RequestNeed.IMAGES: FulfilmentRule(Feature.VISION, Fulfilment.REFUSED, "images"),
+        RequestNeed.LOGPROBS: FulfilmentRule(Feature.LOGPROBS, Fulfilment.REFUSED, "log probabilities"),
+        RequestNeed.LOGIT_BIAS: FulfilmentRule(Feature.LOGIT_BIAS, Fulfilment.REFUSED, "biased tokens"),
+        RequestNeed.CHOICES: FulfilmentRule(Feature.CHOICES, Fulfilment.REPEATED),
+        RequestNeed.STOPS: FulfilmentRule(Feature.TOOLS, Fulfilment.CUT),
+        RequestNeed.SEED: FulfilmentRule(None, Fulfilment.PASSED_ON),
+        RequestNeed.USAGE: FulfilmentRule(Feature.STREAM_USAGE, Fulfilment.COUNTED),
     }
 )
 
 
-def how(need: Need, features: Collection[Feature]) -> How:
+def fulfilment_of(need: RequestNeed, features: Collection[Feature]) -> Fulfilment:
     """Return where an engine with these features gets it from."""
     way = SUPPLY[need]
     if way.feature is not None and way.feature in features:
-        return How.ENGINE
+        return Fulfilment.ENGINE
     return way.better if way.better is not None and way.instead in features else way.otherwise
 
 
-def needs(request: Request) -> list[Need]:
+def needs_of(request: Request) -> list[RequestNeed]:
     """Return what a request asks for."""
-    return [*_needs_of_any(request), *(_needs_of_chat(request) if isinstance(request, Generate) else ())]
+    return [*_needs_of_any(request), *(_needs_of_chat(request) if isinstance(request, ConversationRequest) else ())]
 
 
-def _needs_of_any(request: Request) -> Iterator[Need]:
+def _needs_of_any(request: Request) -> Iterator[RequestNeed]:
     if request.limits.logprobs is not None:
-        yield Need.LOGPROBS
+        yield RequestNeed.LOGPROBS
     if request.sampling.logit_bias:
-        yield Need.LOGIT_BIAS
+        yield RequestNeed.LOGIT_BIAS
     if request.limits.stops:
-        yield Need.STOPS
+        yield RequestNeed.STOPS
     if request.sampling.seed is not None:
-        yield Need.SEED
-    if request.response_format.shape is not Shape.TEXT:
-        yield Need.FORMAT
-        if isinstance(request, Complete):
-            yield Need.FORMAT_OF_PROMPT
+        yield RequestNeed.SEED
+    if request.response_format.shape is not ResponseShape.TEXT:
+        yield RequestNeed.FORMAT
+        if isinstance(request, CompletionRequest):
+            yield RequestNeed.FORMAT_OF_PROMPT
 
 
-def _needs_of_chat(request: Generate) -> Iterator[Need]:
+def _needs_of_chat(request: ConversationRequest) -> Iterator[RequestNeed]:
     if request.tools:
         choice = request.tool_choice
-        yield Need.TOOLS
-        if choice.choose is not Choose.AUTO or choice.is_required:
-            yield Need.TOOL_CHOICE
+        yield RequestNeed.TOOLS
+        if choice.choose is not ToolMode.AUTO or choice.is_required:
+            yield RequestNeed.TOOL_CHOICE
         if choice.one_at_a_time:
-            yield Need.ONE_CALL
-    if request.thinking is not Level.DEFAULT:
-        yield Need.REASONING
+            yield RequestNeed.ONE_CALL
+    if request.thinking is not ThinkingLevel.DEFAULT:
+        yield RequestNeed.REASONING
     if any(isinstance(part, Image) for turn in request.messages for part in turn.parts):
-        yield Need.IMAGES
+        yield RequestNeed.IMAGES
 
 
-def check(request: Request, features: Collection[Feature], *, engine: str = "The engine") -> None:
+def check_needs(request: Request, features: Collection[Feature], *, engine: str = "The engine") -> None:
     """Raise BadRequest (engine_cannot) for what is asked, and neither the engine nor we can do."""
-    for need in needs(request):
-        if how(need, features) is How.REFUSED:
-            raise cannot(need, engine)
+    for need in needs_of(request):
+        if fulfilment_of(need, features) is Fulfilment.REFUSED:
+            raise cannot_error(need, engine)
 
 
-def cannot(need: Need, engine: str = "The engine") -> BadRequest:
+def cannot_error(need: RequestNeed, engine: str = "The engine") -> BadRequest:
     """Return the refusal."""
     return BadRequest(
         f"{engine} does not support {SUPPLY[need].name}.",

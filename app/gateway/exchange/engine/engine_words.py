@@ -13,7 +13,7 @@ _PART = "unsupported content[].type"
 _CONTAINER = re.compile(r"(?:\w+::)?_M_\w+|std::\w+|basic_string|invalid vector subscript")
 
 
-def in_words(message: str) -> str:
+def plain_sentence(message: str) -> str:
     """Return the message with what no caller can read put into a sentence; any other as it is."""
     found = _JSON.search(message)
     if found is not None:
@@ -27,11 +27,11 @@ def in_words(message: str) -> str:
 
 def _of_json(field: str | None, said: str) -> str:
     if kinds := _TYPE.search(said):
-        return f"{_name(field)} must be of type {kinds['wanted']}, and is of type {kinds['found']}."
+        return f"{_field_name(field)} must be of type {kinds['wanted']}, and is of type {kinds['found']}."
     if missing := _MISSING.search(said):
         return f"`{missing['key']}` is missing."
-    return f"{_name(field)} is not as expected: {said}"
+    return f"{_field_name(field)} is not as expected: {said}"
 
 
-def _name(field: str | None) -> str:
+def _field_name(field: str | None) -> str:
     return f"`{field}`" if field else "A value of the request"

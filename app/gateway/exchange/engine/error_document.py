@@ -12,7 +12,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.gateway.canonical.overflow import ContextOverflow, Overflow
-from app.gateway.exchange.engine.engine_words import in_words
+from app.gateway.exchange.engine.engine_words import plain_sentence
 from app.gateway.exchange.engine.overflow import overflow_in
 
 _CONTEXT_TYPE = "exceed_context_size_error"
@@ -48,7 +48,7 @@ _FIELD = re.compile(r"^Field '(\w+)': ")
 """How llama-server begins a sentence about one field."""
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class EngineRefusal(msgspec.Struct, frozen=True, kw_only=True):
     """An engine's refusal. `overflow` is there when the prompt was too long, with what the engine told of it."""
 
     status: int
@@ -70,26 +70,30 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 _NOTHING = msgspec.Raw()
 
 
-class _Engine(msgspec.Struct, frozen=True):
+class _EngineError(msgspec.Struct, frozen=True):
     error: dict[str, msgspec.Raw] | str | None = None
     detail: msgspec.Raw = _NOTHING
     message: str = ""
 
 
-def understood(body: bytes, status: int) -> Refused:
+def parse_refusal(body: bytes, status: int) -> EngineRefusal:
     """Return what an engine's error document means."""
-    document = _decoded(body)
+    document = _decode_document(body)
     error = document.error if document is not None and isinstance(document.error, dict) else None
     if error is None or "message" not in error:
-        return _judged(Refused(status=status, message=_sentence(document, body), code="engine_error"))
-    message, kind = _text(error["message"]), _text(error.get("type"))
-    if kind == _CONTEXT_TYPE or _text(error.get("code")) == ContextOverflow.default_code:
+        return _classify_refusal(
+            EngineRefusal(status=status, message=_error_sentence(document, body), code="engine_error")
+        )
+    message, kind = _text_in(error["message"]), _text_in(error.get("type"))
+    if kind == _CONTEXT_TYPE or _text_in(error.get("code")) == ContextOverflow.default_code:
         told = overflow_in(message) or Overflow()
-        prompt, context = _number(error.get("n_prompt_tokens")), _number(error.get("n_ctx"))
+        prompt, context = _integer_in(error.get("n_prompt_tokens")), _integer_in(error.get("n_ctx"))
         told = msgspec.structs.replace(told, prompt=prompt or told.prompt, context=context or told.context)
-        return _too_long(Refused(status=status, message=message, extra=error), told)
-    param = _text(error.get("param")) or _field_of(message)
-    return _judged(Refused(status=status, message=message, code=_code(error), param=param, kind=kind, extra=error))
+        return _overflow_refusal(EngineRefusal(status=status, message=message, extra=error), told)
+    param = _text_in(error.get("param")) or _field_of(message)
+    return _classify_refusal(
+        EngineRefusal(status=status, message=message, code=_error_code(error), param=param, kind=kind, extra=error)
+    )
 
 
 def _field_of(message: str) -> str | None:
@@ -97,45 +101,45 @@ def _field_of(message: str) -> str | None:
     return found[1] if found else None
 
 
-def _judged(refused: Refused) -> Refused:
+def _classify_refusal(refused: EngineRefusal) -> EngineRefusal:
     """Return the refusal with the mistake found that its words tell of, if they tell of one of the caller's."""
     overflow = overflow_in(refused.message)
     if overflow is not None:
-        return _too_long(refused, overflow)
+        return _overflow_refusal(refused, overflow)
     if refused.status >= _SERVER_ERROR:
         for pattern, mistake in _MISTAKES:
             if pattern.search(refused.message):
                 changed = {"status": _BAD_REQUEST, "code": mistake.code, "param": mistake.param, "kind": ""}
                 refused = msgspec.structs.replace(refused, **changed)
                 break
-    return msgspec.structs.replace(refused, message=in_words(refused.message))
+    return msgspec.structs.replace(refused, message=plain_sentence(refused.message))
 
 
-def _too_long(refused: Refused, overflow: Overflow) -> Refused:
+def _overflow_refusal(refused: EngineRefusal, overflow: Overflow) -> EngineRefusal:
     code = ContextOverflow.default_code
     return msgspec.structs.replace(refused, status=_BAD_REQUEST, code=code, param=None, kind="", overflow=overflow)
 
 
-def _decoded(body: bytes) -> _Engine | None:
+def _decode_document(body: bytes) -> _EngineError | None:
     try:
-        return msgspec.json.decode(body, type=_Engine)
+        return msgspec.json.decode(body, type=_EngineError)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
 
 
-def _code(told: dict[str, msgspec.Raw]) -> str | int | None:
-    number = _number(told.get("code"))
-    return number if number is not None else _text(told.get("code")) or None
+def _error_code(told: dict[str, msgspec.Raw]) -> str | int | None:
+    number = _integer_in(told.get("code"))
+    return number if number is not None else _text_in(told.get("code")) or None
 
 
-def _number(raw: msgspec.Raw | None) -> int | None:
+def _integer_in(raw: msgspec.Raw | None) -> int | None:
     try:
         return msgspec.json.decode(raw, type=int) if raw else None
     except msgspec.MsgspecError:
         return None
 
 
-def _text(raw: msgspec.Raw | None) -> str:
+def _text_in(raw: msgspec.Raw | None) -> str:
     """Return a JSON string's text, any other value's JSON, or nothing."""
     if not raw or bytes(raw) == b"null":
         return ""
@@ -145,10 +149,10 @@ def _text(raw: msgspec.Raw | None) -> str:
         return bytes(raw).decode()
 
 
-def _sentence(said: _Engine | None, body: bytes) -> str:
+def _error_sentence(said: _EngineError | None, body: bytes) -> str:
     """Return what an engine says that does not say it as OpenAI's do; "" for nothing at all."""
     if said is None:
         text = body.decode(errors="replace").strip()
     else:
-        text = said.error if isinstance(said.error, str) else said.message or _text(said.detail)
+        text = said.error if isinstance(said.error, str) else said.message or _text_in(said.detail)
     return text[:_LONGEST_TEXT]

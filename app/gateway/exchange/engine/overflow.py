@@ -12,12 +12,12 @@ _LONGEST = 2000
 """Characters of a sentence that are looked at: whoever quotes the request does so after the counts."""
 
 
-def _number(name: str) -> str:
+def _number_pattern(name: str) -> str:
     """Return the pattern of a count; some write commas into it, or a decimal that is none."""
     return rf"(?P<{name}>\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.0)?"
 
 
-_CONTEXT, _PROMPT, _ANSWER = _number("context"), _number("prompt"), _number("answer")
+_CONTEXT, _PROMPT, _ANSWER = _number_pattern("context"), _number_pattern("prompt"), _number_pattern("answer")
 _MAXIMUM = rf"maximum context length is {_CONTEXT} tokens"
 _SENTENCES = tuple(
     re.compile(words, re.IGNORECASE | re.DOTALL)

@@ -7,27 +7,35 @@ insisted upon, stop sequences kept back, since they would end reasoning too.
 
 import msgspec
 
-from app.gateway.canonical.families.answer import Reading
-from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, Family
-from app.gateway.canonical.request import Choose, Generate, Level, Request, ResponseFormat, Shape, Tool
+from app.gateway.canonical.families.answer import ReadingOptions
+from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, ModelFamily
+from app.gateway.canonical.request import (
+    ConversationRequest,
+    Request,
+    ResponseFormat,
+    ResponseShape,
+    ThinkingLevel,
+    ToolDefinition,
+    ToolMode,
+)
 from app.gateway.exchange.engine import tool_prompt as instructing
 from app.gateway.exchange.engine.call_schema import may_call, must_call
-from app.gateway.exchange.engine.capability import How, Need, check, how
+from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, check_needs, fulfilment_of
 from app.gateway.exchange.engine.request import body_of, callable_tools
 from engines.api import Descriptor, Feature
 
-_CONSTRAINED = Family(forms=(PLAIN_JSON,))
+_CONSTRAINED = ModelFamily(forms=(PLAIN_JSON,))
 """An answer held to a schema from its first token: it cannot hold reasoning, nor marks."""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class UpstreamPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The body to send. `reading` is None where the engine tells everything apart itself.
 
     `again` is what to send, once, if an answer that had to call a tool did not.
     """
 
     body: bytes
-    reading: Reading | None = None
+    reading: ReadingOptions | None = None
     again: bytes | None = None
 
 
@@ -36,38 +44,40 @@ def reads_itself(descriptor: Descriptor) -> bool:
     return {Feature.TOOLS, Feature.REASONING} <= descriptor.features
 
 
-def planned(request: Request, descriptor: Descriptor, family: Family, *, model: str) -> Plan:
+def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, *, model: str) -> UpstreamPlan:
     """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot)."""
-    check(request, descriptor.features, engine=descriptor.name)
-    if not isinstance(request, Generate) or reads_itself(descriptor):
-        return Plan(body=body_of(request, model=model, features=descriptor.features))
-    asked, reading = _asked(request, descriptor, family)
+    check_needs(request, descriptor.features, engine=descriptor.name)
+    if not isinstance(request, ConversationRequest) or reads_itself(descriptor):
+        return UpstreamPlan(body=body_of(request, model=model, features=descriptor.features))
+    asked, reading = _fitted_request(request, descriptor, family)
     again = None
     if reading.must_call:
         insisting = instructing.with_system(asked.messages, instructing.AGAIN)
-        again = _body(msgspec.structs.replace(asked, messages=insisting), model, descriptor)
-    return Plan(body=_body(asked, model, descriptor), reading=reading, again=again)
+        again = _request_body(msgspec.structs.replace(asked, messages=insisting), model, descriptor)
+    return UpstreamPlan(body=_request_body(asked, model, descriptor), reading=reading, again=again)
 
 
-def _body(request: Generate, model: str, descriptor: Descriptor) -> bytes:
+def _request_body(request: ConversationRequest, model: str, descriptor: Descriptor) -> bytes:
     return body_of(request, model=model, features=descriptor.features | {Feature.TOOLS})
 
 
-def _asked(request: Generate, descriptor: Descriptor, family: Family) -> tuple[Generate, Reading]:
+def _fitted_request(
+    request: ConversationRequest, descriptor: Descriptor, family: ModelFamily
+) -> tuple[ConversationRequest, ReadingOptions]:
     """Return what a model that is not read by its engine is asked, and how it is read."""
     reads_calls = Feature.TOOLS not in descriptor.features
-    tools = _tools(request) if reads_calls else ()
+    tools = _offered_tools(request) if reads_calls else ()
     stops = request.limits.stops if reads_calls else ()
     asked = request
     if reads_calls:
         limits = msgspec.structs.replace(request.limits, stops=())
         asked = msgspec.structs.replace(request, limits=limits, tools=tools)
-    asked, must_be = _formatted(asked, tools, descriptor)
+    asked, must_be = _with_format(asked, tools, descriptor)
     if reads_calls:
-        asked = _told(asked, family)
-    is_held = must_be.shape is not Shape.TEXT
-    reading = Reading(
-        family=_CONSTRAINED if is_held else _readable(family),
+        asked = _with_tool_turns(asked, family)
+    is_held = must_be.shape is not ResponseShape.TEXT
+    reading = ReadingOptions(
+        family=_CONSTRAINED if is_held else _readable_family(family),
         tools=tools,
         reads_thoughts=Feature.REASONING not in descriptor.features,
         is_open=_is_open(family, request.thinking),
@@ -78,55 +88,57 @@ def _asked(request: Generate, descriptor: Descriptor, family: Family) -> tuple[G
     return asked, reading
 
 
-def _tools(request: Generate) -> tuple[Tool, ...]:
+def _offered_tools(request: ConversationRequest) -> tuple[ToolDefinition, ...]:
     """Return the tools that may be called."""
     choice = request.tool_choice
-    return () if choice.choose is Choose.NONE else callable_tools(request.tools, choice)
+    return () if choice.choose is ToolMode.NONE else callable_tools(request.tools, choice)
 
 
-def _formatted(asked: Generate, tools: tuple[Tool, ...], descriptor: Descriptor) -> tuple[Generate, ResponseFormat]:
+def _with_format(
+    asked: ConversationRequest, tools: tuple[ToolDefinition, ...], descriptor: Descriptor
+) -> tuple[ConversationRequest, ResponseFormat]:
     """Return the request with the format its answer is held to; in a format there is no room for reasoning."""
     wanted = asked.response_format
     if tools and asked.tool_choice.is_required:
-        is_held = how(Need.TOOL_CHOICE, descriptor.features) is How.CONSTRAINED
+        is_held = fulfilment_of(RequestNeed.TOOL_CHOICE, descriptor.features) is Fulfilment.CONSTRAINED
         wanted = must_call(tools) if is_held else ResponseFormat()
-    elif tools and wanted.shape is not Shape.TEXT:
+    elif tools and wanted.shape is not ResponseShape.TEXT:
         wanted = may_call(tools, wanted)
-    if wanted.shape is Shape.TEXT:
+    if wanted.shape is ResponseShape.TEXT:
         return msgspec.structs.replace(asked, response_format=wanted), wanted
-    return msgspec.structs.replace(asked, response_format=wanted, thinking=Level.OFF), wanted
+    return msgspec.structs.replace(asked, response_format=wanted, thinking=ThinkingLevel.OFF), wanted
 
 
-def _told(asked: Generate, family: Family) -> Generate:
+def _with_tool_turns(asked: ConversationRequest, family: ModelFamily) -> ConversationRequest:
     """Return the request with its tools told of, and insisted upon, where the template and the engine do not."""
     messages, tools, choice = asked.messages, asked.tools, asked.tool_choice
     if not family.renders_tools:
-        messages, tools = instructing.offered(messages, tools), ()
+        messages, tools = instructing.with_tool_prompt(messages, tools), ()
     if asked.tools and choice.is_required:
         must = instructing.MUST_NAMED.format(name=choice.name) if choice.name else instructing.MUST
         messages = instructing.with_system(messages, must)
-    arguments = {**_thinking(asked.thinking), **asked.template_arguments}
-    automatic = msgspec.structs.replace(choice, choose=Choose.AUTO, name="", one_at_a_time=False)
+    arguments = {**_thinking_arguments(asked.thinking), **asked.template_arguments}
+    automatic = msgspec.structs.replace(choice, choose=ToolMode.AUTO, name="", one_at_a_time=False)
     return msgspec.structs.replace(
         asked, messages=messages, tools=tools, tool_choice=automatic, template_arguments=arguments
     )
 
 
-def _thinking(level: Level) -> dict[str, msgspec.Raw]:
+def _thinking_arguments(level: ThinkingLevel) -> dict[str, msgspec.Raw]:
     """Return the other word for it: DeepSeek's and Granite's templates know `thinking`, most know `enable_thinking`."""
-    if level is Level.DEFAULT:
+    if level is ThinkingLevel.DEFAULT:
         return {}
-    return {"thinking": msgspec.Raw(b"false" if level is Level.OFF else b"true")}
+    return {"thinking": msgspec.Raw(b"false" if level is ThinkingLevel.OFF else b"true")}
 
 
-def _readable(family: Family) -> Family:
+def _readable_family(family: ModelFamily) -> ModelFamily:
     """Return the family with the tags that tools were told of with, where its own template tells of none."""
     if family.renders_tools or TAGGED in family.forms:
         return family
     return msgspec.structs.replace(family, forms=(TAGGED, *family.forms))
 
 
-def _is_open(family: Family, level: Level) -> bool:
-    if level is Level.DEFAULT:
+def _is_open(family: ModelFamily, level: ThinkingLevel) -> bool:
+    if level is ThinkingLevel.DEFAULT:
         return family.opens
-    return family.opens_when_on if level is not Level.OFF else family.opens and not family.can_switch
+    return family.opens_when_on if level is not ThinkingLevel.OFF else family.opens and not family.can_switch

@@ -2,7 +2,7 @@
 
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError, TooManyRequests, Unavailable
 from app.gateway.canonical.overflow import ContextOverflow
-from app.gateway.exchange.engine.error_document import understood
+from app.gateway.exchange.engine.error_document import parse_refusal
 
 _SERVER_ERROR = 500
 _UNAVAILABLE = 503
@@ -10,12 +10,12 @@ _NOT_IMPLEMENTED = 501
 _LONGEST_TEXT = 2000
 
 
-def refused(body: bytes, status: int = _SERVER_ERROR, *, retry_after: str = "") -> RoundhouseError:
+def error_from_refusal(body: bytes, status: int = _SERVER_ERROR, *, retry_after: str = "") -> RoundhouseError:
     """Return the error for an engine's error document, or for an error event in its stream (without a status).
 
     `retry_after` is what its header of that name said.
     """
-    refusal = understood(body, status)
+    refusal = parse_refusal(body, status)
     if refusal.overflow is not None:
         return ContextOverflow(refusal.overflow)
     sentence = refusal.text.strip()[:_LONGEST_TEXT]

@@ -8,28 +8,28 @@ import msgspec
 
 from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.canonical.events import (
+    AnswerFinished,
+    AnswerTimings,
     Event,
-    Finish,
-    Finished,
+    FinishReason,
     PromptProgress,
     ReasoningDelta,
     TextDelta,
-    Timings,
     TokenLogprob,
+    TokenUsage,
     ToolCallDelta,
-    Usage,
-    failed,
+    failure_event,
 )
-from app.gateway.exchange.engine.refusals import refused
+from app.gateway.exchange.engine.refusals import error_from_refusal
 
 _MS = 1000.0
 _REASONS = {
-    "stop": Finish.STOP,
-    "length": Finish.LENGTH,
-    "limit": Finish.LENGTH,
-    "tool_calls": Finish.TOOL_CALLS,
-    "function_call": Finish.TOOL_CALLS,
-    "content_filter": Finish.CONTENT_FILTER,
+    "stop": FinishReason.STOP,
+    "length": FinishReason.LENGTH,
+    "limit": FinishReason.LENGTH,
+    "tool_calls": FinishReason.TOOL_CALLS,
+    "function_call": FinishReason.TOOL_CALLS,
+    "content_filter": FinishReason.CONTENT_FILTER,
 }
 """OpenAI's words, and "limit", which is llama-server's own. Any other end is a stop."""
 
@@ -38,48 +38,48 @@ _ABSENT = msgspec.Raw()
 _NO_ERROR = (_ABSENT, msgspec.Raw(b"null"))
 
 
-class _Function(msgspec.Struct, frozen=True):
+class _CallFunction(msgspec.Struct, frozen=True):
     name: str | None = None
     arguments: str | None = None
 
 
-class _Call(msgspec.Struct, frozen=True):
+class _CallDelta(msgspec.Struct, frozen=True):
     index: int = 0
     id: str | None = None
-    function: _Function = _Function()
+    function: _CallFunction = _CallFunction()
 
 
-class _Delta(msgspec.Struct, frozen=True):
+class _MessageDelta(msgspec.Struct, frozen=True):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
-    tool_calls: list[_Call] | None = None
+    tool_calls: list[_CallDelta] | None = None
 
 
-class _Logprobs(msgspec.Struct, frozen=True):
+class _DeltaLogprobs(msgspec.Struct, frozen=True):
     content: tuple[TokenLogprob, ...] | None = None
 
 
-class _Choice(msgspec.Struct, frozen=True):
-    delta: _Delta = _Delta()
+class _DeltaChoice(msgspec.Struct, frozen=True):
+    delta: _MessageDelta = _MessageDelta()
     text: str | None = None
     finish_reason: str | None = None
-    logprobs: _Logprobs | None = None
+    logprobs: _DeltaLogprobs | None = None
 
 
-class _Details(msgspec.Struct, frozen=True):
+class _UsageDetails(msgspec.Struct, frozen=True):
     cached_tokens: int | None = None
     reasoning_tokens: int | None = None
 
 
-class _Usage(msgspec.Struct, frozen=True):
+class _EngineUsage(msgspec.Struct, frozen=True):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
-    prompt_tokens_details: _Details | None = None
-    completion_tokens_details: _Details | None = None
+    prompt_tokens_details: _UsageDetails | None = None
+    completion_tokens_details: _UsageDetails | None = None
 
 
-class _Timings(msgspec.Struct, frozen=True):
+class _EngineTimings(msgspec.Struct, frozen=True):
     cache_n: int = 0
     prompt_n: int | None = None
     prompt_ms: float = 0.0
@@ -87,7 +87,7 @@ class _Timings(msgspec.Struct, frozen=True):
     predicted_ms: float = 0.0
 
 
-class _Progress(msgspec.Struct, frozen=True):
+class _PromptProgress(msgspec.Struct, frozen=True):
     """How much of the prompt has been read, in tokens; `cache` of them needed no reading."""
 
     total: int
@@ -101,31 +101,31 @@ class _Progress(msgspec.Struct, frozen=True):
         return min(1.0, max(0.0, (self.processed - self.cache) / todo)) if todo > 0 else None
 
 
-class _Chunk(msgspec.Struct, frozen=True):
-    choices: list[_Choice] = []
-    prompt_progress: _Progress | None = None
-    usage: _Usage | None = None
-    timings: _Timings | None = None
+class _StreamChunk(msgspec.Struct, frozen=True):
+    choices: list[_DeltaChoice] = []
+    prompt_progress: _PromptProgress | None = None
+    usage: _EngineUsage | None = None
+    timings: _EngineTimings | None = None
     error: msgspec.Raw = _ABSENT
     content: str | None = None
     stop: bool = False
     stop_type: str | None = None
 
 
-_DECODER = msgspec.json.Decoder(_Chunk)
+_DECODER = msgspec.json.Decoder(_StreamChunk)
 _DONE = b"[DONE]"
-_NO_DELTA = _Delta()
+_NO_DELTA = _MessageDelta()
 
 
 class StreamReader:
-    """Feed it bytes as they come. `is_over` once it has returned `Finished` or `Failed`."""
+    """Feed it bytes as they come. `is_over` once it has returned `AnswerFinished` or `Failed`."""
 
     def __init__(self) -> None:
         self.is_over = False
         self._rest = b""
-        self._reason: Finish | None = None
-        self._usage: _Usage | None = None
-        self._timings: _Timings | None = None
+        self._reason: FinishReason | None = None
+        self._usage: _EngineUsage | None = None
+        self._timings: _EngineTimings | None = None
 
     def feed(self, chunk: bytes) -> list[Event]:
         """Return the events that `chunk` completes; none after the last one."""
@@ -136,40 +136,40 @@ class StreamReader:
                 break
             name, _, data = line.partition(b":")
             if name == b"data":
-                self._take(data.strip(), events)
+                self._read_event(data.strip(), events)
             elif name == b"error":  # llama-server before 2025 named the field so
-                self._fail(refused(data), events)
+                self._add_failure(error_from_refusal(data), events)
         return events
 
-    def end(self) -> list[Event]:
+    def end_stream(self) -> list[Event]:
         """Return what is left to say once the engine has hung up; nothing if it did so before its answer was over."""
         events = self.feed(b"\n")
         if not self.is_over and self._reason is not None:
-            self._finish(events)
+            self._add_finish(events)
         return events
 
-    def _take(self, data: bytes, events: list[Event]) -> None:
+    def _read_event(self, data: bytes, events: list[Event]) -> None:
         if data == _DONE:
-            self._finish(events)
+            self._add_finish(events)
             return
         try:
             chunk = _DECODER.decode(data)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            self._fail(_nonsense(error), events)
+            self._add_failure(_stream_error(error), events)
             return
         if chunk.error not in _NO_ERROR:
-            self._fail(refused(data), events)
+            self._add_failure(error_from_refusal(data), events)
             return
         self._usage = chunk.usage or self._usage
         self._timings = chunk.timings or self._timings
         if chunk.prompt_progress is not None:
             events.append(PromptProgress(chunk.prompt_progress.fraction))
         if chunk.choices:
-            self._choice(chunk.choices[0], events)
+            self._read_choice(chunk.choices[0], events)
         elif chunk.content is not None:
-            self._own(chunk, events)
+            self._read_own_fields(chunk, events)
 
-    def _choice(self, choice: _Choice, events: list[Event]) -> None:
+    def _read_choice(self, choice: _DeltaChoice, events: list[Event]) -> None:
         delta = choice.delta
         if delta is not _NO_DELTA:
             _add_delta(delta, events)
@@ -178,27 +178,27 @@ class StreamReader:
             told = choice.logprobs.content if choice.logprobs else None
             events.append(TextDelta(text, told or ()))
         if choice.finish_reason:
-            self._reason = _REASONS.get(choice.finish_reason, Finish.STOP)
+            self._reason = _REASONS.get(choice.finish_reason, FinishReason.STOP)
 
-    def _own(self, chunk: _Chunk, events: list[Event]) -> None:
+    def _read_own_fields(self, chunk: _StreamChunk, events: list[Event]) -> None:
         """Read llama-server's own form. Its last event says so itself: no [DONE] follows."""
         if chunk.content:
             events.append(TextDelta(chunk.content))
         if chunk.stop:
-            self._reason = _REASONS.get(chunk.stop_type or "", Finish.STOP)
-            self._finish(events)
+            self._reason = _REASONS.get(chunk.stop_type or "", FinishReason.STOP)
+            self._add_finish(events)
 
-    def _finish(self, events: list[Event]) -> None:
+    def _add_finish(self, events: list[Event]) -> None:
         self.is_over = True
-        usage, timings = _usage(self._usage, self._timings), _timings(self._timings)
-        events.append(Finished(reason=self._reason or Finish.STOP, usage=usage, timings=timings))
+        usage, timings = _token_usage(self._usage, self._timings), _answer_timings(self._timings)
+        events.append(AnswerFinished(reason=self._reason or FinishReason.STOP, usage=usage, timings=timings))
 
-    def _fail(self, error: RoundhouseError, events: list[Event]) -> None:
+    def _add_failure(self, error: RoundhouseError, events: list[Event]) -> None:
         self.is_over = True
-        events.append(failed(error))
+        events.append(failure_event(error))
 
 
-def _add_delta(delta: _Delta, events: list[Event]) -> None:
+def _add_delta(delta: _MessageDelta, events: list[Event]) -> None:
     reasoning = delta.reasoning_content or delta.reasoning
     if reasoning:
         events.append(ReasoningDelta(reasoning))
@@ -211,28 +211,28 @@ def _add_delta(delta: _Delta, events: list[Event]) -> None:
         )
 
 
-def _usage(usage: _Usage | None, timings: _Timings | None) -> Usage:
+def _token_usage(usage: _EngineUsage | None, timings: _EngineTimings | None) -> TokenUsage:
     if usage is not None and usage.prompt_tokens is not None:
         read, wrote = usage.prompt_tokens_details, usage.completion_tokens_details
-        return Usage(
+        return TokenUsage(
             prompt=usage.prompt_tokens,
             cached=read.cached_tokens if read else timings.cache_n if timings else None,
             completion=usage.completion_tokens,
             reasoning=wrote.reasoning_tokens if wrote else None,
         )
     if timings is None or timings.prompt_n is None:
-        return Usage()
-    return Usage(prompt=timings.prompt_n + timings.cache_n, cached=timings.cache_n, completion=timings.predicted_n)
+        return TokenUsage()
+    return TokenUsage(prompt=timings.prompt_n + timings.cache_n, cached=timings.cache_n, completion=timings.predicted_n)
 
 
-def _timings(timings: _Timings | None) -> Timings:
+def _answer_timings(timings: _EngineTimings | None) -> AnswerTimings:
     """Return llama-server's own clock; zeros where an engine says nothing, for the gateway's to fill in."""
     if timings is None:
-        return Timings()
-    return Timings(prefill_s=timings.prompt_ms / _MS, decode_s=timings.predicted_ms / _MS)
+        return AnswerTimings()
+    return AnswerTimings(prefill_s=timings.prompt_ms / _MS, decode_s=timings.predicted_ms / _MS)
 
 
-def _nonsense(error: Exception) -> EngineFailed:
+def _stream_error(error: Exception) -> EngineFailed:
     return EngineFailed(
         "The engine's answer could not be understood.",
         hint="Try again; if it happens again, restart the model.",

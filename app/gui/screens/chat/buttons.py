@@ -6,7 +6,7 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from app.gui.theme.theme import Theme
-from app.gui.widgets.layout import hairline, inside
+from app.gui.widgets.layout import hairline_pen, outline_area
 from app.gui.widgets.press import IconButton
 
 _SIDE = 36
@@ -24,10 +24,10 @@ class RoundButton(IconButton):
 
     def paint(self, painter: QPainter) -> None:
         """Draw the circle and the icon."""
-        area = inside(self)
+        area = outline_area(self)
         radius = area.height() / 2
         painter.setBrush(self.theme.color("accent-fill" if self.is_primary else "surface"))
-        painter.setPen(hairline(self.theme, "accent-fill" if self.is_primary else "line"))
+        painter.setPen(hairline_pen(self.theme, "accent-fill" if self.is_primary else "line"))
         painter.drawRoundedRect(area, radius, radius)
-        self.wash(painter, area, radius)
-        self.picture(painter, self._icon, "on-accent" if self.is_primary else "ink", QRectF(self.rect()))
+        self.paint_wash(painter, area, radius)
+        self.paint_icon(painter, self._icon, "on-accent" if self.is_primary else "ink", QRectF(self.rect()))

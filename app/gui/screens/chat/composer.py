@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 from app.gui.screens.chat.buttons import RoundButton
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.press import IconButton
 from app.gui.widgets.text import Label
 
@@ -20,10 +20,10 @@ _LEAST_LINES = 1
 _LINE = 1.5
 
 
-class Field(QPlainTextEdit):
+class ComposerField(QPlainTextEdit):
     """The text field. It takes plain text only, whatever is pasted."""
 
-    sent = Signal()
+    submitted = Signal()
     escaped = Signal()
     focused = Signal(bool)
 
@@ -48,11 +48,11 @@ class Field(QPlainTextEdit):
         """Return the height of the text, up to the limit."""
         line = self.fontMetrics().lineSpacing()
         lines = max(_LEAST_LINES, round(self.document().size().height()))
-        wanted = lines * line + self._theme.px(4)
-        is_full = wanted > self.limit
+        height = lines * line + self._theme.px(4)
+        is_full = height > self.limit
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_full else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self.setVerticalScrollBarPolicy(policy)
-        return QSize(self._theme.px(200), min(wanted, self.limit))
+        return QSize(self._theme.px(200), min(height, self.limit))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the same: the field never gives way."""
@@ -70,7 +70,7 @@ class Field(QPlainTextEdit):
         """Send, stop, or type."""
         is_return = event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter}
         if is_return and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
-            self.sent.emit()
+            self.submitted.emit()
         elif event.key() == Qt.Key.Key_Escape:
             self.escaped.emit()
         else:
@@ -103,36 +103,36 @@ class Field(QPlainTextEdit):
 class Composer(Surface):
     """The field in its frame, with what belongs to the next question below it."""
 
-    sent = Signal(str)
-    stopped = Signal()
-    edit_left = Signal()
-    typed = Signal(str)
+    question_submitted = Signal(str)
+    stop_requested = Signal()
+    edit_cancelled = Signal()
+    text_changed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme, outline="edge", radius=Radius.COMPOSER)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self._is_busy = False
         self._is_editing = False
-        box = Column(theme, self, margins=(16, 12, 8, 8), gap=4)
+        box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
         box.addWidget(self._make_banner())
-        self.field = Field(theme)
+        self.field = ComposerField(theme)
         self.field.setPlaceholderText("Ask anything")
-        self.field.sent.connect(self._send)
-        self.field.escaped.connect(self._escape)
-        self.field.textChanged.connect(self._changed)
-        self.field.focused.connect(self._focus)
+        self.field.submitted.connect(self._submit_text)
+        self.field.escaped.connect(self._handle_escape)
+        self.field.textChanged.connect(self._handle_text_change)
+        self.field.focused.connect(self._show_focus)
         box.addWidget(self.field)
-        foot = Line(theme, gap=4)
-        self.tools = Line(theme, gap=4)
+        foot = HBox(theme, gap=4)
+        self.tools = HBox(theme, gap=4)
         self._hint = Label(theme, "", role="meta", color="ink-3")
-        self._button = RoundButton(theme, "arrow-up", "Send", action=self._press, is_primary=True)
+        self._button = RoundButton(theme, "arrow-up", "Send", action=self._press_button, is_primary=True)
         foot.addLayout(self.tools)
         foot.addStretch(1)
         foot.addWidget(self._hint)
         foot.addSpacing(theme.px(8))
         foot.addWidget(self._button)
         box.addLayout(foot)
-        self._show()
+        self._update_controls()
 
     @property
     def text(self) -> str:
@@ -156,7 +156,7 @@ class Composer(Surface):
         """Offer to stop while an answer is written; say when a question is edited."""
         if (is_busy, is_editing) != (self._is_busy, self._is_editing):
             self._is_busy, self._is_editing = is_busy, is_editing
-            self._show()
+            self._update_controls()
 
     def limit_height(self, height: int) -> None:
         """Let the field grow up to this height."""
@@ -166,17 +166,17 @@ class Composer(Surface):
 
     def _make_banner(self) -> QWidget:
         self._banner = QWidget()
-        line = Line(self.theme, self._banner, margins=(0, 0, 0, 4), gap=8)
+        line = HBox(self.theme, self._banner, margins=(0, 0, 0, 4), gap=8)
         line.addWidget(
             Label(
                 self.theme, "Editing a message: sending it starts a new version from here", role="meta", color="ink-2"
             )
         )
         line.addStretch(1)
-        line.addWidget(IconButton(self.theme, "x", "Cancel editing", action=self.edit_left.emit, size=24))
+        line.addWidget(IconButton(self.theme, "x", "Cancel editing", action=self.edit_cancelled.emit, size=24))
         return self._banner
 
-    def _show(self) -> None:
+    def _update_controls(self) -> None:
         self._banner.setVisible(self._is_editing)
         self._button.is_primary = not self._is_busy
         if self._is_busy:
@@ -186,28 +186,28 @@ class Composer(Surface):
         self._hint.setText("Esc stops" if self._is_busy else "")
         self._button.setEnabled(self._is_busy or bool(self.text.strip()))
 
-    def _changed(self) -> None:
+    def _handle_text_change(self) -> None:
         self._button.setEnabled(self._is_busy or bool(self.text.strip()))
-        self.typed.emit(self.text)
+        self.text_changed.emit(self.text)
 
-    def _press(self) -> None:
+    def _press_button(self) -> None:
         if self._is_busy:
-            self.stopped.emit()
+            self.stop_requested.emit()
         else:
-            self._send()
+            self._submit_text()
 
-    def _send(self) -> None:
+    def _submit_text(self) -> None:
         text = self.text.strip()
         if text and not self._is_busy:
             self.field.clear()
-            self.sent.emit(text)
+            self.question_submitted.emit(text)
 
-    def _escape(self) -> None:
+    def _handle_escape(self) -> None:
         if self._is_editing:
-            self.edit_left.emit()
+            self.edit_cancelled.emit()
         elif self._is_busy:
-            self.stopped.emit()
+            self.stop_requested.emit()
 
-    def _focus(self, has_focus: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
+    def _show_focus(self, has_focus: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
         self.outline = "accent" if has_focus else "edge"
         self.update()

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
-from app.gui.widgets.layout import Column, Line, hairline, inside
-from app.gui.widgets.press import Button, Look, Pressable
+from app.gui.widgets.layout import HBox, VBox, hairline_pen, outline_area
+from app.gui.widgets.press import Button, ButtonLook, Pressable
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
@@ -39,11 +39,11 @@ class Suggestion(Pressable):
 
     def paint(self, painter: QPainter) -> None:
         """Draw the row, its words and an arrow."""
-        px, area = self.theme.px, inside(self)
+        px, area = self.theme.px, outline_area(self)
         painter.setBrush(self.theme.color("surface"))
-        painter.setPen(hairline(self.theme, "line"))
+        painter.setPen(hairline_pen(self.theme, "line"))
         painter.drawRoundedRect(area, px(Radius.CONTROL), px(Radius.CONTROL))
-        self.wash(painter, area, px(Radius.CONTROL))
+        self.paint_wash(painter, area, px(Radius.CONTROL))
         painter.setFont(self.theme.font("body"))
         painter.setPen(self.theme.color("ink"))
         room = QRectF(self.rect()).adjusted(px(12), 0, -px(12 + ICON_SIZE), 0)
@@ -52,32 +52,34 @@ class Suggestion(Pressable):
 
 
 class EmptyChat(QWidget):
-    """Shown while nothing was asked. `asked` is a question for the Guide."""
+    """Shown while nothing was asked. `question_chosen` is a question for the Guide."""
 
-    asked = Signal(str)
-    models_asked = Signal()
+    question_chosen = Signal(str)
+    models_requested = Signal()
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        outer = Line(theme, self, gap=0)
+        outer = HBox(theme, self, gap=0)
         outer.addStretch(1)
         middle = QWidget()
         self._middle, self._theme = middle, theme
         outer.addWidget(middle, 1000)
         outer.addStretch(1)
-        box = Column(theme, middle, margins=(24, 24, 24, 24), gap=8)
+        box = VBox(theme, middle, margins=(24, 24, 24, 24), gap=8)
         box.addStretch(3)
         self._skeleton = Skeleton(theme, rows=3)
         self._title = Paragraph(theme, role="title")
         self._quiet = Paragraph(theme, color="ink-2")
-        self._add = Button(theme, "Add a model", look=Look.PRIMARY, icon="plus", action=self.models_asked.emit)
+        self._add = Button(
+            theme, "Add a model", look=ButtonLook.PRIMARY, icon="plus", action=self.models_requested.emit
+        )
         box.addWidget(self._skeleton)
         box.addWidget(self._title)
         box.addWidget(self._quiet)
         box.addSpacing(theme.px(4))
         box.addWidget(self._add, 0, Qt.AlignmentFlag.AlignLeft)
         box.addSpacing(theme.px(16))
-        box.addWidget(self._guide(theme))
+        box.addWidget(self._make_guide(theme))
         box.addStretch(4)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -112,16 +114,16 @@ class EmptyChat(QWidget):
             self._title.setText("The models could not be read")
             self._quiet.setText(f"{error.sentence} {error.hint}".strip())
 
-    def _guide(self, theme: Theme) -> QWidget:
+    def _make_guide(self, theme: Theme) -> QWidget:
         self._offer = QWidget()
-        box = Column(theme, self._offer, gap=8)
+        box = VBox(theme, self._offer, gap=8)
         self._heading = Paragraph(theme, "Ask the Guide…", weight=600)
         self._about = Paragraph(theme, _ABOUT, role="meta", color="ink-2")
         box.addWidget(self._heading)
         box.addWidget(self._about)
         for text in SUGGESTIONS:
             row = Suggestion(theme, text)
-            row.act(partial(self.asked.emit, text))
+            row.set_action(partial(self.question_chosen.emit, text))
             box.addWidget(row)
         return self._offer
 

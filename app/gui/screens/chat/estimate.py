@@ -4,14 +4,14 @@ _SURE_AFTER_S = 0.7
 _SURE_FRACTION = 0.04
 
 
-class Estimate:
+class TimeLeft:
     """Time left, from how fast the present stage went so far."""
 
     def __init__(self) -> None:
         self._stage = ""
         self._began = (0.0, 0.0)
 
-    def left(self, stage: str, fraction: float | None, now: float) -> float | None:
+    def estimate_left_s(self, stage: str, fraction: float | None, now: float) -> float | None:
         """Return the seconds left of `stage`; None while nobody can say."""
         if fraction is None:
             return None

@@ -6,10 +6,10 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.gui.screens.chat.model import Chip, Meter
+from app.gui.screens.chat.model import ContextUsage, ModelChipState
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
-from app.gui.widgets.layout import Line, inside
+from app.gui.widgets.layout import HBox, outline_area
 from app.gui.widgets.press import IconButton, Pressable
 
 _DOT = 8
@@ -22,11 +22,11 @@ class ModelChip(Pressable):
 
     def __init__(self, theme: Theme, action: Callable[[], object]) -> None:
         super().__init__(theme, "Model")
-        self._chip = Chip(words="")
+        self._chip = ModelChipState(words="")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
-        self.act(action)
+        self.set_action(action)
 
-    def show_chip(self, chip: Chip) -> None:
+    def show_chip(self, chip: ModelChipState) -> None:
         """Show another model or another state."""
         if chip != self._chip:
             self._chip = chip
@@ -40,7 +40,7 @@ class ModelChip(Pressable):
         """Return room for dot, words, state and arrow."""
         self.setFont(self.theme.font("body", 500))
         px = self.theme.px
-        words = self.fontMetrics().horizontalAdvance(self._words()) + px(_DOT + 24 + ICON_SIZE + 8)
+        words = self.fontMetrics().horizontalAdvance(self._chip_words()) + px(_DOT + 24 + ICON_SIZE + 8)
         return QSize(min(words, px(_WIDEST)), px(CONTROL_HEIGHT + 2))
 
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -49,8 +49,8 @@ class ModelChip(Pressable):
 
     def paint(self, painter: QPainter) -> None:
         """Draw the dot, the words, the arrow and the bar."""
-        px, theme, area = self.theme.px, self.theme, inside(self)
-        self.wash(painter, area, px(Radius.CONTROL))
+        px, theme, area = self.theme.px, self.theme, outline_area(self)
+        self.paint_wash(painter, area, px(Radius.CONTROL))
         is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(theme.color(self._chip.color))
@@ -63,10 +63,10 @@ class ModelChip(Pressable):
             room = QRectF(self.rect()).adjusted(arrow + px(6), 0, -px(10) - dot - px(8), 0)
         painter.setFont(theme.font("body", 500))
         painter.setPen(theme.color("ink"))
-        text = painter.fontMetrics().elidedText(self._words(), Qt.TextElideMode.ElideMiddle, int(room.width()) + 1)
+        text = painter.fontMetrics().elidedText(self._chip_words(), Qt.TextElideMode.ElideMiddle, int(room.width()) + 1)
         painter.drawText(room, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeading, text)
         at = px(4) if is_mirrored else self.width() - arrow - px(4)
-        self.picture(painter, "chevron-down", "ink-3", QRectF(at, 0, arrow, self.height()))
+        self.paint_icon(painter, "chevron-down", "ink-3", QRectF(at, 0, arrow, self.height()))
         if self._chip.is_loading:
             self._paint_bar(painter, room)
 
@@ -80,7 +80,7 @@ class ModelChip(Pressable):
         track.setWidth(track.width() * (self._chip.fraction or 0.0))
         painter.drawRect(track)
 
-    def _words(self) -> str:
+    def _chip_words(self) -> str:
         return f"{self._chip.words} · {self._chip.state}" if self._chip.state else self._chip.words
 
 
@@ -90,12 +90,12 @@ class ContextMeter(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._meter: Meter | None = None
+        self._meter: ContextUsage | None = None
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
         self.hide()
 
-    def show_meter(self, meter: Meter | None) -> None:
+    def show_meter(self, meter: ContextUsage | None) -> None:
         """Show how full the context is; None hides the meter."""
         self._meter = meter
         self.setVisible(meter is not None)
@@ -140,14 +140,14 @@ class ContextMeter(QWidget):
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignHCenter, self._meter.words)
 
 
-class Header(QWidget):
+class ChatHeader(QWidget):
     """The line above the conversation."""
 
     def __init__(
         self, theme: Theme, *, pick: Callable[[], object], more: Callable[[], object], fold: Callable[[], object]
     ) -> None:
         super().__init__()
-        line = Line(theme, self, margins=(12, 8, 12, 8), gap=8)
+        line = HBox(theme, self, margins=(12, 8, 12, 8), gap=8)
         self.fold = IconButton(theme, "panel-left", "Show or hide the list of chats", action=fold)
         line.addWidget(self.fold)
         self.chip = ModelChip(theme, pick)

@@ -28,7 +28,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.core.chats import ChatSummary
-from app.gui.screens.chat.conversations import Conversations, Group
+from app.gui.screens.chat.conversations import ChatGroup, ChatList
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
 from app.gui.widgets.menus import Menu
@@ -42,7 +42,7 @@ _NEAR_END = 10
 CHAT_ROLE = Qt.ItemDataRole.UserRole
 
 
-class ListingModel(QAbstractListModel):
+class ChatListModel(QAbstractListModel):
     """Headings and chats, one below the other."""
 
     renamed = Signal(str, str)
@@ -51,7 +51,7 @@ class ListingModel(QAbstractListModel):
         super().__init__()
         self.rows: list[ChatSummary | str] = []
 
-    def show(self, groups: list[Group]) -> None:
+    def show_groups(self, groups: list[ChatGroup]) -> None:
         """Show these groups; nothing is touched when they are what is shown."""
         rows: list[ChatSummary | str] = []
         for group in groups:
@@ -68,11 +68,11 @@ class ListingModel(QAbstractListModel):
                 return self.index(row)
         return QModelIndex()
 
-    def near(self, row: int) -> QModelIndex:
+    def nearest_chat(self, row: int) -> QModelIndex:
         """Return the chat at a row, or the nearest below it, or above."""
         chats = [at for at, item in enumerate(self.rows) if isinstance(item, ChatSummary)]
-        found = next((at for at in chats if at >= row), chats[-1] if chats else None)
-        return QModelIndex() if found is None else self.index(found)
+        nearest = next((at for at in chats if at >= row), chats[-1] if chats else None)
+        return QModelIndex() if nearest is None else self.index(nearest)
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 -- Qt's signature
         """Return how many rows there are."""
@@ -86,7 +86,7 @@ class ListingModel(QAbstractListModel):
         if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.AccessibleTextRole}:
             return item if isinstance(item, str) else title_of(item)
         if role == Qt.ItemDataRole.AccessibleDescriptionRole and isinstance(item, ChatSummary):
-            return plain(item.snippet)
+            return strip_marks(item.snippet)
         return None
 
     def flags(self, index: Index) -> Qt.ItemFlag:
@@ -104,7 +104,7 @@ class ListingModel(QAbstractListModel):
         return True
 
 
-class ListingDelegate(QStyledItemDelegate):
+class ChatListDelegate(QStyledItemDelegate):
     """Draws the rows."""
 
     def __init__(self, theme: Theme) -> None:
@@ -181,7 +181,7 @@ class ListingDelegate(QStyledItemDelegate):
     def _paint_snippet(self, painter: QPainter, area: QRect, snippet: str) -> None:
         """Draw the found text from a little before the first match on, matches strong."""
         theme, x = self._theme, area.left()
-        for text, is_match in parts(from_match(snippet)):
+        for text, is_match in split_marks(cut_before_match(snippet)):
             font = theme.font("meta", 600 if is_match else 400)
             metrics = QFontMetrics(font)
             painter.setFont(font)
@@ -189,25 +189,25 @@ class ListingDelegate(QStyledItemDelegate):
             room = area.right() - x
             if room <= 0:
                 return
-            shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
-            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), shown)
-            x += metrics.horizontalAdvance(shown)
+            elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), elided)
+            x += metrics.horizontalAdvance(elided)
 
 
-class Listing(QListView):
-    """The list. `asked` opens a chat; F2 renames, Delete deletes."""
+class ChatListView(QListView):
+    """The list. `chat_requested` opens a chat; F2 renames, Delete deletes."""
 
-    asked = Signal(str)
-    delete_asked = Signal(str)
+    chat_requested = Signal(str)
+    delete_requested = Signal(str)
 
-    def __init__(self, theme: Theme, conversations: Conversations) -> None:
+    def __init__(self, theme: Theme, chat_list: ChatList) -> None:
         super().__init__()
-        self._theme, self._conversations = theme, conversations
+        self._theme, self._chat_list = theme, chat_list
         self._chosen, self._today = "", date.min
-        self._rows = ListingModel()
-        self._rows.renamed.connect(conversations.rename)
+        self._rows = ChatListModel()
+        self._rows.renamed.connect(chat_list.rename)
         self.setModel(self._rows)
-        self._delegate = ListingDelegate(theme)
+        self._delegate = ChatListDelegate(theme)
         self.setItemDelegate(self._delegate)
         self.setAccessibleName("Chats")
         self.setFrameShape(QListView.Shape.NoFrame)
@@ -217,26 +217,26 @@ class Listing(QListView):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
         self.setUniformItemSizes(False)
-        self.clicked.connect(self._open)
-        self.activated.connect(self._open)
-        self.verticalScrollBar().valueChanged.connect(self._near_end)
+        self.clicked.connect(self._open_chat)
+        self.activated.connect(self._open_chat)
+        self.verticalScrollBar().valueChanged.connect(self._fetch_near_end)
         theme.changed.connect(self.scheduleDelayedItemsLayout)
 
     def show_groups(self, chosen: str, today: date) -> None:
         """Show the conversations, the open one marked; while a title is typed, afterwards."""
         self._chosen, self._today = chosen, today
-        self._show()
+        self._refresh_rows()
 
-    def _show(self) -> None:
+    def _refresh_rows(self) -> None:
         if self.state() is QAbstractItemView.State.EditingState:
             return
         place, at = self.verticalScrollBar().value(), self.currentIndex()
-        item, row = self._item(at), at.row()
-        self._rows.show(self._conversations.groups(self._today))
+        item, row = self._chat_at(at), at.row()
+        self._rows.show_groups(self._chat_list.group_chats(self._today))
         index = self._rows.row_of(self._chosen)
         if self.hasFocus() and item is not None:  # the keyboard may be on its way to another chat, or have deleted it
-            kept = self._rows.row_of(item.id)
-            index = kept if kept.isValid() else self._rows.near(row)
+            kept_index = self._rows.row_of(item.id)
+            index = kept_index if kept_index.isValid() else self._rows.nearest_chat(row)
         if index.isValid():
             self.setCurrentIndex(index)
         else:
@@ -244,7 +244,7 @@ class Listing(QListView):
             self.setCurrentIndex(QModelIndex())
         self.verticalScrollBar().setValue(place)
 
-    def rename(self, chat: str) -> None:
+    def edit_title(self, chat: str) -> None:
         """Let the reader type another title."""
         index = self._rows.row_of(chat)
         if index.isValid():
@@ -254,11 +254,11 @@ class Listing(QListView):
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Delete with Delete, open with Return."""
         is_typing = self.state() is QAbstractItemView.State.EditingState
-        item = None if is_typing else self._item(self.currentIndex())
+        item = None if is_typing else self._chat_at(self.currentIndex())
         if event.key() == Qt.Key.Key_Delete and item is not None:
-            self.delete_asked.emit(item.id)
+            self.delete_requested.emit(item.id)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and item is not None:
-            self.asked.emit(item.id)
+            self.chat_requested.emit(item.id)
         else:
             super().keyPressEvent(event)
 
@@ -273,33 +273,33 @@ class Listing(QListView):
         """Offer to rename and delete."""
         by_keys = event.reason() is QContextMenuEvent.Reason.Keyboard
         index = self.currentIndex() if by_keys else self.indexAt(event.pos())
-        item = self._item(index)
+        item = self._chat_at(index)
         if item is None:
             return
         menu = Menu(self._theme, self, "Chat actions")
-        menu.offer("Rename", lambda: self.rename(item.id), icon="pencil")
-        menu.offer("Delete", lambda: self.delete_asked.emit(item.id), icon="trash-2")
+        menu.add_entry("Rename", lambda: self.edit_title(item.id), icon="pencil")
+        menu.add_entry("Delete", lambda: self.delete_requested.emit(item.id), icon="trash-2")
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name
         """Show what was held back while the reader typed."""
         super().closeEditor(editor, hint)
-        QTimer.singleShot(0, self, self._show)
+        QTimer.singleShot(0, self, self._refresh_rows)
 
-    def _open(self, index: QModelIndex) -> None:
-        item = self._item(index)
+    def _open_chat(self, index: QModelIndex) -> None:
+        item = self._chat_at(index)
         if item is not None:
-            self.asked.emit(item.id)
+            self.chat_requested.emit(item.id)
 
-    def _item(self, index: QModelIndex) -> ChatSummary | None:
+    def _chat_at(self, index: QModelIndex) -> ChatSummary | None:
         item = index.data(CHAT_ROLE) if index.isValid() else None
         return item if isinstance(item, ChatSummary) else None
 
-    def _near_end(self, value: int) -> None:
+    def _fetch_near_end(self, value: int) -> None:
         bar = self.verticalScrollBar()
         if bar.maximum() - value < self._theme.px(_ROW * _NEAR_END):
-            self._conversations.read_more()
+            self._chat_list.fetch_more()
 
 
 def paint_title(painter: QPainter, area: QRect, title: str) -> None:
@@ -318,12 +318,12 @@ def title_of(chat: ChatSummary) -> str:
     return chat.title or "New chat"
 
 
-def plain(snippet: str) -> str:
+def strip_marks(snippet: str) -> str:
     """Return found text without the marks."""
     return snippet.replace(MARK_START, "").replace(MARK_END, "")
 
 
-def from_match(snippet: str) -> str:
+def cut_before_match(snippet: str) -> str:
     """Return found text on one line, cut so that the first match is near its start."""
     text = " ".join(snippet.split())
     at = text.find(MARK_START)
@@ -334,14 +334,14 @@ def from_match(snippet: str) -> str:
     return f"…{before[before.find(' ') + 1 :]}{text[at:]}"
 
 
-def parts(snippet: str) -> list[tuple[str, bool]]:
+def split_marks(snippet: str) -> list[tuple[str, bool]]:
     """Return found text in runs, and whether each is a match."""
-    found = []
+    runs = []
     for piece in snippet.split(MARK_START):
         match, mark, rest = piece.partition(MARK_END)
         if mark:
-            found.append((match, True))
-            found.append((rest, False))
+            runs.append((match, True))
+            runs.append((rest, False))
         else:
-            found.append((match, False))
-    return [(text, is_match) for text, is_match in found if text]
+            runs.append((match, False))
+    return [(text, is_match) for text, is_match in runs if text]

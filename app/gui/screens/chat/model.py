@@ -14,18 +14,18 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event
 from app.core.models import ModelInfo, RegisterModel
-from app.core.words import tokens
+from app.core.words import format_tokens
 from app.gui import phrases
 from app.gui.net.stores import BUSY_STATES, Stores
-from app.gui.screens.chat.conversations import Conversations
-from app.gui.screens.chat.estimate import Estimate
-from app.gui.screens.chat.talk import Talk
-from app.gui.screens.chat.usual import UsualSampling
+from app.gui.screens.chat.conversations import ChatList
+from app.gui.screens.chat.estimate import TimeLeft
+from app.gui.screens.chat.talk import Conversation
+from app.gui.screens.chat.usual import DefaultSampling
 from app.gui.screens.chat.words import progress_words
 from app.gui.shell.contract import Shell
 
 
-class Chip(msgspec.Struct, frozen=True, kw_only=True):
+class ModelChipState(msgspec.Struct, frozen=True, kw_only=True):
     """What the header says about the model."""
 
     words: str
@@ -37,7 +37,7 @@ class Chip(msgspec.Struct, frozen=True, kw_only=True):
     failure: ErrorBody | None = None
 
 
-class Meter(msgspec.Struct, frozen=True, kw_only=True):
+class ContextUsage(msgspec.Struct, frozen=True, kw_only=True):
     """How much of the model's context the conversation takes."""
 
     words: str
@@ -49,36 +49,36 @@ class ChatModel(QObject):
 
     changed = Signal()
     models_changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._shell = stores.api, shell
         self.library, self.running, self._preferences = stores.library, stores.running, stores.preferences
-        self.conversations = Conversations(stores.api, shell)
-        self.talk = Talk(stores.api, self, self.running.of)
-        self.usual = UsualSampling(stores.api, self)
+        self.chat_list = ChatList(stores.api, shell)
+        self.conversation = Conversation(stores.api, self, self.running.of)
+        self.default_sampling = DefaultSampling(stores.api, self)
         self._drafts: dict[str, str] = {}
-        self._estimate = Estimate()
+        self._estimate = TimeLeft()
         self._wanted = ""
         for signal in (self.library.changed, self.running.changed):
             signal.connect(self.models_changed)
         self._preferences.changed.connect(self.models_changed)
         self.running.changed.connect(self._engines_changed)
-        self.talk.created.connect(self._made)
-        self.conversations.changed.connect(self._listed)
-        for source in (self.conversations, self.talk):
+        self.conversation.chat_created.connect(self._register_chat)
+        self.chat_list.changed.connect(self._sync_with_list)
+        for source in (self.chat_list, self.conversation):
             source.failed.connect(self.failed)
-        self.conversations.said.connect(self.said)
-        shell.connected.connect(self._connected)
-        shell.happened.connect(self._happened)
-        shell.happened.connect(self.usual.take)
+        self.chat_list.toast_requested.connect(self.toast_requested)
+        shell.connected.connect(self._read_again)
+        shell.event_received.connect(self._handle_event)
+        shell.event_received.connect(self.default_sampling.handle_event)
 
     @property
     def model(self) -> str:
         """Name of the model the next answer comes from; empty when there is none."""
-        return self.talk.model or self.usual_model()
+        return self.conversation.model or self.default_model()
 
     @property
     def info(self) -> ModelInfo | None:
@@ -89,38 +89,45 @@ class ChatModel(QObject):
         """Return a model of the library."""
         return next((item for item in self.library.items if item.name == name), None)
 
-    def choices(self) -> list[ModelInfo]:
+    def chat_models(self) -> list[ModelInfo]:
         """Return the models that can chat, usable ones first, the Guide last."""
-        found = [item for item in self.library.items if item.chats]
-        return sorted(found, key=lambda item: (bool(item.problem), item.is_builtin, phrases.title(item).casefold()))
+        models = [item for item in self.library.items if item.chats]
+        return sorted(
+            models, key=lambda item: (bool(item.problem), item.is_builtin, phrases.model_title(item).casefold())
+        )
 
-    def usual_model(self) -> str:
+    def default_model(self) -> str:
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
-        usable = [item.name for item in self.choices() if not item.problem]
+        usable = [item.name for item in self.chat_models() if not item.problem]
         chosen = str(self._preferences.get("models.default", GUIDE))
-        last = next((model for model in self.conversations.models if model in usable), "")
+        last = next((model for model in self.chat_list.models if model in usable), "")
         if chosen in usable and chosen != GUIDE:
             return chosen
         return last or (usable[0] if usable else "")
 
-    def chip(self, now: float) -> Chip:
+    def make_chip(self, now: float) -> ModelChipState:
         """Return what the header says about the model; `now` is on the monotonic clock."""
         info = self.info
         if info is None:
             unread = "Reading the models…" if self._shell.is_connected else "Waiting for the service…"
-            return Chip(words="Choose a model" if self.library.is_known else unread)
+            return ModelChipState(words="Choose a model" if self.library.is_known else unread)
         status = self.running.of(info.name)
         engine = status.engine if status else ""
-        chip = self._with_state(Chip(words=phrases.label(info)), status, now)
+        chip = self._with_state(ModelChipState(words=phrases.model_label(info)), status, now)
         if chip.state:  # what happens now is worth more than what it is made of
             return chip
         about = (chip.words, "" if info.is_builtin else info.quantization, engine)
         return msgspec.structs.replace(chip, words=" · ".join(part for part in about if part))
 
-    def meter(self) -> Meter | None:
+    def context_usage(self) -> ContextUsage | None:
         """Return how full the context was with the last answer; None before there is one."""
         last = next(
-            (item.timings for item in reversed(self.talk.path()) if item.timings and item.role is not Role.USER), None
+            (
+                item.timings
+                for item in reversed(self.conversation.message_path())
+                if item.timings and item.role is not Role.USER
+            ),
+            None,
         )
         if last is None or last.prompt_tokens is None:
             return None
@@ -128,41 +135,43 @@ class ChatModel(QObject):
         status = self.running.of(self.model)
         context = status.context if status and status.context else None
         if context is None:
-            return Meter(words=f"{tokens(used)} tokens")
-        return Meter(words=f"{used / context:.0%} of {tokens(context)}", fraction=min(1.0, used / context))
+            return ContextUsage(words=f"{format_tokens(used)} tokens")
+        return ContextUsage(
+            words=f"{used / context:.0%} of {format_tokens(context)}", fraction=min(1.0, used / context)
+        )
 
-    def draft(self) -> str:
+    def current_draft(self) -> str:
         """Return what was typed in this chat and not sent."""
-        return self._drafts.get(self.talk.id, "")
+        return self._drafts.get(self.conversation.id, "")
 
     def keep_draft(self, text: str) -> None:
         """Remember what is typed."""
-        self._drafts[self.talk.id] = text
+        self._drafts[self.conversation.id] = text
 
     def new_chat(self, model: str = "") -> None:
         """Show an empty chat with a model, or the usual one."""
         self._wanted = model
-        self.talk.start(model)
+        self.conversation.start_chat(model)
 
-    def open(self, chat: str) -> None:
+    def open_chat(self, chat: str) -> None:
         """Show a chat."""
-        if chat != self.talk.id:
-            self.talk.open(chat)
+        if chat != self.conversation.id:
+            self.conversation.open_chat(chat)
 
-    def delete(self, chat: str) -> None:
+    def delete_chat(self, chat: str) -> None:
         """Delete a chat, with a way back; the open one makes room for an empty one."""
-        if chat == self.talk.id:
+        if chat == self.conversation.id:
             self.new_chat()
-        self.conversations.delete(chat)
+        self.chat_list.delete(chat)
 
-    def send(self, text: str) -> None:
+    def send_question(self, text: str) -> None:
         """Ask a question."""
-        if self.talk.is_new and not self.talk.model:
-            self.talk.model = self.usual_model()
-        self._drafts.pop(self.talk.id, None)
-        self.talk.send(text)
+        if self.conversation.is_new and not self.conversation.model:
+            self.conversation.model = self.default_model()
+        self._drafts.pop(self.conversation.id, None)
+        self.conversation.send(text)
 
-    def load(self) -> None:
+    def load_model(self) -> None:
         """Make the model ready before it is asked."""
         if self.model:
             self.running.load(self.model, self.failed.emit)
@@ -170,54 +179,59 @@ class ChatModel(QObject):
     def run_file(self, path: Path) -> None:
         """List a model file where it lies, and chat with it."""
 
-        def added(model: ModelInfo) -> None:
+        def start_chat(model: ModelInfo) -> None:
             self.new_chat(model.name)
-            self.said.emit(f"{model.title} is ready.", None)
+            self.toast_requested.emit(f"{model.title} is ready.", None)
 
-        self._api.post("/models", RegisterModel(path=str(path)), kind=ModelInfo, then=added, failed=self.failed.emit)
+        self._api.post(
+            "/models", RegisterModel(path=str(path)), kind=ModelInfo, then=start_chat, failed=self.failed.emit
+        )
 
-    def _with_state(self, chip: Chip, status: EngineStatus | None, now: float) -> Chip:
+    def _with_state(self, chip: ModelChipState, status: EngineStatus | None, now: float) -> ModelChipState:
         replace = msgspec.structs.replace
         if status is None:
             return chip
         if status.state in BUSY_STATES:
             stage = status.stage or "Loading"
-            words = progress_words(stage, status.progress, self._estimate.left(stage, status.progress, now))
+            words = progress_words(stage, status.progress, self._estimate.estimate_left_s(stage, status.progress, now))
             return replace(chip, state=words, color="warn", fraction=status.progress, is_loading=True)
         if status.state is EngineState.FAILED and status.failure is not None:
-            found = status.failure
+            failure = status.failure
             error = ErrorBody(
-                code=found.code, sentence=found.sentence, hint=found.hint, detail="\n".join(found.log_tail[-12:])
+                code=failure.code,
+                sentence=failure.sentence,
+                hint=failure.hint,
+                detail="\n".join(failure.log_tail[-12:]),
             )
             return replace(chip, state="Failed", color="bad", failure=error)
         ready = status.state in {EngineState.READY, EngineState.SLEEPING}
         return replace(chip, color="ok") if ready else chip
 
-    def _made(self, chat: Chat) -> None:
+    def _register_chat(self, chat: Chat) -> None:
         self._drafts.pop("", None)
-        self.conversations.put(chat)
+        self.chat_list.add_chat(chat)
 
-    def _listed(self) -> None:
-        known = self.conversations.find(self.talk.id) if self.talk.id else None
-        if known is None:
+    def _sync_with_list(self) -> None:
+        summary = self.chat_list.find_chat(self.conversation.id) if self.conversation.id else None
+        if summary is None:
             return
-        self.talk.title = known.title
-        if known.message_count != self.talk.count and known.message_count and not self._is_in_step():
-            self.talk.read()
+        self.conversation.title = summary.title
+        if summary.message_count != self.conversation.count and summary.message_count and not self._is_in_step():
+            self.conversation.fetch_chat()
 
     def _is_in_step(self) -> bool:
         """Whether what is shown is ahead of the list, or being read anyway."""
-        return self.talk.is_busy or self.talk.is_loading
+        return self.conversation.is_busy or self.conversation.is_loading
 
     def _engines_changed(self) -> None:
         if any(status.state is EngineState.FAILED for status in self.running.items):
-            self.talk.changed.emit()
+            self.conversation.changed.emit()
 
-    def _connected(self) -> None:
-        if self.talk.id:
-            self.talk.answering.leave()
-            self.talk.read()
+    def _read_again(self) -> None:
+        if self.conversation.id:
+            self.conversation.answer_streams.leave_all()
+            self.conversation.fetch_chat()
 
-    def _happened(self, event: Event) -> None:
-        if isinstance(event, ChatChanged) and event.deleted and event.chat == self.talk.id:
+    def _handle_event(self, event: Event) -> None:
+        if isinstance(event, ChatChanged) and event.deleted and event.chat == self.conversation.id:
             self.new_chat()

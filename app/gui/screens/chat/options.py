@@ -11,8 +11,8 @@ from app.core.chats import Sampling
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED, Radius
 from app.gui.widgets.fields import Field
-from app.gui.widgets.layout import Column, Line, Scroller, Surface
-from app.gui.widgets.press import Button, IconButton, Look
+from app.gui.widgets.layout import HBox, Scroller, Surface, VBox
+from app.gui.widgets.press import Button, ButtonLook, IconButton
 from app.gui.widgets.text import ElidedLabel, Label
 
 Number = float | int
@@ -26,7 +26,7 @@ _TOKENS_LIMIT = 10**6
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class NumberOption:
     """One sampling choice: its name, its words, its range and how to read it."""
 
     name: str
@@ -50,7 +50,7 @@ class Limits:
             else f"{kind} from {self.low:g} to {self.high:g}"
         )
 
-    def read(self, text: str) -> Number | None:
+    def parse_text(self, text: str) -> Number | None:
         """Return the number typed; None for nothing. Raises ValueError for what makes no sense."""
         bare = text.strip().replace(",", ".")
         if not bare:
@@ -61,18 +61,20 @@ class Limits:
         return value
 
 
-CHOICES = (
-    Limits(
+SAMPLING_OPTIONS = (
+    NumberOption(
         "temperature", "Temperature", "0 always picks the most likely word; 1 or more gives livelier answers.", 0.0, 5.0
     ),
-    Limits("top_p", "Top-p", "Choose only among the most likely words that together reach this probability.", 0.0, 1.0),
-    Limits("top_k", "Top-k", "Choose only among this many of the most likely words; 0 for all.", 0, 1000),
-    Limits(
+    NumberOption(
+        "top_p", "Top-p", "Choose only among the most likely words that together reach this probability.", 0.0, 1.0
+    ),
+    NumberOption("top_k", "Top-k", "Choose only among this many of the most likely words; 0 for all.", 0, 1000),
+    NumberOption(
         "min_p", "Min-p", "Choose only among words at least this likely compared with the most likely one.", 0.0, 1.0
     ),
-    Limits("repeat_penalty", "Repeat penalty", "Above 1, words already used become less likely.", 0.0, 3.0),
-    Limits("seed", "Seed", "The same seed gives the same answer to the same question.", 0, _SEED_LIMIT),
-    Limits("max_tokens", "Longest answer", "In tokens.", 1, _TOKENS_LIMIT),
+    NumberOption("repeat_penalty", "Repeat penalty", "Above 1, words already used become less likely.", 0.0, 3.0),
+    NumberOption("seed", "Seed", "The same seed gives the same answer to the same question.", 0, _SEED_LIMIT),
+    NumberOption("max_tokens", "Longest answer", "In tokens.", 1, _TOKENS_LIMIT),
 )
 
 
@@ -84,8 +86,8 @@ class OptionsPanel(Surface):
         self._close = close
         self.setAccessibleName(title)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
-        self.box = Column(theme, self, margins=(16, 8, 8, 16), gap=8)
-        head = Line(theme, gap=8)
+        self.box = VBox(theme, self, margins=(16, 8, 8, 16), gap=8)
+        head = HBox(theme, gap=8)
         self.quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
         head.addWidget(Label(theme, title, weight=600))
         head.addWidget(self.quiet, 1)
@@ -111,8 +113,10 @@ class SamplingPanel(OptionsPanel):
         sheet = QWidget()
         self._grid = QGridLayout(sheet)
         self._fields: dict[str, Field] = {}
-        self._cells = [self._cell(choice) for choice in CHOICES]
-        self._cells.append(Button(theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self._reset))
+        self._cells = [self._make_cell(choice) for choice in SAMPLING_OPTIONS]
+        self._cells.append(
+            Button(theme, "Reset all", look=ButtonLook.QUIET, icon="rotate-ccw", action=self._reset_fields)
+        )
         self._columns, self._limit = 0, UNBOUNDED
         self._scroller = Scroller(sheet, "Sampling options")
         self.box.addWidget(self._scroller)
@@ -127,69 +131,69 @@ class SamplingPanel(OptionsPanel):
     def limit_height(self, height: int) -> None:
         """Scroll what is higher than this."""
         self._limit = height
-        self._fit()
+        self._fit_columns()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
         """Put as many fields beside each other as there is room for."""
         super().resizeEvent(event)
-        self._fit()
+        self._fit_columns()
 
     def show_sampling(self, sampling: Sampling) -> None:
         """Show what is chosen."""
-        for choice in CHOICES:
+        for choice in SAMPLING_OPTIONS:
             value = getattr(sampling, choice.name)
             field = self._fields[choice.name]
             if not field.hasFocus():
                 field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
                 field.set_wrong(False)
 
-    def show_usual(self, words: Mapping[str, str]) -> None:
+    def show_defaults(self, words: Mapping[str, str]) -> None:
         """Say in the empty fields what they mean, by the choice's name."""
-        for choice in CHOICES:
+        for choice in SAMPLING_OPTIONS:
             self._fields[choice.name].setPlaceholderText(words.get(choice.name, _UNKNOWN))
 
-    def _cell(self, choice: Limits) -> QWidget:
+    def _make_cell(self, choice: NumberOption) -> QWidget:
         cell = QWidget()
-        box = Column(self.theme, cell, gap=4)
+        box = VBox(self.theme, cell, gap=4)
         box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
         field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder=_UNKNOWN)
         field.setToolTip(choice.tip)
-        field.editingFinished.connect(self._read)
+        field.editingFinished.connect(self._read_fields)
         self._fields[choice.name] = field
         box.addWidget(field)
         return cell
 
-    def _read(self) -> None:
-        found: dict[str, Number | None] = {}
-        for choice in CHOICES:
+    def _read_fields(self) -> None:
+        values: dict[str, Number | None] = {}
+        for choice in SAMPLING_OPTIONS:
             field = self._fields[choice.name]
             try:
-                found[choice.name] = choice.read(field.text())
+                values[choice.name] = choice.parse_text(field.text())
             except ValueError:
                 field.set_wrong(True)
-                self._say(f"{choice.words} takes {choice.range}.", color="bad")
+                self._show_hint(f"{choice.words} takes {choice.range}.", color="bad")
                 return
             field.set_wrong(False)
-        self._say(_USUAL)
-        self.chosen.emit(Sampling(**found))  # type: ignore[arg-type]  # each read by its own row of the table
+        self._show_hint(_USUAL)
+        self.chosen.emit(Sampling(**values))  # type: ignore[arg-type]  # each read by its own row of the table
 
-    def _say(self, words: str, *, color: str = "ink-2") -> None:
+    def _show_hint(self, words: str, *, color: str = "ink-2") -> None:
         self.quiet.setText(words)
         self.quiet.set_color(color)
 
-    def _reset(self) -> None:
+    def _reset_fields(self) -> None:
         for field in self._fields.values():
             field.clear()
-        self._read()
+        self._read_fields()
 
     def _restyle(self) -> None:
         self._grid.setHorizontalSpacing(self.theme.px(12))
         self._grid.setVerticalSpacing(self.theme.px(12))
         self._grid.setContentsMargins(2, 2, self.theme.px(8), 2)
         self._columns = 0
-        self._fit()
+        self._fit_columns()
 
-    def _fit(self) -> None:
+    def _fit_columns(self) -> None:
         columns = min(_COLUMNS, max(1, (self.width() - self.theme.px(40)) // self.theme.px(_CELL)))
         if columns != self._columns:
             for column in range(_COLUMNS):
@@ -197,22 +201,22 @@ class SamplingPanel(OptionsPanel):
             for place, cell in enumerate(self._cells):
                 self._grid.addWidget(cell, place // columns, place % columns, Qt.AlignmentFlag.AlignBottom)
             self._columns = columns
-        wanted = self._grid.sizeHint().height()
-        self._scroller.setFixedHeight(min(wanted, max(self.theme.px(_LEAST), self._limit)))
+        height = self._grid.sizeHint().height()
+        self._scroller.setFixedHeight(min(height, max(self.theme.px(_LEAST), self._limit)))
 
 
 class PromptField(QPlainTextEdit):
-    """Several lines of text; `left` when the keyboard goes elsewhere."""
+    """Several lines of text; `focus_left` when the keyboard goes elsewhere."""
 
-    left = Signal()
+    focus_left = Signal()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
         """Tell that the reader is done."""
         super().focusOutEvent(event)
-        self.left.emit()
+        self.focus_left.emit()
 
 
-class SystemPanel(OptionsPanel):
+class SystemPromptPanel(OptionsPanel):
     """The system prompt of the chat."""
 
     chosen = Signal(str)
@@ -220,13 +224,13 @@ class SystemPanel(OptionsPanel):
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
         super().__init__(theme, "System prompt", "Sent to the model before the conversation.", close)
         self.field = PromptField()
-        self.field.left.connect(self.keep)
+        self.field.focus_left.connect(self.submit_prompt)
         self.field.setAccessibleName("System prompt")
         self.field.setProperty("field", True)  # noqa: FBT003 -- Qt's property
         self.field.setTabChangesFocus(True)
         self.field.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.field.setPlaceholderText("For example: Answer in one short paragraph.")
-        row = Line(theme, margins=(0, 0, 8, 0), gap=0)
+        row = HBox(theme, margins=(0, 0, 8, 0), gap=0)
         row.addWidget(self.field)
         self.box.addLayout(row)
         theme.changed.connect(self._restyle)
@@ -237,7 +241,7 @@ class SystemPanel(OptionsPanel):
         if not self.field.hasFocus() and text != self.field.toPlainText():
             self.field.setPlainText(text)
 
-    def keep(self) -> None:
+    def submit_prompt(self) -> None:
         """Say what is typed."""
         self.chosen.emit(self.field.toPlainText().strip())
 

@@ -9,33 +9,33 @@ import msgspec
 from msgspec.structs import replace
 from PySide6.QtCore import QObject, Signal
 
-from app.client.http import segment
+from app.client.http import quote_segment
 from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
 from app.core.engines import EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
 from app.core.settings import SettingInfo
-from app.gui.net.api import Call, GatewayApi
-from app.gui.screens.chat.answering import Answering
-from app.gui.screens.chat.tree import Tree
+from app.gui.net.api import GatewayApi, GatewayCall
+from app.gui.screens.chat.answering import AnswerStreams
+from app.gui.screens.chat.tree import MessageTree
 from app.gui.screens.chat.troubles import trouble_from, trouble_of
-from app.gui.screens.chat.turns import Live, Progress, Trouble, TurnView
+from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TurnProgress, TurnView
 
-_ASKED, _AWAITED = "asked", "awaited"
+_PENDING_QUESTION, _PENDING_ANSWER = "asked", "awaited"
 """Names of the two messages shown until the gateway has stored them."""
 _ENDED_BADLY = frozenset({MessageStatus.FAILED, MessageStatus.INTERRUPTED})
 
 
-class Talk(QObject):
-    """One chat at a time. `changed`: other messages or states; `grew`: text of one answer was appended."""
+class Conversation(QObject):
+    """One chat at a time. `changed`: other messages or states; `text_appended`: text of one answer was appended."""
 
     changed = Signal()
-    opened = Signal()
+    chat_opened = Signal()
     """Another chat is shown."""
-    grew = Signal(str)
-    created = Signal(object)
+    text_appended = Signal(str)
+    chat_created = Signal(object)
     """The `Chat` that the first question made."""
-    refused = Signal(object, str)
+    question_refused = Signal(object, str)
     """A question was not taken: `ErrorBody` and the text, to put back."""
     failed = Signal(object)
     """Something else did not work: `ErrorBody`."""
@@ -51,18 +51,18 @@ class Talk(QObject):
         self.is_loading = False
         self.error: ErrorBody | None = None
         """Why the chat could not be read."""
-        self.answering = Answering(api, self)
+        self.answer_streams = AnswerStreams(api, self)
         self._api, self._engine_of = api, engine_of
-        self._tree = Tree([], None)
-        self._asking: str | None = None
-        self._parent_of_asking: str | None = None
-        self._waiting = Live(progress=Progress(words="Waiting for the model…"))
-        self._troubles: dict[str, Trouble] = {}
-        self._reading: Call | None = None
-        self.answering.grew.connect(self.grew)
-        self.answering.moved.connect(self.grew)
-        self.answering.ended.connect(self._answered)
-        self.answering.broke.connect(self._broke)
+        self._tree = MessageTree([], None)
+        self._pending_text: str | None = None
+        self._pending_parent: str | None = None
+        self._pending_live = LiveText(progress=TurnProgress(words="Waiting for the model…"))
+        self._troubles: dict[str, AnswerTrouble] = {}
+        self._fetch_call: GatewayCall | None = None
+        self.answer_streams.text_appended.connect(self.text_appended)
+        self.answer_streams.progress_changed.connect(self.text_appended)
+        self.answer_streams.answer_ended.connect(self._store_answer)
+        self.answer_streams.stream_broke.connect(self._mark_broken)
 
     @property
     def is_new(self) -> bool:
@@ -72,31 +72,31 @@ class Talk(QObject):
     @property
     def is_busy(self) -> bool:
         """Whether an answer is awaited or being written."""
-        return self._asking is not None or bool(self.answering)
+        return self._pending_text is not None or bool(self.answer_streams)
 
     @property
     def count(self) -> int:
         """How many messages the chat has, all versions counted."""
         return len(self._tree)
 
-    def path(self) -> list[Message]:
+    def message_path(self) -> list[Message]:
         """Return the messages shown."""
-        return self._tree.path()
+        return self._tree.path_to_head()
 
-    def turns(self) -> list[TurnView]:
+    def list_turns(self) -> list[TurnView]:
         """Return what the transcript shows."""
-        path, is_busy = self._tree.path(), self.is_busy
-        if self._asking is not None:
-            kept = [message.id for message in path]
-            at = kept.index(self._parent_of_asking) + 1 if self._parent_of_asking in kept else 0
+        path, is_busy = self._tree.path_to_head(), self.is_busy
+        if self._pending_text is not None:
+            message_ids = [message.id for message in path]
+            at = message_ids.index(self._pending_parent) + 1 if self._pending_parent in message_ids else 0
             path = path[:at]
-        views = [self._view(message, is_busy=is_busy) for message in path]
-        return views if self._asking is None else [*views, *self._awaited(self._asking)]
+        views = [self._make_view(message, is_busy=is_busy) for message in path]
+        return views if self._pending_text is None else [*views, *self._make_pending_turns(self._pending_text)]
 
-    def start(self, model: str) -> None:
+    def start_chat(self, model: str) -> None:
         """Show a new, empty chat."""
-        self._leave()
-        self._take(
+        self._leave_chat()
+        self._set_chat(
             Chat(
                 id="",
                 title="",
@@ -109,23 +109,23 @@ class Talk(QObject):
                 messages=[],
             )
         )
-        self.opened.emit()
+        self.chat_opened.emit()
 
-    def open(self, chat: str) -> None:
+    def open_chat(self, chat: str) -> None:
         """Show a chat."""
-        self._leave()
+        self._leave_chat()
         self.id, self.title, self.is_loading = chat, "", True
-        self._tree = Tree([], None)
-        self.opened.emit()
-        self.read()
+        self._tree = MessageTree([], None)
+        self.chat_opened.emit()
+        self.fetch_chat()
 
-    def read(self) -> None:
+    def fetch_chat(self) -> None:
         """Read the open chat anew."""
         if not self.id:
             return
-        if self._reading is not None:
-            self._reading.cancel()
-        self._reading = self._api.get(f"/chats/{segment(self.id)}", Chat, self._take, self._unread)
+        if self._fetch_call is not None:
+            self._fetch_call.cancel()
+        self._fetch_call = self._api.get(f"/chats/{quote_segment(self.id)}", Chat, self._set_chat, self._store_error)
 
     def send(self, text: str) -> None:
         """Ask; while a question is edited, as another version of it."""
@@ -134,24 +134,24 @@ class Talk(QObject):
             edited = self._tree.get(self.editing)
             parent = edited.parent if edited else parent
         self.editing = None
-        self._asking, self._parent_of_asking = text, parent
+        self._pending_text, self._pending_parent = text, parent
         self.changed.emit()
         if self.is_new:
             body = NewChat(model=self.model, system_prompt=self.system_prompt, sampling=self.sampling)
-            self._api.post("/chats", body, kind=Chat, then=self._made, failed=self._refuse)
+            self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
-            self._ask(NewTurn(parent=parent, content=text))
+            self._post_turn(NewTurn(parent=parent, content=text))
 
     def regenerate(self, answer: str) -> None:
         """Have a question answered once more."""
         message = self._tree.get(answer)
         if message is not None and message.parent is not None and not self.is_busy:
-            self._ask(NewTurn(parent=message.parent))
+            self._post_turn(NewTurn(parent=message.parent))
 
-    def load_otherwise(self, answer: str, kind: str) -> None:
+    def load_with_remedy(self, answer: str, kind: str) -> None:
         """Load the model as a remedy of its failure says, then have the question answered once more."""
         message = self._tree.get(answer)
-        offer = next((one for one in self._offers(message) if one.kind == kind), None)
+        offer = next((candidate for candidate in self._remedy_offers(message) if candidate.kind == kind), None)
         if message is not None and offer is not None and not self.is_busy:
             options = msgspec.convert(offer.options, LoadOptions)
             body = LoadModel(model=message.model, options=options, wait=False)
@@ -159,10 +159,10 @@ class Talk(QObject):
                 "/load", body, kind=EngineStatus, then=lambda _: self.regenerate(answer), failed=self.failed.emit
             )
 
-    def mend_from_now_on(self, answer: str) -> None:
+    def allow_auto_remedies(self, answer: str) -> None:
         """Have what would mend a failure done without asking, this time too."""
         message = self._tree.get(answer)
-        settings = {f"engine.mend_{offer.kind}": True for offer in self._offers(message)}
+        settings = {f"engine.mend_{offer.kind}": True for offer in self._remedy_offers(message)}
         if settings and not self.is_busy:
             self._api.patch(
                 "/settings",
@@ -172,22 +172,22 @@ class Talk(QObject):
                 failed=self.failed.emit,
             )
 
-    def _offers(self, message: Message | None) -> tuple[RemedyOffer, ...]:
+    def _remedy_offers(self, message: Message | None) -> tuple[RemedyOffer, ...]:
         trouble = trouble_of(message, self._engine_of(message.model)) if message is not None else None
         return trouble.offers if trouble is not None else ()
 
-    def stop(self) -> None:
+    def stop_answers(self) -> None:
         """End what is being written, keeping what is there."""
-        for message in self.answering.ids():
+        for message in self.answer_streams.message_ids():
             self._api.post(
-                f"{self._path()}/answers/{segment(message)}/stop",
+                f"{self._chat_path()}/answers/{quote_segment(message)}/stop",
                 None,
                 kind=Message,
                 then=lambda _: None,
                 failed=self.failed.emit,
             )
 
-    def edit(self, question: str) -> str:
+    def start_editing(self, question: str) -> str:
         """Begin to edit a question; return its text."""
         message = self._tree.get(question)
         self.editing = question if message else None
@@ -199,41 +199,41 @@ class Talk(QObject):
         self.editing = None
         self.changed.emit()
 
-    def step(self, message: str, by: int) -> None:
+    def show_version(self, message: str, by: int) -> None:
         """Show another version of a message."""
-        leaf = self._tree.beside(message, by)
+        leaf = self._tree.version_beside(message, by)
         if leaf is not None and not self.is_busy:
             self._tree.head = leaf
             self.changed.emit()
-            self._patch(ChatPatch(head=leaf))
+            self._patch_chat(ChatPatch(head=leaf))
 
     def choose_model(self, model: str) -> None:
         """Have the next answers written by another model."""
         self.model = model
         self.changed.emit()
-        self._patch(ChatPatch(model=model))
+        self._patch_chat(ChatPatch(model=model))
 
     def set_system_prompt(self, text: str) -> None:
         """Say how the model should behave in this chat."""
         if text != self.system_prompt:
             self.system_prompt = text
             self.changed.emit()
-            self._patch(ChatPatch(system_prompt=text))
+            self._patch_chat(ChatPatch(system_prompt=text))
 
     def set_sampling(self, sampling: Sampling) -> None:
         """Choose how the next words are picked."""
         if sampling != self.sampling:
             self.sampling = sampling
             self.changed.emit()
-            self._patch(ChatPatch(sampling=sampling))
+            self._patch_chat(ChatPatch(sampling=sampling))
 
     def text_of(self, message: str) -> str:
         """Return a message as it was written."""
-        found = self._tree.get(message)
-        return found.content if found else ""
+        entry = self._tree.get(message)
+        return entry.content if entry else ""
 
-    def _view(self, message: Message, *, is_busy: bool) -> TurnView:
-        versions = self._tree.versions(message.id)
+    def _make_view(self, message: Message, *, is_busy: bool) -> TurnView:
+        versions = self._tree.versions_of(message.id)
         trouble = self._troubles.get(message.id)
         if trouble is None and message.status in _ENDED_BADLY:
             trouble = trouble_of(message, self._engine_of(message.model))
@@ -241,93 +241,101 @@ class Talk(QObject):
             message=message,
             branch=versions.index(message.id) + 1,
             branches=len(versions),
-            live=self.answering.live(message.id),
+            live=self.answer_streams.find_live(message.id),
             trouble=trouble,
-            thought_s=self.answering.thought_s.get(message.id) or guessed_thought(message),
+            thought_s=self.answer_streams.thought_s.get(message.id) or estimate_thought_s(message),
             is_busy=is_busy,
         )
 
-    def _awaited(self, text: str) -> list[TurnView]:
-        asked = Message(id=_ASKED, chat=self.id, parent=None, role=Role.USER, content=text)
+    def _make_pending_turns(self, text: str) -> list[TurnView]:
+        question = Message(id=_PENDING_QUESTION, chat=self.id, parent=None, role=Role.USER, content=text)
         answer = Message(
-            id=_AWAITED, chat=self.id, parent=_ASKED, role=Role.ASSISTANT, content="", status=MessageStatus.GENERATING
+            id=_PENDING_ANSWER,
+            chat=self.id,
+            parent=_PENDING_QUESTION,
+            role=Role.ASSISTANT,
+            content="",
+            status=MessageStatus.GENERATING,
         )
-        return [TurnView(message=asked, is_busy=True), TurnView(message=answer, live=self._waiting, is_busy=True)]
+        return [
+            TurnView(message=question, is_busy=True),
+            TurnView(message=answer, live=self._pending_live, is_busy=True),
+        ]
 
-    def _leave(self) -> None:
-        if self._reading is not None:
-            self._reading.cancel()
-        self.answering.leave()
-        self._asking, self.editing, self.error, self.is_loading = None, None, None, False
+    def _leave_chat(self) -> None:
+        if self._fetch_call is not None:
+            self._fetch_call.cancel()
+        self.answer_streams.leave_all()
+        self._pending_text, self.editing, self.error, self.is_loading = None, None, None, False
         self._troubles.clear()
 
-    def _take(self, chat: Chat) -> None:
-        self._reading, self.is_loading, self.error = None, False, None
+    def _set_chat(self, chat: Chat) -> None:
+        self._fetch_call, self.is_loading, self.error = None, False, None
         self.id, self.title, self.model = chat.id, chat.title, chat.model
         self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
-        self._tree = Tree.of(chat)
+        self._tree = MessageTree.from_chat(chat)
         for message in chat.messages:
             if message.status is MessageStatus.GENERATING:
-                self.answering.follow(message)
+                self.answer_streams.follow(message)
         self.changed.emit()
 
-    def _unread(self, error: ErrorBody) -> None:
-        self._reading, self.is_loading, self.error = None, False, error
+    def _store_error(self, error: ErrorBody) -> None:
+        self._fetch_call, self.is_loading, self.error = None, False, error
         self.changed.emit()
 
-    def _made(self, chat: Chat) -> None:
+    def _adopt_chat(self, chat: Chat) -> None:
         self.id, self.title = chat.id, chat.title
-        self.created.emit(chat)
-        if self._asking is not None:
-            self._ask(NewTurn(parent=None, content=self._asking))
+        self.chat_created.emit(chat)
+        if self._pending_text is not None:
+            self._post_turn(NewTurn(parent=None, content=self._pending_text))
 
-    def _ask(self, turn: NewTurn) -> None:
+    def _post_turn(self, turn: NewTurn) -> None:
         chat = self.id
 
-        def begun(turn: Turn) -> None:
+        def accept_turn(turn: Turn) -> None:
             if chat == self.id:
-                self._begun(turn)
+                self._begin_turn(turn)
 
-        def refused(error: ErrorBody) -> None:
+        def reject_turn(error: ErrorBody) -> None:
             if chat == self.id:
-                self._refuse(error)
+                self._refuse_question(error)
 
-        self._api.post(f"{self._path()}/turns", turn, kind=Turn, then=begun, failed=refused)
+        self._api.post(f"{self._chat_path()}/turns", turn, kind=Turn, then=accept_turn, failed=reject_turn)
 
-    def _begun(self, turn: Turn) -> None:
-        self._asking = None
+    def _begin_turn(self, turn: Turn) -> None:
+        self._pending_text = None
         if turn.question is not None:
             self._tree.put(turn.question)
         self._tree.put(turn.answer)
         self._tree.head = turn.answer.id
-        self.answering.follow(turn.answer)
+        self.answer_streams.follow(turn.answer)
         self.changed.emit()
 
-    def _refuse(self, error: ErrorBody) -> None:
-        text, self._asking = self._asking, None
+    def _refuse_question(self, error: ErrorBody) -> None:
+        text, self._pending_text = self._pending_text, None
         self.changed.emit()
-        self.refused.emit(error, text or "")
+        self.question_refused.emit(error, text or "")
 
-    def _answered(self, message: Message) -> None:
+    def _store_answer(self, message: Message) -> None:
         self._tree.put(message)
         self.changed.emit()
 
-    def _broke(self, message: str, error: ErrorBody) -> None:
-        found = self._tree.get(message)
-        if found is not None:
-            self._tree.put(replace(found, status=MessageStatus.FAILED))
+    def _mark_broken(self, message: str, error: ErrorBody) -> None:
+        answer = self._tree.get(message)
+        if answer is not None:
+            self._tree.put(replace(answer, status=MessageStatus.FAILED))
             self._troubles[message] = trouble_from(error)
         self.changed.emit()
 
-    def _patch(self, patch: ChatPatch) -> None:
+    def _patch_chat(self, patch: ChatPatch) -> None:
         if self.id:
-            self._api.patch(self._path(), patch, kind=Chat, then=lambda _: None, failed=self.failed.emit)
+            self._api.patch(self._chat_path(), patch, kind=Chat, then=lambda _: None, failed=self.failed.emit)
 
-    def _path(self) -> str:
-        return f"/chats/{segment(self.id)}"
+    def _chat_path(self) -> str:
+        return f"/chats/{quote_segment(self.id)}"
 
 
-def guessed_thought(message: Message) -> float | None:
+def estimate_thought_s(message: Message) -> float | None:
     """Return how long an answer thought, from its share of the text, when nobody watched."""
     timings = message.timings
     if not message.reasoning or timings is None or not timings.decode_tokens_per_s or not timings.completion_tokens:

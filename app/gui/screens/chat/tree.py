@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.core.chats import Chat, Message
 
 
-class Tree:
+class MessageTree:
     """The messages of one chat. Versions of a message are its siblings, in the order they were made."""
 
     def __init__(self, messages: Sequence[Message], head: str | None) -> None:
@@ -16,7 +16,7 @@ class Tree:
             self.put(message)
 
     @classmethod
-    def of(cls, chat: Chat) -> "Tree":
+    def from_chat(cls, chat: Chat) -> "MessageTree":
         """Return the tree of a chat as it was read; without a head the newest message is it."""
         last = chat.messages[-1].id if chat.messages else None
         return cls(chat.messages, chat.head or last)
@@ -34,27 +34,27 @@ class Tree:
             self._children.setdefault(message.parent, []).append(message.id)
         self._by_id[message.id] = message
 
-    def path(self) -> list[Message]:
+    def path_to_head(self) -> list[Message]:
         """Return the messages from the first to the head."""
-        found: list[Message] = []
+        messages: list[Message] = []
         at = self.head
         while at is not None and at in self._by_id:
-            found.append(self._by_id[at])
+            messages.append(self._by_id[at])
             at = self._by_id[at].parent
-        return found[::-1]
+        return messages[::-1]
 
-    def versions(self, message: str) -> list[str]:
+    def versions_of(self, message: str) -> list[str]:
         """Return a message and its siblings, oldest first."""
         return self._children[self._by_id[message].parent]
 
-    def leaf(self, message: str) -> str:
+    def newest_leaf(self, message: str) -> str:
         """Return the end of the newest path through a message."""
         while below := self._children.get(message):
             message = below[-1]
         return message
 
-    def beside(self, message: str, step: int) -> str | None:
+    def version_beside(self, message: str, step: int) -> str | None:
         """Return the leaf to move to for another version of a message; None at either end."""
-        versions = self.versions(message)
+        versions = self.versions_of(message)
         at = versions.index(message) + step
-        return self.leaf(versions[at]) if 0 <= at < len(versions) else None
+        return self.newest_leaf(versions[at]) if 0 <= at < len(versions) else None

@@ -4,16 +4,16 @@ from app.core.chats import Message, MessageStatus
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.screens.chat.turns import Remedy, Trouble
+from app.gui.screens.chat.turns import AnswerTrouble, TroubleRemedy
 
 _UNKNOWN = "The answer could not be written."
 _LOG_LINES = 12
 
 
-def trouble_of(message: Message, engine: EngineStatus | None) -> Trouble | None:
+def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble | None:
     """Return what went wrong with an answer; None when nothing did."""
     if message.status is MessageStatus.INTERRUPTED:
-        return Trouble(
+        return AnswerTrouble(
             sentence="Roundhouse's service ended while this was written.", hint="What was written so far is kept."
         )
     if message.status is not MessageStatus.FAILED:
@@ -21,19 +21,21 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> Trouble | None:
     sentence, _, cause = message.error.strip().partition("\n")
     failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
     if failure is None:
-        return Trouble(
-            sentence=sentence or _UNKNOWN, cause=cause.strip(), remedies=(Remedy.TRY_AGAIN, Remedy.CHOOSE_MODEL)
+        return AnswerTrouble(
+            sentence=sentence or _UNKNOWN,
+            cause=cause.strip(),
+            remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL),
         )
     log = "\n".join(failure.log_tail[-_LOG_LINES:])
-    return Trouble(
+    return AnswerTrouble(
         sentence=sentence or failure.sentence,
         hint="" if failure.hint and failure.hint in sentence else failure.hint,
         cause=cause.strip() or log,
-        remedies=(Remedy.LOAD_AGAIN, Remedy.CHOOSE_MODEL),
-        offers=tuple(phrases.one_press(failure)),
+        remedies=(TroubleRemedy.LOAD_AGAIN, TroubleRemedy.CHOOSE_MODEL),
+        offers=tuple(phrases.quick_remedies(failure)),
     )
 
 
-def trouble_from(error: ErrorBody) -> Trouble:
+def trouble_from(error: ErrorBody) -> AnswerTrouble:
     """Return an error reply as trouble in the transcript."""
-    return Trouble(sentence=error.sentence, hint=error.hint, cause=error.detail)
+    return AnswerTrouble(sentence=error.sentence, hint=error.hint, cause=error.detail)

@@ -9,7 +9,7 @@ from app.core.chats import Message
 from app.core.engines import RemedyOffer
 
 
-class Remedy(StrEnum):
+class TroubleRemedy(StrEnum):
     """The buttons a failure can have."""
 
     TRY_AGAIN = "try_again"
@@ -17,18 +17,18 @@ class Remedy(StrEnum):
     CHOOSE_MODEL = "choose_model"
 
 
-class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+class AnswerTrouble(msgspec.Struct, frozen=True, kw_only=True):
     """Why there is no answer, or not all of it: a sentence, the cause for who wants it, and what can be done."""
 
     sentence: str
     hint: str = ""
     cause: str = ""
-    remedies: tuple[Remedy, ...] = (Remedy.TRY_AGAIN,)
+    remedies: tuple[TroubleRemedy, ...] = (TroubleRemedy.TRY_AGAIN,)
     offers: tuple[RemedyOffer, ...] = ()
     """Ways to load the model otherwise, before those: each on a button, and all together done without asking."""
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
+class TurnProgress(msgspec.Struct, frozen=True, kw_only=True):
     """What happens before the first word, in words, and how far it is."""
 
     words: str
@@ -36,12 +36,12 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @dataclass(slots=True, eq=False)
-class Live:
+class LiveText:
     """An answer being written. The model appends, a view reads on from where it was; nothing is copied."""
 
     content: list[str] = field(default_factory=list)
     reasoning: list[str] = field(default_factory=list)
-    progress: Progress | None = None
+    progress: TurnProgress | None = None
     length: int = 0
     """Characters of content so far: where the next delta belongs."""
     started_at: float = 0.0
@@ -57,8 +57,8 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     message: Message
     branch: int = 1
     branches: int = 1
-    live: Live | None = None
-    trouble: Trouble | None = None
+    live: LiveText | None = None
+    trouble: AnswerTrouble | None = None
     thought_s: float | None = None
     is_busy: bool = False
     """Another answer is being written: nothing can be asked now."""

@@ -11,11 +11,11 @@ from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.stores import Stores
-from app.gui.shell.contract import Command, Page, Shell
+from app.gui.shell.contract import Command, PageId, Shell
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class ToolDetail:
     """What stands below a tool's row: a change to look at, what a try said, or what went wrong."""
 
     change: ToolChange | None = None
@@ -24,14 +24,14 @@ class Opened:
     is_busy: bool = False
 
 
-CLOSED = Opened()
+NO_DETAIL = ToolDetail()
 
 
 class ConnectModel(QObject):
     """Lists, previews, wires and undoes; everything is decided by the gateway."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
@@ -40,77 +40,77 @@ class ConnectModel(QObject):
         self.library = stores.library
         self.model = ""
         """The model tools are to use; empty: the gateway's usual one."""
-        self._opened: dict[str, Opened] = {}
+        self._details: dict[str, ToolDetail] = {}
         self.tools.changed.connect(self.changed)
         self.library.changed.connect(self.changed)
-        shell.add_commands(self.commands)
+        shell.add_commands(self.list_commands)
 
     @property
-    def here(self) -> list[ToolInfo]:
+    def local_tools(self) -> list[ToolInfo]:
         """The tools found on this computer, and those that are wired all the same."""
         return [tool for tool in self.tools.items if tool.found or tool.wired]
 
     @property
-    def others(self) -> list[ToolInfo]:
+    def other_tools(self) -> list[ToolInfo]:
         """The tools that were not found."""
         return [tool for tool in self.tools.items if not tool.found and not tool.wired]
 
-    def models(self) -> list[tuple[str, str]]:
+    def model_options(self) -> list[tuple[str, str]]:
         """Return the models to choose from, each with its words."""
         able = [info for info in self.library.items if info.chats and not info.problem]
-        return [("", "Your usual model"), *((info.name, phrases.label(info)) for info in able)]
+        return [("", "Your usual model"), *((info.name, phrases.model_label(info)) for info in able)]
 
-    def opened(self, tool: str) -> Opened:
+    def detail_of(self, tool: str) -> ToolDetail:
         """Return what stands below a tool's row."""
-        return self._opened.get(tool, CLOSED)
+        return self._details.get(tool, NO_DETAIL)
 
-    def choose(self, model: str) -> None:
+    def choose_model(self, model: str) -> None:
         """Take another model; a change that is open is asked for anew."""
         self.model = model
-        for tool, opened in list(self._opened.items()):
-            if opened.change is not None and not opened.change.is_written:
-                self.look(tool)
+        for tool, detail in list(self._details.items()):
+            if detail.change is not None and not detail.change.is_written:
+                self.preview_change(tool)
 
-    def look(self, tool: str) -> None:
+    def preview_change(self, tool: str) -> None:
         """Show what wiring a tool would change."""
-        self._ask(tool, "preview", self._previewed)
+        self._post_wiring(tool, "preview", self._show_preview)
 
     def connect_tool(self, tool: str) -> None:
         """Wire a tool."""
-        self._ask(tool, "connect", self._connected)
+        self._post_wiring(tool, "connect", self._finish_wiring)
 
-    def undo(self, tool: str) -> None:
+    def undo_wiring(self, tool: str) -> None:
         """Put a tool's file back."""
-        self._busy(tool)
+        self._mark_busy(tool)
         self._api.post(
             f"/tools/{tool}/undo",
             None,
             kind=ToolChange,
-            then=partial(self._undone, tool),
-            failed=partial(self._failed, tool),
+            then=partial(self._finish_undo, tool),
+            failed=partial(self._show_error, tool),
         )
 
-    def try_out(self, tool: str) -> None:
+    def probe_tool(self, tool: str) -> None:
         """Have the gateway asked as the tool asks, for the model the tool is wired to."""
-        self._busy(tool)
+        self._mark_busy(tool)
         wired = next((info.model for info in self.tools.items if info.id == tool), "")
         self._api.post(
             f"/tools/{tool}/probe",
             WireTool(model=wired or self.model),
             kind=ToolProbe,
-            then=partial(self._probed, tool),
-            failed=partial(self._failed, tool),
+            then=partial(self._show_probe, tool),
+            failed=partial(self._show_error, tool),
         )
 
-    def close(self, tool: str) -> None:
+    def close_detail(self, tool: str) -> None:
         """Put away what stands below a row."""
-        self._set(tool, CLOSED)
+        self._set_detail(tool, NO_DETAIL)
 
-    def commands(self) -> list[Command]:
+    def list_commands(self) -> list[Command]:
         """Return what the palette offers for each tool."""
         return [
             *(
-                Command(f"Connect {tool.name}", partial(self._show_and_look, tool.id), "plug")
+                Command(f"Connect {tool.name}", partial(self._show_and_preview, tool.id), "plug")
                 for tool in self.tools.items
             ),
             *(
@@ -120,47 +120,49 @@ class ConnectModel(QObject):
             ),
         ]
 
-    def _show_and_look(self, tool: str) -> None:
-        self._shell.show_page(Page.CONNECT)
-        self.look(tool)
+    def _show_and_preview(self, tool: str) -> None:
+        self._shell.show_page(PageId.CONNECT)
+        self.preview_change(tool)
 
     def _show_and_undo(self, tool: str) -> None:
-        self._shell.show_page(Page.CONNECT)
-        self.undo(tool)
+        self._shell.show_page(PageId.CONNECT)
+        self.undo_wiring(tool)
 
-    def _ask(self, tool: str, verb: str, then: Callable[[str, ToolChange], None]) -> None:
-        self._busy(tool)
+    def _post_wiring(self, tool: str, verb: str, then: Callable[[str, ToolChange], None]) -> None:
+        self._mark_busy(tool)
         self._api.post(
             f"/tools/{tool}/{verb}",
             WireTool(model=self.model),
             kind=ToolChange,
             then=partial(then, tool),
-            failed=partial(self._failed, tool),
+            failed=partial(self._show_error, tool),
         )
 
-    def _busy(self, tool: str) -> None:
-        self._set(tool, replace(self.opened(tool), is_busy=True, error=None, probe=None))
+    def _mark_busy(self, tool: str) -> None:
+        self._set_detail(tool, replace(self.detail_of(tool), is_busy=True, error=None, probe=None))
 
-    def _previewed(self, tool: str, change: ToolChange) -> None:
-        self._set(tool, Opened(change=change))
+    def _show_preview(self, tool: str, change: ToolChange) -> None:
+        self._set_detail(tool, ToolDetail(change=change))
 
-    def _connected(self, tool: str, change: ToolChange) -> None:
-        self._set(tool, Opened(change=change))
+    def _finish_wiring(self, tool: str, change: ToolChange) -> None:
+        self._set_detail(tool, ToolDetail(change=change))
         self.tools.read()
         if change.is_written:
-            self.said.emit(f"{change.name} was connected to {change.model}.", partial(self.undo, tool))
+            self.toast_requested.emit(
+                f"{change.name} was connected to {change.model}.", partial(self.undo_wiring, tool)
+            )
 
-    def _undone(self, tool: str, change: ToolChange) -> None:
-        self._set(tool, CLOSED)
+    def _finish_undo(self, tool: str, change: ToolChange) -> None:
+        self._set_detail(tool, NO_DETAIL)
         self.tools.read()
-        self.said.emit(f"{change.name}'s settings are as they were.", None)
+        self.toast_requested.emit(f"{change.name}'s settings are as they were.", None)
 
-    def _probed(self, tool: str, probe: ToolProbe) -> None:
-        self._set(tool, Opened(probe=probe))
+    def _show_probe(self, tool: str, probe: ToolProbe) -> None:
+        self._set_detail(tool, ToolDetail(probe=probe))
 
-    def _failed(self, tool: str, error: ErrorBody) -> None:
-        self._set(tool, Opened(error=error))
+    def _show_error(self, tool: str, error: ErrorBody) -> None:
+        self._set_detail(tool, ToolDetail(error=error))
 
-    def _set(self, tool: str, opened: Opened) -> None:
-        self._opened[tool] = opened
+    def _set_detail(self, tool: str, detail: ToolDetail) -> None:
+        self._details[tool] = detail
         self.changed.emit()

@@ -4,10 +4,10 @@ import time
 from collections.abc import Callable
 
 from app.core import words
-from app.core.connections import SAID, Connection, ConnectionList
+from app.core.connections import REASON_TEXTS, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, Event
-from app.gui.net.api import Call
+from app.gui.net.api import GatewayCall
 from app.gui.net.remote import RemoteList
 from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
@@ -30,7 +30,7 @@ class ConnectionsModel(RemoteList[Connection]):
         super().__init__(stores.api, shell, f"/connections?limit={KEPT}", list[Connection])
         self.preferences.changed.connect(self.changed)
 
-    def _ask(self) -> Call:
+    def _ask(self) -> GatewayCall:
         return self.api.get(self._path, ConnectionList, lambda found: self._answered(found.connections), self._failed)
 
     def apply(self, event: Event) -> None:
@@ -66,91 +66,96 @@ class ConnectionsModel(RemoteList[Connection]):
             "engines and endpoints on this computer keep working."
         )
 
-    def stay_offline(self, is_wanted: bool) -> None:  # noqa: FBT001 -- a switch's position
+    def set_offline(self, is_on: bool) -> None:  # noqa: FBT001 -- a switch's position
         """Move the switch."""
         self.refusal = None
-        self.preferences.change(OFFLINE, is_wanted, self._refused)
+        self.preferences.change(OFFLINE, is_on, self._store_refusal)
 
-    def forget(self) -> None:
+    def clear_list(self) -> None:
         """Clear the list; the gateway tells when it is done."""
         self.refusal = None
-        self.api.delete("/connections", lambda: None, self._refused)
+        self.api.delete("/connections", lambda: None, self._store_refusal)
 
-    def dismiss(self) -> None:
+    def dismiss_refusal(self) -> None:
         """Say no more about what was refused."""
         self.refusal = None
         self.changed.emit()
 
-    def days(self) -> dict[str, list[Connection]]:
+    def group_by_day(self) -> dict[str, list[Connection]]:
         """Return what the page lists, by the day of the last."""
-        found: dict[str, list[Connection]] = {}
-        for one in self.items[:SHOWN]:
-            found.setdefault(self._day(one.last_at), []).append(one)
-        return found
+        days: dict[str, list[Connection]] = {}
+        for connection in self.items[:SHOWN]:
+            days.setdefault(self._day_title(connection.last_at), []).append(connection)
+        return days
 
     @property
-    def sum(self) -> str:
+    def summary(self) -> str:
         """Everything listed, in a line."""
-        made = [one for one in self.items if not one.refused]
-        if not made:
+        outgoing = [connection for connection in self.items if not connection.refused]
+        if not outgoing:
             return ""
-        hosts, count = len({one.host for one in made}), sum(one.count for one in made)
-        received = words.size(sum(one.received_bytes for one in made))
-        return f"{_counted(hosts, 'host')} · {_counted(count, 'connection')} · {received} received"
+        hosts, count = (
+            len({connection.host for connection in outgoing}),
+            sum(connection.count for connection in outgoing),
+        )
+        received = words.format_bytes(sum(connection.received_bytes for connection in outgoing))
+        return f"{_count_noun(hosts, 'host')} · {_count_noun(count, 'connection')} · {received} received"
 
     @property
-    def rest(self) -> str:
+    def rest_note(self) -> str:
         """What is said below the list of what it leaves out."""
         left_out = len(self.items) - SHOWN
         return f"`roundhouse connections` lists {left_out} earlier ones." if left_out > 0 else ""
 
-    def _day(self, at: float) -> str:
+    def _day_title(self, at: float) -> str:
         day, now = time.localtime(at), self._clock()
         for title, then in (("Today", now), ("Yesterday", now - _DAY_S)):
             if day[:3] == time.localtime(then)[:3]:
                 return title
         return f"{day.tm_mday} {time.strftime('%B', day)}"
 
-    def _refused(self, error: ErrorBody) -> None:
+    def _store_refusal(self, error: ErrorBody) -> None:
         self.refusal = error
         self.changed.emit()
 
 
-def host(one: Connection) -> str:
+def host_text(connection: Connection) -> str:
     """Return the strong line."""
-    return one.host if one.port == _TLS else f"{one.host}:{one.port}"
+    return connection.host if connection.port == _TLS else f"{connection.host}:{connection.port}"
 
 
-def reason(one: Connection) -> str:
+def reason_text(connection: Connection) -> str:
     """Return the quiet line: why, and for what."""
-    return " · ".join(filter(None, (SAID[one.why], one.about)))
+    return " · ".join(filter(None, (REASON_TEXTS[connection.why], connection.about)))
 
 
-def sign(one: Connection) -> tuple[str, str]:
+def outcome_sign(connection: Connection) -> tuple[str, str]:
     """Return the colour and the words of how it went."""
-    if one.refused:
+    if connection.refused:
         return "warn", "Blocked: offline"
-    if one.failed >= one.count:
+    if connection.failed >= connection.count:
         return "bad", "No answer"
     return "ok", "Answered"
 
 
-def often(one: Connection) -> str:
+def count_text(connection: Connection) -> str:
     """Return how often, and how much came."""
-    times = "once" if one.count == 1 else f"{one.count:,} times"
-    if one.refused:
+    times = "once" if connection.count == 1 else f"{connection.count:,} times"
+    if connection.refused:
         return f"{times}, blocked"
-    if one.failed >= one.count:
+    if connection.failed >= connection.count:
         return f"{times}, no answer"
-    failed = f", {one.failed:,} failed" if one.failed else ""
-    return f"{times}{failed}" + (f" · {words.size(one.received_bytes)}" if one.received_bytes else "")
+    failed = f", {connection.failed:,} failed" if connection.failed else ""
+    return f"{times}{failed}" + (
+        f" · {words.format_bytes(connection.received_bytes)}" if connection.received_bytes else ""
+    )
 
 
-def when(one: Connection) -> str:
+def time_text(connection: Connection) -> str:
     """Return the time of the last, and of the first where that is another."""
-    first, last = (time.strftime("%H:%M", time.localtime(at)) for at in (one.first_at, one.last_at))
+    first, last = (time.strftime("%H:%M", time.localtime(at)) for at in (connection.first_at, connection.last_at))
     return last if first == last else f"{first} to {last}"
 
 
-def _counted(number: int, noun: str) -> str:
+def _count_noun(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -16,7 +16,7 @@ from app.core.events import CalibrationChanged
 from app.core.machine import Machine
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
-from app.gui.phrases import ago
+from app.gui.phrases import time_ago
 from app.gui.screens.machine.wording import backend_words
 from app.gui.shell.contract import Shell
 
@@ -32,11 +32,11 @@ class CalibrationRow(msgspec.Struct, frozen=True):
     efficiency: float
 
 
-class Calibrating(QObject):
+class CalibrationModel(QObject):
     """The owner of what the page knows of calibrations."""
 
     changed = Signal()
-    learned = Signal()
+    run_finished = Signal()
     """A run ended well: predictions are others now."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
@@ -48,8 +48,8 @@ class Calibrating(QObject):
         self._problem: ErrorBody | None = None
         """Why the last run came to nothing."""
         self._learned.changed.connect(self.changed)
-        shell.happened.connect(self._take)
-        shell.connected.connect(self._lost_run)
+        shell.event_received.connect(self._handle_event)
+        shell.connected.connect(self._forget_run)
 
     @property
     def is_running(self) -> bool:
@@ -72,18 +72,20 @@ class Calibrating(QObject):
             return
         self.progress, self._problem = CalibrationChanged(stage="Getting ready"), None
         self.changed.emit()
-        self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._failed)
+        self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._store_error)
 
     def cancel(self) -> None:
         """End the run; what was learned before stays."""
-        self._api.send("DELETE", "/calibrate", None, kind=NoneType, then=self._cancelled, failed=self._failed)
+        self._api.send_request(
+            "DELETE", "/calibrate", None, kind=NoneType, then=self._finish_cancel, failed=self._store_error
+        )
 
-    def rows(self, machine: Machine | None, now: float | None = None) -> list[CalibrationRow]:
+    def list_rows(self, machine: Machine | None, now: float | None = None) -> list[CalibrationRow]:
         """Return what was learned, latest first, by the device's name. `now` is in Unix seconds."""
         latest = sorted(self.items, key=lambda item: item.measured_at, reverse=True)
-        return [_row(item, machine, time.time() if now is None else now) for item in latest]
+        return [_make_row(item, machine, time.time() if now is None else now) for item in latest]
 
-    def _take(self, event: Any) -> None:  # noqa: ANN401 -- an Event, as a Qt signal carries it
+    def _handle_event(self, event: Any) -> None:  # noqa: ANN401 -- an Event, as a Qt signal carries it
         if not isinstance(event, CalibrationChanged):
             return
         if not event.done:
@@ -97,35 +99,35 @@ class Calibrating(QObject):
             return
         self._problem = None
         self._learned.refresh()
-        self.learned.emit()
+        self.run_finished.emit()
 
-    def _cancelled(self, _nothing: None) -> None:
+    def _finish_cancel(self, _nothing: None) -> None:
         self.progress = None
         self.changed.emit()
 
-    def _failed(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self._problem, self.progress = error, None
         self.changed.emit()
 
-    def _lost_run(self) -> None:
+    def _forget_run(self) -> None:
         """Forget a run of a gateway that is gone; one that goes on speaks up again."""
         self.progress = None
 
 
-def _row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
+def _make_row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
     engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
     reached = f"{item.efficiency:.0%} of {item.bandwidth_gb_s:,.0f} GB/s".replace("%", " %", 1)
     layer = f"{item.layer_seconds * _MICRO:.0f} µs per layer"
-    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", ago(now - item.measured_at)]
+    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", time_ago(now - item.measured_at)]
     return CalibrationRow(
         key=f"{item.device} {engine}",
-        title=f"{_device(item.device, machine)} with {engine}",
+        title=f"{_device_name(item.device, machine)} with {engine}",
         quiet=" · ".join(filter(None, facts)),
         efficiency=item.efficiency,
     )
 
 
-def _device(device: str, machine: Machine | None) -> str:
+def _device_name(device: str, machine: Machine | None) -> str:
     if machine is None:
         return device
     if device == "cpu":

@@ -9,19 +9,19 @@ from app.core.advice import Plan
 from app.core.engines import Reason
 from app.gui.screens.machine.drawing import Remark
 from app.gui.screens.machine.what_if import WhatIf, key_of
-from app.gui.screens.machine.wording import availability, costs, figure, plan_tags, plan_title
+from app.gui.screens.machine.wording import plan_availability, plan_costs, plan_tags, plan_title, reason_figure
 from app.gui.theme.theme import Theme
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import Fold
-from app.gui.widgets.press import Button, Look
-from app.gui.widgets.rows import Picture, Row, RowList, Tag
+from app.gui.widgets.press import Button, ButtonLook
+from app.gui.widgets.rows import IconLabel, ListRow, RowList, Tag
 from app.gui.widgets.text import Label, Paragraph
 
 _FIRST_REASONS = 5
 
 
-class Decision(Surface):
+class DecisionCard(Surface):
     """Shows the plans of a `WhatIf`; a press looks at the sums of another plan."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
@@ -29,17 +29,17 @@ class Decision(Surface):
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName("Recommended engine")
-        box = Column(theme, self, margins=(24, 20, 24, 16), gap=12)
+        box = VBox(theme, self, margins=(24, 20, 24, 16), gap=12)
         self.sentence = Paragraph(theme, role="title")
         box.addWidget(self.sentence)
-        self._tags = Flow(theme, gap=6)
+        self._tags = FlowLayout(theme, gap=6)
         box.addLayout(self._tags)
         self._shown_tags: list[str] = []
         self.reasons, self.more_reasons = RowList(theme, "Reasons", inset=0), RowList(theme, "More reasons", inset=0)
         box.addWidget(self.reasons)
         self._reasons_fold = Fold(theme, "More reasons", self.more_reasons)
         box.addWidget(self._reasons_fold)
-        self.warnings = Warnings(theme)
+        self.warnings = WarningList(theme)
         box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
@@ -54,41 +54,43 @@ class Decision(Surface):
 
     def show_plans(self) -> None:
         """Show what is advised now."""
-        usable, refused = self._what_if.usable, self._what_if.refused
+        usable, refused = self._what_if.usable_plans, self._what_if.plan_refusals
         best = usable[0] if usable else None
-        self.sentence.setText(_sentence(best))
+        self.sentence.setText(_decision_sentence(best))
         self._show_tags(best)
         self._show_reasons(best.reasons if best else [])
-        self.warnings.say(list(best.warnings) if best else [])
+        self.warnings.show_sentences(list(best.warnings) if best else [])
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
-        self.others.sync({_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
+        self.others.sync({_plan_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
         self._others_fold.set_title(f"{len(further)} other plan{'s' if len(further) > 1 else ''}")
         self._others_fold.setVisible(bool(further))
-        self._refused.sync({_key(plan): plan for plan in refused}, lambda _: Refusal(self.theme), Refusal.show_plan)
+        self._refused.sync(
+            {_plan_key(plan): plan for plan in refused}, lambda _: PlanRefusalRow(self.theme), PlanRefusalRow.show_plan
+        )
         self._refused_fold.set_title(f"{len(refused)} ruled out, and why")
         self._refused_fold.setVisible(bool(refused))
 
     def _show_reasons(self, reasons: list[Reason]) -> None:
         first = _FIRST_REASONS if len(reasons) > _FIRST_REASONS + 1 else len(reasons)
         for rows, some in ((self.reasons, reasons[:first]), (self.more_reasons, reasons[first:])):
-            rows.sync({reason.text: reason for reason in some}, self._reason, ReasonView.show_reason)
+            rows.sync({reason.text: reason for reason in some}, self._make_reason, ReasonView.show_reason)
         self.reasons.setVisible(bool(reasons))
         self._reasons_fold.setVisible(len(reasons) > first)
         self._reasons_fold.set_title(f"{len(reasons) - first} more reasons")
 
     def _show_tags(self, best: Plan | None) -> None:
-        said = [plan_title(best), *plan_tags(best), *filter(None, [availability(best)])] if best else []
-        if said == self._shown_tags:
+        tag_texts = [plan_title(best), *plan_tags(best), *filter(None, [plan_availability(best)])] if best else []
+        if tag_texts == self._shown_tags:
             return
-        self._shown_tags = said
-        clear(self._tags)
-        for place, text in enumerate(said):
+        self._shown_tags = tag_texts
+        clear_layout(self._tags)
+        for place, text in enumerate(tag_texts):
             is_first = place == 0
             color, fill = ("accent-ink", "accent-soft") if is_first else ("ink-2", "sunken")
             self._tags.addWidget(Tag(self.theme, text, color=color, fill=fill))
 
-    def _reason(self, reason: Reason) -> "ReasonView":
+    def _make_reason(self, reason: Reason) -> "ReasonView":
         return ReasonView(self.theme, reason)
 
     def _plan_row(self, _plan: Plan) -> "PlanRow":
@@ -101,18 +103,18 @@ class RunnerUp(Surface):
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
         super().__init__(theme, fill="sunken", outline="")
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = Line(theme, self, margins=(16, 12, 12, 12), gap=12)
-        line.addWidget(Picture(theme, "lightbulb", color="accent-ink"), 0, Qt.AlignmentFlag.AlignTop)
-        pair = Beside(theme)
-        said = Column(theme, gap=2)
+        line = HBox(theme, self, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(IconLabel(theme, "lightbulb", color="accent-ink"), 0, Qt.AlignmentFlag.AlignTop)
+        pair = PairLayout(theme)
+        texts = VBox(theme, gap=2)
         self.title = Paragraph(theme, weight=500)
         self.why = Paragraph(theme, color="ink-2")
         self.price = Paragraph(theme, color="ink-2")
         for label in (self.title, self.why, self.price):
-            said.addWidget(label)
-        pair.addLayout(said)
-        tail = Line(theme)
-        self.look = LookAt(theme, what_if)
+            texts.addWidget(label)
+        pair.addLayout(texts)
+        tail = HBox(theme)
+        self.look = ShowEstimateButton(theme, what_if)
         tail.addWidget(self.look, 0, Qt.AlignmentFlag.AlignTop)
         pair.addLayout(tail)
         line.addLayout(pair, 1)
@@ -126,53 +128,53 @@ class RunnerUp(Surface):
         self.title.setText(f"Runner-up: {plan_title(plan)}" + (f" with {kind}" if kind else ""))
         self.why.setText(plan.sentence)
         self.why.setVisible(bool(plan.sentence))
-        price = costs(best, plan)
+        price = plan_costs(best, plan)
         self.price.setText(
             f"Compared with the first: {', '.join(price)}." if price else "There is no notable difference."
         )
         self.look.show_plan(plan)
 
 
-class LookAt(Button):
+class ShowEstimateButton(Button):
     """Shows the sums of a plan below, or goes back to those of the best."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
-        super().__init__(theme, "Show its estimate", look=Look.QUIET, widest="Back to the best plan")
+        super().__init__(theme, "Show its estimate", look=ButtonLook.QUIET, widest="Back to the best plan")
         self._what_if = what_if
 
     def show_plan(self, plan: Plan) -> None:
         """Offer what can be done with it now."""
-        shown, best = self._what_if.shown, self._what_if.usable[0]
-        is_shown = shown is not None and key_of(shown) == key_of(plan)
+        current, best = self._what_if.current_plan, self._what_if.usable_plans[0]
+        is_shown = current is not None and key_of(current) == key_of(plan)
         goal = best if is_shown else plan
         self.set_text("Back to the best plan" if is_shown else "Show its estimate")
         self.setAccessibleName(f"{self.text()}: {plan_title(plan)}")
-        self.act(partial(self._what_if.look_at, goal))
+        self.set_action(partial(self._what_if.look_at, goal))
 
 
-class PlanRow(Row):
+class PlanRow(ListRow):
     """A plan further down the list."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
         super().__init__(theme, inset=0)
         self._what_if = what_if
-        self._look = LookAt(theme, what_if)
+        self._look = ShowEstimateButton(theme, what_if)
         self.tail.addWidget(self._look)
 
     def show_plan(self, plan: Plan) -> None:
         """Show it against the best."""
-        price = ", ".join(costs(self._what_if.usable[0], plan))
+        price = ", ".join(plan_costs(self._what_if.usable_plans[0], plan))
         strong = " · ".join([plan_title(plan), *plan_tags(plan)[:1]])
-        self.say(strong, price or plan.sentence)
+        self.show_text(strong, price or plan.sentence)
         self._look.show_plan(plan)
 
 
-class Refusal(QWidget):
+class PlanRefusalRow(QWidget):
     """An engine that is not used, and why."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        box = Column(theme, self, margins=(0, 8, 0, 8), gap=2)
+        box = VBox(theme, self, margins=(0, 8, 0, 8), gap=2)
         self._name = Label(theme, weight=500)
         self._why = Paragraph(theme, color="ink-2")
         box.addWidget(self._name)
@@ -189,18 +191,18 @@ class ReasonView(QWidget):
 
     def __init__(self, theme: Theme, reason: Reason) -> None:
         super().__init__()
-        frame = Column(theme, self, margins=(0, 7, 0, 7))
-        pair = Beside(theme, room=260)
+        frame = VBox(theme, self, margins=(0, 7, 0, 7))
+        pair = PairLayout(theme, room=260)
         frame.addLayout(pair)
-        said, told = Line(theme), Line(theme, gap=16)
+        text_side, value_side = HBox(theme), HBox(theme, gap=16)
         self._text = Paragraph(theme)
         self._source = Label(theme, role="meta", color="ink-2")
         self._value = Label(theme, weight=500)
-        said.addWidget(self._text)
-        told.addWidget(self._value)
-        told.addWidget(self._source)
-        pair.addLayout(said)
-        pair.addLayout(told)
+        text_side.addWidget(self._text)
+        value_side.addWidget(self._value)
+        value_side.addWidget(self._source)
+        pair.addLayout(text_side)
+        pair.addLayout(value_side)
         self.show_reason(reason)
 
     def show_reason(self, reason: Reason) -> None:
@@ -208,36 +210,36 @@ class ReasonView(QWidget):
         self._text.setText(reason.text)
         self._source.setText(reason.source)
         self._source.setVisible(bool(reason.source))
-        self._value.setText(figure(reason))
+        self._value.setText(reason_figure(reason))
         self._value.setVisible(bool(self._value.text()))
 
 
-class Warnings(QWidget):
+class WarningList(QWidget):
     """Sentences one should know before following a plan."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self._said: list[str] = []
-        self._box = Column(theme, self, gap=6)
+        self._sentences: list[str] = []
+        self._box = VBox(theme, self, gap=6)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
-    def say(self, sentences: list[str]) -> None:
+    def show_sentences(self, sentences: list[str]) -> None:
         """Show these."""
         self.setVisible(bool(sentences))
-        if sentences == self._said:
+        if sentences == self._sentences:
             return
-        self._said = sentences
-        clear(self._box)
+        self._sentences = sentences
+        clear_layout(self._box)
         for sentence in sentences:
             self._box.addWidget(Remark(self._theme, sentence))
 
 
-def _sentence(best: Plan | None) -> str:
+def _decision_sentence(best: Plan | None) -> str:
     if best is None:
         return "No engine can do that on this machine."
     return best.sentence or best.name or best.engine
 
 
-def _key(plan: Plan) -> str:
+def _plan_key(plan: Plan) -> str:
     return " ".join(key_of(plan))

@@ -7,13 +7,13 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.gui.screens.machine.pools import Cell, Device, PoolDrawing
+from app.gui.screens.machine.pools import DeviceDrawing, FigureCell, PoolDrawing
 from app.gui.theme.theme import Theme
-from app.gui.widgets.bars import REACH, REST, Legend, Part, PartsBar
-from app.gui.widgets.figures import Figure
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Column, Line, Surface, clear
-from app.gui.widgets.rows import Picture
+from app.gui.widgets.bars import REACH, REST, BarPart, Legend, PartsBar
+from app.gui.widgets.figures import FigureView
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
+from app.gui.widgets.rows import IconLabel
 from app.gui.widgets.text import Label, Paragraph
 
 _CELL = 10
@@ -23,33 +23,33 @@ _OTHERS, _OURS = "edge", "part-1"
 _COLUMN = 100
 
 
-class Drawing(Surface):
+class MachineDrawing(Surface):
     """The card with every pool, and what narrows what can be used."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName("Memory and devices")
-        box = Column(theme, self, margins=(24, 20, 24, 20), gap=16)
-        self._pools_box = Column(theme, gap=24)
+        box = VBox(theme, self, margins=(24, 20, 24, 20), gap=16)
+        self._pools_box = VBox(theme, gap=24)
         box.addLayout(self._pools_box)
-        self._notes = Column(theme, gap=6)
+        self._notes = VBox(theme, gap=6)
         box.addLayout(self._notes)
         self.pools: dict[str, PoolView] = {}
-        self._said: list[str] = []
+        self._shown_notes: list[str] = []
 
     def show_machine(self, pools: Sequence[PoolDrawing], notes: Sequence[str]) -> None:
         """Show every pool, and sentences on limits and on what engines see otherwise."""
         if [pool.id for pool in pools] != list(self.pools):
-            clear(self._pools_box)
+            clear_layout(self._pools_box)
             self.pools = {pool.id: PoolView(self.theme, pool.name) for pool in pools}
             for view in self.pools.values():
                 self._pools_box.addWidget(view)
         for pool in pools:
             self.pools[pool.id].show_pool(pool)
-        if self._said != list(notes):
-            self._said = list(notes)
-            clear(self._notes)
+        if self._shown_notes != list(notes):
+            self._shown_notes = list(notes)
+            clear_layout(self._notes)
             for sentence in notes:
                 self._notes.addWidget(Remark(self.theme, sentence, icon="info", color="ink-3"))
 
@@ -61,25 +61,25 @@ class PoolView(QWidget):
         super().__init__()
         self._theme = theme
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=8)
-        head = Beside(theme, room=160)
-        named = Column(theme, gap=2)
+        box = VBox(theme, self, gap=8)
+        head = PairLayout(theme, room=160)
+        names = VBox(theme, gap=2)
         self._name = Label(theme, name, role="section")
         self._detail = Paragraph(theme, role="meta", color="ink-2")
-        named.addWidget(self._name)
-        named.addWidget(self._detail)
-        self._figures = Flow(theme, gap=12, line_gap=6)
-        head.addLayout(named)
+        names.addWidget(self._name)
+        names.addWidget(self._detail)
+        self._figures = FlowLayout(theme, gap=12, line_gap=6)
+        head.addLayout(names)
         head.addLayout(self._figures)
         box.addLayout(head)
         self.bar = PartsBar(theme, name)
         box.addWidget(self.bar)
         self._legend = Legend(theme)
         box.addWidget(self._legend)
-        self._devices_box = Column(theme, margins=(0, 4, 0, 0), gap=0)
+        self._devices_box = VBox(theme, margins=(0, 4, 0, 0), gap=0)
         box.addLayout(self._devices_box)
-        self._devices: list[Device] = []
-        self._figure_views: dict[str, Figure] = {}
+        self._devices: list[DeviceDrawing] = []
+        self._figure_views: dict[str, FigureView] = {}
 
     def show_pool(self, pool: PoolDrawing) -> None:
         """Show its figures now."""
@@ -87,50 +87,50 @@ class PoolView(QWidget):
         self._detail.setText(pool.detail)
         self._detail.setVisible(bool(pool.detail))
         for cell in pool.figures:
-            self._figure(cell)
-        entries = _entries(pool)
-        parts = [Part("others", pool.others, _OTHERS), Part("ours", pool.ours or 0, _OURS)]
-        self.bar.set_parts(parts, pool.total, ", ".join(said for _, said in entries))
+            self._show_figure(cell)
+        entries = _legend_entries(pool)
+        parts = [BarPart("others", pool.others, _OTHERS), BarPart("ours", pool.ours or 0, _OURS)]
+        self.bar.set_parts(parts, pool.total, ", ".join(text for _, text in entries))
         self.bar.set_marks(reach=pool.addressable)
         self._legend.set_entries(entries)
         if self._devices != pool.devices:
             self._devices = pool.devices
-            clear(self._devices_box)
+            clear_layout(self._devices_box)
             for device in pool.devices:
                 self._devices_box.addWidget(DeviceView(self._theme, device))
 
-    def _figure(self, cell: Cell) -> None:
+    def _show_figure(self, cell: FigureCell) -> None:
         if cell.label not in self._figure_views:
-            self._figure_views[cell.label] = Figure(self._theme, cell.label, width=_COLUMN)
+            self._figure_views[cell.label] = FigureView(self._theme, cell.label, width=_COLUMN)
             self._figures.addWidget(self._figure_views[cell.label])
-        self._figure_views[cell.label].say(cell.text, tip=cell.tip)
+        self._figure_views[cell.label].show_value(cell.text, tip=cell.tip)
 
 
 class DeviceView(QWidget):
     """A device: its name, its figures, its cores as cells, and how engines see it where that differs."""
 
-    def __init__(self, theme: Theme, device: Device) -> None:
+    def __init__(self, theme: Theme, device: DeviceDrawing) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName(f"{device.detail}: {device.name}")
-        box = Column(theme, self, margins=(0, 8, 0, 4), gap=6)
-        pair = Beside(theme, room=240)
+        box = VBox(theme, self, margins=(0, 8, 0, 4), gap=6)
+        pair = PairLayout(theme, room=240)
         box.addLayout(pair)
-        lead = Line(theme, gap=12)
-        lead.addWidget(Picture(theme, device.icon), 0, Qt.AlignmentFlag.AlignTop)
-        named = Column(theme, gap=2)
-        named.addWidget(Paragraph(theme, device.name, weight=500))
-        named.addWidget(Paragraph(theme, device.detail, role="meta", color="ink-2"))
+        lead = HBox(theme, gap=12)
+        lead.addWidget(IconLabel(theme, device.icon), 0, Qt.AlignmentFlag.AlignTop)
+        names = VBox(theme, gap=2)
+        names.addWidget(Paragraph(theme, device.name, weight=500))
+        names.addWidget(Paragraph(theme, device.detail, role="meta", color="ink-2"))
         if device.cores:
-            cores = Cores(theme)
+            cores = CoreCells(theme)
             cores.show_cores(device.cores, device.usable_cores)
-            named.addWidget(cores)
-        lead.addLayout(named, 1)
+            names.addWidget(cores)
+        lead.addLayout(names, 1)
         pair.addLayout(lead)
-        figures = Flow(theme, gap=12, line_gap=6)
+        figures = FlowLayout(theme, gap=12, line_gap=6)
         for cell in device.cells:
-            figure = Figure(theme, cell.label, width=_COLUMN)
-            figure.say(cell.text, tip=cell.tip)
+            figure = FigureView(theme, cell.label, width=_COLUMN)
+            figure.show_value(cell.text, tip=cell.tip)
             figures.addWidget(figure)
         pair.addLayout(figures)
         for sentence in device.engine_views:
@@ -143,12 +143,12 @@ class Remark(QWidget):
     def __init__(self, theme: Theme, sentence: str, *, icon: str = "triangle-alert", color: str = "warn") -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = Line(theme, self, gap=12)
-        line.addWidget(Picture(theme, icon, color=color), 0, Qt.AlignmentFlag.AlignTop)
+        line = HBox(theme, self, gap=12)
+        line.addWidget(IconLabel(theme, icon, color=color), 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(Paragraph(theme, sentence, color="ink-2"), 1)
 
 
-class Cores(QWidget):
+class CoreCells(QWidget):
     """The processor's cores, one cell each: those that may be used are filled."""
 
     def __init__(self, theme: Theme) -> None:
@@ -204,12 +204,16 @@ class Cores(QWidget):
                 painter.setOpacity(1.0)
 
 
-def _entries(pool: PoolDrawing) -> list[tuple[str, str]]:
-    ours = [(_OURS, f"{words.size(pool.ours)} Roundhouse's models")] if pool.ours else []
+def _legend_entries(pool: PoolDrawing) -> list[tuple[str, str]]:
+    ours = [(_OURS, f"{words.format_bytes(pool.ours)} Roundhouse's models")] if pool.ours else []
     if pool.used is None:
         return [*ours, (REST, "free memory unknown")]
     others = "in use" if pool.ours is None else "other programs"
-    entries = [(_OTHERS, f"{words.size(pool.others)} {others}"), *ours, (REST, f"{words.size(pool.free)} free")]
+    entries = [
+        (_OTHERS, f"{words.format_bytes(pool.others)} {others}"),
+        *ours,
+        (REST, f"{words.format_bytes(pool.free)} free"),
+    ]
     if pool.addressable is not None:
-        entries.append((REACH, f"{words.size(pool.addressable)} at most for graphics"))
+        entries.append((REACH, f"{words.format_bytes(pool.addressable)} at most for graphics"))
     return entries

@@ -31,26 +31,26 @@ def fact_rows(machine: Machine) -> list[FactRow]:
     """Return what is known of the system and the processor, in the order people ask."""
     system, cpu, memory = machine.os, machine.cpu, machine.memory
     return [
-        _row("System", system.version),
-        _row("Kernel", system.kernel),
-        _row("Architecture", system.architecture),
-        _row("Runs on", system.environment),
-        _row("Processor", cpu.model),
-        _row("Cores", cpu.physical_cores),
-        _row("Usable cores", cpu.usable_cores),
-        _row("Vector extensions", cpu.isa),
-        _row("Last-level cache", cpu.cache_bytes),
-        _row("Memory", memory.total),
-        _row("Memory bandwidth", memory.bandwidth_gb_s),
-        _row("According to its data sheet", memory.theoretical_gb_s),
-        _row("Memory limit", memory.limit),
-        _row("Swap", memory.swap_total),
+        _make_row("System", system.version),
+        _make_row("Kernel", system.kernel),
+        _make_row("Architecture", system.architecture),
+        _make_row("Runs on", system.environment),
+        _make_row("Processor", cpu.model),
+        _make_row("Cores", cpu.physical_cores),
+        _make_row("Usable cores", cpu.usable_cores),
+        _make_row("Vector extensions", cpu.isa),
+        _make_row("Last-level cache", cpu.cache_bytes),
+        _make_row("Memory", memory.total),
+        _make_row("Memory bandwidth", memory.bandwidth_gb_s),
+        _make_row("According to its data sheet", memory.theoretical_gb_s),
+        _make_row("Memory limit", memory.limit),
+        _make_row("Swap", memory.swap_total),
         *(row for gpu in machine.gpus for row in _gpu_rows(gpu)),
-        *(_row("Neural processor", npu.name) for npu in machine.npus),
+        *(_make_row("Neural processor", npu.name) for npu in machine.npus),
     ]
 
 
-def said(fact: AnyFact) -> str:
+def fact_text(fact: AnyFact) -> str:
     """Return a fact's value in words; an unknown one says why."""
     value: Any = _ENVIRONMENTS.get(fact.value, fact.value) if isinstance(fact.value, str) else fact.value
     if value is None:
@@ -60,28 +60,28 @@ def said(fact: AnyFact) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if fact.unit == "B":
-        return words.size(value)
+        return words.format_bytes(value)
     if isinstance(value, float):
         value = f"{value:.4g}"
     return f"{value} {fact.unit}".strip()
 
 
-def source(fact: AnyFact) -> str:
+def fact_source(fact: AnyFact) -> str:
     """Return where a fact comes from and how far to trust it."""
-    known = _CONFIDENCE[fact.confidence]
-    origin = f"{fact.source}: {known}" if fact.source else known.capitalize()
+    confidence = _CONFIDENCE[fact.confidence]
+    origin = f"{fact.source}: {confidence}" if fact.source else confidence.capitalize()
     return f"{origin}. {fact.note}" if fact.note and fact.value is not None else f"{origin}."
 
 
 def _gpu_rows(gpu: Gpu) -> list[FactRow]:
     return [
-        _row("Graphics", gpu.name),
-        _row("Graphics architecture", gpu.architecture),
-        _row("Graphics driver", gpu.driver),
-        _row("Compute level", gpu.compute),
-        _row("Drives a display", gpu.drives_display),
+        _make_row("Graphics", gpu.name),
+        _make_row("Graphics architecture", gpu.architecture),
+        _make_row("Graphics driver", gpu.driver),
+        _make_row("Compute level", gpu.compute),
+        _make_row("Drives a display", gpu.drives_display),
     ]
 
 
-def _row(label: str, fact: AnyFact) -> FactRow:
-    return FactRow(label, said(fact), source(fact), fact.value is not None)
+def _make_row(label: str, fact: AnyFact) -> FactRow:
+    return FactRow(label, fact_text(fact), fact_source(fact), fact.value is not None)

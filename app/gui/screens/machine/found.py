@@ -6,9 +6,9 @@ from PySide6.QtWidgets import QWidget
 from app.core.machine import Machine, ProbeReport
 from app.gui.screens.machine.facts import FactRow, fact_rows
 from app.gui.theme.theme import Theme
-from app.gui.widgets.layout import Column, Line
+from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.panels import Fold
-from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot
 from app.gui.widgets.text import Label, Paragraph
 
@@ -21,13 +21,13 @@ _OUTCOMES = {
 }
 
 
-class Found(QWidget):
+class FactsPanel(QWidget):
     """The two folds at the end of the page."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        box = Column(theme, self, margins=(0, 8, 0, 0), gap=12)
+        box = VBox(theme, self, margins=(0, 8, 0, 0), gap=12)
         self._facts, self._probes = RowList(theme, "Facts"), RowList(theme, "Probes")
         self.facts_fold = Fold(theme, "Every fact and its source", self._facts)
         self.probes_fold = Fold(theme, "How it was detected", self._probes)
@@ -40,11 +40,11 @@ class Found(QWidget):
         self._facts.sync(rows, lambda row: FactView(self._theme, row), FactView.show_row)
         self._probes.sync({probe.name: probe for probe in machine.probes}, self._probe_row, _show_probe)
 
-    def _probe_row(self, probe: ProbeReport) -> Row:
-        row = Row(self._theme)
-        color, said = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
+    def _probe_row(self, probe: ProbeReport) -> ListRow:
+        row = ListRow(self._theme)
+        color, outcome = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
         dot = Dot(self._theme)
-        dot.say(color, said)
+        dot.show_state(color, outcome)
         row.lead.addWidget(dot)
         row.tail.addWidget(Label(self._theme, f"{probe.seconds:.2f} s", role="meta", color="ink-2"))
         return row
@@ -55,16 +55,16 @@ class FactView(QWidget):
 
     def __init__(self, theme: Theme, row: FactRow) -> None:
         super().__init__()
-        line = Line(theme, self, margins=(16, 8, 16, 8), gap=16)
+        line = HBox(theme, self, margins=(16, 8, 16, 8), gap=16)
         label = Label(theme, row.label, color="ink-2")
         label.setFixedWidth(theme.px(_LABEL_WIDTH))
         line.addWidget(label, 0, Qt.AlignmentFlag.AlignTop)
-        said = Column(theme, gap=2)
+        texts = VBox(theme, gap=2)
         self._value = Paragraph(theme)
         self._source = Paragraph(theme, role="meta", color="ink-3")
-        said.addWidget(self._value)
-        said.addWidget(self._source)
-        line.addLayout(said, 1)
+        texts.addWidget(self._value)
+        texts.addWidget(self._source)
+        line.addLayout(texts, 1)
         self.show_row(row)
 
     def show_row(self, row: FactRow) -> None:
@@ -76,6 +76,6 @@ class FactView(QWidget):
         self.setAccessibleDescription(row.tip)
 
 
-def _show_probe(row: Row, probe: ProbeReport) -> None:
-    _, said = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
-    row.say(f"{probe.name}: {said}", probe.detail)
+def _show_probe(row: ListRow, probe: ProbeReport) -> None:
+    _, outcome = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
+    row.show_text(f"{probe.name}: {outcome}", probe.detail)

@@ -3,14 +3,14 @@
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.machine import Machine
-from app.gui.screens.machine.calibrating import Calibrating, CalibrationRow
+from app.gui.screens.machine.calibrating import CalibrationModel, CalibrationRow
 from app.gui.theme.theme import Theme
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.flow import PairLayout
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.press import Button
-from app.gui.widgets.rows import Row, RowList
-from app.gui.widgets.status import Progress
+from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.status import ProgressBar
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _ABOUT = (
@@ -20,21 +20,21 @@ _ABOUT = (
 _WIDTH = 320
 
 
-class Learning(Section):
+class CalibrationSection(Section):
     """Shows a `Calibrating`."""
 
-    def __init__(self, theme: Theme, calibrating: Calibrating) -> None:
+    def __init__(self, theme: Theme, calibration: CalibrationModel) -> None:
         super().__init__(theme, "Calibration")
-        self._theme, self._calibrating = theme, calibrating
+        self._theme, self._calibration = theme, calibration
         self._error = ErrorPanel(theme)
         self.body.addWidget(self._error)
-        self.body.addWidget(self._card())
+        self.body.addWidget(self._make_card())
         self.rows = RowList(theme, "Results", inset=24)
         self.body.addWidget(self.rows)
 
     def show_state(self, machine: Machine | None) -> None:
         """Show the run under way, and what was learned."""
-        model = self._calibrating
+        model = self._calibration
         progress = model.progress
         self._start.setVisible(progress is None)
         self._start.set_text("Calibrate again" if model.items else "Calibrate")
@@ -45,32 +45,32 @@ class Learning(Section):
         if model.error is None:
             self._error.hide()
         else:
-            self._error.say(model.error, "Try again", model.start)
-        rows = {row.key: row for row in model.rows(machine)}
-        self.rows.sync(rows, lambda _: Row(self._theme, inset=24), _show)
+            self._error.show_error(model.error, "Try again", model.start)
+        rows = {row.key: row for row in model.list_rows(machine)}
+        self.rows.sync(rows, lambda _: ListRow(self._theme, inset=24), _show_row)
         self.rows.setVisible(bool(rows))
 
-    def _card(self) -> QWidget:
-        theme, model = self._theme, self._calibrating
+    def _make_card(self) -> QWidget:
+        theme, model = self._theme, self._calibration
         card = Surface(theme)
         card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        frame = Column(theme, card, margins=(24, 16, 24, 16))
-        pair = Beside(theme, room=280)
+        frame = VBox(theme, card, margins=(24, 16, 24, 16))
+        pair = PairLayout(theme, room=280)
         frame.addLayout(pair)
-        said = Column(theme)
-        said.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
-        pair.addLayout(said)
-        tail = Line(theme, gap=12)
+        texts = VBox(theme)
+        texts.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        pair.addLayout(texts)
+        tail = HBox(theme, gap=12)
         self._start = Button(theme, "Calibrate", icon="gauge", widest="Calibrate again", action=model.start)
         self._under_way = QWidget()
         self._under_way.setFixedWidth(theme.px(_WIDTH))
-        line = Line(theme, self._under_way, gap=12)
-        told = Column(theme, gap=6)
+        line = HBox(theme, self._under_way, gap=12)
+        stage_column = VBox(theme, gap=6)
         self._stage = ElidedLabel(theme, role="meta", color="ink-2")
-        self._bar = Progress(theme, "Calibrating")
-        told.addWidget(self._stage)
-        told.addWidget(self._bar)
-        line.addLayout(told, 1)
+        self._bar = ProgressBar(theme, "Calibrating")
+        stage_column.addWidget(self._stage)
+        stage_column.addWidget(self._bar)
+        line.addLayout(stage_column, 1)
         line.addWidget(Button(theme, "Cancel", name="Cancel the calibration", action=model.cancel))
         tail.addWidget(self._start)
         tail.addWidget(self._under_way)
@@ -78,5 +78,5 @@ class Learning(Section):
         return card
 
 
-def _show(row: Row, learned: CalibrationRow) -> None:
-    row.say(learned.title, learned.quiet)
+def _show_row(row: ListRow, calibration: CalibrationRow) -> None:
+    row.show_text(calibration.title, calibration.quiet)

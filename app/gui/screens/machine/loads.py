@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.core.advice import LoadTruth
+from app.core.advice import EstimateAccuracy
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
 from app.gui.screens.machine.wording import COMPONENTS
@@ -45,7 +45,7 @@ class Lane(msgspec.Struct, frozen=True):
 class LoadRow(msgspec.Struct, frozen=True):
     """One load with its lanes, all on one scale of bytes. `together` is the sum of what the engine logged."""
 
-    truth: LoadTruth
+    truth: EstimateAccuracy
     lanes: list[Lane]
     together: Lane | None = None
 
@@ -55,7 +55,7 @@ class LoadRow(msgspec.Struct, frozen=True):
         return max((max(lane.predicted, lane.measured) for lane in self.lanes), default=0)
 
 
-def load_row(truth: LoadTruth) -> LoadRow:
+def load_row(truth: EstimateAccuracy) -> LoadRow:
     """Return a lane for each component that was predicted and logged, their sum, and the process as a whole.
 
     An engine logs its buffers and not what its process takes besides, so the sum is of those components only; the
@@ -72,11 +72,11 @@ def load_row(truth: LoadTruth) -> LoadRow:
     return LoadRow(truth, [*lanes, together, *process], together)
 
 
-class LoadStore(RemoteList[LoadTruth]):
+class LoadStore(RemoteList[EstimateAccuracy]):
     """The loads the gateway remembers."""
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(api, shell, "/loads", list[LoadTruth])
+        super().__init__(api, shell, "/loads", list[EstimateAccuracy])
 
     @property
     def rows(self) -> list[LoadRow]:

@@ -4,10 +4,10 @@ from app.core.engines import SETTLED
 from app.core.machine import Machine
 from app.gui.net.remote import RemoteStore
 from app.gui.net.stores import Stores
-from app.gui.screens.machine.calibrating import Calibrating
+from app.gui.screens.machine.calibrating import CalibrationModel
 from app.gui.screens.machine.loads import LoadStore
 from app.gui.screens.machine.pools import PoolDrawing, pool_drawings
-from app.gui.screens.machine.report import Report
+from app.gui.screens.machine.report import ReportModel
 from app.gui.screens.machine.what_if import WhatIf
 from app.gui.shell.contract import Shell
 
@@ -23,24 +23,24 @@ class MachineModel(RemoteStore[Machine]):
         self.running = stores.running
         self.what_if = WhatIf(stores, shell)
         self.loads = LoadStore(stores.api, shell)
-        self.calibrating = Calibrating(stores.api, shell)
-        self.report = Report(stores.api, shell)
+        self.calibration = CalibrationModel(stores.api, shell)
+        self.report = ReportModel(stores.api, shell)
         self._settled: set[tuple[str, str]] | None = None
-        self.running.changed.connect(self._watch)
-        self.calibrating.learned.connect(self.what_if.ask)
-        self._watch()
+        self.running.changed.connect(self._watch_engines)
+        self.calibration.run_finished.connect(self.what_if.ask_again)
+        self._watch_engines()
 
     @property
     def is_reading(self) -> bool:
         """Whether the machine is being looked at."""
         return self._call is not None
 
-    def look_again(self) -> None:
+    def probe_again(self) -> None:
         """Have the machine probed anew; what is shown stays until that is done."""
         self._path = _PROBE
         self.read()
 
-    def pools(self) -> list[PoolDrawing]:
+    def draw_pools(self) -> list[PoolDrawing]:
         """Return the pools of memory as they are drawn."""
         return pool_drawings(self.value, self.running.active()) if self.value else []
 
@@ -49,14 +49,14 @@ class MachineModel(RemoteStore[Machine]):
         was_known = self.is_known
         super().replace(value)
         if was_known:  # the first question is asked by itself
-            self.what_if.ask()
+            self.what_if.ask_again()
 
     def _send(self) -> None:
         super()._send()
         self._path = _READ
         self.changed.emit()
 
-    def _watch(self) -> None:
+    def _watch_engines(self) -> None:
         """Look at memory again when a model has come or gone; that it loads on changes nothing yet."""
         settled = {(status.model, status.state.value) for status in self.running.items if status.state in SETTLED}
         if self._settled is not None and settled != self._settled:

@@ -10,12 +10,12 @@ import msgspec
 from app.core import words
 from app.core.engines import EngineStatus
 from app.core.machine import EngineDevice, Fact, Gpu, Machine, Pool
-from app.gui.screens.machine.facts import AnyFact, said, source
+from app.gui.screens.machine.facts import AnyFact, fact_source, fact_text
 
 SYSTEM = "system"
 
 
-class Cell(msgspec.Struct, frozen=True):
+class FigureCell(msgspec.Struct, frozen=True):
     """One figure with what it is; `tip` is where it comes from."""
 
     label: str
@@ -23,13 +23,13 @@ class Cell(msgspec.Struct, frozen=True):
     tip: str = ""
 
 
-class Device(msgspec.Struct, frozen=True):
+class DeviceDrawing(msgspec.Struct, frozen=True):
     """One row below a pool. `engine_views` are sentences: how engines see it, where that differs."""
 
     icon: str
     name: str
     detail: str
-    cells: list[Cell]
+    cells: list[FigureCell]
     engine_views: list[str] = []
     cores: int = 0
     usable_cores: float = 0.0
@@ -45,8 +45,8 @@ class PoolDrawing(msgspec.Struct, frozen=True):
     addressable: int | None
     used: int | None
     ours: int | None
-    figures: list[Cell]
-    devices: list[Device]
+    figures: list[FigureCell]
+    devices: list[DeviceDrawing]
 
     @property
     def others(self) -> int:
@@ -61,18 +61,18 @@ class PoolDrawing(msgspec.Struct, frozen=True):
 
 def pool_drawings(machine: Machine, running: Sequence[EngineStatus]) -> list[PoolDrawing]:
     """Return every pool in the machine's order."""
-    ours = _ours(machine, running)
-    return [_drawing(machine, pool, ours[pool.id]) for pool in machine.pools]
+    ours = _own_use(machine, running)
+    return [_make_drawing(machine, pool, ours[pool.id]) for pool in machine.pools]
 
 
 def notes_on(machine: Machine) -> list[str]:
     """Return sentences on what narrows what can be used, and on devices that only an engine sees."""
-    limits = [said(limit) for limit in machine.limits]
+    limits = [fact_text(limit) for limit in machine.limits]
     lone = [device for device in machine.engine_devices if not device.gpu and device.difference]
     return [*limits, *(f"{device.engine}: {device.difference}" for device in lone)]
 
 
-def _drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
+def _make_drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
     total, free = pool.physical.value or 0, pool.free.value
     used = total - min(total, free) if free is not None else None
     reach = pool.addressable.value
@@ -84,52 +84,54 @@ def _drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing:
         addressable=reach if pool.gpus and reach is not None and reach < total else None,
         used=used,
         ours=ours if ours is None or used is None else min(ours, used),
-        figures=_figures(pool),
-        devices=_devices(machine, pool),
+        figures=_pool_figures(pool),
+        devices=_pool_devices(machine, pool),
     )
 
 
-def _figures(pool: Pool) -> list[Cell]:
+def _pool_figures(pool: Pool) -> list[FigureCell]:
     reach = "graphics may use" if pool.gpus else "engines may use"
     facts = (("total", pool.physical), (reach, pool.addressable), ("free now", pool.free))
-    return [Cell(label, _short(fact), source(fact)) for label, fact in facts]
+    return [FigureCell(label, _short_size(fact), fact_source(fact)) for label, fact in facts]
 
 
-def _ours(machine: Machine, running: Sequence[EngineStatus]) -> dict[str, int | None]:
+def _own_use(machine: Machine, running: Sequence[EngineStatus]) -> dict[str, int | None]:
     """Return what our engines use, by pool. An engine does not tell on which of several cards it is."""
     graphics = [pool.id for pool in machine.pools if pool.gpus]
-    found: dict[str, int | None] = {pool.id: 0 for pool in machine.pools}
+    use_by_pool: dict[str, int | None] = {pool.id: 0 for pool in machine.pools}
     for status in running:
         used = status.memory_bytes or 0
         if status.backend in {"", "cpu"}:
-            found[SYSTEM] = (found.get(SYSTEM) or 0) + used
+            use_by_pool[SYSTEM] = (use_by_pool.get(SYSTEM) or 0) + used
         elif len(graphics) == 1:
-            found[graphics[0]] = (found[graphics[0]] or 0) + used
+            use_by_pool[graphics[0]] = (use_by_pool[graphics[0]] or 0) + used
         else:
-            found |= dict.fromkeys(graphics)
-    return found
+            use_by_pool |= dict.fromkeys(graphics)
+    return use_by_pool
 
 
-def _devices(machine: Machine, pool: Pool) -> list[Device]:
-    found = [_gpu(gpu, machine.engine_devices) for gpu in machine.gpus if gpu.pool == pool.id or gpu.id in pool.gpus]
+def _pool_devices(machine: Machine, pool: Pool) -> list[DeviceDrawing]:
+    gpus = [
+        _gpu_device(gpu, machine.engine_devices) for gpu in machine.gpus if gpu.pool == pool.id or gpu.id in pool.gpus
+    ]
     if pool.id != SYSTEM:
-        return found
-    npus = [Device("microchip", said(npu.name), "neural processor", []) for npu in machine.npus]
-    return [_processor(machine), *found, *npus]
+        return gpus
+    npus = [DeviceDrawing("microchip", fact_text(npu.name), "neural processor", []) for npu in machine.npus]
+    return [_processor_device(machine), *gpus, *npus]
 
 
-def _processor(machine: Machine) -> Device:
+def _processor_device(machine: Machine) -> DeviceDrawing:
     cpu = machine.cpu
     cores = cpu.physical_cores.value or cpu.logical_cores.value or 0
     usable = cpu.usable_cores.value
     cells = [
-        _cell("memory speed", machine.memory.bandwidth_gb_s),
-        Cell("cores", _cores(cores, usable), source(cpu.usable_cores)),
-        Cell("instructions", _widest(cpu.isa.value or []), f"{said(cpu.isa)}. {source(cpu.isa)}"),
+        _make_cell("memory speed", machine.memory.bandwidth_gb_s),
+        FigureCell("cores", _core_words(cores, usable), fact_source(cpu.usable_cores)),
+        FigureCell("instructions", _widest_isa(cpu.isa.value or []), f"{fact_text(cpu.isa)}. {fact_source(cpu.isa)}"),
     ]
-    return Device(
+    return DeviceDrawing(
         "cpu",
-        said(cpu.model),
+        fact_text(cpu.model),
         "processor",
         [cell for cell in cells if cell.text],
         cores=cores,
@@ -137,15 +139,15 @@ def _processor(machine: Machine) -> Device:
     )
 
 
-def _gpu(gpu: Gpu, seen: Sequence[EngineDevice]) -> Device:
+def _gpu_device(gpu: Gpu, engine_devices: Sequence[EngineDevice]) -> DeviceDrawing:
     cells = [
-        _cell("memory speed", gpu.bandwidth_gb_s),
-        _cell("16-bit", gpu.fp16_tflops),
-        _cell("compute level", gpu.compute),
+        _make_cell("memory speed", gpu.bandwidth_gb_s),
+        _make_cell("16-bit", gpu.fp16_tflops),
+        _make_cell("compute level", gpu.compute),
     ]
     details = ["graphics", str(gpu.architecture.value or ""), "drives the display" if gpu.drives_display.value else ""]
-    views = [f"{view.engine}: {view.difference}" for view in seen if view.gpu == gpu.id and view.difference]
-    return Device(
+    views = [f"{view.engine}: {view.difference}" for view in engine_devices if view.gpu == gpu.id and view.difference]
+    return DeviceDrawing(
         "gpu",
         gpu.name.value or gpu.id,
         " · ".join(filter(None, details)),
@@ -154,24 +156,24 @@ def _gpu(gpu: Gpu, seen: Sequence[EngineDevice]) -> Device:
     )
 
 
-def _cell(label: str, fact: AnyFact) -> Cell:
-    return Cell(label, _rounded(fact), source(fact))
+def _make_cell(label: str, fact: AnyFact) -> FigureCell:
+    return FigureCell(label, _round_fact(fact), fact_source(fact))
 
 
-def _rounded(fact: AnyFact) -> str:
+def _round_fact(fact: AnyFact) -> str:
     """Return a figure as it is read in passing: three digits; nothing when it is unknown."""
     if fact.value is None or fact.value == "":
         return ""
     if isinstance(fact.value, (int, float)):
         return f"{fact.value:,.0f} {fact.unit}" if fact.value >= 10 else f"{fact.value:.1f} {fact.unit}"  # noqa: PLR2004 -- one decimal below ten
-    return said(fact)
+    return fact_text(fact)
 
 
-def _short(fact: Fact[int]) -> str:
-    return words.size(fact.value)
+def _short_size(fact: Fact[int]) -> str:
+    return words.format_bytes(fact.value)
 
 
-def _cores(cores: int, usable: float | None) -> str:
+def _core_words(cores: int, usable: float | None) -> str:
     if not cores:
         return ""
     return f"{cores}" if usable is None or usable >= cores else f"{usable:g} of {cores}"
@@ -194,5 +196,5 @@ _LADDER = (
 """Vector extensions from the one that helps most to the one that helps least, of both families."""
 
 
-def _widest(isa: Sequence[str]) -> str:
+def _widest_isa(isa: Sequence[str]) -> str:
     return next((name for flag, name in _LADDER if flag in isa), "")

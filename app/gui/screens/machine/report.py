@@ -8,25 +8,25 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QDate, QObject, Qt, Signal
 
-from app.client.bundle import save
+from app.client.bundle import save_bundle
 from app.core.errors import EnvironmentFault, ErrorBody
-from app.core.report import Bundle, BundleFile
+from app.core.report import BundleFile, DiagnosticBundle
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
 
-class Report(QObject):
-    """`text` is empty until the report is there; with `is_bundle` logs and settings are in it. `said` is in passing."""
+class ReportModel(QObject):
+    """`text` is empty until the report is there; with `is_bundle` logs and settings are in it. `toast_requested` is in passing."""
 
     changed = Signal()
-    said = Signal(str)
+    toast_requested = Signal(str)
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self._api = api
         self.text = ""
         self.is_open = self.is_reading = self.is_bundle = False
-        self._bundle: Bundle | None = None
+        self._bundle: DiagnosticBundle | None = None
         self.error: ErrorBody | None = None
 
     @property
@@ -41,10 +41,10 @@ class Report(QObject):
         if self._bundle is not None:
             return [file.name for file in self._bundle.files]
         try:
-            found = msgspec.json.decode(self.text)
+            content = msgspec.json.decode(self.text)
         except msgspec.DecodeError:
             return []
-        return [name.replace("_", " ") for name in found] if isinstance(found, dict) else []
+        return [name.replace("_", " ") for name in content] if isinstance(content, dict) else []
 
     def open(self, *, is_bundle: bool = False) -> None:
         """Have it written, and show it."""
@@ -53,9 +53,9 @@ class Report(QObject):
         self.error = None
         self.changed.emit()
         if is_bundle:
-            self._api.get("/bundle", Bundle, self._took_bundle, self._failed)
+            self._api.get("/bundle", DiagnosticBundle, self._show_bundle, self._store_error)
         else:
-            self._api.get("/doctor", msgspec.Raw, self._took, self._failed)
+            self._api.get("/doctor", msgspec.Raw, self._show_text, self._store_error)
 
     def read_again(self) -> None:
         """Have the same written once more."""
@@ -70,11 +70,11 @@ class Report(QObject):
         """Keep the report in a file."""
         try:
             if self._bundle is not None:
-                save(self._bundle, file)
+                save_bundle(self._bundle, file)
             else:
                 file.write_text(self.text + "\n", encoding="utf-8")
         except (OSError, EnvironmentFault) as problem:
-            self._failed(
+            self._store_error(
                 ErrorBody(
                     code="storage",
                     sentence=f"The report could not be saved in {file.parent}.",
@@ -84,32 +84,32 @@ class Report(QObject):
             )
             return
         self.error = None
-        self.said.emit(f"{file.name} was saved.")
+        self.toast_requested.emit(f"{file.name} was saved.")
         self.changed.emit()
 
-    def _took(self, raw: msgspec.Raw) -> None:
+    def _show_text(self, raw: msgspec.Raw) -> None:
         if self.is_bundle:
             return
-        self.is_reading, self.text = False, readable(bytes(raw))
+        self.is_reading, self.text = False, format_json(bytes(raw))
         self.changed.emit()
 
-    def _took_bundle(self, bundle: Bundle) -> None:
+    def _show_bundle(self, bundle: DiagnosticBundle) -> None:
         if not self.is_bundle:
             return
-        self.is_reading, self._bundle, self.text = False, bundle, "\n\n".join(map(shown, bundle.files))
+        self.is_reading, self._bundle, self.text = False, bundle, "\n\n".join(map(format_file, bundle.files))
         self.changed.emit()
 
-    def _failed(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self.is_reading, self.error = False, error
         self.changed.emit()
 
 
-def shown(file: BundleFile) -> str:
+def format_file(file: BundleFile) -> str:
     """Return a file of a bundle under its name and what it is for."""
     return f"{file.name}: {file.why}\n{'=' * len(file.name)}\n{file.text.strip()}"
 
 
-def readable(raw: bytes) -> str:
+def format_json(raw: bytes) -> str:
     """Return JSON with a line per value; a report that came as one string is shown as it is."""
-    found = msgspec.json.decode(raw)
-    return found if isinstance(found, str) else msgspec.json.format(raw, indent=2).decode()
+    value = msgspec.json.decode(raw)
+    return value if isinstance(value, str) else msgspec.json.format(raw, indent=2).decode()

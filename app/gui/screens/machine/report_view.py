@@ -6,13 +6,13 @@ from pathlib import Path
 from PySide6.QtCore import QDir
 from PySide6.QtWidgets import QFileDialog, QSizePolicy
 
-from app.gui.screens.machine.report import Report
+from app.gui.screens.machine.report import ReportModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.code import Verbatim
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Column, Surface
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import Surface, VBox
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, Look
+from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
@@ -30,20 +30,20 @@ _HEIGHT = 280
 class ReportPanel(Surface):
     """Shows a `Report`."""
 
-    def __init__(self, theme: Theme, report: Report, copy: Callable[[str], object]) -> None:
+    def __init__(self, theme: Theme, report: ReportModel, copy: Callable[[str], object]) -> None:
         super().__init__(theme)
         self._report = report
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName("Report")
-        box = Column(theme, self, margins=(24, 20, 24, 20), gap=12)
-        head = Beside(theme, room=240)
-        named = Column(theme, gap=4)
-        named.addWidget(Label(theme, "Report", role="section"))
+        box = VBox(theme, self, margins=(24, 20, 24, 20), gap=12)
+        head = PairLayout(theme, room=240)
+        texts = VBox(theme, gap=4)
+        texts.addWidget(Label(theme, "Report", role="section"))
         self._about = Paragraph(theme, _ABOUT, color="ink-2")
-        named.addWidget(self._about)
-        head.addLayout(named)
-        tail = Flow(theme, gap=8)
-        self._save = Button(theme, "Save…", look=Look.PRIMARY, name="Save the report", action=self._ask)
+        texts.addWidget(self._about)
+        head.addLayout(texts)
+        tail = FlowLayout(theme, gap=8)
+        self._save = Button(theme, "Save…", look=ButtonLook.PRIMARY, name="Save the report", action=self._ask_file)
         self._copy = Button(theme, "Copy", name="Copy the report", action=lambda: copy(report.text))
         self._more = Button(theme, "Add logs and settings", action=lambda: report.open(is_bundle=True))
         self._less = Button(theme, "This machine only", action=report.open)
@@ -52,7 +52,7 @@ class ReportPanel(Surface):
             self._copy,
             self._more,
             self._less,
-            Button(theme, "Close", look=Look.QUIET, name="Close the report", action=report.close),
+            Button(theme, "Close", look=ButtonLook.QUIET, name="Close the report", action=report.close),
         ):
             tail.addWidget(button)
         head.addLayout(tail)
@@ -62,7 +62,7 @@ class ReportPanel(Surface):
         self._skeleton = Skeleton(theme, 5)
         sheet = Surface(theme, fill="sunken", outline="")
         self._sheet = sheet
-        frame = Column(theme, sheet, margins=(16, 12, 8, 12))
+        frame = VBox(theme, sheet, margins=(16, 12, 8, 12))
         self.text = Verbatim(theme, "Text of the report")
         self.text.setFixedHeight(theme.px(_HEIGHT))
         frame.addWidget(self.text)
@@ -88,9 +88,11 @@ class ReportPanel(Surface):
         if report.error is None:
             self._error.hide()
         else:
-            self._error.say(report.error, "" if has_text else "Try again", None if has_text else report.read_again)
+            self._error.show_error(
+                report.error, "" if has_text else "Try again", None if has_text else report.read_again
+            )
 
-    def _ask(self) -> None:
+    def _ask_file(self) -> None:
         start = str(Path(QDir.homePath()) / self._report.file_name)
         kinds = "Archives (*.zip)" if self._report.is_bundle else "Reports (*.json)"
         path, _ = QFileDialog.getSaveFileName(self, "Save the report", start, kinds)

@@ -7,31 +7,31 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.advice import Counterfactual, Estimate, PoolUse, Rate
-from app.gui.screens.machine.decision import Warnings
+from app.gui.screens.machine.decision import WarningList
 from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import (
     CONFIDENCE,
     CONFIDENCE_TIPS,
     Share,
+    component_shares,
     fit_words,
-    interval,
     plan_title,
     pool_shares,
-    shares,
+    rate_interval,
     warnings_of,
 )
 from app.gui.theme.theme import Theme
-from app.gui.widgets.bars import LIMIT, Legend, Part, PartsBar
-from app.gui.widgets.figures import Figure
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.bars import LIMIT, BarPart, Legend, PartsBar
+from app.gui.widgets.figures import FigureView
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, Fold
-from app.gui.widgets.press import Button, Look
-from app.gui.widgets.rows import Picture, Row, RowList
+from app.gui.widgets.press import Button, ButtonLook
+from app.gui.widgets.rows import IconLabel, ListRow, RowList
 from app.gui.widgets.text import Label, Paragraph
 
 
-class Sums(Surface):
+class EstimateCard(Surface):
     """Shows the estimate of a `WhatIf`."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
@@ -39,22 +39,22 @@ class Sums(Surface):
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName("Memory and speed")
-        box = Column(theme, self, margins=(24, 20, 24, 16), gap=16)
-        box.addLayout(self._head())
+        box = VBox(theme, self, margins=(24, 20, 24, 16), gap=16)
+        box.addLayout(self._make_head())
         self._error = ErrorPanel(theme)
         box.addWidget(self._error)
         self._content = QWidget()
         box.addWidget(self._content)
-        inner = Column(theme, self._content, gap=16)
+        inner = VBox(theme, self._content, gap=16)
         inner.addLayout(self._make_figures())
-        self.bars = Column(theme, gap=12)
+        self.bars = VBox(theme, gap=12)
         self._bars: dict[str, PoolBar] = {}
         inner.addLayout(self.bars)
         self._legend = Legend(theme)
         inner.addWidget(self._legend)
         self.sentence = Paragraph(theme, color="ink-2")
         inner.addWidget(self.sentence)
-        self.warnings = Warnings(theme)
+        self.warnings = WarningList(theme)
         inner.addWidget(self.warnings)
         self._components = RowList(theme, "Components", inset=0)
         self._components.fill = self._components.outline = ""
@@ -75,59 +75,59 @@ class Sums(Surface):
         if error is None:
             self._error.hide()
         else:
-            self._error.say(error, "Try again", what_if.ask)
+            self._error.show_error(error, "Try again", what_if.ask_again)
         self.title.setText(self._title_words(estimate))
         if estimate is not None:
             self._show_figures(estimate)
             self._show_pools(estimate)
             self._show_rest(estimate)
 
-    def _head(self) -> Beside:
-        head = Beside(self.theme, room=240)
-        named = Column(self.theme, gap=2)
+    def _make_head(self) -> PairLayout:
+        head = PairLayout(self.theme, room=240)
+        titles = VBox(self.theme, gap=2)
         self.title = Paragraph(self.theme, role="section")
-        named.addWidget(self.title)
-        head.addLayout(named)
-        tail = Line(self.theme)
+        titles.addWidget(self.title)
+        head.addLayout(titles)
+        tail = HBox(self.theme)
         self.fit = FitMark(self.theme)
         tail.addWidget(self.fit)
         head.addLayout(tail)
         return head
 
-    def _make_figures(self) -> Flow:
+    def _make_figures(self) -> FlowLayout:
         names = {
             "decode": "writing (decode)",
             "prefill": "reading (prefill)",
             "context": "largest context per conversation",
             "memory": "memory",
         }
-        flow = Flow(self.theme, gap=32, line_gap=12)
-        self.figures = {key: Figure(self.theme, name, role="title") for key, name in names.items()}
+        flow = FlowLayout(self.theme, gap=32, line_gap=12)
+        self.figures = {key: FigureView(self.theme, name, role="title") for key, name in names.items()}
         for figure in self.figures.values():
             flow.addWidget(figure)
         return flow
 
     def _title_words(self, estimate: Estimate | None) -> str:
-        plan = self._what_if.shown
-        wished = self._what_if.title_of(self._what_if.wishes.model)
-        title = wished or (plan.model if plan else "") or (estimate.model if estimate else "")
+        plan = self._what_if.current_plan
+        chosen_title = self._what_if.title_of(self._what_if.form.model)
+        title = chosen_title or (plan.model if plan else "") or (estimate.model if estimate else "")
         return f"{title} with {plan_title(plan)}" if plan else title
 
     def _show_figures(self, estimate: Estimate) -> None:
-        depth = f" at {words.tokens(estimate.depth)}" if estimate.depth else ""
+        depth = f" at {words.format_tokens(estimate.depth)}" if estimate.depth else ""
         _show_rate(self.figures["decode"], estimate.decode, depth)
         _show_rate(self.figures["prefill"], estimate.prefill, "")
         context = estimate.largest_context
-        self.figures["context"].say(
-            words.tokens(context) if context else "none",
-            more=f"{words.tokens(estimate.context)} requested" if estimate.context != context else "",
+        self.figures["context"].show_value(
+            words.format_tokens(context) if context else "none",
+            more=f"{words.format_tokens(estimate.context)} requested" if estimate.context != context else "",
             color="ink" if context >= estimate.context else "bad",
         )
         total = estimate.total
-        self.figures["memory"].say(
-            words.size(total.bytes), tip=CONFIDENCE_TIPS[total.confidence], more=CONFIDENCE[total.confidence]
+        self.figures["memory"].show_value(
+            words.format_bytes(total.bytes), tip=CONFIDENCE_TIPS[total.confidence], more=CONFIDENCE[total.confidence]
         )
-        self.fit.say(fits=estimate.fits)
+        self.fit.show_fit(fits=estimate.fits)
 
     def _show_pools(self, estimate: Estimate) -> None:
         for bar in set(self._bars) - {_pool_key(pool) for pool in estimate.pools}:
@@ -138,16 +138,18 @@ class Sums(Surface):
                 self._bars[key] = PoolBar(self.theme, pool.name)
                 self.bars.addWidget(self._bars[key])
             self._bars[key].show_pool(pool, pool_shares(estimate, pool))
-        self._legend.set_entries(_entries(estimate))
+        self._legend.set_entries(_legend_entries(estimate))
 
     def _show_rest(self, estimate: Estimate) -> None:
-        plan = self._what_if.shown
+        plan = self._what_if.current_plan
         self.sentence.setText(estimate.sentence)
         self.sentence.setVisible(bool(estimate.sentence))
-        is_best = plan is not None and key_of(plan) == key_of(self._what_if.usable[0])
-        self.warnings.say(warnings_of(plan, estimate, is_best=is_best))
+        is_best = plan is not None and key_of(plan) == key_of(self._what_if.usable_plans[0])
+        self.warnings.show_sentences(warnings_of(plan, estimate, is_best=is_best))
         self._components.sync(
-            {share.key: share for share in shares(estimate)}, lambda _: ShareView(self.theme), ShareView.show_share
+            {share.key: share for share in component_shares(estimate)},
+            lambda _: ShareView(self.theme),
+            ShareView.show_share,
         )
         changes = plan.counterfactuals if plan else []
         self.counterfactuals.sync(
@@ -165,17 +167,17 @@ class FitMark(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        line = Line(theme, self, gap=6)
+        line = HBox(theme, self, gap=6)
         self._signs = {
-            True: Picture(theme, "circle-check", color="ok"),
-            False: Picture(theme, "circle-x", color="bad"),
+            True: IconLabel(theme, "circle-check", color="ok"),
+            False: IconLabel(theme, "circle-x", color="bad"),
         }
         for sign in self._signs.values():
             line.addWidget(sign)
         self._word = Label(theme, weight=600)
         line.addWidget(self._word)
 
-    def say(self, *, fits: bool) -> None:
+    def show_fit(self, *, fits: bool) -> None:
         """Show which."""
         for value, sign in self._signs.items():
             sign.setVisible(value is fits)
@@ -190,15 +192,15 @@ class PoolBar(QWidget):
     def __init__(self, theme: Theme, name: str) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=6)
-        head = Beside(theme, room=120)
-        named, told = Line(theme), Line(theme)
+        box = VBox(theme, self, gap=6)
+        head = PairLayout(theme, room=120)
+        name_side, usage_side = HBox(theme), HBox(theme)
         self._name = Label(theme, name, weight=500)
-        self.said = Label(theme, color="ink-2")
-        named.addWidget(self._name)
-        told.addWidget(self.said)
-        head.addLayout(named)
-        head.addLayout(told)
+        self.usage = Label(theme, color="ink-2")
+        name_side.addWidget(self._name)
+        usage_side.addWidget(self.usage)
+        head.addLayout(name_side)
+        head.addLayout(usage_side)
         box.addLayout(head)
         self.bar = PartsBar(theme, name)
         box.addWidget(self.bar)
@@ -206,14 +208,14 @@ class PoolBar(QWidget):
     def show_pool(self, pool: PoolUse, parts: list[Share]) -> None:
         """Show it now: the track is what is free, or what would be needed where that is more."""
         self._name.setText(pool.name)
-        self.said.setText(fit_words(pool))
+        self.usage.setText(fit_words(pool))
         is_too_much = pool.free is not None and pool.bytes + pool.margin > pool.free
-        self.said.set_color("bad" if is_too_much else "ink-2")
+        self.usage.set_color("bad" if is_too_much else "ink-2")
         whole = max(pool.free or 0, pool.bytes)
-        said = ", ".join(f"{share.name} {words.size(share.bytes)}" for share in parts)
-        self.bar.set_parts([Part(share.key, share.bytes, share.color) for share in parts], whole, said)
+        description = ", ".join(f"{share.name} {words.format_bytes(share.bytes)}" for share in parts)
+        self.bar.set_parts([BarPart(share.key, share.bytes, share.color) for share in parts], whole, description)
         self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)
-        self.bar.setToolTip(f"{words.size(pool.margin)} more is kept free." if pool.margin else "")
+        self.bar.setToolTip(f"{words.format_bytes(pool.margin)} more is kept free." if pool.margin else "")
 
 
 class ShareView(QWidget):
@@ -221,14 +223,14 @@ class ShareView(QWidget):
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
-        line = Line(theme, self, margins=(0, 8, 0, 8), gap=16)
-        said = Column(theme, gap=2)
+        line = HBox(theme, self, margins=(0, 8, 0, 8), gap=16)
+        texts = VBox(theme, gap=2)
         self._name = Label(theme, weight=500)
         self._arithmetic = Paragraph(theme, role="mono", color="ink-2")
-        said.addWidget(self._name)
-        said.addWidget(self._arithmetic)
-        line.addLayout(said, 1)
-        self._figure = Figure(theme, "bytes")
+        texts.addWidget(self._name)
+        texts.addWidget(self._arithmetic)
+        line.addLayout(texts, 1)
+        self._figure = FigureView(theme, "bytes")
         line.addWidget(self._figure, 0, Qt.AlignmentFlag.AlignTop)
 
     def show_share(self, share: Share) -> None:
@@ -236,46 +238,46 @@ class ShareView(QWidget):
         self._name.setText(share.name)
         self._arithmetic.setText(share.arithmetic)
         self._arithmetic.setVisible(bool(share.arithmetic))
-        self._figure.say(
-            words.size(share.bytes), tip=CONFIDENCE_TIPS[share.confidence], more=CONFIDENCE[share.confidence]
+        self._figure.show_value(
+            words.format_bytes(share.bytes), tip=CONFIDENCE_TIPS[share.confidence], more=CONFIDENCE[share.confidence]
         )
 
 
-class ChangeRow(Row):
+class ChangeRow(ListRow):
     """A counterfactual: what one change would bring, and a button that makes it."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
         super().__init__(theme, inset=12)
         self._what_if = what_if
-        self.button = Button(theme, "Try it", look=Look.PLAIN)
+        self.button = Button(theme, "Try it", look=ButtonLook.PLAIN)
         self.tail.addWidget(self.button)
 
     def show_change(self, change: Counterfactual) -> None:
         """Show it now; one that no control can make is only told."""
-        self.say(change.text, _brings(change))
+        self.show_text(change.text, _change_effects(change))
         self.button.setVisible(self._what_if.can_apply(change))
         self.button.setAccessibleName(f"Try it: {change.text}")
-        self.button.act(partial(self._what_if.apply, change))
+        self.button.set_action(partial(self._what_if.apply_change, change))
 
 
-def _show_rate(figure: Figure, rate: Rate | None, where: str) -> None:
+def _show_rate(figure: FigureView, rate: Rate | None, where: str) -> None:
     if rate is None:
-        figure.say("unknown", color="ink-3")
+        figure.show_value("unknown", color="ink-3")
         return
     tip = "\n".join(filter(None, (CONFIDENCE_TIPS[rate.confidence], rate.arithmetic)))
-    figure.say(words.rate(rate.tokens_per_second) + where, tip=tip, more=interval(rate))
+    figure.show_value(words.format_rate(rate.tokens_per_second) + where, tip=tip, more=rate_interval(rate))
 
 
-def _brings(change: Counterfactual) -> str:
-    context = f"{words.tokens(change.context)} context" if change.context else ""
-    rate = words.rate(change.tokens_per_second) if change.tokens_per_second else ""
+def _change_effects(change: Counterfactual) -> str:
+    context = f"{words.format_tokens(change.context)} context" if change.context else ""
+    rate = words.format_rate(change.tokens_per_second) if change.tokens_per_second else ""
     return " · ".join(filter(None, (context, rate)))
 
 
-def _entries(estimate: Estimate) -> list[tuple[str, str]]:
-    found = [(share.color, f"{share.name} {words.size(share.bytes)}") for share in shares(estimate)]
+def _legend_entries(estimate: Estimate) -> list[tuple[str, str]]:
+    entries = [(share.color, f"{share.name} {words.format_bytes(share.bytes)}") for share in component_shares(estimate)]
     margin = max((pool.margin for pool in estimate.pools), default=0)
-    return [*found, (LIMIT, f"{words.size(margin)} kept free")] if margin else found
+    return [*entries, (LIMIT, f"{words.format_bytes(margin)} kept free")] if margin else entries
 
 
 def _pool_key(pool: PoolUse) -> str:

@@ -7,8 +7,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.gui.screens.machine.loads import Lane, LoadRow, LoadStore
 from app.gui.theme.theme import Theme
-from app.gui.widgets.flow import Beside
-from app.gui.widgets.layout import Column, Line, hairline
+from app.gui.widgets.flow import PairLayout
+from app.gui.widgets.layout import HBox, VBox, hairline_pen
 from app.gui.widgets.panels import ErrorPanel, Fold, Section
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
@@ -21,7 +21,7 @@ _ABOUT = "Predicted memory use above the line, and what the engine reported belo
 _NONE = "Once a model has been loaded, this shows its predicted and measured memory use side by side."
 
 
-class Truths(Section):
+class LoadAccuracy(Section):
     """Shows a `LoadStore`: the latest open, earlier ones folded."""
 
     def __init__(self, theme: Theme, loads: LoadStore) -> None:
@@ -40,15 +40,15 @@ class Truths(Section):
         if self._loads.error is None:
             self._error.hide()
         else:
-            self._error.say(self._loads.error, "Try again", self._loads.read)
+            self._error.show_error(self._loads.error, "Try again", self._loads.read)
         self._about.setText(_ABOUT if rows or not self._loads.is_known else _NONE)
-        self._sync(self.latest, rows[:1])
+        self._sync_rows(self.latest, rows[:1])
         self.latest.setVisible(bool(rows))
-        self._sync(self.earlier, rows[1:])
+        self._sync_rows(self.earlier, rows[1:])
         self._fold.setVisible(len(rows) > 1)
         self._fold.set_title(f"{len(rows) - 1} earlier load{'s' if len(rows) != 2 else ''}")  # noqa: PLR2004 -- one
 
-    def _sync(self, box: RowList, rows: list[LoadRow]) -> None:
+    def _sync_rows(self, box: RowList, rows: list[LoadRow]) -> None:
         keyed = {f"{row.truth.at} {row.truth.model} {place}": row for place, row in enumerate(rows)}
         box.sync(keyed, lambda row: LoadView(self._theme, row), lambda _view, _row: None)
 
@@ -60,17 +60,17 @@ class LoadView(QWidget):
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.setAccessibleName(f"Load of {row.truth.model}")
-        box = Column(theme, self, margins=(24, 12, 24, 12), gap=10)
-        head = Beside(theme, room=200)
-        named, told = Column(theme, gap=2), Line(theme)
-        named.addWidget(ElidedLabel(theme, row.truth.model, weight=500, mode=Qt.TextElideMode.ElideMiddle))
-        named.addWidget(ElidedLabel(theme, _about(row), role="meta", color="ink-2"))
+        box = VBox(theme, self, margins=(24, 12, 24, 12), gap=10)
+        head = PairLayout(theme, room=200)
+        names, error_side = VBox(theme, gap=2), HBox(theme)
+        names.addWidget(ElidedLabel(theme, row.truth.model, weight=500, mode=Qt.TextElideMode.ElideMiddle))
+        names.addWidget(ElidedLabel(theme, _load_facts(row), role="meta", color="ink-2"))
         if row.together is not None:
-            told.addWidget(Label(theme, row.together.error_words, weight=600, color=row.together.color))
-        head.addLayout(named)
-        head.addLayout(told)
+            error_side.addWidget(Label(theme, row.together.error_words, weight=600, color=row.together.color))
+        head.addLayout(names)
+        head.addLayout(error_side)
         box.addLayout(head)
-        lanes = Column(theme, gap=6)
+        lanes = VBox(theme, gap=6)
         for lane in row.lanes:
             lanes.addWidget(LaneView(theme, lane, row.scale))
         box.addLayout(lanes)
@@ -82,22 +82,27 @@ class LaneView(QWidget):
     def __init__(self, theme: Theme, lane: Lane, scale: int) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        pair = Beside(theme, room=260, gap=12)
-        frame = Column(theme, self)
+        pair = PairLayout(theme, room=260, gap=12)
+        frame = VBox(theme, self)
         frame.addLayout(pair)
-        drawn, told = Line(theme, gap=12), Line(theme, gap=12)
+        scale_side, figure_side = HBox(theme, gap=12), HBox(theme, gap=12)
         name = Label(theme, lane.name, role="meta", color="ink-2")
         name.setFixedWidth(theme.px(_NAME_WIDTH))
-        drawn.addWidget(name)
-        drawn.addWidget(Ticks(theme, lane, scale), 1)
+        scale_side.addWidget(name)
+        scale_side.addWidget(Ticks(theme, lane, scale), 1)
         figures = QWidget()
         figures.setFixedWidth(theme.px(_SAID_WIDTH))
-        line = Line(theme, figures, gap=12)
-        line.addWidget(Label(theme, f"{words.size(lane.predicted)}, then {words.size(lane.measured)}", role="meta"), 1)
+        line = HBox(theme, figures, gap=12)
+        line.addWidget(
+            Label(
+                theme, f"{words.format_bytes(lane.predicted)}, then {words.format_bytes(lane.measured)}", role="meta"
+            ),
+            1,
+        )
         line.addWidget(Label(theme, lane.error_words, role="meta", color="ink-2", weight=500))
-        told.addWidget(figures)
-        pair.addLayout(drawn)
-        pair.addLayout(told)
+        figure_side.addWidget(figures)
+        pair.addLayout(scale_side)
+        pair.addLayout(figure_side)
 
 
 class Ticks(QWidget):
@@ -107,9 +112,9 @@ class Ticks(QWidget):
         super().__init__()
         self._theme, self._lane, self._scale = theme, lane, max(scale, 1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        said = f"predicted {words.size(lane.predicted)}, measured {words.size(lane.measured)}, {lane.error_words}"
-        self.setAccessibleName(f"{lane.name}: {said}")
-        self.setToolTip(said.capitalize())
+        description = f"predicted {words.format_bytes(lane.predicted)}, measured {words.format_bytes(lane.measured)}, {lane.error_words}"
+        self.setAccessibleName(f"{lane.name}: {description}")
+        self.setToolTip(description.capitalize())
         theme.changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -125,9 +130,9 @@ class Ticks(QWidget):
             painter.translate(self.width(), 0)
             painter.scale(-1, 1)
         middle, width = self.height() / 2, self._theme.px(_TICK)
-        painter.setPen(hairline(self._theme, "line"))
+        painter.setPen(hairline_pen(self._theme, "line"))
         painter.drawLine(QPointF(0, middle), QPointF(self.width(), middle))
-        measured, predicted = (self._at(amount, width) for amount in (self._lane.measured, self._lane.predicted))
+        measured, predicted = (self._x_at(amount, width) for amount in (self._lane.measured, self._lane.predicted))
         painter.setPen(QPen(self._theme.color("edge"), self._theme.px(2)))
         painter.drawLine(QPointF(0, middle), QPointF(measured, middle))
         reach = middle - self._theme.px(1)
@@ -137,10 +142,10 @@ class Ticks(QWidget):
         painter.setBrush(self._theme.color("ink"))
         painter.drawRoundedRect(QRectF(measured, middle, width, reach), 1, 1)
 
-    def _at(self, amount: int, width: int) -> float:
+    def _x_at(self, amount: int, width: int) -> float:
         return (self.width() - width) * amount / self._scale
 
 
-def _about(row: LoadRow) -> str:
+def _load_facts(row: LoadRow) -> str:
     at = QLocale().toString(QDateTime.fromSecsSinceEpoch(int(row.truth.at)), QLocale.FormatType.ShortFormat)
     return " · ".join(filter(None, (f"{row.truth.engine} {row.truth.version}".strip(), at if row.truth.at else "")))

@@ -12,10 +12,10 @@ from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, P
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.net.api import Call, Failed
-from app.gui.net.live import LiveQuestion
+from app.gui.net.api import ErrorHandler, GatewayCall
+from app.gui.net.live import RequestDebouncer
 from app.gui.net.stores import Stores
-from app.gui.screens.machine.wishes import Wishes, applied, change_words
+from app.gui.screens.machine.wishes import PlanForm, apply_counterfactual, change_words
 from app.gui.shell.contract import Shell
 
 _TYPING_REST_MS = 600
@@ -23,150 +23,154 @@ _TYPING_REST_MS = 600
 
 
 class WhatIf(QObject):
-    """Everything the what-if shows. `said` is a sentence in passing and the way back from it."""
+    """Everything the what-if shows. `toast_requested` is a sentence in passing and the way back from it."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._running = stores.api, stores.running
         self.library, self._preferences = stores.library, stores.preferences
-        self.wishes = Wishes()
+        self.form = PlanForm()
         self._is_touched = self._has_begun = False
         self.advice: Advice | None = None
         self.error: ErrorBody | None = None
         self.estimate: Estimate | None = None
         self.estimate_error: ErrorBody | None = None
-        self._looked_at: tuple[str, ...] = ()
-        self._plan = LiveQuestion(self._ask_plan, self)
-        self._sums = LiveQuestion(self._ask_estimate, self)
-        self._plan.answered.connect(self._advised)
-        self._plan.refused.connect(self._refused)
-        self._sums.answered.connect(self._summed)
-        self._sums.refused.connect(self._not_summed)
-        self._plan.waiting.connect(self.changed)
-        self._sums.waiting.connect(self.changed)
+        self._chosen_key: tuple[str, ...] = ()
+        self._plan_request = RequestDebouncer(self._ask_plan, self)
+        self._estimate_request = RequestDebouncer(self._ask_estimate, self)
+        self._plan_request.answered.connect(self._set_advice)
+        self._plan_request.refused.connect(self._store_error)
+        self._estimate_request.answered.connect(self._set_estimate)
+        self._estimate_request.refused.connect(self._store_estimate_error)
+        self._plan_request.waiting_changed.connect(self.changed)
+        self._estimate_request.waiting_changed.connect(self.changed)
         self._sources = self.library, self._preferences, self._running
         for source in self._sources:
-            source.changed.connect(self._begin)
+            source.changed.connect(self._start_with_default)
         self.library.changed.connect(self.changed)
-        self._begin()
+        self._start_with_default()
 
     @property
     def is_asking(self) -> bool:
         """Whether an answer is still to come."""
-        return self._plan.is_waiting or self._sums.is_waiting
+        return self._plan_request.is_waiting or self._estimate_request.is_waiting
 
     @property
-    def usable(self) -> list[Plan]:
+    def usable_plans(self) -> list[Plan]:
         """Plans that could be followed, best first."""
         return [plan for plan in self.advice.plans if not plan.refused] if self.advice else []
 
     @property
-    def refused(self) -> list[Plan]:
+    def plan_refusals(self) -> list[Plan]:
         """Engines one might think of, and why not."""
         return [plan for plan in self.advice.plans if plan.refused] if self.advice else []
 
     @property
-    def shown(self) -> Plan | None:
+    def current_plan(self) -> Plan | None:
         """The plan whose sums are shown: the one that is looked at, else the best."""
-        usable = self.usable
-        return next((plan for plan in usable if key_of(plan) == self._looked_at), usable[0] if usable else None)
+        usable = self.usable_plans
+        return next((plan for plan in usable if key_of(plan) == self._chosen_key), usable[0] if usable else None)
 
     @property
     def can_reset(self) -> bool:
         """Whether anything but the model differs from how the page began."""
-        return self.wishes != Wishes(model=self.wishes.model)
+        return self.form != PlanForm(model=self.form.model)
 
     def title_of(self, model: str) -> str:
         """Return what a model is called: its title if it is in the library, else the name itself."""
-        return next((phrases.title(item) for item in self.library.items if item.name == model), model)
+        return next((phrases.model_title(item) for item in self.library.items if item.name == model), model)
 
-    def wish(self, wishes: Wishes, *, is_typing: bool = False) -> None:
+    def submit_form(self, form: PlanForm, *, is_typing: bool = False) -> None:
         """Take other wishes and ask."""
         self._is_touched = self._has_begun = True
-        if wishes == self.wishes:
+        if form == self.form:
             return
-        self.wishes = wishes
+        self.form = form
         if is_typing:
-            self._plan.put(wishes.request(), rest_ms=_TYPING_REST_MS)
+            self._plan_request.send_later(form.make_request(), rest_ms=_TYPING_REST_MS)
         else:
-            self._plan.put(wishes.request())
+            self._plan_request.send_later(form.make_request())
 
-    def reset(self) -> None:
+    def reset_form(self) -> None:
         """Leave everything but the model to the advisor again."""
-        before = self.wishes
-        self.wish(Wishes(model=before.model))
-        self.said.emit("Your choices were reset.", lambda: self.wish(before))
+        before = self.form
+        self.submit_form(PlanForm(model=before.model))
+        self.toast_requested.emit("Your choices were reset.", lambda: self.submit_form(before))
 
     def can_apply(self, counterfactual: Counterfactual) -> bool:
         """Tell whether the controls can show it."""
-        return self._applied(counterfactual) is not None
+        return self._form_after(counterfactual) is not None
 
-    def apply(self, counterfactual: Counterfactual) -> None:
+    def apply_change(self, counterfactual: Counterfactual) -> None:
         """Set the controls as a counterfactual says; Undo sets them back."""
-        before, wishes = self.wishes, self._applied(counterfactual)
-        if wishes is not None:
-            self.wish(wishes)
-            self.said.emit(f"{change_words(counterfactual)} was applied.", lambda: self.wish(before))
+        before, form = self.form, self._form_after(counterfactual)
+        if form is not None:
+            self.submit_form(form)
+            self.toast_requested.emit(f"{change_words(counterfactual)} was applied.", lambda: self.submit_form(before))
 
-    def _applied(self, counterfactual: Counterfactual) -> Wishes | None:
-        is_a_file = any(item.name == self.wishes.model for item in self.library.items)
-        present = self.shown.quantization if self.shown is not None and self.wishes.model and not is_a_file else ""
-        return applied(self.wishes, counterfactual.change, quantization=present)
+    def _form_after(self, counterfactual: Counterfactual) -> PlanForm | None:
+        is_a_file = any(item.name == self.form.model for item in self.library.items)
+        present = (
+            self.current_plan.quantization
+            if self.current_plan is not None and self.form.model and not is_a_file
+            else ""
+        )
+        return apply_counterfactual(self.form, counterfactual.change, quantization=present)
 
     def look_at(self, plan: Plan) -> None:
         """Show the sums of another plan."""
-        self._looked_at = key_of(plan)
-        self._sum_up()
+        self._chosen_key = key_of(plan)
+        self._update_estimate()
         self.changed.emit()
 
-    def ask(self) -> None:
+    def ask_again(self) -> None:
         """Ask anew without a rest: something but the wishes has changed, or an answer failed."""
         if self._has_begun:
-            self._plan.put_now(self.wishes.request())
+            self._plan_request.send_now(self.form.make_request())
 
-    def _begin(self) -> None:
+    def _start_with_default(self) -> None:
         """Take the model that runs, the usual one or any as the first wish, until somebody has wished."""
         if self._is_touched or not all(source.is_known or source.error for source in self._sources):
             return
         model = self._first_model()
-        if model != self.wishes.model or not self._has_begun:
+        if model != self.form.model or not self._has_begun:
             self._has_begun = True
-            self.wishes = Wishes(model=model)
-            self.ask()
+            self.form = PlanForm(model=model)
+            self.ask_again()
 
     def _first_model(self) -> str:
-        known = [model.name for model in self.library.items if not model.problem and not model.is_builtin]
+        names = [model.name for model in self.library.items if not model.problem and not model.is_builtin]
         ready = [status.model for status in self._running.items if status.state is EngineState.READY]
         usual = str(self._preferences.get("models.default", ""))
-        return next((name for name in (*ready, usual, *known) if name in known), "")
+        return next((name for name in (*ready, usual, *names) if name in names), "")
 
-    def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: Failed) -> Call:  # noqa: ANN401 -- as `Ask`
+    def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `Ask`
         return self._api.post("/plan", body, kind=Advice, then=then, failed=failed)
 
-    def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: Failed) -> Call:  # noqa: ANN401 -- as `Ask`
+    def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `Ask`
         return self._api.post("/estimate", body, kind=Estimate, then=then, failed=failed)
 
-    def _advised(self, advice: Advice) -> None:
+    def _set_advice(self, advice: Advice) -> None:
         self.advice, self.error = advice, None
-        self._sum_up()
+        self._update_estimate()
 
-    def _refused(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self.advice, self.error, self.estimate = None, error, None
-        self._sums.forget()
+        self._estimate_request.cancel_request()
 
-    def _sum_up(self) -> None:
+    def _update_estimate(self) -> None:
         """Take the estimate the plan carries, or ask for it; without a model there is none."""
-        plan = self.shown
+        plan = self.current_plan
         self.estimate_error = None
-        model = (plan.model if plan else "") or self.wishes.model
+        model = (plan.model if plan else "") or self.form.model
         if plan is None or plan.estimate is not None or not model:
             self.estimate = plan.estimate if plan else None
-            self._sums.forget()
+            self._estimate_request.cancel_request()
             return
-        self._sums.put_now(
+        self._estimate_request.send_now(
             EstimateRequest(
                 model=model,
                 context=plan.context or None,
@@ -176,10 +180,10 @@ class WhatIf(QObject):
             )
         )
 
-    def _summed(self, estimate: Estimate) -> None:
+    def _set_estimate(self, estimate: Estimate) -> None:
         self.estimate, self.estimate_error = estimate, None
 
-    def _not_summed(self, error: ErrorBody) -> None:
+    def _store_estimate_error(self, error: ErrorBody) -> None:
         self.estimate, self.estimate_error = None, error
 
 

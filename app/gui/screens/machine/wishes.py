@@ -24,7 +24,7 @@ MOST_PEOPLE = 10_000
 AUTOMATIC = ""
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class PlanForm(msgspec.Struct, frozen=True, kw_only=True):
     """What the controls say. None is left to the advisor; an empty `model` means no particular one."""
 
     model: str = ""
@@ -33,14 +33,14 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     context: int | None = None
     kv_type: str | None = None
 
-    def request(self) -> PlanRequest:
+    def make_request(self) -> PlanRequest:
         """Return the question to the gateway."""
         return PlanRequest(
             model=self.model, intent=self.intent, users=self.users, context=self.context, kv_type=self.kv_type
         )
 
 
-def applied(wishes: Wishes, change: dict[str, str | int], *, quantization: str = "") -> Wishes | None:
+def apply_counterfactual(form: PlanForm, change: dict[str, str | int], *, quantization: str = "") -> PlanForm | None:
     """Return the wishes after a counterfactual's change, or None if a control for any of it is missing.
 
     `quantization` is the present one of a model that is only a name: there another can be put in its place.
@@ -48,15 +48,15 @@ def applied(wishes: Wishes, change: dict[str, str | int], *, quantization: str =
     if quantization and "quantization" in change:
         other = str(change["quantization"])
         rest = {key: value for key, value in change.items() if key != "quantization"}
-        change = {**rest, "model": requantized(wishes.model, quantization, other)}
+        change = {**rest, "model": requantize_name(form.model, quantization, other)}
     try:
-        changed = msgspec.convert({**msgspec.structs.asdict(wishes), **change}, Wishes)
+        changed = msgspec.convert({**msgspec.structs.asdict(form), **change}, PlanForm)
     except msgspec.ValidationError:
         return None
-    return changed if set(change) <= set(Wishes.__struct_fields__) and changed != wishes else None
+    return changed if set(change) <= set(PlanForm.__struct_fields__) and changed != form else None
 
 
-def requantized(model: str, present: str, other: str) -> str:
+def requantize_name(model: str, present: str, other: str) -> str:
     """Return a model's name with another quantisation at its end: "qwen3 8b", "qwen3-8b-q4_k_m" -> "…-Q8_0"."""
     stem = model[: -len(present)].rstrip("-_.: ") if model.casefold().endswith(present.casefold()) else model
     return f"{stem}-{other}"
@@ -64,14 +64,17 @@ def requantized(model: str, present: str, other: str) -> str:
 
 def change_words(counterfactual: Counterfactual) -> str:
     """Return what applying it does, for the sentence that offers a way back."""
-    return ", ".join(f"{_NAMES.get(key, key)} {_value(value)}" for key, value in counterfactual.change.items())
+    return ", ".join(f"{_NAMES.get(key, key)} {_format_value(value)}" for key, value in counterfactual.change.items())
 
 
 def context_options(present: int | None, largest: int | None) -> list[tuple[str, str]]:
     """Return the contexts to choose from: the round ones, the present one, and the largest that fits."""
     sizes = sorted({*CONTEXTS, *(size for size in (present, largest) if size)})
-    named = {largest: " (most that fits)"} if largest else {}
-    return [(AUTOMATIC, "Automatic"), *((str(size), words.tokens(size) + named.get(size, "")) for size in sizes)]
+    suffixes = {largest: " (most that fits)"} if largest else {}
+    return [
+        (AUTOMATIC, "Automatic"),
+        *((str(size), words.format_tokens(size) + suffixes.get(size, "")) for size in sizes),
+    ]
 
 
 _NAMES = {
@@ -84,5 +87,5 @@ _NAMES = {
 }
 
 
-def _value(value: str | int) -> str:
-    return words.tokens(value) if isinstance(value, int) else value
+def _format_value(value: str | int) -> str:
+    return words.format_tokens(value) if isinstance(value, int) else value

@@ -88,11 +88,11 @@ def plan_title(plan: Plan) -> str:
 
 def plan_tags(plan: Plan) -> list[str]:
     """Return what the plan decides, each in a few words."""
-    weights = " ".join(filter(None, (_format(plan.format), plan.quantization)))
-    context = f"{words.tokens(plan.context)} context" if plan.context else ""
+    weights = " ".join(filter(None, (_format_name(plan.format), plan.quantization)))
+    context = f"{words.format_tokens(plan.context)} context" if plan.context else ""
     kv = f"KV {plan.kv_type}" if plan.kv_type else ""
-    found = (weights, context, kv, parallel_words(plan.parallelism), offload_words(plan.offload))
-    return [tag for tag in found if tag]
+    tags = (weights, context, kv, parallel_words(plan.parallelism), offload_words(plan.offload))
+    return [tag for tag in tags if tag]
 
 
 def parallel_words(how: Parallelism) -> str:
@@ -116,46 +116,48 @@ def offload_words(offload: Offload | None) -> str:
     return f"{offload.gpu_layers} of {offload.layers} layers on graphics"
 
 
-def availability(plan: Plan) -> str:
+def plan_availability(plan: Plan) -> str:
     """Return why a plan cannot be followed at once; nothing when it can."""
     if plan.is_installed:
         return ""
     return "not installed" if plan.can_install else "not available for this system"
 
 
-def costs(best: Plan, other: Plan) -> list[str]:
+def plan_costs(best: Plan, other: Plan) -> list[str]:
     """Return what taking `other` instead of `best` would cost or bring, each in a few words."""
-    found = []
+    differences = []
     if best.estimate is not None and other.estimate is not None:
-        found += [
+        differences += [
             _rate_cost("answers", best.estimate.decode, other.estimate.decode),
             _rate_cost("reading", best.estimate.prefill, other.estimate.prefill),
             _memory_cost(best.estimate.total, other.estimate.total),
         ]
     if other.context != best.context and other.context and best.context:
-        found.append(f"{words.tokens(other.context)} instead of {words.tokens(best.context)} context")
+        differences.append(
+            f"{words.format_tokens(other.context)} instead of {words.format_tokens(best.context)} context"
+        )
     if best.is_installed and not other.is_installed:
-        found.append("not installed yet" if other.can_install else "not available for this system")
-    return [cost for cost in found if cost]
+        differences.append("not installed yet" if other.can_install else "not available for this system")
+    return [cost for cost in differences if cost]
 
 
-def figure(reason: Reason) -> str:
+def reason_figure(reason: Reason) -> str:
     """Return the value of a reason, unless its sentence says it already."""
     is_said = reason.value.casefold() in reason.text.casefold()
     return "" if is_said or reason.value == "0" else reason.value
 
 
-def interval(rate: Rate) -> str:
+def rate_interval(rate: Rate) -> str:
     """Return the interval and the confidence: "9.6 to 13, predicted"."""
-    return f"{_digits(rate.low)} to {_digits(rate.high)}, {CONFIDENCE[rate.confidence]}"
+    return f"{_format_rate(rate.low)} to {_format_rate(rate.high)}, {CONFIDENCE[rate.confidence]}"
 
 
-def shares(estimate: Estimate) -> list[Share]:
+def component_shares(estimate: Estimate) -> list[Share]:
     """Return the components that take anything, in the order they are stacked."""
-    found = [(key, getattr(estimate, key, None)) for key in COMPONENTS if key != "total"]
+    amounts = [(key, getattr(estimate, key, None)) for key in COMPONENTS if key != "total"]
     return [
         Share(key, amount.bytes, amount.arithmetic, amount.confidence)
-        for key, amount in found
+        for key, amount in amounts
         if isinstance(amount, Amount) and amount.bytes
     ]
 
@@ -165,24 +167,24 @@ def pool_shares(estimate: Estimate, pool: PoolUse) -> list[Share]:
     if pool.parts:
         return [Share(key, pool.parts[key]) for key in COMPONENTS if pool.parts.get(key)]
     if len(estimate.pools) == 1:
-        return shares(estimate)
+        return component_shares(estimate)
     return [Share("total", pool.bytes)]
 
 
 def fit_words(pool: PoolUse) -> str:
     """Return how much of what is free a pool would hold."""
     if pool.free is None:
-        return f"{words.size(pool.bytes)}; free memory unknown"
+        return f"{words.format_bytes(pool.bytes)}; free memory unknown"
     if pool.bytes + pool.margin > pool.free:
-        return f"{words.size(pool.bytes)}, but only {words.size(max(0, pool.free - pool.margin))} may be used"
-    return f"{words.size(pool.bytes)} of {words.size(pool.free)} free"
+        return f"{words.format_bytes(pool.bytes)}, but only {words.format_bytes(max(0, pool.free - pool.margin))} may be used"
+    return f"{words.format_bytes(pool.bytes)} of {words.format_bytes(pool.free)} free"
 
 
 def warnings_of(plan: Plan | None, estimate: Estimate, *, is_best: bool) -> list[str]:
     """Return what one should know of an estimate, each once; the best plan's own warnings stand with its reasons."""
     own = plan.warnings if plan is not None else []
-    said = [*([] if is_best else own), *estimate.notes]
-    return [sentence for sentence in dict.fromkeys(said) if not (is_best and sentence in own)]
+    sentences = [*([] if is_best else own), *estimate.notes]
+    return [sentence for sentence in dict.fromkeys(sentences) if not (is_best and sentence in own)]
 
 
 def _rate_cost(name: str, best: Rate | None, other: Rate | None) -> str:
@@ -190,19 +192,21 @@ def _rate_cost(name: str, best: Rate | None, other: Rate | None) -> str:
         return ""
     if abs(other.tokens_per_second / best.tokens_per_second - 1) < _SAME:
         return ""
-    return f"{name} at {words.rate(other.tokens_per_second)} instead of {words.rate(best.tokens_per_second)}"
+    return (
+        f"{name} at {words.format_rate(other.tokens_per_second)} instead of {words.format_rate(best.tokens_per_second)}"
+    )
 
 
 def _memory_cost(best: Amount, other: Amount) -> str:
     more = other.bytes - best.bytes
     if not best.bytes or abs(more) / best.bytes < _SAME:
         return ""
-    return f"{words.size(abs(more))} {'more' if more > 0 else 'less'} memory"
+    return f"{words.format_bytes(abs(more))} {'more' if more > 0 else 'less'} memory"
 
 
-def _digits(value: float) -> str:
+def _format_rate(value: float) -> str:
     return f"{value:.1f}" if value < 10 else f"{value:.0f}"  # noqa: PLR2004 -- one decimal below ten
 
 
-def _format(name: str) -> str:
+def _format_name(name: str) -> str:
     return {"gguf": "GGUF", "mlx": "MLX", "exl2": "EXL2", "exl3": "EXL3", "awq": "AWQ", "gptq": "GPTQ"}.get(name, name)

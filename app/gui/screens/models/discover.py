@@ -7,17 +7,17 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.hub import HubCard, HubPick, HubUse
 from app.gui.screens.models import finding
-from app.gui.screens.models.card import CardView, Ground
-from app.gui.screens.models.fetching import Fetching
-from app.gui.screens.models.finding import Finding
+from app.gui.screens.models.card import CardModels, HubCardView
+from app.gui.screens.models.fetching import DownloadsModel
+from app.gui.screens.models.finding import HubSearchModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
-from app.gui.widgets.flow import Flow
-from app.gui.widgets.layout import Column
+from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.layout import VBox
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, Chip, Look
+from app.gui.widgets.press import Button, ButtonLook, Chip
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
@@ -25,42 +25,42 @@ from app.gui.widgets.text import Label, Paragraph
 _EMPTY = "Nothing on the hub matches your search. Try fewer words, or remove a filter."
 
 
-class Discover(QWidget):
-    """Shows a `Finding`."""
+class DiscoverView(QWidget):
+    """Shows a `HubSearchModel`."""
 
-    def __init__(self, theme: Theme, model: Finding, fetching: Fetching, shell: Shell) -> None:
+    def __init__(self, theme: Theme, model: HubSearchModel, downloads: DownloadsModel, shell: Shell) -> None:
         super().__init__()
         self._theme, self.model, self._shell = theme, model, shell
-        self._ground = Ground(model, fetching)
+        self._card_models = CardModels(model, downloads)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=16)
+        box = VBox(theme, self, gap=16)
         self.field = Field(theme, "Search the hub", placeholder="Search Hugging Face for models", icon="search")
-        self.field.textChanged.connect(model.type)
-        self.field.returnPressed.connect(model.look)
+        self.field.textChanged.connect(model.type_query)
+        self.field.returnPressed.connect(model.search_now)
         box.addWidget(self.field)
-        box.addLayout(self._filters())
+        box.addLayout(self._make_filters())
         self._uses = {use: Chip(theme, f"Best for {words.lower()}") for use, words in finding.USES.items()}
-        chips = Flow(theme, gap=8)
+        chips = FlowLayout(theme, gap=8)
         for use, chip in self._uses.items():
-            chip.act(partial(self._advise, use))
+            chip.set_action(partial(self._choose_use, use))
             chips.addWidget(chip)
         self._chips = QWidget()
-        Column(theme, self._chips, gap=0).addLayout(chips)
+        VBox(theme, self._chips, gap=0).addLayout(chips)
         box.addWidget(self._chips)
         self._note = Paragraph(theme, role="meta", color="warn")
         self._error, self._skeleton = ErrorPanel(theme), Skeleton(theme, is_card=True)
         self._list, self._advice = RowList(theme, "Models found"), RowList(theme, "Models for this machine")
         self._nothing = Label(theme, _EMPTY, color="ink-2")
-        self._more = Button(theme, "Show more", look=Look.QUIET, action=model.more)
+        self._more = Button(theme, "Show more", look=ButtonLook.QUIET, action=model.fetch_more)
         for widget in (self._note, self._error, self._skeleton, self._advice, self._list, self._nothing, self._more):
             box.addWidget(widget)
         self.setFocusProxy(self.field)
-        model.changed.connect(self._show)
-        fetching.changed.connect(self._show)
-        self._show()
+        model.changed.connect(self._show_results)
+        downloads.changed.connect(self._show_results)
+        self._show_results()
 
-    def _filters(self) -> Flow:
-        line, theme = Flow(self._theme, gap=8), self._theme
+    def _make_filters(self) -> FlowLayout:
+        line, theme = FlowLayout(self._theme, gap=8), self._theme
         self._task = Chip(theme, "Any task", checkable=False, icon="chevron-down")
         self._format = Chip(theme, "Any format", checkable=False, icon="chevron-down")
         self._size = Chip(theme, "Any size", checkable=False, icon="chevron-down")
@@ -76,13 +76,13 @@ class Discover(QWidget):
             (self._age, self._choose_age),
             (self._sort, self._choose_sort),
         ):
-            chip.act(action)
+            chip.set_action(action)
             line.addWidget(chip)
-        self._open.act(lambda: self.model.narrow(gated=False if self._open.isChecked() else None))
+        self._open.set_action(lambda: self.model.set_filters(gated=False if self._open.isChecked() else None))
         line.addWidget(self._open)
         return line
 
-    def _show(self) -> None:
+    def _show_results(self) -> None:
         model = self.model
         is_searching = model.is_searching
         self._chips.setVisible(not is_searching)
@@ -105,38 +105,40 @@ class Discover(QWidget):
 
     def _show_error(self) -> None:
         if self.model.error is not None:
-            again = self.model.look if self.model.is_searching else partial(self.model.advise, self.model.use)
-            self._error.say(self.model.error, "Try again", again)
+            again = (
+                self.model.search_now if self.model.is_searching else partial(self.model.fetch_picks, self.model.use)
+            )
+            self._error.show_error(self.model.error, "Try again", again)
         else:
             self._error.hide()
 
     def _show_cards(self) -> None:
-        def made(card: HubCard) -> CardView:
-            return CardView(self._theme, self._ground, self._shell, card.base, card)
+        def make_card(card: HubCard) -> HubCardView:
+            return HubCardView(self._theme, self._card_models, self._shell, card.base, card)
 
-        self._list.sync({card.base: card for card in self.model.cards}, made, CardView.show_card)
+        self._list.sync({card.base: card for card in self.model.cards}, make_card, HubCardView.show_card)
 
     def _show_picks(self) -> None:
-        def made(pick: HubPick) -> CardView:
-            return CardView(self._theme, self._ground, self._shell, pick.name, pick.card)
+        def make_card(pick: HubPick) -> HubCardView:
+            return HubCardView(self._theme, self._card_models, self._shell, pick.name, pick.card)
 
-        def shown(view: CardView, pick: HubPick) -> None:
+        def show_pick(view: HubCardView, pick: HubPick) -> None:
             view.show_card(pick.card, is_best=pick.is_best, reason=pick.reason)
 
-        self._advice.sync({f"{pick.use} {pick.name}": pick for pick in self.model.picks}, made, shown)
+        self._advice.sync({f"{pick.use} {pick.name}": pick for pick in self.model.picks}, make_card, show_pick)
 
-    def _advise(self, use: HubUse) -> None:
+    def _choose_use(self, use: HubUse) -> None:
         self._uses[use].setChecked(True)
-        self.model.advise(use)
+        self.model.fetch_picks(use)
 
     def _choose_task(self) -> None:
-        self._menu(self._task, {words: {"task": task} for task, words in finding.TASKS.items()})
+        self._open_menu(self._task, {words: {"task": task} for task, words in finding.TASKS.items()})
 
     def _choose_format(self) -> None:
-        self._menu(self._format, {kind.upper() or "Any format": {"format": kind} for kind in finding.FORMATS})
+        self._open_menu(self._format, {kind.upper() or "Any format": {"format": kind} for kind in finding.FORMATS})
 
     def _choose_size(self) -> None:
-        self._menu(
+        self._open_menu(
             self._size,
             {
                 words or "Any size": {"min_parameters": least, "max_parameters": most}
@@ -145,24 +147,24 @@ class Discover(QWidget):
         )
 
     def _choose_licence(self) -> None:
-        self._menu(self._licence, {name or "Any licence": {"licence": name} for name in finding.LICENCES})
+        self._open_menu(self._licence, {name or "Any licence": {"licence": name} for name in finding.LICENCES})
 
     def _choose_age(self) -> None:
-        self._menu(self._age, {words: {"days": days} for words, days in finding.AGES.items()})
+        self._open_menu(self._age, {words: {"days": days} for words, days in finding.AGES.items()})
 
     def _choose_sort(self) -> None:
-        self._menu(self._sort, {words: {"sort": sort} for sort, words in finding.SORTS.items()})
+        self._open_menu(self._sort, {words: {"sort": sort} for sort, words in finding.SORTS.items()})
 
-    def _menu(self, chip: Chip, choices: dict[str, dict[str, object]]) -> None:
+    def _open_menu(self, chip: Chip, choices: dict[str, dict[str, object]]) -> None:
         menu = Menu(self._theme, self, chip.text())
         for words, fields in choices.items():
             icon = "check" if words == chip.text() else ""
-            menu.offer(words, partial(self._chose, chip, words, fields), icon=icon)
+            menu.add_entry(words, partial(self._apply_filter, chip, words, fields), icon=icon)
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(chip.mapToGlobal(QPoint(0, chip.height() + self._theme.px(4))))
 
-    def _chose(self, chip: Chip, words: str, fields: dict[str, object]) -> None:
+    def _apply_filter(self, chip: Chip, words: str, fields: dict[str, object]) -> None:
         chip.setText(words)
         chip.setAccessibleName(words)
         chip.updateGeometry()
-        self.model.narrow(**fields)
+        self.model.set_filters(**fields)

@@ -5,14 +5,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.core import words
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, Trashed
+from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
 from app.core.events import Event, ModelsChanged, SettingChanged
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
 from app.gui.theme.tokens import PARTS
-from app.gui.widgets.bars import Part
-from app.gui.widgets.treemap import Cell, Group
+from app.gui.widgets.bars import BarPart
+from app.gui.widgets.treemap import TreemapCell, TreemapGroup
 
 _OTHERS, _TRASH, _TRASHED = "edge", "ink-2", "ink"
 _MOST_CELLS = 60
@@ -64,63 +64,69 @@ class DiskStore(RemoteStore[DiskUse]):
         self.api.get(_PATH, DiskUse, known, lambda _error: then(""))
 
 
-def colors(use: DiskUse) -> dict[str, str]:
+def place_colors(use: DiskUse) -> dict[str, str]:
     """Return a colour for each place, the largest first; from the seventh on they share one."""
     totals: dict[str, int] = defaultdict(int)
-    for one in use.holdings:
-        totals[one.place] += one.size_bytes
+    for holding in use.holdings:
+        totals[holding.place] += holding.size_bytes
     ordered = sorted(totals, key=lambda place: (-totals[place], place))
     return {place: PARTS[min(at, len(PARTS) - 1)] for at, place in enumerate(ordered)}
 
 
-def groups(use: DiskUse) -> list[Group]:
+def treemap_groups(use: DiskUse) -> list[TreemapGroup]:
     """Return the models by place; those too small to be seen are one part of their place."""
     by_place: dict[str, list[Holding]] = defaultdict(list)
-    for one in use.holdings:
-        if one.size_bytes:
-            by_place[one.place].append(one)
-    least = _least(use.holdings)
-    return [Group(place, color, _cells(by_place[place], least)) for place, color in colors(use).items()]
+    for holding in use.holdings:
+        if holding.size_bytes:
+            by_place[holding.place].append(holding)
+    least = _least_size(use.holdings)
+    return [
+        TreemapGroup(place, color, _make_cells(by_place[place], least)) for place, color in place_colors(use).items()
+    ]
 
 
-def pieces(drive: Drive, use: DiskUse) -> list[tuple[Part, str]]:
+def drive_pieces(drive: Drive, use: DiskUse) -> list[tuple[BarPart, str]]:
     """Return what takes a drive, with words: models by place, its trash, and all else."""
     totals: dict[str, int] = defaultdict(int)
-    for one in use.holdings:
-        totals[one.place] += one.size_bytes if one.drive == drive.path else 0
+    for holding in use.holdings:
+        totals[holding.place] += holding.size_bytes if holding.drive == drive.path else 0
     scale = drive.models_bytes / sum(totals.values()) if sum(totals.values()) else 0.0  # what is shared counts once
-    found = [
-        (Part(place, totals[place] * scale, color), f"{place}, {words.size(round(totals[place] * scale))}")
-        for place, color in colors(use).items()
+    parts = [
+        (BarPart(place, totals[place] * scale, color), f"{place}, {words.format_bytes(round(totals[place] * scale))}")
+        for place, color in place_colors(use).items()
         if totals[place]
     ]
-    found += _trash(drive)
-    others = _others(drive)
-    return [*found, (Part("Other files", others, _OTHERS), f"Other files, {words.size(others)}")] if others else found
+    parts += _trash_pieces(drive)
+    others = _other_bytes(drive)
+    return (
+        [*parts, (BarPart("Other files", others, _OTHERS), f"Other files, {words.format_bytes(others)}")]
+        if others
+        else parts
+    )
 
 
-def offer(trashed: Trashed) -> str:
+def trash_offer(trashed: TrashContents) -> str:
     """Return what the button says that empties the trash of models."""
-    return f"Delete removed models for good, {words.size(trashed.size_bytes)}"
+    return f"Delete removed models for good, {words.format_bytes(trashed.size_bytes)}"
 
 
-def deed(trashed: Trashed) -> str:
+def trash_action(trashed: TrashContents) -> str:
     """Return what the button says that answers the question."""
     return f"Delete {trashed.files:,} file{'' if trashed.files == 1 else 's'} for good"
 
 
-def warning(drive: Drive, trashed: Trashed) -> str:
+def trash_warning(drive: Drive, trashed: TrashContents) -> str:
     """Return what is asked before models in the trash are deleted."""
     where = "on this computer" if drive.path == "/" else f"on {drive.path}"
-    gone = f"{words.trashed(trashed.files, trashed.size_bytes)} deleted from the trash {where}."
-    return f"{gone} This cannot be undone. Everything else in the trash stays."
+    consequence = f"{words.describe_trash(trashed.files, trashed.size_bytes)} deleted from the trash {where}."
+    return f"{consequence} This cannot be undone. Everything else in the trash stays."
 
 
-def headline(drive: Drive) -> str:
+def drive_headline(drive: Drive) -> str:
     """Return how much of a drive is free."""
     if drive.total_bytes is None:
         return "size unknown"
-    return f"{words.size(drive.free_bytes)} free of {words.size(drive.total_bytes)}"
+    return f"{words.format_bytes(drive.free_bytes)} free of {words.format_bytes(drive.total_bytes)}"
 
 
 def drive_name(drive: Drive) -> str:
@@ -128,21 +134,25 @@ def drive_name(drive: Drive) -> str:
     return "This computer" if drive.path == "/" else drive.path
 
 
-def summary(use: DiskUse) -> list[tuple[str, str]]:
+def disk_summary(use: DiskUse) -> list[tuple[str, str]]:
     """Return the figures that matter, with their names."""
     models = sum(drive.models_bytes for drive in use.drives)
-    known = [drive.trash_bytes for drive in use.drives if drive.trash_bytes is not None]
-    figures = [(words.size(models), "used by models")]
+    trash_sizes = [drive.trash_bytes for drive in use.drives if drive.trash_bytes is not None]
+    figures = [(words.format_bytes(models), "used by models")]
     if use.saved_bytes:
-        figures.append((words.size(use.saved_bytes), "saved by sharing"))
-    figures.append((words.size(sum(known)) if known else "unknown", "in the trash"))
+        figures.append((words.format_bytes(use.saved_bytes), "saved by sharing"))
+    figures.append((words.format_bytes(sum(trash_sizes)) if trash_sizes else "unknown", "in the trash"))
     return figures
 
 
 def folder_facts(folder: Folder) -> str:
     """Return the quiet line of a folder."""
     count = "no models" if not folder.models else "1 model" if folder.models == 1 else f"{folder.models} models"
-    return f"{count}, {words.size(folder.size_bytes)} · {folder.path}" if folder.models else f"{count} · {folder.path}"
+    return (
+        f"{count}, {words.format_bytes(folder.size_bytes)} · {folder.path}"
+        if folder.models
+        else f"{count} · {folder.path}"
+    )
 
 
 def can_remove(folder: Folder) -> bool:
@@ -150,40 +160,40 @@ def can_remove(folder: Folder) -> bool:
     return folder.kind is FolderKind.NAMED
 
 
-def _trash(drive: Drive) -> list[tuple[Part, str]]:
+def _trash_pieces(drive: Drive) -> list[tuple[BarPart, str]]:
     """Return what lies in a drive's trash: models, and whatever else."""
     trashed = min(drive.trashed.size_bytes, drive.trash_bytes or 0) if drive.trashed else 0
     rest = (drive.trash_bytes or 0) - trashed
     parts = [
-        (Part("Removed models", trashed, _TRASHED), f"Removed models in the trash, {words.size(trashed)}"),
-        (Part("Trash", rest, _TRASH), f"{'Other trash' if trashed else 'Trash'}, {words.size(rest)}"),
+        (BarPart("Removed models", trashed, _TRASHED), f"Removed models in the trash, {words.format_bytes(trashed)}"),
+        (BarPart("Trash", rest, _TRASH), f"{'Other trash' if trashed else 'Trash'}, {words.format_bytes(rest)}"),
     ]
-    return [(part, said) for part, said in parts if part.amount]
+    return [(part, text) for part, text in parts if part.amount]
 
 
-def _least(holdings: Sequence[Holding]) -> float:
+def _least_size(holdings: Sequence[Holding]) -> float:
     """Return the size below which models are too small to be drawn."""
-    sizes = sorted((one.size_bytes for one in holdings), reverse=True)
-    shown = sizes[_MOST_CELLS] if len(sizes) > _MOST_CELLS else 0
-    return max(shown, sum(sizes) * _LEAST_SHARE)
+    sizes = sorted((holding.size_bytes for holding in holdings), reverse=True)
+    limit = sizes[_MOST_CELLS] if len(sizes) > _MOST_CELLS else 0
+    return max(limit, sum(sizes) * _LEAST_SHARE)
 
 
-def _cells(holdings: Sequence[Holding], least: float) -> list[Cell]:
-    large = [one for one in holdings if one.size_bytes >= least]
-    small = [one for one in holdings if one.size_bytes < least]
-    cells = [Cell(one.model, one.title, one.size_bytes, _said(one)) for one in large]
+def _make_cells(holdings: Sequence[Holding], least: float) -> list[TreemapCell]:
+    large = [holding for holding in holdings if holding.size_bytes >= least]
+    small = [holding for holding in holdings if holding.size_bytes < least]
+    cells = [TreemapCell(holding.model, holding.title, holding.size_bytes, _size_words(holding)) for holding in large]
     if small:
-        total = sum(one.size_bytes for one in small)
-        cells.append(Cell("", f"{len(small)} smaller", total, words.size(total)))
+        total = sum(holding.size_bytes for holding in small)
+        cells.append(TreemapCell("", f"{len(small)} smaller", total, words.format_bytes(total)))
     return sorted(cells, key=lambda cell: -cell.amount)
 
 
-def _said(one: Holding) -> str:
-    size = words.size(one.size_bytes)
-    return f"{size}, shared" if one.shared_bytes else size
+def _size_words(holding: Holding) -> str:
+    size = words.format_bytes(holding.size_bytes)
+    return f"{size}, shared" if holding.shared_bytes else size
 
 
-def _others(drive: Drive) -> int:
+def _other_bytes(drive: Drive) -> int:
     """Return what neither models nor the trash take of a drive."""
     if drive.total_bytes is None or drive.free_bytes is None:
         return 0

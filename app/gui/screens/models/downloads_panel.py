@@ -7,68 +7,72 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.core.downloads import Download, DownloadState
 from app.gui.screens.models import fetching
-from app.gui.screens.models.fetching import Fetching
+from app.gui.screens.models.fetching import DownloadsModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, IconButton, Look
-from app.gui.widgets.rows import Row, RowList
-from app.gui.widgets.status import Progress
+from app.gui.widgets.press import Button, ButtonLook, IconButton
+from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.status import ProgressBar
 from app.gui.widgets.text import Paragraph
 
 
 class DownloadsPanel(Section):
     """Shows what a `Fetching` has; hidden while there is nothing."""
 
-    chat_asked = Signal(object)
+    chat_requested = Signal(object)
     """A chat with what this download brought."""
 
-    def __init__(self, theme: Theme, model: Fetching, shell: Shell) -> None:
+    def __init__(self, theme: Theme, model: DownloadsModel, shell: Shell) -> None:
         super().__init__(theme, "Downloads")
         self._theme, self._model, self._shell = theme, model, shell
         self._is_allowed = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.clear_button = Button(
-            theme, "Clear", look=Look.QUIET, name="Remove finished downloads from the list", action=model.clear
+            theme,
+            "Clear",
+            look=ButtonLook.QUIET,
+            name="Remove finished downloads from the list",
+            action=model.clear_complete,
         )
         self.head.addWidget(self.clear_button)
         self.list = RowList(theme, "Downloads")
         self.body.addWidget(self.list)
-        model.changed.connect(self._show)
-        self._show()
+        model.changed.connect(self._show_downloads)
+        self._show_downloads()
 
-    def allow(self, *, is_allowed: bool) -> None:
+    def set_allowed(self, *, is_allowed: bool) -> None:
         """Let it be seen, or not: where people point at other things, its coming would move them."""
         self._is_allowed = is_allowed
-        self._show()
+        self._show_downloads()
 
-    def _show(self) -> None:
+    def _show_downloads(self) -> None:
         items = self._model.queue.items
         self.setVisible(self._is_allowed and bool(items))
         self.clear_button.setVisible(any(item.state is DownloadState.DONE for item in items))
         self.list.sync(
             {item.id: item for item in items},
-            self._row,
+            self._make_row,
             DownloadRow.show_download,
         )
 
-    def _row(self, item: Download) -> "DownloadRow":
+    def _make_row(self, item: Download) -> "DownloadRow":
         row = DownloadRow(self._theme, self._model, self._shell, item)
-        row.chat_asked.connect(self.chat_asked)
+        row.chat_requested.connect(self.chat_requested)
         return row
 
 
-class DownloadRow(Row):
+class DownloadRow(ListRow):
     """One download; `show_download` replaces it in place."""
 
-    chat_asked = Signal(object)
+    chat_requested = Signal(object)
 
-    def __init__(self, theme: Theme, model: Fetching, shell: Shell, download: Download) -> None:
+    def __init__(self, theme: Theme, model: DownloadsModel, shell: Shell, download: Download) -> None:
         super().__init__(theme)
         self._model, self._shell, self._download = model, shell, download
         title = download.title
-        self._progress = Progress(theme, f"Download of {title}")
+        self._progress = ProgressBar(theme, f"Download of {title}")
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self._note = Paragraph(theme, role="meta", color="ink-2")
         end = self.words.count() - 1
@@ -78,12 +82,19 @@ class DownloadRow(Row):
         self.words.insertWidget(end + 3, self._progress)
         self._buttons = {
             "pause": Button(
-                theme, "Pause", look=Look.QUIET, widest="Resume", name=f"Pause {title}", action=self._pause
+                theme,
+                "Pause",
+                look=ButtonLook.QUIET,
+                widest="Resume",
+                name=f"Pause {title}",
+                action=self._pause_download,
             ),
-            "resume": Button(theme, "Resume", name=f"Resume {title}", action=self._resume),
-            "again": Button(theme, "Try again", name=f"Try {title} again", action=self._resume),
-            "first": Button(theme, "Next", look=Look.QUIET, name=f"Download {title} next", action=self._first),
-            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=self._chat),
+            "resume": Button(theme, "Resume", name=f"Resume {title}", action=self._resume_download),
+            "again": Button(theme, "Try again", name=f"Try {title} again", action=self._resume_download),
+            "first": Button(
+                theme, "Next", look=ButtonLook.QUIET, name=f"Download {title} next", action=self._move_first
+            ),
+            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=self._request_chat),
         }
         for button in self._buttons.values():
             self.tail.addWidget(button)
@@ -94,40 +105,40 @@ class DownloadRow(Row):
         """Show what is so now."""
         self._download = download
         error = download.error
-        self.say(download.title, fetching.facts(download))
+        self.show_text(download.title, fetching.download_facts(download))
         self._wrong.setText(error.text if error is not None else "")
         self._wrong.setVisible(error is not None)
-        note = fetching.note(download)
+        note = fetching.download_note(download)
         self._note.setText(note)
         self._note.setVisible(bool(note))
         self._progress.setVisible(download.state is not DownloadState.DONE)
-        self._progress.set_fraction(fetching.fraction(download))
-        offered = fetching.buttons_of(download)
+        self._progress.set_fraction(fetching.download_fraction(download))
+        button_names = fetching.buttons_of(download)
         for key, button in self._buttons.items():
-            button.setVisible(key in offered)
+            button.setVisible(key in button_names)
 
-    def _chat(self) -> None:
-        self.chat_asked.emit(self._download)
+    def _request_chat(self) -> None:
+        self.chat_requested.emit(self._download)
 
-    def _pause(self) -> None:
+    def _pause_download(self) -> None:
         self._model.pause(self._download)
 
-    def _resume(self) -> None:
+    def _resume_download(self) -> None:
         self._model.resume(self._download)
 
-    def _first(self) -> None:
+    def _move_first(self) -> None:
         self._model.move(self._download, 0)
 
     def _open_menu(self) -> None:
-        menu, place = Menu(self.theme, self, "More"), self._model.place(self._download)
+        menu, place = Menu(self.theme, self, "More"), self._model.queue_place(self._download)
         if self._download.state is not DownloadState.DONE:
-            menu.offer("Move up", partial(self._model.move, self._download, place - 1), icon="arrow-up")
-            menu.offer("Move down", partial(self._model.move, self._download, place + 1), icon="arrow-down")
+            menu.add_entry("Move up", partial(self._model.move, self._download, place - 1), icon="arrow-up")
+            menu.add_entry("Move down", partial(self._model.move, self._download, place + 1), icon="arrow-down")
         if self._download.folder:
-            menu.offer("Copy the folder", partial(self._shell.copy, self._download.folder), icon="folder")
+            menu.add_entry("Copy the folder", partial(self._shell.copy_text, self._download.folder), icon="folder")
         menu.addSeparator()
         is_over = self._download.state is DownloadState.DONE
-        menu.offer(
+        menu.add_entry(
             "Remove from the list" if is_over else "Cancel the download",
             partial(self._model.remove, self._download),
             icon="x",

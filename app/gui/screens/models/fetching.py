@@ -23,49 +23,53 @@ _BUTTONS = {
 }
 
 
-class Fetching(QObject):
+class DownloadsModel(QObject):
     """The queue of downloads, and what a person does to it."""
 
     changed = Signal()
     failed = Signal(object)
-    said = Signal(str, object)
-    begun = Signal(object)
+    toast_requested = Signal(str, object)
+    download_started = Signal(object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self.queue = stores.api, stores.downloads
-        self.asked: set[str] = set()
+        self.pending_models: set[str] = set()
         """Models whose download is asked for and has not begun."""
         self.queue.changed.connect(self.changed)
 
-    def pull(self, model: str, quantization: str = "") -> None:
+    def start_download(self, model: str, quantization: str = "") -> None:
         """Ask for a model, in a quantisation if it says which, or for a single file; how it goes shows in its row."""
-        if model in self.asked:
+        if model in self.pending_models:
             return
-        self.asked.add(model)
+        self.pending_models.add(model)
         self.changed.emit()
 
-        def begun(download: Download) -> None:
-            self.asked.discard(model)
+        def finish_start(download: Download) -> None:
+            self.pending_models.discard(model)
             self.queue.read()
-            self.begun.emit(download)
+            self.download_started.emit(download)
 
-        def refused(error: ErrorBody) -> None:
-            self.asked.discard(model)
+        def handle_error(error: ErrorBody) -> None:
+            self.pending_models.discard(model)
             self.changed.emit()
             self.failed.emit(error)
 
         self._api.post(
-            "/downloads", Pull(model=model, quantization=quantization), kind=Download, then=begun, failed=refused
+            "/downloads",
+            Pull(model=model, quantization=quantization),
+            kind=Download,
+            then=finish_start,
+            failed=handle_error,
         )
 
     def pause(self, download: Download) -> None:
         """Stop one and keep what came."""
-        self._do(download, "pause")
+        self._post_action(download, "pause")
 
     def resume(self, download: Download) -> None:
         """Go on with one."""
-        self._do(download, "resume")
+        self._post_action(download, "resume")
 
     def move(self, download: Download, position: int) -> None:
         """Give one another place in the queue, 0 being the first."""
@@ -75,43 +79,47 @@ class Fetching(QObject):
     def remove(self, download: Download) -> None:
         """Take one off the list. Undo asks for it again; what came of one that was not done comes anew."""
 
-        def gone() -> None:
+        def finish_removal() -> None:
             self.queue.replace([item for item in self.queue.items if item.id != download.id])
             if download.state is not _S.DONE:
-                self.said.emit(f"The download of {download.title} was cancelled.", lambda: self.pull(download.title))
+                self.toast_requested.emit(
+                    f"The download of {download.title} was cancelled.", lambda: self.start_download(download.title)
+                )
 
-        self._api.delete(f"/downloads/{download.id}", gone, self.failed.emit)
+        self._api.delete(f"/downloads/{download.id}", finish_removal, self.failed.emit)
 
-    def of_variant(self, repository: str, quantization: str, revision: str) -> Download | None:
+    def find_for_variant(self, repository: str, quantization: str, revision: str) -> Download | None:
         """Return the download of a variant; None if there is none."""
-        found = (
+        downloads = (
             item
             for item in self.queue.items
             if item.repository == repository
             and item.quantization in {"", quantization}
             and revision in {"", item.revision}
         )
-        return next(found, None)
+        return next(downloads, None)
 
-    def of_file(self, repository: str, path: str) -> Download | None:
+    def find_for_file(self, repository: str, path: str) -> Download | None:
         """Return the download that brings a file along; None if there is none."""
-        found = (item for item in self.queue.items if item.repository == repository and path in item.files)
-        return next(found, None)
+        downloads = (item for item in self.queue.items if item.repository == repository and path in item.files)
+        return next(downloads, None)
 
-    def clear(self) -> None:
+    def clear_complete(self) -> None:
         """Take all that are done off the list; the models stay."""
         for download in [item for item in self.queue.items if item.state is _S.DONE]:
             self.remove(download)
 
-    def place(self, download: Download) -> int:
+    def queue_place(self, download: Download) -> int:
         """Return where one stands in the queue."""
         return next((at for at, item in enumerate(self.queue.items) if item.id == download.id), 0)
 
-    def _do(self, download: Download, what: str) -> None:
-        def done(_changed: Download) -> None:
+    def _post_action(self, download: Download, what: str) -> None:
+        def refresh_list(_changed: Download) -> None:
             self.queue.read()
 
-        self._api.post(f"/downloads/{download.id}/{what}", None, kind=Download, then=done, failed=self.failed.emit)
+        self._api.post(
+            f"/downloads/{download.id}/{what}", None, kind=Download, then=refresh_list, failed=self.failed.emit
+        )
 
 
 def buttons_of(download: Download) -> tuple[str, ...]:
@@ -119,27 +127,27 @@ def buttons_of(download: Download) -> tuple[str, ...]:
     return () if download.is_companion and download.state is _S.DONE else _BUTTONS[download.state]
 
 
-def fraction(download: Download) -> float | None:
+def download_fraction(download: Download) -> float | None:
     """Return how much of it is here, 0 to 1; None while nobody knows."""
     return download.present_bytes / download.total_bytes if download.total_bytes else None
 
 
-def facts(download: Download) -> str:
+def download_facts(download: Download) -> str:
     """Return the quiet line: how far it is, how fast, and how long it still takes; or what is wrong."""
-    sizes = f"{words.size(download.present_bytes)} of {words.size(download.total_bytes)}"
+    sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
     if download.state is _S.DONE:
-        return f"{words.size(download.total_bytes)}, complete and checked"
+        return f"{words.format_bytes(download.total_bytes)}, complete and checked"
     if download.state is not _S.RUNNING:
         return f"{sizes} · {'waiting' if download.state is _S.QUEUED else download.state.value}"
     parts = [sizes]
     if download.bytes_per_s:
-        parts.append(f"{words.size(round(download.bytes_per_s))}/s")
+        parts.append(f"{words.format_bytes(round(download.bytes_per_s))}/s")
     if download.eta_s is not None:
-        parts.append(f"{left(download.eta_s)} left")
+        parts.append(f"{time_left(download.eta_s)} left")
     return " · ".join(parts)
 
 
-def note(download: Download) -> str:
+def download_note(download: Download) -> str:
     """Return what goes otherwise than usual, as long as it matters to somebody who looks."""
     return download.note if download.state in {_S.QUEUED, _S.RUNNING, _S.PAUSED} else ""
 
@@ -148,10 +156,10 @@ def library_name(models: Iterable[ModelInfo], download: Download) -> str:
     """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
     folder = Path(download.folder)
     places = {folder, *(folder / file for file in download.files)}
-    listed = (model.name for model in models if download.folder and Path(model.path) in places)
-    return next(listed, download.title)
+    names = (model.name for model in models if download.folder and Path(model.path) in places)
+    return next(names, download.title)
 
 
-def left(eta_s: float) -> str:
+def time_left(eta_s: float) -> str:
     """Return how long something still takes; whole seconds at the end."""
-    return words.seconds(eta_s) if eta_s >= _SOON_S else f"{max(1, round(eta_s))} s"
+    return words.format_duration(eta_s) if eta_s >= _SOON_S else f"{max(1, round(eta_s))} s"

@@ -16,9 +16,9 @@ _BAD = frozenset({Verdict.WRONG, Verdict.CUT_OFF})
 
 
 class ModelFiles(QObject):
-    """Asks the gateway, and says how it went. `said` is a sentence with a way back, or None."""
+    """Asks the gateway, and says how it went. `toast_requested` is a sentence with a way back, or None."""
 
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
@@ -26,35 +26,41 @@ class ModelFiles(QObject):
         self._api = api
         self._checks: set[str] = set()
         """Jobs that were asked for here and go on."""
-        shell.happened.connect(self.take)
+        shell.event_received.connect(self.handle_event)
 
     def remove(self, model: ModelInfo) -> None:
         """Move a model's files to the trash; Undo brings them back where that can be done."""
 
-        def gone(done: Removal) -> None:
-            self.said.emit(removed(done, model.title), (lambda: self.restore(done.id)) if done.id else None)
+        def finish_removal(done: Removal) -> None:
+            self.toast_requested.emit(
+                removal_sentence(done, model.title), (lambda: self.restore(done.id)) if done.id else None
+            )
 
-        self._api.post("/removals", RemoveModel(model=model.name), kind=Removal, then=gone, failed=self.failed.emit)
+        self._api.post(
+            "/removals", RemoveModel(model=model.name), kind=Removal, then=finish_removal, failed=self.failed.emit
+        )
 
     def restore(self, removal: str) -> None:
         """Bring back what was removed."""
 
-        def back(model: ModelInfo) -> None:
-            self.said.emit(f"{model.title} is back.", None)
+        def finish_restore(model: ModelInfo) -> None:
+            self.toast_requested.emit(f"{model.title} is back.", None)
 
-        self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=back, failed=self.failed.emit)
+        self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=finish_restore, failed=self.failed.emit)
 
     def verify(self, model: ModelInfo) -> None:
         """Have a model's files read and compared with their hashes; what that came to is said at its end."""
 
-        def begun(job: LibraryJob) -> None:
+        def track_check(job: LibraryJob) -> None:
             self._checks.add(job.id)
-            self.said.emit(f"{model.title} is being checked.", lambda: self._api.delete("/library/job", _nothing))
+            self.toast_requested.emit(
+                f"{model.title} is being checked.", lambda: self._api.delete("/library/job", _do_nothing)
+            )
 
         body = VerifyModel(model=model.name)
-        self._api.post("/library/verify", body, kind=LibraryJob, then=begun, failed=self.failed.emit)
+        self._api.post("/library/verify", body, kind=LibraryJob, then=track_check, failed=self.failed.emit)
 
-    def take(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Act on an event of the gateway."""
         if not isinstance(event, LibraryJobChanged) or not event.job.is_done or event.job.id not in self._checks:
             return
@@ -62,11 +68,11 @@ class ModelFiles(QObject):
         self._checks.discard(job.id)
         wrong = [check for check in job.checks if check.verdict in _BAD]
         if job.error is not None:
-            self.said.emit(job.error.sentence, None)
+            self.toast_requested.emit(job.error.sentence, None)
         elif wrong:
-            self.failed.emit(damaged(job.model, wrong))
+            self.failed.emit(damage_error(job.model, wrong))
         else:
-            self.said.emit(checked(job), None)
+            self.toast_requested.emit(check_sentence(job), None)
 
 
 def can_remove(model: ModelInfo) -> bool:
@@ -79,27 +85,32 @@ def can_verify(model: ModelInfo) -> bool:
     return not model.attached
 
 
-def removed(done: Removal, title: str) -> str:
+def removal_sentence(done: Removal, title: str) -> str:
     """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
     missing = [f"{', '.join(done.made_models)} cannot be used without it."] if done.made_models else []
-    gone = f"{words.going(title, len(done.projectors))} in the trash."
+    sentence = f"{words.describe_going(title, len(done.projectors))} in the trash."
     return " ".join(
-        [gone, f"{words.size(done.frees_bytes)} will be freed once the trash is emptied.", *missing, *done.left]
+        [
+            sentence,
+            f"{words.format_bytes(done.frees_bytes)} will be freed once the trash is emptied.",
+            *missing,
+            *done.left,
+        ]
     )
 
 
-def checked(job: LibraryJob) -> str:
+def check_sentence(job: LibraryJob) -> str:
     """Return what is said of files that nothing is wrong with."""
     if job.kind is JobKind.VERIFY and all(check.verdict is Verdict.RIGHT for check in job.checks):
         return f"{job.model} is intact: every file matches its hash."
     return f"{job.model} is complete. Not every file has a known hash to compare it with."
 
 
-def damaged(model: str, wrong: list[FileCheck]) -> ErrorBody:
+def damage_error(model: str, wrong: list[FileCheck]) -> ErrorBody:
     """Return what is said of files that are not what they should be."""
     names = ", ".join(Path(check.path).name for check in wrong)
     return ErrorBody(code="model_corrupt", sentence=f"{model} is damaged: {names}.", hint=wrong[0].note)
 
 
-def _nothing() -> None:
+def _do_nothing() -> None:
     """Wait for nothing more: the event says that the check has ended."""

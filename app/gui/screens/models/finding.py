@@ -21,7 +21,7 @@ from app.core.hub import (
     HubVariant,
 )
 from app.core.models import CompanionKind
-from app.gui.net.api import Call, GatewayApi
+from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.shell.contract import Shell
 
 _PURPOSES = {
@@ -63,7 +63,7 @@ USES = {
 }
 
 
-class Sheet(msgspec.Struct, frozen=True, kw_only=True):
+class RepositorySheet(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of the repository that is looked at."""
 
     card: str
@@ -73,7 +73,7 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     error: ErrorBody | None = None
 
 
-class Finding(QObject):
+class HubSearchModel(QObject):
     """Everything Discover shows."""
 
     changed = Signal()
@@ -89,62 +89,62 @@ class Finding(QObject):
         self.note = ""
         self.error: ErrorBody | None = None
         self.is_looking = False
-        self.sheet: Sheet | None = None
-        self._call: Call | None = None
-        self._sheet_call: Call | None = None
+        self.sheet: RepositorySheet | None = None
+        self._call: GatewayCall | None = None
+        self._sheet_call: GatewayCall | None = None
         self._soon = QTimer(self)
         self._soon.setSingleShot(True)
         self._soon.setInterval(_PAUSE_MS)
-        self._soon.timeout.connect(self.look)
+        self._soon.timeout.connect(self.search_now)
 
     @property
     def is_searching(self) -> bool:
         """Whether the hub is looked through, rather than the catalogue's advice shown."""
         return bool(self.query.text or self.query != HubQuery(sort=self.query.sort))
 
-    def open(self) -> None:
+    def show_first_picks(self) -> None:
         """Show something to begin with: what suits this machine."""
         if not self.picks and not self.is_looking:
-            self.advise(self.use)
+            self.fetch_picks(self.use)
 
-    def advise(self, use: HubUse) -> None:
+    def fetch_picks(self, use: HubUse) -> None:
         """Ask what the catalogue has for a use."""
         self.use = use
 
-        def told(picks: list[HubPick]) -> None:
+        def set_picks(picks: list[HubPick]) -> None:
             if self.use is use:
                 self.picks = picks
                 self.changed.emit()
 
-        self._api.get(f"/hub/best?use={use.value}", list[HubPick], told, self._failed)
+        self._api.get(f"/hub/best?use={use.value}", list[HubPick], set_picks, self._store_error)
         self.changed.emit()
 
-    def type(self, text: str) -> None:
+    def type_query(self, text: str) -> None:
         """Look for words once nothing more is typed for a moment."""
         self.query = msgspec.structs.replace(self.query, text=text.strip()[:200], page="")
         self._soon.start()
 
-    def narrow(self, **fields: object) -> None:
+    def set_filters(self, **fields: object) -> None:
         """Change other parts of what is looked for, and look at once."""
         self.query = msgspec.structs.replace(self.query, page="", **fields)
-        self.look()
+        self.search_now()
 
-    def look(self) -> None:
+    def search_now(self) -> None:
         """Ask the hub. What was found before stays until there is an answer."""
         self._soon.stop()
-        self._stop()
+        self._cancel_search()
         if not self.is_searching:
             self.cards, self.next, self.note, self.error = [], "", "", None
             self.changed.emit()
             return
-        self._ask(self.query, is_more=False)
+        self._fetch_page(self.query, is_more=False)
 
-    def more(self) -> None:
+    def fetch_more(self) -> None:
         """Ask for the next page."""
         if self.next and not self.is_looking:
-            self._ask(msgspec.structs.replace(self.query, page=self.next), is_more=True)
+            self._fetch_page(msgspec.structs.replace(self.query, page=self.next), is_more=True)
 
-    def look_at(self, key: str, repository: str) -> None:
+    def toggle_sheet(self, key: str, repository: str) -> None:
         """Look at one repository of a card, or put the sheet away if it is the one looked at."""
         if self._sheet_call is not None:
             self._sheet_call.cancel()
@@ -152,122 +152,126 @@ class Finding(QObject):
             self.sheet = None
             self.changed.emit()
             return
-        sheet = self.sheet = Sheet(card=key, repository=repository)
+        sheet = self.sheet = RepositorySheet(card=key, repository=repository)
 
-        def told(model: HubModel) -> None:
+        def set_model(model: HubModel) -> None:
             self.sheet = msgspec.structs.replace(sheet, model=model)
             self.changed.emit()
 
-        def refused(error: ErrorBody) -> None:
+        def set_error(error: ErrorBody) -> None:
             self.sheet = msgspec.structs.replace(sheet, error=error)
             self.changed.emit()
 
         path = f"/hub/model?{urlencode({'name': repository})}"
-        self._sheet_call = self._api.get(path, HubModel, told, refused)
+        self._sheet_call = self._api.get(path, HubModel, set_model, set_error)
         self.changed.emit()
 
-    def _ask(self, query: HubQuery, *, is_more: bool) -> None:
-        def found(results: HubResults) -> None:
+    def _fetch_page(self, query: HubQuery, *, is_more: bool) -> None:
+        def show_results(results: HubResults) -> None:
             self.is_looking, self.error = False, None
-            self.cards = merged(self.cards, results.cards) if is_more else results.cards
+            self.cards = merge_cards(self.cards, results.cards) if is_more else results.cards
             self.next, self.note = results.next, results.note
             self.changed.emit()
 
         self.is_looking = True
-        asked = {name: str(value) for name, value in msgspec.to_builtins(query).items() if value not in {None, ""}}
-        self._call = self._api.get(f"/hub/search?{urlencode(asked)}", HubResults, found, self._failed)
+        parameters = {name: str(value) for name, value in msgspec.to_builtins(query).items() if value not in {None, ""}}
+        self._call = self._api.get(f"/hub/search?{urlencode(parameters)}", HubResults, show_results, self._store_error)
         self.changed.emit()
 
-    def _stop(self) -> None:
+    def _cancel_search(self) -> None:
         if self._call is not None:
             self._call.cancel()
         self.is_looking = False
 
-    def _failed(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self.is_looking, self.error = False, error
         self.changed.emit()
 
 
-def merged(before: list[HubCard], more: list[HubCard]) -> list[HubCard]:
+def merge_cards(before: list[HubCard], more: list[HubCard]) -> list[HubCard]:
     """Return two pages as one: a model that is on both keeps its place."""
-    known = {card.base for card in before}
-    return [*before, *(card for card in more if card.base not in known)]
+    known_bases = {card.base for card in before}
+    return [*before, *(card for card in more if card.base not in known_bases)]
 
 
-def usual(card: HubCard) -> str:
+def default_repository(card: HubCard) -> str:
     """Return the repository to look at first: the most downloaded in the format its figures are for."""
-    fitting = (one.repository for one in card.repositories if card.format in one.formats and not one.problem)
+    fitting = (entry.repository for entry in card.repositories if card.format in entry.formats and not entry.problem)
     return next(fitting, card.repositories[0].repository)
 
 
-def fit(card: HubCard | HubVariant) -> tuple[str, str]:
+def fit_sign(card: HubCard | HubVariant) -> tuple[str, str]:
     """Return the colour and the word of how something fits."""
     return {True: ("ok", "Fits"), False: ("bad", "Too large"), None: ("ink-3", "Unknown")}[card.fits]
 
 
-def figures(card: HubCard) -> str:
+def card_figures(card: HubCard) -> str:
     """Return what a card takes, in a few words: all of it is an estimate."""
-    said = [f"about {words.size(card.memory_bytes)}"] if card.memory_bytes else []
+    parts = [f"about {words.format_bytes(card.memory_bytes)}"] if card.memory_bytes else []
     if card.decode is not None and card.fits:
-        said.append(f"~{words.rate(card.decode.tokens_per_second)}")
-    return " · ".join(said)
+        parts.append(f"~{words.format_rate(card.decode.tokens_per_second)}")
+    return " · ".join(parts)
 
 
-def about(card: HubCard) -> str:
+def card_facts(card: HubCard) -> str:
     """Return the quiet line of a card: whose it is, what of it there is, how many took it."""
     first = card.repositories[0]
-    said = [card.base.partition("/")[0]]
+    parts = [card.base.partition("/")[0]]
     if len(card.repositories) > 1:
-        said.append(f"{len(card.repositories)} repositories")
+        parts.append(f"{len(card.repositories)} repositories")
     if first.licence:
-        said.append(first.licence)
+        parts.append(first.licence)
     if card.downloads:
-        said.append(f"{count(card.downloads)} downloads")
-    return first.problem or " · ".join(said)
+        parts.append(f"{format_count(card.downloads)} downloads")
+    return first.problem or " · ".join(parts)
 
 
-def count(number: int) -> str:
+def format_count(number: int) -> str:
     """Return a count of downloads or likes as people say it: "1.2M"."""
     if number >= _MILLION:
         return f"{number / _MILLION:.1f}M"
     return f"{number / _FEW_THOUSANDS:.0f}k" if number >= _FEW_THOUSANDS else str(number)
 
 
-def variant_facts(one: HubVariant) -> str:
+def variant_facts(variant: HubVariant) -> str:
     """Return the quiet line of a variant: size, context, speed, and what it costs in quality."""
-    said = [words.size(one.size_bytes + one.projector_bytes)]
-    if one.fits and one.largest_context:
-        said.append(f"{words.tokens(one.largest_context)} context")
-    if one.fits and one.decode is not None:
-        said.append(f"{speed(one.decode)}")
-    if one.quality:
-        said.append(one.quality.rstrip("."))
-    return " · ".join(said)
+    parts = [words.format_bytes(variant.size_bytes + variant.projector_bytes)]
+    if variant.fits and variant.largest_context:
+        parts.append(f"{words.format_tokens(variant.largest_context)} context")
+    if variant.fits and variant.decode is not None:
+        parts.append(f"{rate_words(variant.decode)}")
+    if variant.quality:
+        parts.append(variant.quality.rstrip("."))
+    return " · ".join(parts)
 
 
-def with_it(model: HubModel) -> str:
+def companions_sentence(model: HubModel) -> str:
     """Return what comes along unasked, and that there is more; empty for nothing."""
-    one = next((one for one in model.variants if one.projector), None)
-    said = [f"With it comes {one.projector}, {words.size(one.projector_bytes)}, which lets it see."] if one else []
+    variant = next((variant for variant in model.variants if variant.projector), None)
+    sentences = (
+        [f"With it comes {variant.projector}, {words.format_bytes(variant.projector_bytes)}, which lets it see."]
+        if variant
+        else []
+    )
     if model.companions:
-        said.append("These go with it, and are downloaded only if you choose them:")
-    return " ".join(said)
+        sentences.append("These go with it, and are downloaded only if you choose them:")
+    return " ".join(sentences)
 
 
-def companion_facts(one: HubCompanion) -> str:
+def companion_facts(companion: HubCompanion) -> str:
     """Return the quiet line of a file that goes with a model: what it is for."""
-    return f"{words.size(one.size_bytes)} · {_PURPOSES.get(one.kind, one.kind.value)}"
+    return f"{words.format_bytes(companion.size_bytes)} · {_PURPOSES.get(companion.kind, companion.kind.value)}"
 
 
-def speed(rate: Rate) -> str:
+def rate_words(rate: Rate) -> str:
     """Return a rate with its interval."""
     return f"{rate.tokens_per_second:.0f} tok/s ({rate.low:.0f} to {rate.high:.0f})"
 
 
-def pull_name(model: HubModel, one: HubVariant) -> str:
+def pull_name(model: HubModel, variant: HubVariant) -> str:
     """Return what to ask for to get a variant."""
-    if one.revision:
-        return f"{model.repository}@{one.revision}"
+    if variant.revision:
+        return f"{model.repository}@{variant.revision}"
     revision = "" if model.revision == "main" else f"@{model.revision}"
-    tag = f":{one.quantization}" if len(model.variants) > 1 and one.quantization else ""
+    tag = f":{variant.quantization}" if len(model.variants) > 1 and variant.quantization else ""
     return f"{model.repository}{revision}{tag}"

@@ -10,8 +10,8 @@ from app.gui.screens.models import disk
 from app.gui.screens.models.model import ModelsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, Look
-from app.gui.widgets.rows import Picture, Row, RowList
+from app.gui.widgets.press import Button, ButtonLook
+from app.gui.widgets.rows import IconLabel, ListRow, RowList
 from app.gui.widgets.text import Paragraph
 
 
@@ -28,24 +28,26 @@ class FoldersView(Section):
 
     def show_folders(self, folders: Sequence[Folder]) -> None:
         """Show what is so now."""
-        self.list.sync({f"{one.kind} {one.path}": one for one in folders}, self._row, FolderRow.show_folder)
+        self.list.sync(
+            {f"{folder.kind} {folder.path}": folder for folder in folders}, self._make_row, FolderRow.show_folder
+        )
 
-    def _row(self, folder: Folder) -> "FolderRow":
+    def _make_row(self, folder: Folder) -> "FolderRow":
         return FolderRow(self._theme, self._model, folder)
 
 
-class FolderRow(Row):
+class FolderRow(ListRow):
     """One folder."""
 
     def __init__(self, theme: Theme, model: ModelsModel, folder: Folder) -> None:
         super().__init__(theme)
-        self.lead.addWidget(Picture(theme, "folder"))
+        self.lead.addWidget(IconLabel(theme, "folder"))
         self._wrong = Paragraph(theme, role="meta", color="warn")
         self.words.insertWidget(self.words.count() - 1, self._wrong)
         self.remove_button = Button(
             theme,
             "Remove",
-            look=Look.QUIET,
+            look=ButtonLook.QUIET,
             name=f"Stop searching {folder.title}",
             action=lambda: model.remove_folder(Path(folder.path)),
         )
@@ -54,7 +56,7 @@ class FolderRow(Row):
 
     def show_folder(self, folder: Folder) -> None:
         """Show what is so now."""
-        self.say(folder.title, disk.folder_facts(folder))
+        self.show_text(folder.title, disk.folder_facts(folder))
         self._wrong.setText(folder.problem)
         self._wrong.setVisible(bool(folder.problem))
         if folder.problem:

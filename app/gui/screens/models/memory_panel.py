@@ -6,7 +6,7 @@ from app.core.memory import MemoryPool, MemoryState
 from app.gui.screens.models import sharing
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
-from app.gui.widgets.layout import Column, Line, Surface, clear
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 
@@ -16,9 +16,9 @@ class MemoryPanel(Surface):
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, margins=(16, 12, 16, 12), gap=12)
-        self._pools = Column(theme, gap=12)
-        self._shown: dict[str, _PoolView] = {}
+        box = VBox(theme, self, margins=(16, 12, 16, 12), gap=12)
+        self._pools = VBox(theme, gap=12)
+        self._pool_views: dict[str, _MemoryPoolView] = {}
         box.addLayout(self._pools)
         self._waits = Paragraph(theme, role="meta", color="warn")
         box.addWidget(self._waits)
@@ -26,28 +26,28 @@ class MemoryPanel(Surface):
 
     def show_state(self, state: MemoryState) -> None:
         """Show what is so now."""
-        pools = {pool.id: pool for pool in sharing.shown_pools(state)}
-        if list(pools) != list(self._shown):
-            clear(self._pools)
-            self._shown = {key: _PoolView(self.theme, pool.name) for key, pool in pools.items()}
-            for view in self._shown.values():
+        pools = {pool.id: pool for pool in sharing.pools_in_use(state)}
+        if list(pools) != list(self._pool_views):
+            clear_layout(self._pools)
+            self._pool_views = {key: _MemoryPoolView(self.theme, pool.name) for key, pool in pools.items()}
+            for view in self._pool_views.values():
                 self._pools.addWidget(view)
         for key, pool in pools.items():
-            self._shown[key].show_pool(pool)
-        said = sharing.waits(state.waiting)
-        self._waits.setText(said)
-        self._waits.setVisible(bool(said))
-        self.setVisible(bool(pools or said))
+            self._pool_views[key].show_pool(pool)
+        waiting_text = sharing.waits_text(state.waiting)
+        self._waits.setText(waiting_text)
+        self._waits.setVisible(bool(waiting_text))
+        self.setVisible(bool(pools or waiting_text))
 
 
-class _PoolView(QWidget):
+class _MemoryPoolView(QWidget):
     """One memory."""
 
     def __init__(self, theme: Theme, name: str) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=6)
-        head = Line(theme, gap=8)
+        box = VBox(theme, self, gap=6)
+        head = HBox(theme, gap=8)
         self._figure = Label(theme, role="meta", color="ink-2")
         head.addWidget(ElidedLabel(theme, name, weight=500), 1)
         head.addWidget(self._figure)
@@ -58,7 +58,7 @@ class _PoolView(QWidget):
 
     def show_pool(self, pool: MemoryPool) -> None:
         """Show what is so now."""
-        entries = sharing.legend(pool)
-        self._figure.setText(sharing.headline(pool))
-        self._bar.set_parts(sharing.parts(pool), sharing.total(pool), "; ".join(words for _, words in entries))
+        entries = sharing.legend_entries(pool)
+        self._figure.setText(sharing.pool_headline(pool))
+        self._bar.set_parts(sharing.bar_parts(pool), sharing.bar_total(pool), "; ".join(words for _, words in entries))
         self._legend.set_entries(entries)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
-from app.client.http import segment
+from app.client.http import quote_segment
 from app.core import words
 from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.disk import Drive
@@ -20,17 +20,17 @@ from app.gui.net.stores import BUSY_STATES, Stores
 from app.gui.screens.models import disk
 from app.gui.screens.models.disk import DiskStore
 from app.gui.screens.models.files import ModelFiles
-from app.gui.screens.models.sharing import Sharing
-from app.gui.screens.models.tuning import Tuning
-from app.gui.screens.models.updates import Updates
-from app.gui.screens.models.work import LibraryWork
+from app.gui.screens.models.sharing import MemoryModel
+from app.gui.screens.models.tuning import ModelSettingsModel
+from app.gui.screens.models.updates import ModelUpdates
+from app.gui.screens.models.work import LibraryJobsModel
 from app.gui.shell.contract import Command, Shell
 
 _FEW = 8
 """From this many models on, a search field is worth its place."""
 
 
-class Side(StrEnum):
+class ModelsSide(StrEnum):
     """What of the page is shown: the models here, what they take of the disks, or what the hub has."""
 
     HERE = "here"
@@ -63,18 +63,18 @@ class ModelRow(msgspec.Struct, frozen=True):
 
 
 class ModelsModel(QObject):
-    """Everything the page shows. `said` is a sentence in passing with a way back, or None."""
+    """Everything the page shows. `toast_requested` is a sentence in passing with a way back, or None."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
     settled = Signal()
     """Something worked: what failed before needs no more saying."""
-    attached = Signal()
+    endpoint_attached = Signal()
     """The endpoint that was to be attached is."""
-    correct_asked = Signal(object)
+    correction_requested = Signal(object)
     """A person wants to say what an attached model can do."""
-    attach_asked = Signal(str, str)
+    attach_requested = Signal(str, str)
     """An endpoint is to be attached (again): its address and the model's name."""
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
@@ -82,22 +82,22 @@ class ModelsModel(QObject):
         api = self._api = stores.api
         self._shell = shell
         self.library, self.running, self.preferences = stores.library, stores.running, stores.preferences
-        self.sharing = Sharing(api, shell)
+        self.memory = MemoryModel(api, shell)
         self.files = ModelFiles(api, shell)
-        self.tuning = Tuning(stores, shell)
-        self.work = LibraryWork(api, shell)
+        self.model_settings = ModelSettingsModel(stores, shell)
+        self.jobs = LibraryJobsModel(api, shell)
         self.disk = DiskStore(api, shell)
-        self.updates = Updates(api, shell)
+        self.updates = ModelUpdates(api, shell)
         self.search = ""
         self.is_attaching = False
-        self.work.ended.connect(self.disk.refresh)
-        for part in (self.files, self.work, self.updates):
-            part.said.connect(self.said)
+        self.jobs.files_changed.connect(self.disk.refresh)
+        for part in (self.files, self.jobs, self.updates):
+            part.toast_requested.connect(self.toast_requested)
             part.failed.connect(self.failed)
-        self.tuning.said.connect(self.said)
+        self.model_settings.toast_requested.connect(self.toast_requested)
         self.updates.changed.connect(self.changed)
         self.library.changed.connect(self.changed)
-        self.sharing.changed.connect(self.changed)
+        self.memory.changed.connect(self.changed)
         self.running.changed.connect(self.changed)
 
     @property
@@ -117,99 +117,103 @@ class ModelsModel(QObject):
         if not items:
             return ""
         count = f"{len(items)} models" if len(items) > 1 else "1 model"
-        return f"{count}, {words.size(sum(model.size_bytes for model in items))}"
+        return f"{count}, {words.format_bytes(sum(model.size_bytes for model in items))}"
 
-    def rows(self) -> list[ModelRow]:
+    def list_rows(self) -> list[ModelRow]:
         """Return the models that fit the search: usable ones first, then by title."""
-        wanted = self.search.casefold().split()
-        found = [
+        search_words = self.search.casefold().split()
+        rows = [
             ModelRow(
                 model,
                 self.running.of(model.runs_as),
-                self.sharing.is_pinned(model.runs_as),
-                self.updates.newer(model.name),
+                self.memory.is_pinned(model.runs_as),
+                self.updates.newer_version(model.name),
             )
             for model in self.library.items
-            if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in wanted)
+            if all(word in f"{model.title} {model.name} {model.quantization}".casefold() for word in search_words)
         ]
-        return sorted(found, key=lambda row: (bool(row.model.problem), phrases.title(row.model).casefold()))
+        return sorted(rows, key=lambda row: (bool(row.model.problem), phrases.model_title(row.model).casefold()))
 
-    def look_for(self, text: str) -> None:
+    def set_search(self, text: str) -> None:
         """Show only models whose title, name or quantisation has every word of `text`."""
         self.search = text
         self.changed.emit()
 
-    def load(self, name: str) -> None:
+    def load_model(self, name: str) -> None:
         """Ask for a model; how it goes shows in its row."""
         self.running.load(name, self.failed.emit)
 
-    def unload(self, name: str) -> None:
+    def unload_model(self, name: str) -> None:
         """Unload a model; it can be loaded again by Undo."""
         self.running.unload(
-            name, lambda: self.said.emit(f"{name} was unloaded.", lambda: self.load(name)), self.failed.emit
+            name,
+            lambda: self.toast_requested.emit(f"{name} was unloaded.", lambda: self.load_model(name)),
+            self.failed.emit,
         )
 
-    def pin(self, model: ModelInfo, *, is_pinned: bool) -> None:
+    def set_pinned(self, model: ModelInfo, *, is_pinned: bool) -> None:
         """Keep a model loaded, or let it make room again; Undo takes it back."""
-        self.sharing.pin(model.runs_as, self.failed.emit, is_pinned=is_pinned)
-        said = "stays loaded from now on" if is_pinned else "can be unloaded again"
-        self.said.emit(f"{model.title} {said}.", lambda: self.pin(model, is_pinned=not is_pinned))
+        self.memory.set_pinned(model.runs_as, self.failed.emit, is_pinned=is_pinned)
+        change = "stays loaded from now on" if is_pinned else "can be unloaded again"
+        self.toast_requested.emit(f"{model.title} {change}.", lambda: self.set_pinned(model, is_pinned=not is_pinned))
 
-    def register(self, path: Path) -> None:
+    def register_file(self, path: Path) -> None:
         """List a model file where it lies."""
 
-        def added(model: ModelInfo) -> None:
+        def finish_register(model: ModelInfo) -> None:
             self.settled.emit()
-            self.said.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
+            self.toast_requested.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
 
-        def refused(error: ErrorBody) -> None:
+        def report_error(error: ErrorBody) -> None:
             self.failed.emit(msgspec.structs.replace(error, sentence=f"{path.name} was not added. {error.sentence}"))
 
         body = RegisterModel(path=str(path))
-        self._api.post("/models", body, kind=ModelInfo, then=added, failed=refused)
+        self._api.post("/models", body, kind=ModelInfo, then=finish_register, failed=report_error)
 
-    def forget(self, model: ModelInfo) -> None:
+    def forget_model(self, model: ModelInfo) -> None:
         """Take a model off the list and leave its file alone; Undo lists it again."""
 
-        def gone() -> None:
-            self.said.emit(f"{model.title} was taken off the list.", self._way_back(model))
+        def finish_forget() -> None:
+            self.toast_requested.emit(f"{model.title} was taken off the list.", self._way_back(model))
 
-        self._api.delete(f"/models/{segment(model.name)}", gone, self.failed.emit)
+        self._api.delete(f"/models/{quote_segment(model.name)}", finish_forget, self.failed.emit)
 
-    def attach(self, endpoint: AttachEndpoint) -> None:
+    def attach_endpoint(self, endpoint: AttachEndpoint) -> None:
         """Put an endpoint's models behind this one."""
 
-        def done(models: list[ModelInfo]) -> None:
+        def finish_attach(models: list[ModelInfo]) -> None:
             self.is_attaching = False
             self.settled.emit()
-            self.attached.emit()
-            said = models[0].title if len(models) == 1 else f"{len(models)} models"
-            self.said.emit(f"Attached: {said}.", lambda: self._forget_all(models))
+            self.endpoint_attached.emit()
+            names = models[0].title if len(models) == 1 else f"{len(models)} models"
+            self.toast_requested.emit(f"Attached: {names}.", lambda: self._forget_all(models))
 
-        def refused(error: ErrorBody) -> None:
+        def report_error(error: ErrorBody) -> None:
             self.is_attaching = False
             self.changed.emit()
             self.failed.emit(error)
 
         self.is_attaching = True
         self.changed.emit()
-        self._api.post("/attached", endpoint, kind=list[ModelInfo], then=done, failed=refused)
+        self._api.post("/attached", endpoint, kind=list[ModelInfo], then=finish_attach, failed=report_error)
 
-    def correct(self, name: str, stated: CorrectAttached) -> None:
+    def correct_attached(self, name: str, stated: CorrectAttached) -> None:
         """Keep what a person says of an attached model; its endpoint is asked anew for the rest."""
 
-        def done(model: ModelInfo) -> None:
-            self.attached.emit()
-            self.said.emit(f"{model.title}: {words.capabilities(model.capabilities)}.", None)
+        def finish_correction(model: ModelInfo) -> None:
+            self.endpoint_attached.emit()
+            self.toast_requested.emit(f"{model.title}: {words.format_capabilities(model.capabilities)}.", None)
 
-        self._api.patch(f"/attached/{segment(name)}", stated, kind=ModelInfo, then=done, failed=self.failed.emit)
+        self._api.patch(
+            f"/attached/{quote_segment(name)}", stated, kind=ModelInfo, then=finish_correction, failed=self.failed.emit
+        )
 
     def _way_back(self, model: ModelInfo) -> Callable[[], object] | None:
         """Return what lists a model again that was taken off the list; None if nothing can."""
         if model.attached and model.preset is None:
-            return lambda: self.attach_asked.emit(model.attached, model.name)  # its key is gone, so it is asked for
+            return lambda: self.attach_requested.emit(model.attached, model.name)  # its key is gone, so it is asked for
         if model.preset is None:
-            return lambda: self.register(Path(model.path))
+            return lambda: self.register_file(Path(model.path))
         if not model.preset.base:
             return None
         again = MakeModel(name=model.name, base=model.preset.base, preset=model.preset)
@@ -219,30 +223,30 @@ class ModelsModel(QObject):
         """Look through one more folder for models from now on."""
         folders = self._folders_without(folder)
 
-        def looked(problem: str) -> None:
+        def report_folder(problem: str) -> None:
             if problem:
                 sentence = f"{folder.name} was added, but cannot be searched now. {problem}"
                 self.failed.emit(ErrorBody(code="folder_unreadable", sentence=sentence))
             else:
-                said = f"{folder.name} is searched for models."
-                self.said.emit(said, lambda: self._set_folders(folders))
+                message = f"{folder.name} is searched for models."
+                self.toast_requested.emit(message, lambda: self._set_folders(folders))
 
-        self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, looked))
+        self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, report_folder))
 
     def remove_folder(self, folder: Path) -> None:
         """Look through a folder no longer; what is in it stays where it is. Undo takes it in again."""
         before = self.preferences.get("models.folders", [])
         self._set_folders(self._folders_without(folder))
         again = before if isinstance(before, list) else []
-        said = f"{folder.name} is no longer searched. Its files stay where they are."
-        self.said.emit(said, lambda: self._set_folders(again))
+        message = f"{folder.name} is no longer searched. Its files stay where they are."
+        self.toast_requested.emit(message, lambda: self._set_folders(again))
 
     def empty_trash(self, drive: Drive) -> None:
         """Delete removed models from a drive's trash for good, if a person says so when asked."""
         trashed = drive.trashed
         if trashed is not None:
-            deed = Command(disk.deed(trashed), lambda: self.work.empty_trash(trashed.digest))
-            self._shell.confirm("Delete removed models for good?", disk.warning(drive, trashed), deed)
+            command = Command(disk.trash_action(trashed), lambda: self.jobs.empty_trash(trashed.digest))
+            self._shell.confirm("Delete removed models for good?", disk.trash_warning(drive, trashed), command)
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""
@@ -257,10 +261,10 @@ class ModelsModel(QObject):
             self._forget_now(model.name)
 
     def _forget_now(self, name: str) -> None:
-        self._api.delete(f"/models/{segment(name)}", lambda: None, self.failed.emit)
+        self._api.delete(f"/models/{quote_segment(name)}", lambda: None, self.failed.emit)
 
 
-def what_is_wrong(row: ModelRow) -> str:
+def problem_of(row: ModelRow) -> str:
     """Return why a model cannot answer: what is the matter with its file, or how its engine failed."""
     failure = row.status.failure if row.status is not None and row.has_failed else None
     return row.model.problem or (failure.sentence if failure is not None else "")

@@ -9,10 +9,10 @@ from app.core import words
 from app.core.events import EngineChanged, Event, SettingChanged
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
-from app.gui.net.api import Failed, GatewayApi
+from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
-from app.gui.widgets.bars import REST, Part
+from app.gui.widgets.bars import REST, BarPart
 
 _COLORS = ("part-1", "part-2", "part-3", "part-4", "part-5", "part-6")
 _SOON_MS = 300
@@ -43,7 +43,7 @@ def _changes_model(event: Event) -> bool:
     return isinstance(event, SettingChanged) and event.name.startswith("model.")
 
 
-class Sharing(QObject):
+class MemoryModel(QObject):
     """Memory, and settings by model. That they cannot be read is said by the rest of the page."""
 
     changed = Signal()
@@ -65,64 +65,70 @@ class Sharing(QObject):
         """Whether a person wants a model to stay."""
         return self._set_for(model).pinned
 
-    def pin(self, model: str, failed: Failed, *, is_pinned: bool) -> None:
+    def set_pinned(self, model: str, failed: ErrorHandler, *, is_pinned: bool) -> None:
         """Have a model stay, or let it go again; what else is set for it stays as it is."""
-        wanted = msgspec.structs.replace(self._set_for(model), pinned=is_pinned)
+        new_settings = msgspec.structs.replace(self._set_for(model), pinned=is_pinned)
 
-        def done(settings: ModelSettings) -> None:
+        def store_settings(settings: ModelSettings) -> None:
             self._settings.replace({**(self._settings.value or {}), model: settings})
 
-        body = SetModel(model=model, settings=wanted)
-        self._api.post("/model-settings", body, kind=ModelSettings, then=done, failed=failed)
+        body = SetModel(model=model, settings=new_settings)
+        self._api.post("/model-settings", body, kind=ModelSettings, then=store_settings, failed=failed)
 
     def _set_for(self, model: str) -> ModelSettings:
         return (self._settings.value or {}).get(model, ModelSettings())
 
 
-def shown_pools(memory: MemoryState) -> list[MemoryPool]:
+def pools_in_use(memory: MemoryState) -> list[MemoryPool]:
     """Return the pools worth a bar: those that a model holds something of."""
     return [pool for pool in memory.pools if pool.holders]
 
 
-def headline(pool: MemoryPool) -> str:
+def pool_headline(pool: MemoryPool) -> str:
     """Return how much of a pool is taken."""
-    return f"{words.size(pool.taken)} of {words.size(max(0, pool.limit))} for models"
+    return f"{words.format_bytes(pool.bytes_in_use)} of {words.format_bytes(max(0, pool.limit))} for models"
 
 
-def total(pool: MemoryPool) -> float:
+def bar_total(pool: MemoryPool) -> float:
     """Return what the whole bar stands for: what models may take, or more if they have more."""
-    return float(max(pool.limit, pool.taken, 1))
+    return float(max(pool.limit, pool.bytes_in_use, 1))
 
 
-def parts(pool: MemoryPool) -> list[Part]:
+def bar_parts(pool: MemoryPool) -> list[BarPart]:
     """Return the bar's pieces, the largest first."""
     return [
-        Part(name=holder.model, amount=float(holder.bytes or 0), color=_COLORS[at % len(_COLORS)])
-        for at, holder in enumerate(_ordered(pool))
+        BarPart(name=holder.model, amount=float(holder.bytes or 0), color=_COLORS[at % len(_COLORS)])
+        for at, holder in enumerate(_sort_holders(pool))
     ]
 
 
-def legend(pool: MemoryPool) -> list[tuple[str, str]]:
+def legend_entries(pool: MemoryPool) -> list[tuple[str, str]]:
     """Return (colour, words) for every piece, and for what is left."""
-    entries = [(_COLORS[at % len(_COLORS)], _entry(holder)) for at, holder in enumerate(_ordered(pool))]
-    free = max(0, pool.limit - pool.taken)
-    return [*entries, (REST, f"{words.size(free)} left, plus {words.size(pool.head_room)} reserved for other programs")]
+    entries = [(_COLORS[at % len(_COLORS)], _holder_words(holder)) for at, holder in enumerate(_sort_holders(pool))]
+    free = max(0, pool.limit - pool.bytes_in_use)
+    return [
+        *entries,
+        (
+            REST,
+            f"{words.format_bytes(free)} left, plus {words.format_bytes(pool.head_room)} reserved for other programs",
+        ),
+    ]
 
 
-def waits(waiting: Sequence[WaitingLoad]) -> str:
+def waits_text(waiting: Sequence[WaitingLoad]) -> str:
     """Return who waits for whom, a sentence each."""
-    return " ".join(map(_waits, waiting))
+    return " ".join(map(_wait_sentence, waiting))
 
 
-def _ordered(pool: MemoryPool) -> list[MemoryHolder]:
+def _sort_holders(pool: MemoryPool) -> list[MemoryHolder]:
     return sorted(pool.holders, key=lambda holder: (-(holder.bytes or 0), holder.model))
 
 
-def _entry(holder: MemoryHolder) -> str:
-    amount = "size not known yet" if holder.bytes is None else words.size(holder.bytes)
+def _holder_words(holder: MemoryHolder) -> str:
+    amount = "size not known yet" if holder.bytes is None else words.format_bytes(holder.bytes)
     return f"{holder.model}, {amount}{', pinned' if holder.is_pinned else ''}"
 
 
-def _waits(load: WaitingLoad) -> str:
+def _wait_sentence(load: WaitingLoad) -> str:
     for_whom = f" for {' and '.join(load.waits_for)}" if load.waits_for else " for memory"
     return f"{load.model} is waiting{for_whom}."

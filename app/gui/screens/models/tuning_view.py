@@ -8,25 +8,25 @@ from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
 from app.gui import phrases
 from app.gui.screens.models import tuning
-from app.gui.screens.models.tuning import Tuning
+from app.gui.screens.models.tuning import ModelSettingsModel
 from app.gui.screens.models.tuning_rows import (
     ArgumentsRow,
     ChoiceRow,
     CodeRow,
     LoraRow,
+    ModelSettingRow,
     NumberRow,
     ParserRow,
     SamplingRow,
     SwitchRow,
     TemplateRow,
-    TuneRow,
 )
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import ListField
-from app.gui.widgets.layout import Column, Hairline, Line, Surface
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, Section
-from app.gui.widgets.press import Button, IconButton, Look
-from app.gui.widgets.rows import Picture, RowList
+from app.gui.widgets.press import Button, ButtonLook, IconButton
+from app.gui.widgets.rows import IconLabel, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
@@ -41,57 +41,59 @@ _REASONING_HELP = "The parser that finds reasoning, by the engine's name for it.
 _RUNS_AS_BEFORE = "It is running with its previous settings. Changes take effect once it is loaded again."
 
 
-class TuningView(QWidget):
+class ModelSettingsView(QWidget):
     """Shows a `Tuning`; Escape and the arrow lead back to the list."""
 
-    def __init__(self, theme: Theme, model: Tuning) -> None:
+    def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
         super().__init__()
         self._theme, self.model = theme, model
-        self.shown = ""
+        self.shown_model = ""
         """The model that is, or was last, shown."""
         self.setAccessibleName("Settings of a model")
-        box = Column(theme, self, gap=16)
+        box = VBox(theme, self, gap=16)
         self._title = ElidedLabel(theme, role="section")
         is_mirrored = QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft
         arrow = "chevron-right" if is_mirrored else "chevron-left"
-        self.back = IconButton(theme, arrow, "Back to the models", action=model.close)
-        box.addLayout(self._head())
-        self._error, self._again = ErrorPanel(theme), self._hint()
+        self.back = IconButton(theme, arrow, "Back to the models", action=model.close_model)
+        box.addLayout(self._make_head())
+        self._error, self._again = ErrorPanel(theme), self._make_hint()
         self._skeleton = Skeleton(theme, 6, is_card=True)
         self._content = QWidget()
         for widget in (self._error, self._again, self._skeleton, self._content):
             box.addWidget(widget)
-        self._build()
-        model.changed.connect(self._show)
-        model.opened.connect(self._begin)
+        self._build_sections()
+        model.changed.connect(self._show_settings)
+        model.opened.connect(self._take_focus)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Leave on Escape."""
         if event.key() == Qt.Key.Key_Escape:
-            self.model.close()
+            self.model.close_model()
         else:
             super().keyPressEvent(event)
 
-    def _head(self) -> Line:
-        line = Line(self._theme, gap=8)
+    def _make_head(self) -> HBox:
+        line = HBox(self._theme, gap=8)
         line.addWidget(self.back)
         line.addWidget(self._title, 1)
-        self._reset = Button(self._theme, "Reset all", look=Look.QUIET, icon="rotate-ccw", action=self.model.reset)
+        self._reset = Button(
+            self._theme, "Reset all", look=ButtonLook.QUIET, icon="rotate-ccw", action=self.model.reset_settings
+        )
         line.addWidget(self._reset)
         return line
 
-    def _hint(self) -> QWidget:
+    def _make_hint(self) -> QWidget:
         sheet = Surface(self._theme, fill="warn-soft", outline="")
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        line = Line(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
-        line.addWidget(Picture(self._theme, "info", color="warn"))
+        line = HBox(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(IconLabel(self._theme, "info", color="warn"))
         line.addWidget(Paragraph(self._theme, _RUNS_AS_BEFORE), 1)
-        line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.load_again))
+        line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.reload_model))
         return sheet
 
-    def _build(self) -> None:
+    def _build_sections(self) -> None:
         theme, model = self._theme, self.model
-        box = Column(theme, self._content, gap=16)
+        box = VBox(theme, self._content, gap=16)
         self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="The program that runs the model.")
         self.kv_type = ChoiceRow(theme, model, "kv_type", title="KV cache", help_=_KV_HELP)
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in tuning.NUMBERS}
@@ -108,19 +110,21 @@ class TuningView(QWidget):
             ParserRow(theme, model, "reasoning_parser", title="Reasoning parser", help_=_REASONING_HELP),
         )
         self._code, self._parsers = (
-            self._section("Custom code", self.code),
-            self._section("Tools and reasoning", *self.parsers),
+            self._make_section("Custom code", self.code),
+            self._make_section("Tools and reasoning", *self.parsers),
         )
         self.arguments = ArgumentsRow(theme, model)
-        self._arguments = self._section("Command line", self.arguments)
-        self._stays, self._companions = self.numbers["idle_minutes"], self._with_it()
+        self._arguments = self._make_section("Command line", self.arguments)
+        self._stays, self._companions = self.numbers["idle_minutes"], self._make_companions()
         self._sections = (
-            self._section("How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type),
-            self._section("Sampling", self.uses_own, self.sampling),
+            self._make_section(
+                "How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
+            ),
+            self._make_section("Sampling", self.uses_own, self.sampling),
             self._companions,
-            self._section("Chat template", self.template),
-            self._section("Unloading", self.pinned, self._stays),
-            self._names(),
+            self._make_section("Chat template", self.template),
+            self._make_section("Unloading", self.pinned, self._stays),
+            self._make_names(),
             self._code,
             self._parsers,
             self._arguments,
@@ -128,10 +132,10 @@ class TuningView(QWidget):
         for section in self._sections:
             box.addWidget(section)
 
-    def _section(self, title: str, *rows: QWidget) -> Section:
+    def _make_section(self, title: str, *rows: QWidget) -> Section:
         section, sheet = Section(self._theme, title), Surface(self._theme)
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(self._theme, sheet, gap=0)
+        box = VBox(self._theme, sheet, gap=0)
         for at, row in enumerate(rows):
             if at:
                 box.addWidget(Hairline(self._theme))
@@ -139,18 +143,18 @@ class TuningView(QWidget):
         section.body.addWidget(sheet)
         return section
 
-    def _with_it(self) -> Section:
+    def _make_companions(self) -> Section:
         self.loras = RowList(self._theme, "LoRA adapters")
         self.loras.fill = "sunken"
-        row = TuneRow(self._theme, self.model, "loras", title="LoRA adapters", help_=_LORA_HELP)
+        row = ModelSettingRow(self._theme, self.model, "loras", title="LoRA adapters", help_=_LORA_HELP)
         add = Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora)
         row.tools.addWidget(add)
         row.outer.addWidget(self.loras)
-        row.finish()
-        return self._section("What goes with it", self.draft, self.projector, row)
+        row.add_problem_line()
+        return self._make_section("What goes with it", self.draft, self.projector, row)
 
-    def _names(self) -> Section:
-        self._names_row = TuneRow(
+    def _make_names(self) -> Section:
+        self._names_row = ModelSettingRow(
             self._theme,
             self.model,
             "aliases",
@@ -158,14 +162,14 @@ class TuningView(QWidget):
             help_="Programs can request it by these names too; * matches anything, as in gpt-*.",
         )
         self.names = ListField(self._theme, "Other names")
-        self.names.changed.connect(self.model.rename)
+        self.names.changed.connect(self.model.set_names)
         self._names_row.outer.addWidget(self.names)
-        self._names_row.finish()
-        return self._section("Names", self._names_row)
+        self._names_row.add_problem_line()
+        return self._make_section("Names", self._names_row)
 
-    def _begin(self) -> None:
+    def _take_focus(self) -> None:
         if self.model.model is not None:
-            self.shown = self.model.model.name
+            self.shown_model = self.model.model.name
         self.back.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _ask_lora(self) -> None:
@@ -173,24 +177,24 @@ class TuningView(QWidget):
         if path:
             self.model.apply_lora(str(Path(path)), is_used=True)
 
-    def _show(self) -> None:
+    def _show_settings(self) -> None:
         model, choices = self.model, self.model.choices
-        self._title.setText(f"Settings of {phrases.title(model.model)}" if model.model is not None else "")
+        self._title.setText(f"Settings of {phrases.model_title(model.model)}" if model.model is not None else "")
         self._skeleton.setVisible(choices is None and model.error is None)
         self._content.setVisible(choices is not None)
         self._again.setVisible(choices is not None and choices.needs_reload)
         self._reset.setVisible(choices is not None)
         if model.error is not None:
-            self._error.say(model.error, "Try again", model.read)
+            self._error.show_error(model.error, "Try again", model.fetch_choices)
         else:
             self._error.hide()
         if choices is None or model.model is None:
             return
-        self.engine.show_options(tuning.engines(choices))
+        self.engine.show_options(tuning.engine_options(choices))
         self.kv_type.show_options(tuning.KV_TYPES)
-        self.draft.show_options(tuning.drafts(choices))
-        self.projector.show_options(tuning.projectors(choices))
-        self.uses_own.help.setText(tuning.recommendation(choices))
+        self.draft.show_options(tuning.draft_options(choices))
+        self.projector.show_options(tuning.projector_options(choices))
+        self.uses_own.help.setText(tuning.recommendation_text(choices))
         rows = (self.uses_own, self.sampling, self.template, self.pinned, self.code, self.arguments)
         for row in (*self.numbers.values(), *rows, *self.parsers):
             row.show_value()
@@ -200,9 +204,11 @@ class TuningView(QWidget):
 
     def _show_loras(self) -> None:
         assert self.model.choices is not None  # noqa: S101 -- the caller looked
-        found = tuning.loras(self.model.choices)
-        self.loras.sync(found, lambda one: LoraRow(self._theme, self.model.apply_lora, one), LoraRow.show_companion)
-        self.loras.setVisible(bool(found))
+        loras = tuning.list_loras(self.model.choices)
+        self.loras.sync(
+            loras, lambda companion: LoraRow(self._theme, self.model.apply_lora, companion), LoraRow.show_companion
+        )
+        self.loras.setVisible(bool(loras))
 
     def _show_parts(self) -> None:
         """Leave out what this kind of model has nothing of."""
@@ -215,6 +221,6 @@ class TuningView(QWidget):
         template.setVisible(model.chats and not model.attached)
         choices = self.model.choices
         assert choices is not None  # noqa: S101 -- as above
-        self._code.setVisible(choices.brings_code or tuning.shows(choices, "allows_code"))
-        self._parsers.setVisible(model.chats and tuning.shows(choices, "tool_parser", "reasoning_parser"))
+        self._code.setVisible(choices.brings_code or tuning.shows_setting(choices, "allows_code"))
+        self._parsers.setVisible(model.chats and tuning.shows_setting(choices, "tool_parser", "reasoning_parser"))
         self._arguments.setVisible(not model.attached)

@@ -10,75 +10,75 @@ from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
 
-class Updates(QObject):
-    """What the hub said, by model. `said` is a sentence, with no way back."""
+class ModelUpdates(QObject):
+    """What the hub said, by model. `toast_requested` is a sentence, with no way back."""
 
     changed = Signal()
-    wanted = Signal(str, str)
+    download_requested = Signal(str, str)
     """Newer files are to be fetched: the model as one asks for it, and its quantisation."""
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
         self._api = api
-        self._known: dict[str, ModelUpdate] = {}
-        self._begun: set[str] = set()
+        self._updates: dict[str, ModelUpdate] = {}
+        self._pending: set[str] = set()
         """Models whose newer files are on their way."""
-        self.is_asking = False
-        shell.happened.connect(self.take)
+        self.is_checking = False
+        shell.event_received.connect(self.handle_event)
 
-    def check(self) -> None:
+    def check_hub(self) -> None:
         """Ask the hub about every model that came from it."""
-        if self.is_asking:
+        if self.is_checking:
             return
-        self.is_asking = True
+        self.is_checking = True
         self.changed.emit()
-        self._api.get("/library/updates", list[ModelUpdate], self._take, self._failed)
+        self._api.get("/library/updates", list[ModelUpdate], self._set_updates, self._report_error)
 
-    def newer(self, model: str) -> ModelUpdate | None:
+    def newer_version(self, model: str) -> ModelUpdate | None:
         """Return what is newer of a model on the hub; None where nothing is known to be, or it is on its way."""
-        known = self._known.get(model)
-        is_newer = known is not None and known.state is Freshness.NEWER and model not in self._begun
-        return known if is_newer else None
+        update = self._updates.get(model)
+        is_newer = update is not None and update.state is Freshness.NEWER and model not in self._pending
+        return update if is_newer else None
 
-    def update(self, update: ModelUpdate) -> None:
+    def request_update(self, update: ModelUpdate) -> None:
         """Fetch the newer files; what is here stays beside them."""
         name = update.repository if update.revision == "main" else f"{update.repository}@{update.revision}"
-        self._begun.add(update.model)
+        self._pending.add(update.model)
         self.changed.emit()
-        self.wanted.emit(name, update.quantization)
+        self.download_requested.emit(name, update.quantization)
 
-    def refused(self) -> None:
+    def restore_offers(self) -> None:
         """Offer again what could not be fetched."""
-        if self._begun:
-            self._begun.clear()
+        if self._pending:
+            self._pending.clear()
             self.changed.emit()
 
-    def take(self, event: Event) -> None:
+    def handle_event(self, event: Event) -> None:
         """Forget what was said of a model that is fetched: once other files are here it is no longer so."""
-        if isinstance(event, ModelsChanged) and self._begun:
-            self._known = {model: one for model, one in self._known.items() if model not in self._begun}
-            self._begun.clear()
+        if isinstance(event, ModelsChanged) and self._pending:
+            self._updates = {model: update for model, update in self._updates.items() if model not in self._pending}
+            self._pending.clear()
 
-    def _take(self, found: list[ModelUpdate]) -> None:
-        self.is_asking = False
-        self._known, self._begun = {one.model: one for one in found}, set()
+    def _set_updates(self, updates: list[ModelUpdate]) -> None:
+        self.is_checking = False
+        self._updates, self._pending = {update.model: update for update in updates}, set()
         self.changed.emit()
-        self.said.emit(told(found), None)
+        self.toast_requested.emit(check_sentence(updates), None)
 
-    def _failed(self, error: ErrorBody) -> None:
-        self.is_asking = False
+    def _report_error(self, error: ErrorBody) -> None:
+        self.is_checking = False
         self.changed.emit()
         self.failed.emit(error)
 
 
-def told(found: list[ModelUpdate]) -> str:
+def check_sentence(updates: list[ModelUpdate]) -> str:
     """Return what the hub said, in a sentence."""
-    if not found:
+    if not updates:
         return "None of your models came from a hub."
-    newer = [one for one in found if one.state is Freshness.NEWER]
-    unknown = sum(one.state is Freshness.UNKNOWN for one in found)
+    newer = [update for update in updates if update.state is Freshness.NEWER]
+    unknown = sum(update.state is Freshness.UNKNOWN for update in updates)
     rest = f" For {unknown}, it is not known." if unknown else ""
     if not newer:
         return f"No model has newer files on the hub.{rest}"
@@ -86,10 +86,8 @@ def told(found: list[ModelUpdate]) -> str:
     return f"{count} newer files on the hub.{rest}"
 
 
-def offer(update: ModelUpdate) -> str:
+def update_offer(update: ModelUpdate) -> str:
     """Return what an update would fetch."""
     day = f", of {update.modified[:10]}" if update.modified else ""
     files = "1 file" if len(update.files) == 1 else f"{len(update.files)} files"
-    return (
-        f"Newer on the hub: {files}, {words.size(update.download_bytes)}{day}. Your files stay until you remove them."
-    )
+    return f"Newer on the hub: {files}, {words.format_bytes(update.download_bytes)}{day}. Your files stay until you remove them."

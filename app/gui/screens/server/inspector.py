@@ -10,10 +10,10 @@ from app.gui.screens.server.requests import RequestStore
 from app.gui.screens.server.strip import LatencyStrip
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
-from app.gui.widgets.layout import Column, Surface
+from app.gui.widgets.layout import Surface, VBox
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, IconButton, Look
-from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.press import Button, ButtonLook, IconButton
+from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot
 from app.gui.widgets.text import Label, Paragraph
 
@@ -30,8 +30,8 @@ class RequestRow(QWidget):
         super().__init__()
         self._model, self._id = model, request.id
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=0)
-        self._row, self._dot, self._state = Row(theme), Dot(theme), Label(theme, role="meta", color="ink-2")
+        box = VBox(theme, self, gap=0)
+        self._row, self._dot, self._state = ListRow(theme), Dot(theme), Label(theme, role="meta", color="ink-2")
         self._row.lead.addWidget(self._dot)
         self._cancel = Button(
             theme, "Cancel", name=f"Cancel the request of {request.client}", action=partial(model.cancel, request.id)
@@ -40,7 +40,7 @@ class RequestRow(QWidget):
         self.unfold = IconButton(theme, "chevron-right", name, action=self.toggle)
         for widget in (self._state, self._cancel, self.unfold):
             self._row.tail.addWidget(widget)
-        self._details = self._made_details(theme)
+        self._details = self._make_details(theme)
         self._details.hide()
         box.addWidget(self._row)
         box.addWidget(self._details)
@@ -53,34 +53,36 @@ class RequestRow(QWidget):
 
     def show_request(self, request: RequestInfo) -> None:
         """Show what is so now."""
-        color, said = state_of.state(request)
-        self._dot.say(color, said)
-        self._state.setText(said)
-        self._row.say(state_of.title(request), state_of.facts(request))
+        color, text = state_of.request_state(request)
+        self._dot.show_state(color, text)
+        self._state.setText(text)
+        self._row.show_text(state_of.request_title(request), state_of.request_facts(request))
         self._cancel.setVisible(not request.is_over)
-        legend = state_of.legend(request)
-        parts = state_of.parts(request)
-        self._bar.set_parts(parts, sum(part.amount for part in parts), ", ".join(said for _, said in legend))
+        legend = state_of.time_legend(request)
+        parts = state_of.time_parts(request)
+        self._bar.set_parts(parts, sum(part.amount for part in parts), ", ".join(text for _, text in legend))
         self._bar.setVisible(bool(parts))
         self._legend.set_entries(legend)
-        self._about.setText(state_of.about(request))
+        self._about.setText(state_of.request_details(request))
         self._read.setVisible(self._model.keeps_words and not self._words.text())
 
-    def tell(self, detail: RequestDetail) -> None:
+    def show_detail(self, detail: RequestDetail) -> None:
         """Show what it said, if that was kept."""
-        said = "\n\n".join(filter(None, (detail.asked, detail.answered)))
-        self._words.setText(said if detail.has_bodies else "The contents of this request were not kept.")
+        text = "\n\n".join(filter(None, (detail.asked, detail.answered)))
+        self._words.setText(text if detail.has_bodies else "The contents of this request were not kept.")
         self._words.show()
         self._read.hide()
 
-    def _made_details(self, theme: Theme) -> QWidget:
+    def _make_details(self, theme: Theme) -> QWidget:
         content = QWidget()
-        box = Column(theme, content, margins=(16, 0, 16, 12), gap=8)
+        box = VBox(theme, content, margins=(16, 0, 16, 12), gap=8)
         self._bar, self._legend = PartsBar(theme, "Where the time went"), Legend(theme)
         self._about = Paragraph(theme, color="ink-2")
         self._words = Paragraph(theme, role="mono", color="ink-2")
         self._words.hide()
-        self._read = Button(theme, "Show contents", look=Look.QUIET, action=partial(self._model.ask_words, self._id))
+        self._read = Button(
+            theme, "Show contents", look=ButtonLook.QUIET, action=partial(self._model.ask_words, self._id)
+        )
         for widget in (self._bar, self._legend, self._about, self._read, self._words):
             box.addWidget(widget)
         return content
@@ -92,65 +94,67 @@ class InspectorSection(Section):
     def __init__(self, theme: Theme, model: RequestStore) -> None:
         super().__init__(theme, "Requests")
         self._theme, self._model = theme, model
-        self._clear = Button(theme, "Clear", look=Look.QUIET, name="Clear the list of requests", action=model.forget)
+        self._clear = Button(
+            theme, "Clear", look=ButtonLook.QUIET, name="Clear the list of requests", action=model.forget
+        )
         self.head.addWidget(self._clear)
-        self._kept = Paragraph(theme, _KEEPS, color="warn")
+        self._kept_note = Paragraph(theme, _KEEPS, color="warn")
         self._strip, self.rows = LatencyStrip(theme), RowList(theme, "Requests")
         self._strip_card = Surface(theme)
         self._strip_card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        Column(theme, self._strip_card, margins=(16, 12, 16, 12)).addWidget(self._strip)
+        VBox(theme, self._strip_card, margins=(16, 12, 16, 12)).addWidget(self._strip)
         self._empty = Surface(theme)
         self._empty.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        nothing = Row(theme, "No requests yet", "Requests from programs to the endpoint appear here while it runs.")
-        Column(theme, self._empty, margins=(0, 4, 0, 4)).addWidget(nothing)
+        nothing = ListRow(theme, "No requests yet", "Requests from programs to the endpoint appear here while it runs.")
+        VBox(theme, self._empty, margins=(0, 4, 0, 4)).addWidget(nothing)
         self._usage = RowList(theme, "Used in the last seven days")
         self._usage_title = Label(theme, "Used in the last seven days", weight=500)
-        for widget in (self._kept, self._strip_card, self.rows, self._empty, self._usage_title, self._usage):
+        for widget in (self._kept_note, self._strip_card, self.rows, self._empty, self._usage_title, self._usage):
             self.body.addWidget(widget)
-        model.changed.connect(self._show)
+        model.changed.connect(self._show_requests)
         model.used.connect(self._show_usage)
-        model.told.connect(self._tell)
-        self._show()
+        model.told.connect(self._show_detail)
+        self._show_requests()
         self._show_usage()
 
-    def _show(self) -> None:
+    def _show_requests(self) -> None:
         model = self._model
-        shown, points = model.shown(), model.points()
-        self._kept.setVisible(model.keeps_words)
-        self._clear.setVisible(any(request.is_over for request in shown))
+        requests, points = model.shown(), model.points()
+        self._kept_note.setVisible(model.keeps_words)
+        self._clear.setVisible(any(request.is_over for request in requests))
         self._strip.set_points(points, model.now())
         self._strip_card.setVisible(bool(points))
         self.rows.sync(
-            {request.id: request for request in shown},
+            {request.id: request for request in requests},
             lambda request: RequestRow(self._theme, model, request),
             RequestRow.show_request,
         )
-        self.rows.setVisible(bool(shown))
-        self._empty.setVisible(model.is_known and not shown)
+        self.rows.setVisible(bool(requests))
+        self._empty.setVisible(model.is_known and not requests)
 
     def _show_usage(self) -> None:
         usage = self._model.usage
         rows = [] if usage is None else usage.week
-        today = {} if usage is None else {_key(row): row for row in usage.today}
+        today = {} if usage is None else {_usage_key(row): row for row in usage.today}
         self._usage.sync(
-            {_key(row): (row, today.get(_key(row))) for row in rows},
-            lambda _pair: Row(self._theme),
+            {_usage_key(row): (row, today.get(_usage_key(row))) for row in rows},
+            lambda _pair: ListRow(self._theme),
             _say_usage,
         )
         for widget in (self._usage, self._usage_title):
             widget.setVisible(bool(rows))
 
-    def _tell(self, detail: RequestDetail) -> None:
+    def _show_detail(self, detail: RequestDetail) -> None:
         row = self.rows.rows.get(detail.request.id)
         if isinstance(row, RequestRow):
-            row.tell(detail)
+            row.show_detail(detail)
 
 
-def _key(row: UsageRow) -> str:
+def _usage_key(row: UsageRow) -> str:
     return f"{row.client}\n{row.model}"
 
 
-def _say_usage(row: Row, pair: tuple[UsageRow, UsageRow | None]) -> None:
+def _say_usage(row: ListRow, pair: tuple[UsageRow, UsageRow | None]) -> None:
     week, today = pair
-    now = f"today {state_of.used_facts(today)}" if today else "nothing today"
-    row.say(f"{week.client} → {week.model or 'no model'}", f"{state_of.used_facts(week)}; {now}")
+    now = f"today {state_of.usage_facts(today)}" if today else "nothing today"
+    row.show_text(f"{week.client} → {week.model or 'no model'}", f"{state_of.usage_facts(week)}; {now}")

@@ -4,11 +4,11 @@ import time
 
 from PySide6.QtCore import QObject, Signal
 
-from app.client.http import segment
+from app.client.http import quote_segment
 from app.config.checks import LOOPBACK
 from app.core.api import Status
 from app.core.errors import ErrorBody
-from app.core.keys import KeyInfo, MadeKey, NewKey, Scope
+from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
 from app.core.settings import SettingInfo
 from app.gui.net.remote import RemoteList
 from app.gui.net.stores import Stores
@@ -22,14 +22,14 @@ class KeysModel(QObject):
     """Keys and the switch for other computers."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._preferences, self._gateway = stores.api, stores.preferences, stores.status
         self._keys = RemoteList(stores.api, shell, "/keys", list[KeyInfo])
-        self.made: MadeKey | None = None
+        self.new_key: KeyWithSecret | None = None
         """The key that was just made, until the person has put it away: nobody can show it again."""
         for store in (self._keys, self._preferences, self._gateway):
             store.changed.connect(self.changed)
@@ -54,7 +54,7 @@ class KeysModel(QObject):
         """Why the switch cannot be moved; empty when it can."""
         if not self.is_known:
             return "Roundhouse's service has not reported its settings yet."
-        host = self._host()
+        host = self._host_setting()
         if host is not None and host.source == "environment":
             return "The address is set by an environment variable, so it cannot be changed here."
         if not self.is_open and not any(not has_expired(key) for key in self.items):
@@ -84,43 +84,47 @@ class KeysModel(QObject):
         )
 
     def make(self, name: str, *, may_manage: bool) -> None:
-        """Make a key; `made` holds it then."""
+        """Make a key; `new_key` holds it then."""
         scopes = [Scope.INFERENCE, Scope.MANAGE] if may_manage else [Scope.INFERENCE]
         self._api.post(
-            "/keys", NewKey(name=name.strip(), scopes=scopes), kind=MadeKey, then=self._made, failed=self._no
+            "/keys",
+            NewKey(name=name.strip(), scopes=scopes),
+            kind=KeyWithSecret,
+            then=self._store_key,
+            failed=self._report_error,
         )
 
     def put_away(self) -> None:
         """Forget the key that was just made."""
-        self.made = None
+        self.new_key = None
         self.changed.emit()
 
     def revoke(self, name: str) -> None:
         """Revoke a key at once; Undo brings it back."""
 
-        def revoked() -> None:
-            if self.made is not None and self.made.name == name:
-                self.made = None
+        def finish_revoke() -> None:
+            if self.new_key is not None and self.new_key.name == name:
+                self.new_key = None
             self._keys.read()
-            self.said.emit(f"The key {name} was revoked.", lambda: self.restore(name))
+            self.toast_requested.emit(f"The key {name} was revoked.", lambda: self.restore(name))
 
-        self._api.delete(f"/keys/{segment(name)}", revoked, self._no)
+        self._api.delete(f"/keys/{quote_segment(name)}", finish_revoke, self._report_error)
 
     def restore(self, name: str) -> None:
         """Bring a revoked key back."""
-        path = f"/keys/{segment(name)}/restore"
-        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._keys.read(), failed=self._no)
+        path = f"/keys/{quote_segment(name)}/restore"
+        self._api.post(path, None, kind=KeyInfo, then=lambda _: self._keys.read(), failed=self._report_error)
 
     def open_to_others(self, is_open: bool) -> None:  # noqa: FBT001 -- the state of a switch
         """Allow other computers from the next start on, or keep them out."""
         if is_open != self.is_open:
-            self._preferences.change(HOST, EVERYWHERE if is_open else None, self._no)
+            self._preferences.change(HOST, EVERYWHERE if is_open else None, self._report_error)
 
-    def _host(self) -> SettingInfo | None:
+    def _host_setting(self) -> SettingInfo | None:
         return next((info for info in self._preferences.items if info.name == HOST), None)
 
-    def _made(self, made: MadeKey) -> None:
-        self.made = made
+    def _store_key(self, key: KeyWithSecret) -> None:
+        self.new_key = key
         self._keys.read()
         self.changed.emit()
 
@@ -128,7 +132,7 @@ class KeysModel(QObject):
     def _status(self) -> Status | None:
         return self._gateway.value
 
-    def _no(self, error: ErrorBody) -> None:
+    def _report_error(self, error: ErrorBody) -> None:
         self.failed.emit(error)
         self.changed.emit()
 
@@ -138,13 +142,13 @@ def has_expired(key: KeyInfo) -> bool:
     return key.expires_at is not None and key.expires_at <= time.time()
 
 
-def facts(key: KeyInfo) -> str:
+def key_facts(key: KeyInfo) -> str:
     """Return what is told of a key in one quiet line."""
     may = "may manage Roundhouse" if Scope.MANAGE in key.scopes else "may ask models"
-    used = f"last used {_day(key.last_used_at)}" if key.last_used_at else "never used"
-    end = "" if key.expires_at is None else "expired" if has_expired(key) else f"until {_day(key.expires_at)}"
+    used = f"last used {_format_time(key.last_used_at)}" if key.last_used_at else "never used"
+    end = "" if key.expires_at is None else "expired" if has_expired(key) else f"until {_format_time(key.expires_at)}"
     return " · ".join(part for part in (may, used, end) if part)
 
 
-def _day(at: float) -> str:
+def _format_time(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

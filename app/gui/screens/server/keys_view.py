@@ -7,15 +7,15 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.keys import MAX_NAME, KeyInfo
-from app.gui.screens.server.keys_model import KeysModel, facts
+from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import CopyField, Field
 from app.gui.widgets.labelled import SwitchCard
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, Chip, Look
-from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.press import Button, ButtonLook, Chip
+from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.text import Paragraph
 
 _NAME_WIDTH = 200
@@ -28,20 +28,20 @@ class KeysSection(Section):
         super().__init__(theme, "Keys")
         self._theme, self.model, self._shell = theme, model, shell
         self._make_head()
-        self.body.addWidget(self._made_card())
+        self.body.addWidget(self._make_new_key_card())
         self._list = RowList(theme, "Keys")
         self._none = Surface(theme)
         self._none.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        none = Row(theme, "No keys", "Programs on this computer need none.")
-        Column(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
+        none = ListRow(theme, "No keys", "Programs on this computer need none.")
+        VBox(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
         self.body.addWidget(self._list)
         self.body.addWidget(self._none)
         self.wider = SwitchCard(theme, "Allow other computers", action=model.open_to_others)
         self.restart_button = Button(theme, "Restart the service", action=restart)
         self.wider.tools.insertWidget(0, self.restart_button)
         self.body.addWidget(self.wider)
-        model.changed.connect(self._show)
-        self._show()
+        model.changed.connect(self._show_keys)
+        self._show_keys()
 
     def _make_head(self) -> None:
         theme = self._theme
@@ -50,44 +50,48 @@ class KeysSection(Section):
         self.name.setMaximumWidth(theme.px(_NAME_WIDTH))
         self.may_manage = Chip(theme, "May manage")
         self.may_manage.setCheckable(True)
-        self.make_button = Button(theme, "Create a key", action=self._make)
-        self.name.returnPressed.connect(self._make)
-        self.name.textChanged.connect(lambda _text: self._show())
+        self.make_button = Button(theme, "Create a key", action=self._make_key)
+        self.name.returnPressed.connect(self._make_key)
+        self.name.textChanged.connect(lambda _text: self._show_keys())
         for widget in (self.name, self.may_manage, self.make_button):
             self.head.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
 
-    def _made_card(self) -> QWidget:
+    def _make_new_key_card(self) -> QWidget:
         theme = self._theme
-        self.made_card = card = Surface(theme, fill="accent-soft", outline="")
+        self.new_key_card = card = Surface(theme, fill="accent-soft", outline="")
         card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, card, margins=(16, 12, 16, 12), gap=4)
-        self._made_words = Paragraph(theme, weight=500)
-        box.addWidget(self._made_words)
-        line = Line(theme, gap=8)
-        self.made_key = CopyField(theme, "The new key", partial(self._shell.copy, said="The key was copied"))
-        line.addWidget(self.made_key)
+        box = VBox(theme, card, margins=(16, 12, 16, 12), gap=4)
+        self._new_key_words = Paragraph(theme, weight=500)
+        box.addWidget(self._new_key_words)
+        line = HBox(theme, gap=8)
+        self.new_key_field = CopyField(
+            theme, "The new key", partial(self._shell.copy_text, message="The key was copied")
+        )
+        line.addWidget(self.new_key_field)
         line.addStretch(1)
         line.addWidget(Button(theme, "Done", name="Hide the new key", action=self.model.put_away))
         box.addLayout(line)
         return card
 
-    def _make(self) -> None:
+    def _make_key(self) -> None:
         if self.name.text().strip():
             self.model.make(self.name.text(), may_manage=self.may_manage.isChecked())
             self.name.clear()
             self.may_manage.setChecked(False)
 
-    def _show(self) -> None:
+    def _show_keys(self) -> None:
         model = self.model
         self.make_button.setEnabled(bool(self.name.text().strip()) and model.is_known)
-        self.made_card.setVisible(model.made is not None)
-        if model.made is not None:
-            self._made_words.setText(f"The key {model.made.name}. Copy it now: it will not be shown again.")
-            self.made_key.set_value(model.made.key)
+        self.new_key_card.setVisible(model.new_key is not None)
+        if model.new_key is not None:
+            self._new_key_words.setText(f"The key {model.new_key.name}. Copy it now: it will not be shown again.")
+            self.new_key_field.set_value(model.new_key.key)
         else:
-            self.made_key.set_value("")
+            self.new_key_field.set_value("")
         self._list.sync(
-            {key.name: key for key in model.items}, self._row, lambda row, key: row.say(key.name, facts(key))
+            {key.name: key for key in model.items},
+            self._make_row,
+            lambda row, key: row.show_text(key.name, key_facts(key)),
         )
         self._list.setVisible(bool(model.items))
         self._none.setVisible(not model.items)
@@ -95,13 +99,13 @@ class KeysSection(Section):
 
     def _show_switch(self) -> None:
         model = self.model
-        self.wider.say(is_on=model.is_open, consequence=model.consequence, why_fixed=model.why_fixed)
+        self.wider.show_switch(is_on=model.is_open, consequence=model.consequence, why_fixed=model.why_fixed)
         self.restart_button.setVisible(model.waits_for_restart)
 
-    def _row(self, key: KeyInfo) -> Row:
-        row = Row(self._theme)
+    def _make_row(self, key: KeyInfo) -> ListRow:
+        row = ListRow(self._theme)
         revoke = partial(self.model.revoke, key.name)
         row.tail.addWidget(
-            Button(self._theme, "Revoke", look=Look.QUIET, name=f"Revoke the key {key.name}", action=revoke)
+            Button(self._theme, "Revoke", look=ButtonLook.QUIET, name=f"Revoke the key {key.name}", action=revoke)
         )
         return row

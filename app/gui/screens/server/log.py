@@ -6,7 +6,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.errors import ErrorBody
 from app.core.events import Event, LogLine
-from app.gui.net.api import Call, GatewayApi
+from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.shell.contract import Shell
 
 _KEPT = 5000
@@ -23,76 +23,76 @@ class LogModel(QObject):
         super().__init__(shell)
         self._api, self._shell = api, shell
         self._lines: deque[LogLine] = deque(maxlen=_KEPT)
-        self._held: list[LogLine] = []
+        self._held_lines: list[LogLine] = []
         self._filter = ""
-        self._stream: Call | None = None
+        self._stream: GatewayCall | None = None
         self._is_watched = False
         self.is_paused = False
-        shell.connected.connect(self._connected)
+        shell.connected.connect(self._open_log)
 
-    def watch(self) -> None:
+    def start_watching(self) -> None:
         """Begin to listen."""
         self._is_watched = True
-        self._connected()
+        self._open_log()
 
-    def rest(self) -> None:
+    def stop_watching(self) -> None:
         """Stop listening."""
         self._is_watched = False
-        self._drop()
+        self._drop_stream()
 
-    def shown(self) -> list[LogLine]:
+    def visible_lines(self) -> list[LogLine]:
         """Return the lines that fit the filter."""
-        return [line for line in self._lines if self._fits(line)]
+        return [line for line in self._lines if self._fits_filter(line)]
 
-    def text(self) -> str:
+    def visible_text(self) -> str:
         """Return what is shown, to be copied."""
-        return "\n".join(line.text for line in self.shown())
+        return "\n".join(line.text for line in self.visible_lines())
 
-    def look_for(self, text: str) -> None:
+    def set_filter(self, text: str) -> None:
         """Show only lines with `text` in them or in their model's name."""
         self._filter = text.casefold()
         self.replaced.emit()
 
-    def pause(self, is_paused: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
+    def set_paused(self, is_paused: bool) -> None:  # noqa: FBT001 -- a slot of a bool signal
         """Hold the view still, or let what came meanwhile in."""
         self.is_paused = is_paused
         if not is_paused:
-            held, self._held = self._held, []
-            self._add(held)
+            lines, self._held_lines = self._held_lines, []
+            self._add_lines(lines)
 
-    def _connected(self) -> None:
-        self._drop()
+    def _open_log(self) -> None:
+        self._drop_stream()
         if not self._is_watched or not self._shell.is_connected:
             return
-        self._api.get(f"/logs?tail={_TAIL}", list[LogLine], self._read, lambda _error: None)
-        self._stream = self._api.stream("/events?logs=1", Event, self._take, self._ended)
+        self._api.get(f"/logs?tail={_TAIL}", list[LogLine], self._set_lines, lambda _error: None)
+        self._stream = self._api.open_stream("/events?logs=1", Event, self._handle_event, self._forget_stream)
 
-    def _read(self, lines: list[LogLine]) -> None:
+    def _set_lines(self, lines: list[LogLine]) -> None:
         self._lines = deque(sorted(lines, key=lambda line: line.at), maxlen=_KEPT)
         self.replaced.emit()
 
-    def _take(self, event: Event) -> None:
+    def _handle_event(self, event: Event) -> None:
         if not isinstance(event, LogLine):
             return
         if self.is_paused:
-            self._held.append(event)
-            del self._held[:-_KEPT]
+            self._held_lines.append(event)
+            del self._held_lines[:-_KEPT]
         else:
-            self._add([event])
+            self._add_lines([event])
 
-    def _ended(self, _error: ErrorBody | None) -> None:
+    def _forget_stream(self, _error: ErrorBody | None) -> None:
         self._stream = None
 
-    def _drop(self) -> None:
+    def _drop_stream(self) -> None:
         if self._stream is not None:
             self._stream.cancel()
             self._stream = None
 
-    def _add(self, lines: list[LogLine]) -> None:
+    def _add_lines(self, lines: list[LogLine]) -> None:
         self._lines.extend(lines)
-        fitting = [line for line in lines if self._fits(line)]
+        fitting = [line for line in lines if self._fits_filter(line)]
         if fitting:
             self.appended.emit(fitting)
 
-    def _fits(self, line: LogLine) -> bool:
+    def _fits_filter(self, line: LogLine) -> bool:
         return self._filter in f"{line.model} {line.text}".casefold()

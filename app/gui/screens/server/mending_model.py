@@ -10,34 +10,34 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelSettings
-from app.gui.net.mending import SETTING, take_back
-from app.gui.net.model_settings import Change, alter, ask_to_allow
+from app.gui.net.mending import SETTING_PREFIX, undo_remedy
+from app.gui.net.model_settings import SettingsChange, ask_to_allow, change_model_settings
 from app.gui.net.stores import Stores
-from app.gui.shell.contract import Page, Shell
+from app.gui.shell.contract import PageId, Shell
 
 ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS = "allow_code", "free_memory", "reset_options"
 DONE_HERE = frozenset({ALLOW_CODE, FREE_MEMORY, RESET_OPTIONS})
 """What a press does at once, or once a question was answered."""
 WAYS = {
-    "download_again": Page.MODELS,
-    "free_disk": Page.MODELS,
-    "install_again": Page.ENGINES,
-    "other_model": Page.MODELS,
-    "other_runtime": Page.ENGINES,
-    "sign_in": Page.SETTINGS,
-    "smaller_model": Page.MODELS,
-    "update_driver": Page.MACHINE,
-    "update_engine": Page.ENGINES,
+    "download_again": PageId.MODELS,
+    "free_disk": PageId.MODELS,
+    "install_again": PageId.ENGINES,
+    "other_model": PageId.MODELS,
+    "other_runtime": PageId.ENGINES,
+    "sign_in": PageId.SETTINGS,
+    "smaller_model": PageId.MODELS,
+    "update_driver": PageId.MACHINE,
+    "update_engine": PageId.ENGINES,
 }
 """Where a person does what cannot be done for them."""
 WAYS_SHOWN = 2
 
 
-class Mending(QObject):
-    """Remedies of the models that run or failed. `said` carries a sentence and the way back from what it tells of."""
+class AutoRemedyModel(QObject):
+    """Remedies of the models that run or failed. `toast_requested` carries a sentence and the way back from what it tells of."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
@@ -46,7 +46,7 @@ class Mending(QObject):
         self._running, self._settings = stores.running, stores.preferences
         self._settings.changed.connect(self.changed)
 
-    def ways(self, failure: FailureReport) -> list[RemedyOffer]:
+    def remedy_ways(self, failure: FailureReport) -> list[RemedyOffer]:
         """Return the remedies that lead somewhere else, the most promising of each place."""
         firsts: dict[object, RemedyOffer] = {}
         for offer in failure.remedies:
@@ -54,73 +54,75 @@ class Mending(QObject):
                 firsts.setdefault(WAYS.get(offer.kind, offer.kind), offer)
         return list(firsts.values())[:WAYS_SHOWN]
 
-    def go(self, name: str, offer: RemedyOffer) -> None:
+    def follow_remedy(self, name: str, offer: RemedyOffer) -> None:
         """Do what a remedy says, or show the page where a person does it."""
-        deeds = {FREE_MEMORY: self._make_room, RESET_OPTIONS: self._reset, ALLOW_CODE: self._ask_to_allow}
-        if offer.kind in deeds:
-            deeds[offer.kind](name)
+        actions = {FREE_MEMORY: self._make_room, RESET_OPTIONS: self._reset_settings, ALLOW_CODE: self._ask_to_allow}
+        if offer.kind in actions:
+            actions[offer.kind](name)
         else:
             self._shell.show_page(WAYS[offer.kind])
 
-    def can_be_left(self, failure: FailureReport) -> bool:
+    def can_be_automatic(self, failure: FailureReport) -> bool:
         """Tell whether something that may help can be done without asking."""
         return bool(self._settings_for(failure))
 
-    def is_left(self, failure: FailureReport) -> bool:
+    def is_automatic(self, failure: FailureReport) -> bool:
         """Tell whether all of that is done without asking already."""
         names = self._settings_for(failure)
         return bool(names) and all(self._settings.get(name, default=False) for name in names)
 
-    def leave(self, name: str, failure: FailureReport, *, is_left: bool) -> None:
+    def set_automatic(self, name: str, failure: FailureReport, *, is_automatic: bool) -> None:
         """Have what may help done without asking from now on, this time too; or no longer."""
-        values = dict.fromkeys(self._settings_for(failure), is_left)
-        again = partial(self._load, name) if is_left else None
+        values = dict.fromkeys(self._settings_for(failure), is_automatic)
+        again = partial(self._load_model, name) if is_automatic else None
         self._settings.change_all(values, then=again, failed=self.failed.emit)
 
-    def undo(self, status: EngineStatus) -> None:
+    def undo_remedies(self, status: EngineStatus) -> None:
         """Take back what was done to a model without asking."""
-        take_back(status, self._settings, self._running, self.failed.emit)
+        undo_remedy(status, self._settings, self._running, self.failed.emit)
 
     def _settings_for(self, failure: FailureReport) -> list[str]:
-        known = {item.name for item in self._settings.items}
-        return [name for offer in failure.remedies if (name := SETTING + offer.kind) in known]
+        known_names = {item.name for item in self._settings.items}
+        return [name for offer in failure.remedies if (name := SETTING_PREFIX + offer.kind) in known_names]
 
-    def _load(self, name: str) -> None:
+    def _load_model(self, name: str) -> None:
         self._running.load(name, self.failed.emit)
 
-    def _reset(self, name: str) -> None:
+    def _reset_settings(self, name: str) -> None:
         """Forget what is set for a model, but for the pin, and load it; the way back sets it again."""
-        self._alter(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} was reset to its defaults.")
+        self._change_settings(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} was reset to its defaults.")
 
     def _ask_to_allow(self, name: str) -> None:
-        ask_to_allow(self._shell, name, partial(self._allow, name))
+        ask_to_allow(self._shell, name, partial(self._allow_code, name))
 
-    def _allow(self, name: str) -> None:
-        self._alter(name, lambda own: msgspec.structs.replace(own, allows_code=True), f"The code of {name} may run.")
+    def _allow_code(self, name: str) -> None:
+        self._change_settings(
+            name, lambda own: msgspec.structs.replace(own, allows_code=True), f"The code of {name} may run."
+        )
 
-    def _alter(self, name: str, change: Change, said: str) -> None:
-        def done(before: ModelSettings) -> None:
-            self.said.emit(said, partial(self._set_back, name, before))
-            self._load(name)
+    def _change_settings(self, name: str, change: SettingsChange, sentence: str) -> None:
+        def report_change(before: ModelSettings) -> None:
+            self.toast_requested.emit(sentence, partial(self._set_back, name, before))
+            self._load_model(name)
 
-        alter(self._api, name, change, then=done, failed=self.failed.emit)
+        change_model_settings(self._api, name, change, then=report_change, failed=self.failed.emit)
 
     def _set_back(self, name: str, before: ModelSettings) -> None:
-        alter(self._api, name, lambda _: before, then=lambda _: None, failed=self.failed.emit)
+        change_model_settings(self._api, name, lambda _: before, then=lambda _: None, failed=self.failed.emit)
 
     def _make_room(self, name: str) -> None:
         """Unload the other models that nobody has pinned, then load this one; the way back loads them again."""
         others = [
-            one.model
-            for one in self._running.active()
-            if one.state is EngineState.READY and not one.is_pinned and one.model != name
+            engine.model
+            for engine in self._running.active()
+            if engine.state is EngineState.READY and not engine.is_pinned and engine.model != name
         ]
         for other in others:
             self._running.unload(other, lambda: None, self.failed.emit)
-        self._load(name)  # the gateway has it wait for the room that they give back
+        self._load_model(name)  # the gateway has it wait for the room that they give back
         if others:
-            self.said.emit(f"Unloaded to make room: {', '.join(others)}.", partial(self._load_all, others))
+            self.toast_requested.emit(f"Unloaded to make room: {', '.join(others)}.", partial(self._load_all, others))
 
     def _load_all(self, names: list[str]) -> None:
         for name in names:
-            self._load(name)
+            self._load_model(name)

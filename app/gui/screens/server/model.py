@@ -9,11 +9,11 @@ from app.core.api import GUIDE, Status
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.models import LoadOptions
 from app.gui.net.stores import Stores
-from app.gui.screens.server.mending_model import Mending
+from app.gui.screens.server.mending_model import AutoRemedyModel
 from app.gui.shell.contract import Shell
 
 
-class Dialect(StrEnum):
+class SnippetKind(StrEnum):
     """Ways to use the endpoint that come with a snippet."""
 
     CURL = "curl"
@@ -24,17 +24,17 @@ class Dialect(StrEnum):
 _YOURS = "YOUR-KEY"
 """Stands for a key: the window does not know any."""
 _SNIPPETS = {
-    Dialect.CURL: """curl {base}/chat/completions \\{header}
+    SnippetKind.CURL: """curl {base}/chat/completions \\{header}
   -H 'Content-Type: application/json' \\
   -d '{{"model": "{model}", "messages": [{{"role": "user", "content": "Hello"}}]}}'""",
-    Dialect.PYTHON: """from openai import OpenAI
+    SnippetKind.PYTHON: """from openai import OpenAI
 
 client = OpenAI(base_url="{base}", api_key="{key}")
 answer = client.chat.completions.create(
     model="{model}", messages=[{{"role": "user", "content": "Hello"}}]
 )
 print(answer.choices[0].message.content)""",
-    Dialect.EDITOR: """# Continue, config.yaml; other editors ask for the same three values
+    SnippetKind.EDITOR: """# Continue, config.yaml; other editors ask for the same three values
 models:
   - name: {model}
     provider: openai
@@ -48,22 +48,22 @@ class ServerModel(QObject):
     """Everything above the log."""
 
     changed = Signal()
-    said = Signal(str, object)
+    toast_requested = Signal(str, object)
     failed = Signal(object)
-    log_asked = Signal(str)
+    log_requested = Signal(str)
     """Show what the engine of this model wrote."""
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
         self._api, self._shell, self._status = stores.api, shell, stores.status
         self.running, self.paused = stores.running, stores.paused
-        self.mending = Mending(stores, shell)
-        for source in (self.running, self.mending, self.paused):
+        self.auto_remedy = AutoRemedyModel(stores, shell)
+        for source in (self.running, self.auto_remedy, self.paused):
             source.changed.connect(self.changed)
         self._status.changed.connect(self._show_status)
-        self.mending.said.connect(self.said)
-        self.mending.failed.connect(self.failed)
-        shell.lost.connect(lambda _error: self.changed.emit())
+        self.auto_remedy.toast_requested.connect(self.toast_requested)
+        self.auto_remedy.failed.connect(self.failed)
+        shell.disconnected.connect(lambda _error: self.changed.emit())
 
     @property
     def status(self) -> Status | None:
@@ -91,7 +91,7 @@ class ServerModel(QObject):
         return f"Speaks the OpenAI, Anthropic and Ollama APIs. {who}, and {need}."
 
     @property
-    def serving(self) -> str:
+    def service_words(self) -> str:
         """Whether it serves, and whom."""
         if not self.is_serving:
             return "Not serving"
@@ -103,7 +103,7 @@ class ServerModel(QObject):
         """Whether the gateway answers."""
         return self._shell.is_connected
 
-    def snippet(self, dialect: Dialect) -> str:
+    def format_snippet(self, dialect: SnippetKind) -> str:
         """Return a ready-made use of the endpoint, with a model that is loaded if there is one."""
         ready = [status.model for status in self.running.items if status.state is EngineState.READY]
         asks = self.status is not None and self.status.asks_for_keys
@@ -114,21 +114,23 @@ class ServerModel(QObject):
             header=f"\n  -H 'Authorization: Bearer {_YOURS}' \\" if asks else "",
         )
 
-    def engines(self) -> list[EngineStatus]:
+    def list_engines(self) -> list[EngineStatus]:
         """Return the processes to list."""
         return self.running.active()
 
-    def unload(self, name: str) -> None:
+    def unload_model(self, name: str) -> None:
         """Unload a model; Undo loads it again."""
         self.running.unload(
-            name, lambda: self.said.emit(f"{name} was unloaded.", lambda: self.load(name)), self.failed.emit
+            name,
+            lambda: self.toast_requested.emit(f"{name} was unloaded.", lambda: self.load_model(name)),
+            self.failed.emit,
         )
 
-    def load(self, name: str) -> None:
+    def load_model(self, name: str) -> None:
         """Load a model, or try again after a failure."""
         self.running.load(name, self.failed.emit)
 
-    def apply(self, name: str, remedy: RemedyOffer) -> None:
+    def apply_remedy(self, name: str, remedy: RemedyOffer) -> None:
         """Load a model otherwise, as a remedy says."""
         self.running.load(name, self.failed.emit, msgspec.convert(remedy.options, LoadOptions))
 

@@ -13,7 +13,7 @@ from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, U
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.stores import Stores
 from app.gui.shell.contract import Shell
-from app.gui.widgets.bars import Part
+from app.gui.widgets.bars import BarPart
 
 SHOWN = 10
 """Rows on the page; the command line shows the others."""
@@ -40,7 +40,7 @@ _SPANS = (
 )
 
 
-class Point(NamedTuple):
+class LatencyPoint(NamedTuple):
     """One answer in the strip: Unix seconds, and the figures it has."""
 
     at: float
@@ -91,11 +91,11 @@ class RequestStore(RemoteList[RequestInfo]):
         ordered = sorted(self.items, key=lambda item: (item.is_over, -item.at))
         return ordered[:SHOWN]
 
-    def points(self) -> list[Point]:
+    def points(self) -> list[LatencyPoint]:
         """Return the answers of the last minutes, oldest first."""
         since = self._clock() - STRIP_S
         done = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
-        found = [Point(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
+        found = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
         return sorted(point for point in found if point[1:] != (None, None))
 
     def now(self) -> float:
@@ -136,58 +136,58 @@ def _changes_inspector(event: Event) -> bool:
     return isinstance(event, SettingChanged) and event.name.startswith("inspector.")
 
 
-def state(request: RequestInfo) -> tuple[str, str]:
+def request_state(request: RequestInfo) -> tuple[str, str]:
     """Return the colour and the words of a request's state."""
     return _STATES[request.state]
 
 
-def title(request: RequestInfo) -> str:
+def request_title(request: RequestInfo) -> str:
     """Return the strong line: who asks which model."""
     return f"{request.client} → {request.model or 'no model'}"
 
 
-def facts(request: RequestInfo) -> str:
+def request_facts(request: RequestInfo) -> str:
     """Return the quiet line: when, what, how fast, how much; or why not."""
-    said = [time.strftime("%H:%M:%S", time.localtime(request.at)), request.route or request.path]
+    details = [time.strftime("%H:%M:%S", time.localtime(request.at)), request.route or request.path]
     if request.error:
-        return " · ".join([*said, request.error])
+        return " · ".join([*details, request.error])
     if request.ttft_s is not None:
-        said.append(f"{words.seconds(request.ttft_s)} to first token")
+        details.append(f"{words.format_duration(request.ttft_s)} to first token")
     if request.tokens_per_s is not None:
-        said.append(words.rate(request.tokens_per_s))
+        details.append(words.format_rate(request.tokens_per_s))
     if request.completion_tokens is not None:
-        said.append(f"{request.completion_tokens:,} tokens")
-    return " · ".join([*said, words.seconds(request.total_s)])
+        details.append(f"{request.completion_tokens:,} tokens")
+    return " · ".join([*details, words.format_duration(request.total_s)])
 
 
-def about(request: RequestInfo) -> str:
+def request_details(request: RequestInfo) -> str:
     """Return what else is known: id, dialect, where from, status, tokens."""
-    said = [request.id, f"{request.dialect} {request.path}", f"from {request.peer}"]
+    details = [request.id, f"{request.dialect} {request.path}", f"from {request.peer}"]
     if request.status is not None:
-        said.append(f"status {request.status}")
+        details.append(f"status {request.status}")
     if request.prompt_tokens is not None:
         cached = f", {request.cached_tokens:,} cached" if request.cached_tokens else ""
-        said.append(f"{request.prompt_tokens:,} prompt tokens{cached}")
-    return " · ".join(said)
+        details.append(f"{request.prompt_tokens:,} prompt tokens{cached}")
+    return " · ".join(details)
 
 
-def parts(request: RequestInfo) -> list[Part]:
+def time_parts(request: RequestInfo) -> list[BarPart]:
     """Return the stacked bar: where the time went, in milliseconds."""
     spans = ((name, getattr(request, field), color) for name, field, color in _SPANS)
-    return [Part(name, span * _MS, color) for name, span, color in spans if span]
+    return [BarPart(name, span * _MS, color) for name, span, color in spans if span]
 
 
-def legend(request: RequestInfo) -> list[tuple[str, str]]:
+def time_legend(request: RequestInfo) -> list[tuple[str, str]]:
     """Return (colour, words) for the bar's parts."""
-    return [(part.color, f"{part.name} {words.seconds(part.amount / _MS)}") for part in parts(request)]
+    return [(part.color, f"{part.name} {words.format_duration(part.amount / _MS)}") for part in time_parts(request)]
 
 
-def used_facts(row: UsageRow) -> str:
+def usage_facts(row: UsageRow) -> str:
     """Return a line of the usage in words."""
-    said = [f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"]
+    details = [f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"]
     if row.failed:
-        said.append(f"{row.failed:,} failed")
-    said.append(
+        details.append(f"{row.failed:,} failed")
+    details.append(
         f"{row.prompt_tokens:,} tokens read" + (f" ({row.cached_tokens:,} cached)" if row.cached_tokens else "")
     )
-    return " · ".join([*said, f"{row.completion_tokens:,} written"])
+    return " · ".join([*details, f"{row.completion_tokens:,} written"])

@@ -5,7 +5,7 @@ What is right is decided by the table itself (`app.config`), so that the page an
 
 from PySide6.QtCore import QObject, Signal
 
-from app.config.store import find, parsed, validated
+from app.config.store import find_setting, parse_setting, validate_setting
 from app.core.errors import BadRequest, ErrorBody, NotFound
 from app.core.settings import SettingInfo, SettingValue
 from app.gui import phrases
@@ -39,35 +39,37 @@ class SettingsModel(QObject):
         """Why they could not be read."""
         return self.preferences.error
 
-    def sections(self) -> dict[str, list[SettingInfo]]:
+    def group_by_section(self) -> dict[str, list[SettingInfo]]:
         """Return the rows by the title of their section, in table order."""
-        found: dict[str, list[SettingInfo]] = {}
+        sections: dict[str, list[SettingInfo]] = {}
         for info in self.preferences.items:
-            found.setdefault(_SECTIONS.get(info.section, info.section.capitalize()), []).append(info)
-        return found
+            sections.setdefault(_SECTIONS.get(info.section, info.section.capitalize()), []).append(info)
+        return sections
 
-    def models(self, present: str) -> list[tuple[str, str]]:
+    def model_options(self, present: str) -> list[tuple[str, str]]:
         """Return the models a chat can begin with, by name and title; the present one is always among them."""
         usable = [model for model in self.library.items if model.chats and not model.problem]
-        found = [(model.name, " · ".join(filter(None, (phrases.label(model), model.quantization)))) for model in usable]
-        return found if present in dict(found) or not present else [(present, present), *found]
+        options = [
+            (model.name, " · ".join(filter(None, (phrases.model_label(model), model.quantization)))) for model in usable
+        ]
+        return options if present in dict(options) or not present else [(present, present), *options]
 
     def change(self, info: SettingInfo, value: SettingValue) -> None:
         """Keep a value that differs from the present one; a wrong one is said and not sent."""
         wrong = problem_with(info, value)
         self.problem.emit(info.name, wrong)
         if not wrong and value != info.value:
-            self._send(info, value)
+            self._post_value(info, value)
 
     def type_in(self, info: SettingInfo, text: str, *, is_final: bool) -> None:
         """Say at once what is wrong with typed text; keep it when the typing is over."""
-        value = meaning(info, text)
-        if is_final and not isinstance(value, Unfit):
+        value = parse_value(info, text)
+        if is_final and not isinstance(value, InvalidText):
             self.change(info, value)
         else:
-            self.problem.emit(info.name, value.sentence if isinstance(value, Unfit) else "")
+            self.problem.emit(info.name, value.sentence if isinstance(value, InvalidText) else "")
 
-    def step(self, info: SettingInfo, by: int) -> SettingValue:
+    def step_value(self, info: SettingInfo, by: int) -> SettingValue:
         """Return a number one step on, within its limits."""
         if isinstance(info.value, bool) or not isinstance(info.value, (int, float)):
             return info.value
@@ -79,41 +81,41 @@ class SettingsModel(QObject):
     def reset(self, info: SettingInfo) -> None:
         """Go back to the default."""
         self.problem.emit(info.name, "")
-        self._send(info, None)
+        self._post_value(info, None)
 
-    def _send(self, info: SettingInfo, value: SettingValue | None) -> None:
+    def _post_value(self, info: SettingInfo, value: SettingValue | None) -> None:
         if info.needs_restart:
             self.waits_for_restart.add(info.name)
-        self.preferences.change(info.name, value, lambda error: self._refused(info, error))
+        self.preferences.change(info.name, value, lambda error: self._report_refusal(info, error))
 
-    def _refused(self, info: SettingInfo, error: ErrorBody) -> None:
+    def _report_refusal(self, info: SettingInfo, error: ErrorBody) -> None:
         self.waits_for_restart.discard(info.name)
         self.problem.emit(info.name, f"{error.sentence} {error.hint}".strip())
         self.changed.emit()
 
 
-class Unfit:
+class InvalidText:
     """Typed text that means no allowed value, and the sentence that says why."""
 
     def __init__(self, sentence: str) -> None:
         self.sentence = sentence
 
 
-def meaning(info: SettingInfo, text: str) -> SettingValue | Unfit:
+def parse_value(info: SettingInfo, text: str) -> SettingValue | InvalidText:
     """Return the value typed text stands for. A setting this window does not know is left to the gateway."""
     try:
-        row = find(info.name)
-        return validated(row, parsed(row, text.strip()))
+        row = find_setting(info.name)
+        return validate_setting(row, parse_setting(row, text.strip()))
     except NotFound:
         return text
     except BadRequest as error:
-        return Unfit(error.body.sentence)
+        return InvalidText(error.body.sentence)
 
 
 def problem_with(info: SettingInfo, value: SettingValue) -> str:
     """Return what is wrong with a value, or nothing."""
     try:
-        validated(find(info.name), value)
+        validate_setting(find_setting(info.name), value)
     except NotFound:
         return ""
     except BadRequest as error:

@@ -10,10 +10,10 @@ from app.config.paths import Paths
 from app.gui.theme.theme import Theme
 from app.gui.widgets.panels import Section
 from app.gui.widgets.press import Button
-from app.gui.widgets.rows import Row, RowList
+from app.gui.widgets.rows import ListRow, RowList
 
 
-class Places(Section):
+class InstallationFolders(Section):
     """The folders of this installation."""
 
     def __init__(self, theme: Theme, paths: Paths) -> None:
@@ -26,17 +26,17 @@ class Places(Section):
         rows = RowList(theme, "Folders")
         rows.sync(
             {title: (title, folder) for title, folder in self.folders.items()},
-            lambda place: _row(theme, place[1]),
-            lambda row, place: row.say(place[0], str(place[1])),
+            lambda place: _make_row(theme, place[1]),
+            lambda row, place: row.show_text(place[0], str(place[1])),
         )
         self.body.addWidget(rows)
 
 
-def _row(theme: Theme, folder: Path) -> Row:
-    row = Row(theme)
-    row.tail.addWidget(Button(theme, "Open", name=f"Open {folder}", action=partial(_open, folder)))
+def _make_row(theme: Theme, folder: Path) -> ListRow:
+    row = ListRow(theme)
+    row.tail.addWidget(Button(theme, "Open", name=f"Open {folder}", action=partial(_open_folder, folder)))
     return row
 
 
-def _open(folder: Path) -> None:
+def _open_folder(folder: Path) -> None:
     QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -10,10 +10,10 @@ from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.fields import Field
-from app.gui.widgets.flow import Flow
-from app.gui.widgets.layout import Column, Line, Surface
+from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, Section
-from app.gui.widgets.press import Button, Look
+from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.text import Paragraph
 
 HUB_TOKEN = "hub.token"  # noqa: S105 -- the name of a place on the settings page
@@ -31,58 +31,67 @@ class TokenCard(Section):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         sheet = Surface(theme)
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, sheet, margins=(16, 12, 16, 12), gap=8)
-        self.said = Paragraph(theme, weight=500)
-        box.addWidget(self.said)
+        box = VBox(theme, sheet, margins=(16, 12, 16, 12), gap=8)
+        self.state_text = Paragraph(theme, weight=500)
+        box.addWidget(self.state_text)
         box.addWidget(Paragraph(theme, _ABOUT, role="meta", color="ink-2"))
-        line = Line(theme, gap=8)
+        line = HBox(theme, gap=8)
         self.field = Field(theme, "Token for the hub", placeholder="hf_…")
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
-        self.field.returnPressed.connect(self._keep)
+        self.field.returnPressed.connect(self._submit_token)
         self.field.textChanged.connect(self._show_button)
-        self.keep_button = Button(theme, "Save", name="Save the token", action=self._keep)
+        self.keep_button = Button(theme, "Save", name="Save the token", action=self._submit_token)
         line.addWidget(self.field, 1)
         line.addWidget(self.keep_button)
         box.addLayout(line)
         self.error = ErrorPanel(theme)
         box.addWidget(self.error)
-        buttons = Flow(theme, gap=8)
-        self.forget_button = Button(theme, "Remove", look=Look.DANGER, name="Remove the token", action=self._forget)
+        buttons = FlowLayout(theme, gap=8)
+        self.forget_button = Button(
+            theme, "Remove", look=ButtonLook.DANGER, name="Remove the token", action=self._forget_token
+        )
         buttons.addWidget(
-            Button(theme, "Create one", look=Look.QUIET, icon="external-link", name="Create a token", action=_open_page)
+            Button(
+                theme,
+                "Create one",
+                look=ButtonLook.QUIET,
+                icon="external-link",
+                name="Create a token",
+                action=_open_page,
+            )
         )
         buttons.addWidget(self.forget_button)
         box.addLayout(buttons)
         self.body.addWidget(sheet)
-        shell.connected.connect(self._read)
+        shell.connected.connect(self._fetch_state)
         if shell.is_connected:
-            self._read()
+            self._fetch_state()
         self._show_state(HubTokenState(place=None, said=""))
         self._show_button()
 
-    def _read(self) -> None:
+    def _fetch_state(self) -> None:
         self._api.get("/hub/token", HubTokenState, self._show_state)
 
-    def _keep(self) -> None:
+    def _submit_token(self) -> None:
         if self.keep_button.isEnabled():
             body = SetHubToken(token=self.field.text().strip())
-            self._api.post("/hub/token", body, kind=HubTokenState, then=self._kept, failed=self._refused)
+            self._api.post("/hub/token", body, kind=HubTokenState, then=self._finish_submit, failed=self._show_error)
 
-    def _kept(self, state: HubTokenState) -> None:
+    def _finish_submit(self, state: HubTokenState) -> None:
         self.field.clear()
         self.error.hide()
         self._show_state(state)
-        self._shell.toast("The token was saved.")
+        self._shell.show_toast("The token was saved.")
 
-    def _refused(self, error: ErrorBody) -> None:
-        self.error.say(error)
+    def _show_error(self, error: ErrorBody) -> None:
+        self.error.show_error(error)
 
-    def _forget(self) -> None:
-        self._api.delete("/hub/token", self._read, self._refused)
+    def _forget_token(self) -> None:
+        self._api.delete("/hub/token", self._fetch_state, self._show_error)
 
     def _show_state(self, state: HubTokenState) -> None:
-        self.said.setText(state.said)
-        self.said.setVisible(bool(state.said))
+        self.state_text.setText(state.said)
+        self.state_text.setVisible(bool(state.said))
         self.forget_button.setVisible(state.place in _OURS)
 
     def _show_button(self) -> None:

@@ -9,20 +9,20 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.updates import InstallationKind, Release, UpdateJob, UpdateState
-from app.gui.markdown.cutter import Cutter
+from app.gui.markdown.cutter import MarkdownSplitter
 from app.gui.markdown.inline import rich_of
-from app.gui.markdown.pieces import Kind, Piece
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 from app.gui.net.updates import UpdateStore
-from app.gui.phrases import ago
+from app.gui.phrases import time_ago
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.code import Snippet
-from app.gui.widgets.flow import Beside, Flow
-from app.gui.widgets.layout import Column, Hairline, Line, Surface, clear
+from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import ErrorPanel, Section
-from app.gui.widgets.press import Button, Look
+from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import Tag
-from app.gui.widgets.status import Progress
+from app.gui.widgets.status import ProgressBar
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _KINDS = {
@@ -60,52 +60,52 @@ class UpdatesCard(Section):
         self._model = model
         sheet = Surface(theme)
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, sheet, margins=(16, 12, 16, 12), gap=12)
-        self.present = _Present(theme, model)
+        box = VBox(theme, sheet, margins=(16, 12, 16, 12), gap=12)
+        self.present = _PresentVersionView(theme, model)
         self.error = ErrorPanel(theme)
-        self.news = _News(theme, model, shell)
-        self.job = _Job(theme, model)
-        self.said = Paragraph(theme, weight=500)
-        for part in (self.present, self.news, self.job, self.said, self.error):
+        self.news = _NewVersionView(theme, model, shell)
+        self.job = _UpdateJobView(theme, model)
+        self.outcome = Paragraph(theme, weight=500)
+        for part in (self.present, self.news, self.job, self.outcome, self.error):
             box.addWidget(part)
         self.body.addWidget(sheet)
-        model.changed.connect(self._show)
-        self._show()
+        model.changed.connect(self._show_state)
+        self._show_state()
 
-    def _show(self) -> None:
+    def _show_state(self) -> None:
         model, state = self._model, self._model.value
         self.setVisible(state is not None)
         if state is None:
             return
         job = model.job if model.is_busy else None
-        said = model.job.said if model.job is not None and model.job.is_done else ""
+        outcome = model.job.said if model.job is not None and model.job.is_done else ""
         self.present.show_state(state, is_busy=job is not None)
-        self.news.show_release(state, model.release if job is None and not said else None)
+        self.news.show_release(state, model.release if job is None and not outcome else None)
         self.job.show_job(job)
-        self.said.setText(said)
-        self.said.setVisible(bool(said))
+        self.outcome.setText(outcome)
+        self.outcome.setVisible(bool(outcome))
         self.error.setVisible(model.refusal is not None)
         if model.refusal is not None:
-            self.error.say(model.refusal, "Dismiss", model.dismiss)
+            self.error.show_error(model.refusal, "Dismiss", model.dismiss)
 
 
-class _Present(QWidget):
+class _PresentVersionView(QWidget):
     """What runs now, how it came here, when somebody looked last; the buttons that look and go back."""
 
     def __init__(self, theme: Theme, model: UpdateStore) -> None:
         super().__init__()
         self._model = model
-        pair = Beside(theme, gap=24)
-        Column(theme, self).addLayout(pair)
-        texts = Column(theme, gap=2)
+        pair = PairLayout(theme, gap=24)
+        VBox(theme, self).addLayout(pair)
+        texts = VBox(theme, gap=2)
         self.version = Label(theme, weight=500)
         self.about = ElidedLabel(theme, role="meta", color="ink-2", mode=Qt.TextElideMode.ElideMiddle)
-        self.looked = Paragraph(theme, role="meta", color="ink-2")
-        for label in (self.version, self.about, self.looked):
+        self.check_label = Paragraph(theme, role="meta", color="ink-2")
+        for label in (self.version, self.about, self.check_label):
             texts.addWidget(label)
         pair.addLayout(texts)
-        buttons = Line(theme, gap=8)
-        self.back = Button(theme, "Go back", look=Look.QUIET, action=model.go_back)
+        buttons = HBox(theme, gap=8)
+        self.back = Button(theme, "Go back", look=ButtonLook.QUIET, action=model.go_back)
         self.look = Button(theme, "Check for updates", icon="refresh-cw", action=model.look)
         buttons.addWidget(self.back)
         buttons.addWidget(self.look)
@@ -115,24 +115,24 @@ class _Present(QWidget):
         """Show what is so now."""
         self.version.setText(f"Roundhouse {state.version}")
         self.about.setText(f"{_KINDS[state.kind]} · {state.place}")
-        self.looked.setText(looked(self._model, state))
+        self.check_label.setText(check_words(self._model, state))
         self.look.setVisible(not state.unavailable)
         self.look.setEnabled(not is_busy)
         self.back.setVisible(bool(state.previous))
         self.back.setEnabled(not is_busy)
-        named = "the previous version" if state.previous == "before" else state.previous
-        self.back.set_text(f"Go back to {named}")
+        version_name = "the previous version" if state.previous == "before" else state.previous
+        self.back.set_text(f"Go back to {version_name}")
 
 
-class _News(QWidget):
+class _NewVersionView(QWidget):
     """A newer version: its notes, and what can be done about it."""
 
     def __init__(self, theme: Theme, model: UpdateStore, shell: Shell) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        box = Column(theme, self, gap=12)
+        box = VBox(theme, self, gap=12)
         box.addWidget(Hairline(theme))
-        head, title = Column(theme, gap=2), Line(theme, gap=8)
+        head, title = VBox(theme, gap=2), HBox(theme, gap=8)
         self.title = Label(theme, role="section")
         title.addWidget(self.title)
         title.addWidget(Tag(theme, "New", color="accent-ink", fill="accent-soft"))
@@ -141,17 +141,19 @@ class _News(QWidget):
         head.addLayout(title)
         head.addWidget(self.facts)
         box.addLayout(head)
-        self.notes = Notes(theme)
+        self.notes = ReleaseNotes(theme)
         box.addWidget(self.notes)
         self.problem = Paragraph(theme, color="ink-2")
         box.addWidget(self.problem)
-        self.command = Snippet(theme, "The command that updates it", partial(shell.copy, said="The command was copied"))
+        self.command = Snippet(
+            theme, "The command that updates it", partial(shell.copy_text, message="The command was copied")
+        )
         box.addWidget(self.command)
         self.how = Paragraph(theme, role="meta", color="ink-2")
         box.addWidget(self.how)
-        buttons = Flow(theme, gap=8)
-        self.install = Button(theme, "Install", look=Look.PRIMARY, action=model.install)
-        self.skip = Button(theme, "Skip this version", look=Look.QUIET, action=model.skip)
+        buttons = FlowLayout(theme, gap=8)
+        self.install = Button(theme, "Install", look=ButtonLook.PRIMARY, action=model.install)
+        self.skip = Button(theme, "Skip this version", look=ButtonLook.QUIET, action=model.skip)
         buttons.addWidget(self.install)
         buttons.addWidget(self.skip)
         box.addLayout(buttons)
@@ -162,9 +164,9 @@ class _News(QWidget):
         if release is None:
             return
         self.title.setText(f"Roundhouse {release.version}")
-        size = words.size(release.size_bytes) if release.size_bytes else ""
-        self.facts.setText(" · ".join(filter(None, (day(release.released), size))))
-        self.notes.say(release.notes)
+        size = words.format_bytes(release.size_bytes) if release.size_bytes else ""
+        self.facts.setText(" · ".join(filter(None, (format_day(release.released), size))))
+        self.notes.show_markdown(release.notes)
         self.problem.setText(release.problem)
         self.problem.setVisible(bool(release.problem))
         self.command.set_text(state.command)
@@ -176,24 +178,24 @@ class _News(QWidget):
         self.install.setAccessibleName(f"Install version {release.version}")
 
 
-class _Job(QWidget):
+class _UpdateJobView(QWidget):
     """How far an installation is, and the ways out of it."""
 
     def __init__(self, theme: Theme, model: UpdateStore) -> None:
         super().__init__()
-        box = Column(theme, self, gap=12)
+        box = VBox(theme, self, gap=12)
         box.addWidget(Hairline(theme))
-        pair = Beside(theme)
-        column = Column(theme, gap=6)
+        pair = PairLayout(theme)
+        column = VBox(theme, gap=6)
         self.title = Label(theme, weight=500)
         self.stage = Paragraph(theme, role="meta", color="ink-2")
-        self.bar = Progress(theme, "Progress of the update")
+        self.bar = ProgressBar(theme, "Progress of the update")
         for part in (self.title, self.stage, self.bar):
             column.addWidget(part)
         pair.addLayout(column)
-        buttons = Line(theme, gap=8)
+        buttons = HBox(theme, gap=8)
         self.now = Button(theme, "Do not wait", name="Install without waiting", action=partial(model.install, now=True))
-        self.cancel = Button(theme, "Cancel", look=Look.QUIET, name="Cancel the update", action=model.cancel)
+        self.cancel = Button(theme, "Cancel", look=ButtonLook.QUIET, name="Cancel the update", action=model.cancel)
         buttons.addWidget(self.now)
         buttons.addWidget(self.cancel)
         pair.addLayout(buttons)
@@ -205,40 +207,40 @@ class _Job(QWidget):
         if job is None:
             return
         verb = "Going back to" if job.verb == "rollback" else "Installing"
-        named = "the previous version" if job.version == "before" else job.version
-        self.title.setText(f"{verb} {named}")
+        version_name = "the previous version" if job.version == "before" else job.version
+        self.title.setText(f"{verb} {version_name}")
         self.stage.setText(stage_words(job))
         self.bar.set_fraction(job.done_bytes / job.total_bytes if job.total_bytes else None)
         self.now.setVisible(bool(job.waits_for) and job.verb == "install")
 
 
-class Notes(QWidget):
+class ReleaseNotes(QWidget):
     """Notes of a version, below each other as a message is; links are words, and nothing is fetched for them."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme, self._text = theme, ""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self._box = Column(theme, self, gap=4)
+        self._box = VBox(theme, self, gap=4)
 
-    def say(self, markdown: str) -> None:
+    def show_markdown(self, markdown: str) -> None:
         """Show other notes."""
         if markdown == self._text:
             return
         self._text = markdown
-        clear(self._box)
-        cutter = Cutter()
+        clear_layout(self._box)
+        cutter = MarkdownSplitter()
         for piece in [*cutter.feed(markdown), *cutter.finish()]:
-            self._add(piece)
+            self._add_piece(piece)
         self.setVisible(bool(markdown.strip()))
 
-    def _add(self, piece: Piece) -> None:
-        text = rich_of(piece).text if piece.kind is not Kind.RULE else ""
+    def _add_piece(self, piece: MarkdownPiece) -> None:
+        text = rich_of(piece).text if piece.kind is not PieceKind.RULE else ""
         if not text:
             return
-        row, is_heading = QWidget(), piece.kind is Kind.HEADING
+        row, is_heading = QWidget(), piece.kind is PieceKind.HEADING
         above = 8 if is_heading and self._box.count() else 0
-        line = Line(self._theme, row, margins=(16 * max(0, piece.depth - 1), above, 0, 0), gap=8)
+        line = HBox(self._theme, row, margins=(16 * max(0, piece.depth - 1), above, 0, 0), gap=8)
         if piece.marker:
             mark = Label(self._theme, piece.marker, color="ink-3")
             line.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
@@ -246,7 +248,7 @@ class Notes(QWidget):
         self._box.addWidget(row)
 
 
-def looked(model: UpdateStore, state: UpdateState) -> str:
+def check_words(model: UpdateStore, state: UpdateState) -> str:
     """Return when somebody looked for updates, and what came of it."""
     if state.unavailable:
         return state.unavailable
@@ -255,7 +257,7 @@ def looked(model: UpdateStore, state: UpdateState) -> str:
     newest = "This is the newest version. " if model.is_newest else ""
     if not state.checked_at:
         return f"{newest}Updates have not been checked yet."
-    return f"{newest}Updates checked {ago(time.time() - state.checked_at)}."
+    return f"{newest}Updates checked {time_ago(time.time() - state.checked_at)}."
 
 
 def stage_words(job: UpdateJob) -> str:
@@ -263,14 +265,14 @@ def stage_words(job: UpdateJob) -> str:
     if job.waits_for:
         return f"Waiting for {'1 answer' if job.waits_for == 1 else f'{job.waits_for} answers'} to end"
     if job.total_bytes:
-        return f"{job.stage}, {words.size(job.done_bytes)} of {words.size(job.total_bytes)}"
+        return f"{job.stage}, {words.format_bytes(job.done_bytes)} of {words.format_bytes(job.total_bytes)}"
     return job.stage
 
 
-def day(text: str) -> str:
+def format_day(text: str) -> str:
     """Return a day as people write it; what is none stays as it is."""
     try:
-        found = date.fromisoformat(text)
+        value = date.fromisoformat(text)
     except ValueError:
         return text
-    return f"{found.day} {found:%B %Y}"
+    return f"{value.day} {value:%B %Y}"

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.hub.download.cache import RepositoryCache
-from app.hub.download.transfer import Means, fetch
-from app.hub.download.wire import Wire, untiring
+from app.hub.download.transfer import TransferDeps, fetch_blob
+from app.hub.download.wire import HttpSource, unlimited_remote
 from app.hub.repositories.repository import RepoFile, read_repository, resolve_address
 from tests.fake_hub.faults import Fault
 from tests.fake_hub.hub import FakeHub
@@ -34,16 +34,16 @@ class Arena:
 
     @property
     def file(self) -> RepoFile:
-        found = read_repository(self.hub.url, NAME).file(FILE)
+        found = read_repository(self.hub.url, NAME).find_file(FILE)
         assert found is not None
         return found
 
     @property
     def part(self) -> Path:
-        return self.cache.part(self.file)
+        return self.cache.part_path(self.file)
 
-    def means(self, **more: Any) -> Means:  # noqa: ANN401 -- fields
-        return Means(
+    def means(self, **more: Any) -> TransferDeps:  # noqa: ANN401 -- fields
+        return TransferDeps(
             **{
                 "progress": self.moved.append,
                 "chunk_bytes": CHUNK,
@@ -60,9 +60,9 @@ class Arena:
         """Fetch the file and return what is in the cache then."""
         file, commit = self.file, read_repository(self.hub.url, NAME).commit
         url = resolve_address(self.hub.url, NAME, commit, FILE)
-        remote = untiring(self.hub.url, Purpose(why=Why.DOWNLOAD))
-        fetch(self.cache, file, Wire(remote, url, size=file.size), self.means(**more))
-        return self.cache.blob(file).read_bytes()
+        remote = unlimited_remote(self.hub.url, Purpose(why=ConnectionReason.DOWNLOAD))
+        fetch_blob(self.cache, file, HttpSource(remote, url, size=file.size), self.means(**more))
+        return self.cache.blob_path(file).read_bytes()
 
 
 @pytest.fixture

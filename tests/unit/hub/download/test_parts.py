@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.hub.download import chunk_map
-from app.hub.download.chunk_map import ChunkMap, Content, written_bytes
+from app.hub.download.chunk_map import ChunkMap, PartContent, bytes_written
 from app.hub.download.regions import Regions
 
-CONTENT = Content(size=1050, chunk_bytes=100, etag="e")
+CONTENT = PartContent(size=1050, chunk_bytes=100, etag="e")
 
 
 @given(missing=st.sets(st.integers(0, 60)), streams=st.integers(1, 6), data=st.data())
@@ -24,7 +24,7 @@ def test_every_chunk_is_given_out_once_and_breaks_lose_none(
     for _step in range(2000):
         stream = data.draw(st.integers(0, streams - 1)) if len(done) < 30 else _step % streams
         if stream not in at:
-            run = regions.take()
+            run = regions.take_run()
             if run is None:
                 if not at:
                     break
@@ -43,24 +43,24 @@ def test_every_chunk_is_given_out_once_and_breaks_lose_none(
 
 def test_a_late_stream_takes_the_second_half_of_what_another_reads() -> None:
     regions = Regions(range(10))
-    assert regions.take() == range(10)
-    assert regions.take() == range(5, 10)
-    assert regions.take() in (range(3, 5), range(8, 10))
+    assert regions.take_run() == range(10)
+    assert regions.take_run() == range(5, 10)
+    assert regions.take_run() in (range(3, 5), range(8, 10))
     assert regions.go_on(0)
 
 
-def marked(folder: Path, *indexes: int, count: int = CONTENT.count) -> list[int]:
+def marked(folder: Path, *indexes: int, count: int = CONTENT.chunk_count) -> list[int]:
     """Open the map of a part file, mark chunks, and return what is missing then."""
     with closing(ChunkMap(folder / "blob.part", CONTENT)) as chunks, (folder / "blob.part").open("r+b") as out:
         for index in indexes:
-            chunks.mark(index, out.fileno())
-        assert chunks.content.count == count
-        return chunks.missing
+            chunks.mark_chunk(index, out.fileno())
+        assert chunks.content.chunk_count == count
+        return chunks.chunks_to_fetch
 
 
 def test_marks_outlive_the_process(tmp_path: Path) -> None:
     marked(tmp_path, 3, 10)
-    assert written_bytes(tmp_path / "blob.part") == 150
+    assert bytes_written(tmp_path / "blob.part") == 150
     assert marked(tmp_path) == [0, 1, 2, 4, 5, 6, 7, 8, 9]
 
 
@@ -86,5 +86,5 @@ def test_a_damaged_map_counts_for_nothing(tmp_path: Path, damage: bytes) -> None
 def test_a_map_without_its_part_counts_for_nothing(tmp_path: Path) -> None:
     marked(tmp_path, 1)
     (tmp_path / "blob.part").unlink()
-    assert written_bytes(tmp_path / "blob.part") == 0
+    assert bytes_written(tmp_path / "blob.part") == 0
     assert len(marked(tmp_path)) == 11

@@ -12,9 +12,16 @@ import msgspec
 import pytest
 from huggingface_hub import hf_hub_download, scan_cache_dir
 
-from app.config.programs import command
-from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Done, Failed, Job, Moved, Said, Started
+from app.config.programs import module_command
+from app.hub.download.chunk_map import bytes_written
+from app.hub.download.job import (
+    DownloadDone,
+    DownloadFailed,
+    DownloadJob,
+    DownloadMessage,
+    DownloadProgress,
+    DownloadStarted,
+)
 from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import read_repository
 from tests.fake_hub import faults
@@ -26,9 +33,9 @@ Make = Callable[..., Arena]
 KILLS = 12
 
 
-def job_for(there: Arena, **more: object) -> Job:
+def job_for(there: Arena, **more: object) -> DownloadJob:
     repository = read_repository(there.hub.url, NAME)
-    return Job(
+    return DownloadJob(
         endpoint=there.hub.url,
         repository=NAME,
         revision="main",
@@ -40,8 +47,10 @@ def job_for(there: Arena, **more: object) -> Job:
 
 
 @contextmanager
-def started(job: Job) -> Iterator[subprocess.Popen[bytes]]:
-    with subprocess.Popen(command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+def started(job: DownloadJob) -> Iterator[subprocess.Popen[bytes]]:
+    with subprocess.Popen(
+        module_command("app.hub.download.program"), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as child:
         assert child.stdin is not None
         child.stdin.write(msgspec.json.encode(job) + b"\n")
         child.stdin.flush()
@@ -51,10 +60,10 @@ def started(job: Job) -> Iterator[subprocess.Popen[bytes]]:
             child.kill()
 
 
-def run(job: Job) -> list[Said]:
+def run(job: DownloadJob) -> list[DownloadMessage]:
     with started(job) as child:
         assert child.stdout is not None
-        said = [msgspec.json.decode(line, type=Said) for line in child.stdout]
+        said = [msgspec.json.decode(line, type=DownloadMessage) for line in child.stdout]
         child.wait(PATIENCE_S)
     return said
 
@@ -62,8 +71,8 @@ def run(job: Job) -> list[Said]:
 def test_every_file_is_brought_and_huggingfaces_own_client_finds_it(arena: Make) -> None:
     there = arena()
     said = run(job_for(there))
-    assert said[0] == Started(total_bytes=len(there.content) + 2, present_bytes=0)
-    assert isinstance(said[-1], Done)
+    assert said[0] == DownloadStarted(total_bytes=len(there.content) + 2, present_bytes=0)
+    assert isinstance(said[-1], DownloadDone)
     assert (Path(said[-1].folder) / FILE).read_bytes() == there.content
     asked = len(there.hub.asked)
     found = hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url, local_files_only=True)
@@ -81,7 +90,7 @@ def test_what_huggingfaces_own_client_has_fetched_is_not_fetched_again(arena: Ma
     there = arena()
     hf_hub_download(NAME, FILE, cache_dir=there.cache.root, endpoint=there.hub.url)
     before = there.hub.sent_bytes
-    assert isinstance(run(job_for(there))[-1], Done)
+    assert isinstance(run(job_for(there))[-1], DownloadDone)
     assert there.hub.sent_bytes - before < 5000
 
 
@@ -89,7 +98,7 @@ def test_why_it_failed_is_its_last_line(arena: Make) -> None:
     there = arena()
     there.hub.faults[FILE] = faults.status(403)
     last = run(job_for(there))[-1]
-    assert isinstance(last, Failed)
+    assert isinstance(last, DownloadFailed)
     assert last.error.code == "hub_forbidden"
 
 
@@ -104,9 +113,9 @@ def test_it_ends_with_whoever_started_it(arena: Make) -> None:
 def test_the_token_is_shown_to_the_hub_only(hub: FakeHub, arena: Make) -> None:
     there = arena()
     hub.repositories[NAME].gated = "manual"
-    assert isinstance(run(job_for(there))[-1], Failed)
+    assert isinstance(run(job_for(there))[-1], DownloadFailed)
     hub.repositories[NAME].readers.add("hf_secret")
-    assert isinstance(run(job_for(there, token="hf_secret"))[-1], Done)
+    assert isinstance(run(job_for(there, token="hf_secret"))[-1], DownloadDone)
     assert set(hub.tokens_at_storage) == {None}
 
 
@@ -116,17 +125,20 @@ def test_a_killed_download_goes_on_and_loses_a_chunk_per_stream_at_most(arena: M
     luck = random.Random(7)  # noqa: S311 -- when to kill
     refetched = 0
     for _kill in range(KILLS):
-        kept = written_bytes(there.part)
+        kept = bytes_written(there.part)
         with started(job) as child:
             assert child.stdout is not None
-            first = msgspec.json.decode(child.stdout.readline(), type=Said)
-            assert isinstance(first, Started)
+            first = msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)
+            assert isinstance(first, DownloadStarted)
             assert first.present_bytes >= kept
             time.sleep(luck.uniform(0, 0.05))
-        assert not there.cache.blob(there.file).exists() or there.cache.blob(there.file).read_bytes() == there.content
-        refetched = max(refetched, kept - written_bytes(there.part))
-    moved = [one for one in run(job) if isinstance(one, Moved)]
-    assert there.cache.blob(there.file).read_bytes() == there.content
+        assert (
+            not there.cache.blob_path(there.file).exists()
+            or there.cache.blob_path(there.file).read_bytes() == there.content
+        )
+        refetched = max(refetched, kept - bytes_written(there.part))
+    moved = [one for one in run(job) if isinstance(one, DownloadProgress)]
+    assert there.cache.blob_path(there.file).read_bytes() == there.content
     assert moved[-1].present_bytes == len(there.content) + 2
     assert refetched <= 0, "a map that was kept is never shorter the next time"
 
@@ -137,11 +149,11 @@ def test_the_sent_bytes_of_killed_downloads_are_bounded(arena: Make) -> None:
     there.hub.repositories[NAME].branches["main"][FILE] = content
     with started(job_for(there, bytes_per_s=CHUNK_BYTES * 4)) as child:
         assert child.stdout is not None
-        while (said := msgspec.json.decode(child.stdout.readline(), type=Said)) and not (
-            isinstance(said, Moved) and said.present_bytes > 3 * CHUNK_BYTES
+        while (said := msgspec.json.decode(child.stdout.readline(), type=DownloadMessage)) and not (
+            isinstance(said, DownloadProgress) and said.present_bytes > 3 * CHUNK_BYTES
         ):
             pass
-    lost = said.present_bytes - written_bytes(there.part)
+    lost = said.present_bytes - bytes_written(there.part)
     assert lost <= STREAMS * CHUNK_BYTES
     assert (Path(run(job_for(there))[-1].folder) / FILE).read_bytes() == content  # type: ignore[union-attr]
 

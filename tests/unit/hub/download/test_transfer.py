@@ -9,9 +9,9 @@ import pytest
 from app.core.errors import EnvironmentFault, Forbidden, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.hub.download import cache as cache_module
 from app.hub.download import wire as wire_module
-from app.hub.download.chunk_map import ChunkMap, Content, written_bytes
+from app.hub.download.chunk_map import ChunkMap, PartContent, bytes_written
 from app.hub.download.transfer import FRUITLESS_TRIES
-from app.hub.download.wire import Stopped
+from app.hub.download.wire import DownloadStopped
 from tests.fake_hub import faults
 from tests.fake_hub.faults import Fault, first
 from tests.patience import PATIENCE_S
@@ -33,7 +33,7 @@ def test_small_files_are_checked_with_gits_hash(arena: Make) -> None:
     there = arena(100)
     assert there.file.sha256 == ""
     assert there.fetch() == there.content
-    there.cache.blob(there.file).unlink()
+    there.cache.blob_path(there.file).unlink()
     there.go_wrong(faults.wrong_bytes(at=10))
     with pytest.raises(EnvironmentFault, match="damaged twice"):
         there.fetch()
@@ -104,7 +104,7 @@ def test_what_nothing_mends_is_said_and_leaves_no_file(
     with pytest.raises(kind) as refused:
         there.fetch(first_pause_s=0.001)
     assert refused.value.code == code
-    assert not there.cache.blob(there.file).exists()
+    assert not there.cache.blob_path(there.file).exists()
 
 
 def test_bytes_that_came_before_a_break_are_not_asked_for_again(arena: Make) -> None:
@@ -139,11 +139,11 @@ def test_stopping_keeps_what_is_there_and_going_on_fetches_the_rest(arena: Make)
         if sum(there.moved) > 6 * CHUNK:
             stop.set()
 
-    with pytest.raises(Stopped):
+    with pytest.raises(DownloadStopped):
         there.fetch(progress=moved, stop=stop)
-    kept = written_bytes(there.part)
+    kept = bytes_written(there.part)
     assert 0 < kept < len(there.content)
-    assert not there.cache.blob(there.file).exists()
+    assert not there.cache.blob_path(there.file).exists()
     there.moved.clear()
     assert there.fetch() == there.content
     assert sum(there.moved) == len(there.content) - kept
@@ -165,7 +165,7 @@ def test_a_stalled_server_can_be_left(arena: Make) -> None:
     stop.set()
     stalled.set()
     thread.join(PATIENCE_S)
-    assert [type(error) for error in ended] == [Stopped]
+    assert [type(error) for error in ended] == [DownloadStopped]
 
 
 def test_a_limit_slows_it_down(arena: Make) -> None:
@@ -179,7 +179,7 @@ def test_a_limit_slows_it_down(arena: Make) -> None:
         return False
 
     stop.wait = wait  # type: ignore[method-assign]
-    wire_module.Throttle(bytes_per_s=1000).took(500, stop)
+    wire_module.Throttle(bytes_per_s=1000).wait_for_share(500, stop)
     assert took == [pytest.approx(0.5, abs=0.05)]
 
 
@@ -199,8 +199,8 @@ def test_a_full_disk_is_said_before_anything_is_fetched(arena: Make, monkeypatch
 def test_a_map_for_other_content_is_not_gone_on_with(arena: Make) -> None:
     there = arena()
     there.part.parent.mkdir(parents=True)
-    old = ChunkMap(there.part, Content(size=len(there.content), chunk_bytes=CHUNK, etag="of something else"))
+    old = ChunkMap(there.part, PartContent(size=len(there.content), chunk_bytes=CHUNK, etag="of something else"))
     with closing(old), there.part.open("r+b") as out:
-        for index in range(old.content.count):
-            old.mark(index, out.fileno())
+        for index in range(old.content.chunk_count):
+            old.mark_chunk(index, out.fileno())
     assert there.fetch() == there.content

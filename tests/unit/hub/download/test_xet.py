@@ -14,13 +14,13 @@ import msgspec
 import pytest
 
 from app.config.environment import is_xet_off
-from app.core.connections import Connection, Program, joined
+from app.core.connections import Connection, Program, merge_connections
 from app.core.errors import Forbidden
 from app.hub.download import xet
-from app.hub.download.chunk_map import written_bytes
-from app.hub.download.job import Connected, Done, Moved, Noted, Said
+from app.hub.download.chunk_map import bytes_written
+from app.hub.download.job import ConnectionsMade, DownloadDone, DownloadMessage, DownloadNote, DownloadProgress
 from app.hub.download.transfer import CHUNK_BYTES
-from app.hub.download.ways import Ways
+from app.hub.download.ways import JobFetcher
 from tests.fake_hub import faults
 from tests.fake_hub.faults import Fault, first
 from tests.fake_hub.hub import FakeHub
@@ -72,12 +72,12 @@ class Brought:
     def __init__(self, there: Arena, **more: object) -> None:
         self.there, self.notes = there, list[str]()
         job = msgspec.structs.replace(job_for(there), xet=True, token=TOKEN)
-        ways = Ways(job, there.means(**more), lambda noted: self.notes.append(noted.sentence))
-        ways.bring(there.cache, there.file)
+        ways = JobFetcher(job, there.means(**more), lambda noted: self.notes.append(noted.sentence))
+        ways.fetch_file(there.cache, there.file)
 
     @property
     def is_right(self) -> bool:
-        return self.there.cache.blob(self.there.file).read_bytes() == self.there.content and sum(
+        return self.there.cache.blob_path(self.there.file).read_bytes() == self.there.content and sum(
             self.there.moved
         ) == len(self.there.content)
 
@@ -91,9 +91,9 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, tmp_path: P
     there.hub.repositories[NAME].gated = "manual"
     there.hub.repositories[NAME].readers.add(TOKEN)
     said = run(msgspec.structs.replace(job_for(there), xet=True, token=TOKEN))
-    assert isinstance(said[-1], Done)
+    assert isinstance(said[-1], DownloadDone)
     assert (Path(said[-1].folder) / FILE).read_bytes() == LARGE
-    assert [one.present_bytes for one in said if isinstance(one, Moved)][-1] == len(LARGE) + 2
+    assert [one.present_bytes for one in said if isinstance(one, DownloadProgress)][-1] == len(LARGE) + 2
     assert there.hub.tokens_at_storage == []
     called = {(one.host, one.by): one.received_bytes for one in calls_of(said)}
     assert called["localhost", Program.DOWNLOADER] > len(LARGE)
@@ -104,10 +104,10 @@ def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, tmp_path: P
     assert written == []
 
 
-def calls_of(said: list[Said]) -> list[Connection]:
+def calls_of(said: list[DownloadMessage]) -> list[Connection]:
     found: dict[object, Connection] = {}
-    for one in (one for heard in said if isinstance(heard, Connected) for one in heard.connections):
-        found[one.key] = joined(found[one.key], one) if one.key in found else one
+    for one in (one for heard in said if isinstance(heard, ConnectionsMade) for one in heard.connections):
+        found[one.key] = merge_connections(found[one.key], one) if one.key in found else one
     return list(found.values())
 
 
@@ -241,11 +241,11 @@ def test_what_went_wrong_once_is_not_tried_for_every_file(arena: Make) -> None:
     there.hub.repositories[NAME].branches["main"]["other.gguf"] = other = SMALL[::-1]
     keep_in_xet(there.hub, other)
     there.hub.cas.faults["grant"] = faults.status(404)
-    notes: list[Noted] = []
+    notes: list[DownloadNote] = []
     job = msgspec.structs.replace(job_for(there), xet=True)
-    ways = Ways(job, there.means(), notes.append)
+    ways = JobFetcher(job, there.means(), notes.append)
     for file in job.files:
-        ways.bring(there.cache, file)
+        ways.fetch_file(there.cache, file)
     assert len(notes) == 1
     assert len(there.hub.cas.asked_for("grant")) == 1
 
@@ -256,7 +256,7 @@ def test_when_plain_http_fails_too_its_error_is_the_one(arena: Make) -> None:
     there.hub.faults[FILE] = faults.status(403)
     with pytest.raises(Forbidden):
         Brought(there)
-    assert not there.cache.blob(there.file).exists()
+    assert not there.cache.blob_path(there.file).exists()
 
 
 def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> None:
@@ -275,7 +275,7 @@ def test_a_limit_that_is_set_on_the_way_is_kept_over_plain_http(arena: Make) -> 
 @pytest.mark.parametrize("more", [{"xet": False}, {"bytes_per_s": 1e12}], ids=["off", "limited"])
 def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object]) -> None:
     there = arena()
-    assert isinstance(run(msgspec.structs.replace(job_for(there), **{"xet": True, **more}))[-1], Done)
+    assert isinstance(run(msgspec.structs.replace(job_for(there), **{"xet": True, **more}))[-1], DownloadDone)
     assert there.hub.cas.asked == []
     assert not [one for one in there.hub.asked if one[0] == "HEAD"]
 
@@ -286,14 +286,14 @@ def test_a_killed_download_from_xet_goes_on(arena: Make) -> None:
     job = msgspec.structs.replace(job_for(there), xet=True)
     with started(job):
         ends_at = time.monotonic() + 60
-        while not (kept := written_bytes(there.part)) and time.monotonic() < ends_at:
+        while not (kept := bytes_written(there.part)) and time.monotonic() < ends_at:
             time.sleep(0.01)
     over.set()
     assert kept >= CHUNK_BYTES
     there.hub.cas.faults.clear()
     before = len(there.hub.cas.asked)
-    assert isinstance(run(job)[-1], Done)
-    assert there.cache.blob(there.file).read_bytes() == LARGE
+    assert isinstance(run(job)[-1], DownloadDone)
+    assert there.cache.blob_path(there.file).read_bytes() == LARGE
     asked = [wanted for kind, wanted, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
     assert min(int(wanted.removeprefix("bytes=").split("-")[0]) for wanted in asked) >= kept
     assert there.hub.tokens_at_storage == []
@@ -308,21 +308,21 @@ def test_the_proxy_of_the_environment_is_used_for_both_ways(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("http_proxy", hub.url)
     hub.cas.address = "http://hub.invalid/cas"
-    assert isinstance(run(job)[-1], Done)
+    assert isinstance(run(job)[-1], DownloadDone)
     assert hub.cas.asked_for("xorb")
-    assert there.cache.blob(there.file).read_bytes() == there.content
+    assert there.cache.blob_path(there.file).read_bytes() == there.content
 
 
 def test_where_the_system_has_proxies_of_its_own_it_is_not_used(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(urllib.request, "getproxies", lambda: {"https": "http://proxy.invalid:8080"})
-    assert xet.load(tmp_path) is None
+    assert xet.load_library(tmp_path) is None
 
 
 def test_a_version_with_other_settings_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(xet, "_SETTINGS", {"no.such.setting": 1})
-    assert xet.load(tmp_path) is None
+    assert xet.load_library(tmp_path) is None
 
 
 def test_without_it_nothing_is_missing_but_the_way(monkeypatch: pytest.MonkeyPatch, arena: Make) -> None:

@@ -9,7 +9,7 @@ from app.core.machine import Confidence
 from app.core.model_facts import AttentionKind, Layer, WeightKind
 from app.hub.facts.formats import storage_of
 from app.hub.facts.hf_config import metadata_of, text_part
-from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata, Value
 from tests.hf_and_gguf import PAIRS, Config
@@ -80,8 +80,10 @@ def test_a_plain_folder_that_mlx_wrote_is_mlx() -> None:
 
 def test_a_configuration_alone_weighs_what_its_format_says() -> None:
     config = {**PAIRS["qwen3moe"][0], "vocab_size": 1000, "tie_word_embeddings": False}
-    plain = facts_of(Files(config=config), name="x", source="configuration")
-    small = facts_of(Files(config={**config, "quantization": {"bits": 4, "group_size": 64}}), name="x", source="")
+    plain = facts_of(FolderContent(config=config), name="x", source="configuration")
+    small = facts_of(
+        FolderContent(config={**config, "quantization": {"bits": 4, "group_size": 64}}), name="x", source=""
+    )
     experts = sum(group.bytes for group in plain.weights if group.kind is WeightKind.EXPERTS)
     assert experts == 2 * 128 * 3 * 2048 * 768 * 2
     assert sum(group.bytes for group in small.weights if group.kind is WeightKind.EXPERTS) == experts * 4.5 / 16
@@ -92,14 +94,16 @@ def test_a_configuration_alone_weighs_what_its_format_says() -> None:
 
 def test_an_unknown_model_type_is_read_by_its_fields() -> None:
     config = {**PAIRS["llama"][0], "model_type": "brandnew", "vocab_size": 1000}
-    facts = facts_of(Files(config=config), name="x", source="configuration")
+    facts = facts_of(FolderContent(config=config), name="x", source="configuration")
     assert (facts.architecture, facts.confidence) == ("brandnew", Confidence.DERIVED)
     assert [layer.attention for layer in facts.layers] == [AttentionKind.FULL] * 3
     assert facts.parameters > 3 * 3 * 4096 * 14336
 
 
 def test_a_configuration_without_heads_is_not_trusted() -> None:
-    facts = facts_of(Files(config={"model_type": "llama", "num_hidden_layers": 2}), name="x", source="configuration")
+    facts = facts_of(
+        FolderContent(config={"model_type": "llama", "num_hidden_layers": 2}), name="x", source="configuration"
+    )
     assert facts.confidence is Confidence.UNKNOWN
 
 
@@ -119,5 +123,5 @@ def test_the_language_part_of_a_larger_configuration_wins() -> None:
 )
 def test_impossible_figures_are_refused(config: Config) -> None:
     with pytest.raises(BadRequest) as caught:
-        facts_of(Files(config={"model_type": "llama", **config}), name="x", source="configuration")
+        facts_of(FolderContent(config={"model_type": "llama", **config}), name="x", source="configuration")
     assert caught.value.code == "model_corrupt"

@@ -19,7 +19,7 @@ from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
 from app.hub.facts import read_facts
 from app.hub.facts.hf_fields import ARCHITECTURES, FIELDS
-from app.hub.facts.hugging_face import Files, facts_of
+from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata
 from app.hub.facts.safetensors import read_safetensors
@@ -194,7 +194,7 @@ likely = st.integers(0, 9) | st.lists(st.integers(0, 3), max_size=4) | st.lists(
     wild=st.dictionaries(known_keys, json_values | likely, max_size=8),
 )
 def test_any_configuration_is_read_or_refused(model_type: str, wild: dict[str, object]) -> None:
-    files = Files(config={**CONFIG, **wild, "model_type": model_type})
+    files = FolderContent(config={**CONFIG, **wild, "model_type": model_type})
     assert outcome_of(lambda: facts_of(files, name="x", source="")) in {"read", *CODES}
 
 

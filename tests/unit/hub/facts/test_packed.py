@@ -1,28 +1,28 @@
 import pytest
 
-from app.hub.facts.packed import Packing, Weight, weights_of
-from app.hub.facts.safetensors import DTYPE_BITS, Stored
+from app.hub.facts.packed import ModuleWeight, WeightPacking, weights_of
+from app.hub.facts.safetensors import DTYPE_BITS, FileTensor
 
 IN, OUT = 4096, 1024
 """Of every weight below: 4,194,304 parameters."""
 
 
-def stored(**parts: tuple[str, tuple[int, ...]]) -> list[Stored]:
+def stored(**parts: tuple[str, tuple[int, ...]]) -> list[FileTensor]:
     found = []
     for part, (dtype, shape) in parts.items():
-        one = Stored(f"model.layers.3.mlp.up_proj.{part.replace('__', '.')}", dtype, shape, 0)
-        found.append(Stored(one.name, dtype, shape, one.elements * DTYPE_BITS[dtype] // 8))
+        one = FileTensor(f"model.layers.3.mlp.up_proj.{part.replace('__', '.')}", dtype, shape, 0)
+        found.append(FileTensor(one.name, dtype, shape, one.elements * DTYPE_BITS[dtype] // 8))
     return found
 
 
-def weigh(parts: list[Stored], packing: Packing | None = None) -> Weight:
-    (weight,) = weights_of(parts, packing or Packing())
+def weigh(parts: list[FileTensor], packing: WeightPacking | None = None) -> ModuleWeight:
+    (weight,) = weights_of(parts, packing or WeightPacking())
     assert weight.bytes == sum(part.bytes for part in parts)
     assert weight.tensors == len(parts)
     return weight
 
 
-def bits_per_weight(weight: Weight) -> float:
+def bits_per_weight(weight: ModuleWeight) -> float:
     return weight.bytes * 8 / weight.elements
 
 
@@ -31,14 +31,14 @@ def test_mlx_takes_its_bits_and_two_half_floats_a_group(bits: int, group: int) -
     parts = stored(
         weight=("U32", (OUT, IN * bits // 32)), scales=("BF16", (OUT, IN // group)), biases=("BF16", (OUT, IN // group))
     )
-    weight = weigh(parts, Packing(bits=9, group_size=group))
+    weight = weigh(parts, WeightPacking(bits=9, group_size=group))
     assert (weight.elements, weight.type) == (IN * OUT, f"{bits}-bit g{group}")
     assert bits_per_weight(weight) == bits + 32 / group
 
 
 def test_a_module_may_have_a_group_size_of_its_own() -> None:
     parts = stored(weight=("U32", (OUT, IN // 4)), scales=("F16", (OUT, IN // 32)), biases=("F16", (OUT, IN // 32)))
-    packing = Packing(4, 64, {"model.layers.3.mlp.up_proj": 32})
+    packing = WeightPacking(4, 64, {"model.layers.3.mlp.up_proj": 32})
     assert weigh(parts, packing).type == "8-bit g32"
     assert weigh(parts, packing).elements == IN * OUT
 
@@ -56,8 +56,8 @@ def test_gptq_of_eight_bits_is_told_by_its_zero_points() -> None:
     parts = stored(
         qweight=("I32", (IN // 4, OUT)), qzeros=("I32", (IN // 32, OUT // 4)), scales=("F16", (IN // 32, OUT))
     )
-    assert weigh(parts, Packing(bits=4)).type == "8-bit g32"
-    assert weigh(parts, Packing(bits=4)).elements == IN * OUT
+    assert weigh(parts, WeightPacking(bits=4)).type == "8-bit g32"
+    assert weigh(parts, WeightPacking(bits=4)).elements == IN * OUT
 
 
 def test_exl2_tells_its_inputs_by_the_permutation() -> None:
@@ -80,8 +80,10 @@ def test_exl3_is_tiles_of_a_trellis() -> None:
 
 
 def test_four_bit_floats_are_two_to_a_byte() -> None:
-    blocks = Stored("model.layers.0.mlp.experts.gate_up_proj_blocks", "U8", (32, OUT, IN // 32, 16), 32 * OUT * IN // 2)
-    scales = Stored("model.layers.0.mlp.experts.gate_up_proj_scales", "U8", (32, OUT, IN // 32), OUT * IN)
+    blocks = FileTensor(
+        "model.layers.0.mlp.experts.gate_up_proj_blocks", "U8", (32, OUT, IN // 32, 16), 32 * OUT * IN // 2
+    )
+    scales = FileTensor("model.layers.0.mlp.experts.gate_up_proj_scales", "U8", (32, OUT, IN // 32), OUT * IN)
     mxfp4 = weigh([blocks, scales])
     assert (mxfp4.elements, mxfp4.type, bits_per_weight(mxfp4)) == (32 * IN * OUT, "MXFP4", 4.25)
     scale = {"weight_scale": ("F8_E4M3", (OUT, IN // 16))}
@@ -105,7 +107,7 @@ def test_eight_bit_floats_integers_and_bitsandbytes() -> None:
 
 def test_plain_tensors_stand_by_themselves() -> None:
     parts = stored(weight=("BF16", (OUT, IN)), bias=("BF16", (OUT,)))
-    assert [(weight.elements, weight.type) for weight in weights_of(parts, Packing())] == [
+    assert [(weight.elements, weight.type) for weight in weights_of(parts, WeightPacking())] == [
         (IN * OUT, "BF16"),
         (OUT, "BF16"),
     ]

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.core.connections import Purpose, Why
+from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub.facts import read_facts
 from app.hub.facts.remote import read_remote_facts
 from app.hub.repositories import ranges
-from app.hub.repositories.ranges import Budget, Remote, RemoteSource
+from app.hub.repositories.ranges import ReadBudget, RemoteHost, RemoteSource
 from tests.gguf_files import ARRAY, STRING, TinyLlama, Typed, gguf_bytes
 from tests.range_server import Hub, serving
 from tests.safetensors_files import header_bytes
@@ -21,7 +21,7 @@ GUIDE = Path(__file__).resolve().parents[4] / "resources" / "guide"
 PLACE = "/someone/model/resolve/main"
 LISTING = "/api/models/someone/model/revision/main"
 TINY = TinyLlama().content()
-LOOKING = Purpose(why=Why.MODEL)
+LOOKING = Purpose(why=ConnectionReason.MODEL)
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def test_a_server_that_pours_without_end_is_left(hub: Hub, monkeypatch: pytest.M
     header = b"GGUF" + (3).to_bytes(4, "little") + bytes(8) + (1).to_bytes(8, "little")
     key = (1).to_bytes(8, "little") + b"k" + (9).to_bytes(4, "little") + (8).to_bytes(4, "little")
     hub.files[f"{PLACE}/tiny.gguf"] = header + key + (10**6).to_bytes(8, "little")
-    remote = Remote(hub.url, LOOKING, budget=Budget(max_bytes=1 << 20))
+    remote = RemoteHost(hub.url, LOOKING, budget=ReadBudget(max_bytes=1 << 20))
     source = RemoteSource(remote, f"{hub.url}{PLACE}/tiny.gguf")
     with pytest.raises(TooLarge):
         source.read_at(0, 2 << 20)
@@ -242,22 +242,22 @@ def test_a_redirect_is_followed_and_gets_no_token(hub: Hub) -> None:
 
 def test_a_token_is_shown_to_the_endpoint_only(hub: Hub) -> None:
     with serving(Hub(files={"/x.gguf": TINY})) as other:
-        remote = Remote(hub.url, LOOKING, token="hf_made_up")
+        remote = RemoteHost(hub.url, LOOKING, token="hf_made_up")
         with pytest.raises(BadRequest):
-            remote.get(f"{other.url}/x.gguf", {})
-        Remote(other.url, LOOKING, token="").get(f"{other.url}/x.gguf", {}).close()
+            remote.open_address(f"{other.url}/x.gguf", {})
+        RemoteHost(other.url, LOOKING, token="").open_address(f"{other.url}/x.gguf", {}).close()
         assert other.tokens == [None]
 
 
 def test_requests_and_time_are_limited() -> None:
-    budget = Budget(max_requests=2)
-    budget.request()
-    budget.request()
+    budget = ReadBudget(max_requests=2)
+    budget.count_request()
+    budget.count_request()
     with pytest.raises(TooLarge):
-        budget.request()
-    late = Budget(deadline_s=0.0)
+        budget.count_request()
+    late = ReadBudget(deadline_s=0.0)
     start = time.monotonic()
     while time.monotonic() == start:
         pass
     with pytest.raises(Unavailable, match="slowly"):
-        late.received(1)
+        late.count_bytes(1)

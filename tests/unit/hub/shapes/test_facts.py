@@ -6,7 +6,7 @@ import pytest
 from app.core.errors import BadRequest, NotFound
 from app.core.machine import Confidence
 from app.core.model_facts import ModelFacts, WeightKind
-from app.hub.shapes import requantized, shape_facts
+from app.hub.shapes import requantize, shape_facts
 
 GB = 10**9
 
@@ -84,7 +84,7 @@ MODELS = ["qwen3:8b", "llama 2 70b", "qwen3 30b a3b", "gemma 3 27b", "gpt oss 20
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("quantization", ["Q3_K_M", "Q4_K_M", "Q6_K", "IQ4_XS"])
 def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: str, quantization: str) -> None:
-    changed = requantized(unnamed(name, "Q8_0"), quantization)
+    changed = requantize(unnamed(name, "Q8_0"), quantization)
     wanted = shape_facts(name, quantization)
     assert changed.file_bytes == pytest.approx(wanted.file_bytes, rel=2e-3)
     assert changed.quantization == quantization
@@ -94,12 +94,12 @@ def test_a_model_nobody_knows_weighs_in_another_mix_what_it_would_weigh(name: st
 
 @pytest.mark.parametrize("name", ["qwen3.5 27b", "glm-4.7-flash", "nemotron 3 nano 30b", "phi-4", "gemma 4 e4b"])
 def test_what_cannot_be_told_apart_costs_little_precision(name: str) -> None:
-    changed = requantized(unnamed(name, "Q8_0"), "Q4_K_M")
+    changed = requantize(unnamed(name, "Q8_0"), "Q4_K_M")
     assert changed.file_bytes == pytest.approx(shape_facts(name, "Q4_K_M").file_bytes, rel=0.03)
 
 
 def test_a_well_known_model_is_requantised_exactly() -> None:
-    changed = requantized(shape_facts("qwen3.5 27b", "Q8_0"), "Q4_K_M")
+    changed = requantize(shape_facts("qwen3.5 27b", "Q8_0"), "Q4_K_M")
     assert changed.file_bytes == shape_facts("qwen3.5 27b", "Q4_K_M").file_bytes
 
 
@@ -112,11 +112,11 @@ def test_a_fine_tune_with_another_vocabulary_is_not_taken_for_its_base() -> None
         for group in facts.weights
     ]
     grown = msgspec.structs.replace(facts, weights=larger, parameters=sum(group.elements for group in larger))
-    assert requantized(grown, "Q4_K_M").file_bytes > 1.05 * shape_facts("qwen3:8b", "Q4_K_M").file_bytes
+    assert requantize(grown, "Q4_K_M").file_bytes > 1.05 * shape_facts("qwen3:8b", "Q4_K_M").file_bytes
 
 
 def test_other_formats_are_requantised_by_their_bits() -> None:
-    changed = requantized(shape_facts("qwen3:8b", "8bit", format="mlx"), "4bit")
+    changed = requantize(shape_facts("qwen3:8b", "8bit", format="mlx"), "4bit")
     assert changed.file_bytes == shape_facts("qwen3:8b", "4bit", format="mlx").file_bytes
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from app.core.errors import BadRequest
 from app.hub.gguf.tables import TYPE_NAMES
-from app.hub.shapes import find
-from app.hub.shapes.mixes import fitted
+from app.hub.shapes import find_shape
+from app.hub.shapes.mixes import fit_type
 
 GB = 10**9
 MIB = 2**20
@@ -54,16 +54,16 @@ PUBLISHED = [
 
 
 def types(name: str, quantization: str) -> dict[str, str]:
-    shape = find(name)
+    shape = find_shape(name)
     assert shape is not None
-    return {tensor.name: TYPE_NAMES[tensor.type] for tensor in shape.tensors(quantization)}
+    return {tensor.name: TYPE_NAMES[tensor.type] for tensor in shape.build_tensors(quantization)}
 
 
 @pytest.mark.parametrize(("name", "quantization", "size"), PUBLISHED)
 def test_a_file_weighs_what_was_published(name: str, quantization: str, size: float) -> None:
-    shape = find(name)
+    shape = find_shape(name)
     assert shape is not None
-    assert sum(tensor.size_bytes for tensor in shape.tensors(quantization)) == pytest.approx(size, rel=0.01)
+    assert sum(tensor.size_bytes for tensor in shape.build_tensors(quantization)) == pytest.approx(size, rel=0.01)
 
 
 def test_outer_layers_and_every_third_get_more_bits() -> None:
@@ -88,11 +88,11 @@ def test_shared_values_of_70b_and_of_eight_experts_get_more_bits() -> None:
 
 
 def test_rows_that_do_not_fit_take_a_type_that_does() -> None:
-    assert fitted("Q4_K", 4096) == "Q4_K"
-    assert fitted("Q4_K", 2880) == "Q5_0"
-    assert fitted("Q6_K", 896) == "Q8_0"
-    assert fitted("IQ3_XXS", 2880) == "IQ4_NL"
-    assert fitted("Q4_K", 70) == "F16"
+    assert fit_type("Q4_K", 4096) == "Q4_K"
+    assert fit_type("Q4_K", 2880) == "Q5_0"
+    assert fit_type("Q6_K", 896) == "Q8_0"
+    assert fit_type("IQ3_XXS", 2880) == "IQ4_NL"
+    assert fit_type("Q4_K", 70) == "F16"
     assert types("nemotron 3 nano 30b", "Q3_K_M")["blk.3.ffn_down_exps.weight"] == "Q5_0"
     assert types("nemotron 3 nano 30b", "Q3_K_M")["output.weight"] == "Q8_0"
 
@@ -105,15 +105,15 @@ def test_experts_of_gpt_oss_stay_as_published() -> None:
 
 
 def test_dynamic_uploads_are_marked_as_approximated() -> None:
-    shape = find("qwen 3 30b a3b")
+    shape = find_shape("qwen 3 30b a3b")
     assert shape is not None
-    assert not shape.mixed("UD-Q4_K_XL").is_exact
-    assert shape.mixed("Q4_K_M").is_exact
+    assert not shape.mix_types("UD-Q4_K_XL").is_exact
+    assert shape.mix_types("Q4_K_M").is_exact
 
 
 @pytest.mark.parametrize("quantization", ["Q9_K", "4bit", "UD-Q9_K_XL", "QAT", ""])
 def test_what_no_file_has_is_refused(quantization: str) -> None:
-    shape = find("qwen 3 8b")
+    shape = find_shape("qwen 3 8b")
     assert shape is not None
     with pytest.raises(BadRequest, match="not a quantisation"):
-        shape.tensors(quantization)
+        shape.build_tensors(quantization)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.hub.shapes.names import cut, fit, split_name, words
+from app.hub.shapes.names import count_matches, cut_pattern, name_words, split_name
 
 
 @pytest.mark.parametrize(
@@ -39,21 +39,21 @@ def test_the_quantisation_is_split_off(text: str, name: str, quantization: str) 
     ],
 )
 def test_one_model_has_the_same_words_however_it_is_written(left: str, right: str) -> None:
-    assert words(left) == words(right)
+    assert name_words(left) == name_words(right)
 
 
 def test_a_pattern_fits_with_words_between_but_not_out_of_order() -> None:
-    pattern = cut("llama 3.1 8b")
-    assert fit(pattern, words("shisa-v2-llama3.1-8b")) == 3
-    assert fit(pattern, words("8b of llama 3.1")) == 0
+    pattern = cut_pattern("llama 3.1 8b")
+    assert count_matches(pattern, name_words("shisa-v2-llama3.1-8b")) == 3
+    assert count_matches(pattern, name_words("8b of llama 3.1")) == 0
 
 
 def test_a_word_can_be_ruled_out() -> None:
-    assert fit(cut("phi 4 !mini"), words("phi-4")) == 2
-    assert fit(cut("phi 4 !mini"), words("phi-4-mini")) == 0
+    assert count_matches(cut_pattern("phi 4 !mini"), name_words("phi-4")) == 2
+    assert count_matches(cut_pattern("phi 4 !mini"), name_words("phi-4-mini")) == 0
 
 
 def test_without_a_size_only_names_without_one_fit() -> None:
-    assert fit(cut("llama 3.2"), words("llama3.2")) == 2
-    assert fit(cut("llama 3.2"), words("Llama-3.2-11B-Vision")) == 0
-    assert fit(cut("mixtral"), words("mixtral-8x22b")) == 0
+    assert count_matches(cut_pattern("llama 3.2"), name_words("llama3.2")) == 2
+    assert count_matches(cut_pattern("llama 3.2"), name_words("Llama-3.2-11B-Vision")) == 0
+    assert count_matches(cut_pattern("mixtral"), name_words("mixtral-8x22b")) == 0

@@ -4,7 +4,7 @@ from math import prod
 
 import pytest
 
-from app.hub.shapes import Shape, find, shapes
+from app.hub.shapes import ModelShape, find_shape, list_shapes
 from tests.weightless import tensor_bytes
 
 NAMES = {
@@ -68,7 +68,7 @@ NAMES = {
 
 @pytest.mark.parametrize(("said", "meant"), NAMES.items())
 def test_a_name_leads_to_its_model(said: str, meant: str) -> None:
-    found = find(said)
+    found = find_shape(said)
     assert found is not None
     assert found.name == meant
 
@@ -77,34 +77,34 @@ def test_a_name_leads_to_its_model(said: str, meant: str) -> None:
     "said", ["", "model", "gemma-3", "Llama-3.2-11B-Vision", "FutureMa_Eva-4B", "the quick brown fox"]
 )
 def test_what_names_no_model_finds_none(said: str) -> None:
-    assert find(said) is None
+    assert find_shape(said) is None
 
 
 def test_there_are_many_models() -> None:
-    assert len(shapes()) >= 200
+    assert len(list_shapes()) >= 200
 
 
-@pytest.mark.parametrize("shape", shapes(), ids=lambda shape: shape.name)
-def test_a_model_is_what_was_published(shape: Shape) -> None:
-    counted = sum(prod(outline.shape) for outline in shape.outlines())
+@pytest.mark.parametrize("shape", list_shapes(), ids=lambda shape: shape.name)
+def test_a_model_is_what_was_published(shape: ModelShape) -> None:
+    counted = sum(prod(outline.shape) for outline in shape.list_outlines())
     assert counted == pytest.approx(shape.parameters, rel=0.01)
-    assert find(shape.name) is not None
-    assert find(shape.name).name == shape.name  # type: ignore[union-attr]
+    assert find_shape(shape.name) is not None
+    assert find_shape(shape.name).name == shape.name  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("quantization", ["Q4_K_M", "Q2_K", "IQ3_XXS", "Q8_0", "F16", "MXFP4"])
 def test_every_row_of_every_tensor_fits_its_type(quantization: str) -> None:
-    sizes = [tensor_bytes(tensor) for shape in shapes() for tensor in shape.tensors(quantization)]
+    sizes = [tensor_bytes(tensor) for shape in list_shapes() for tensor in shape.build_tensors(quantization)]
     assert min(sizes) > 0
 
 
 def test_metadata_says_what_the_table_says() -> None:
-    jamba = find("jamba 2 mini")
+    jamba = find_shape("jamba 2 mini")
     assert jamba is not None
-    values = jamba.metadata()
+    values = jamba.build_metadata()
     assert values["general.architecture"] == "jamba"
     assert values["jamba.attention.head_count_kv"] == [8 if layer % 8 == 4 else 0 for layer in range(32)]
-    gemma = find("gemma 4 12b")
+    gemma = find_shape("gemma 4 12b")
     assert gemma is not None
-    pattern = gemma.metadata()["gemma4.attention.sliding_window_pattern"]
+    pattern = gemma.build_metadata()["gemma4.attention.sliding_window_pattern"]
     assert pattern == ([True] * 5 + [False]) * 8

@@ -21,12 +21,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame
 
-from app.gui.screens.chat.transcript.box import Pose
-from app.gui.screens.chat.transcript.keys import Keys
+from app.gui.screens.chat.transcript.box import PaintState
+from app.gui.screens.chat.transcript.keys import KeyboardHandler
 from app.gui.screens.chat.transcript.lines import Range
-from app.gui.screens.chat.transcript.look import Look
-from app.gui.screens.chat.transcript.pointer import Pointer
-from app.gui.screens.chat.transcript.stage import Stage
+from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.pointer import MouseHandler
+from app.gui.screens.chat.transcript.stage import TranscriptScrollArea
 from app.gui.screens.chat.turns import TurnView
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
@@ -39,14 +39,14 @@ _LOAD = 3
 _NEAR_END = 8
 
 
-class Transcript(Stage):
+class Transcript(TranscriptScrollArea):
     """A conversation."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self._dirty: set[str] = set()
-        self._pointer = Pointer(self)
-        self._keys = Keys(self)
+        self._mouse = MouseHandler(self)
+        self._keyboard = KeyboardHandler(self)
         self._frame = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         self._frame.timeout.connect(self._take_frame)
         self._pause_ms = _FRAME_MS
@@ -64,15 +64,15 @@ class Transcript(Stage):
 
     def show_turns(self, views: Sequence[TurnView], *, at_end: bool = False) -> None:
         """Show a conversation; `at_end` scrolls to its end."""
-        anchor = self.document.anchor(self.offset)
-        self.document.show(views)
+        anchor = self.document.anchor_at(self.offset)
+        self.document.show_views(views)
         if self.current is not None and self.current >= len(views):
             self.current = None
         if at_end:
             self.sticks = True
         self.arrange(None if self.sticks else self.document.place_of(anchor))
 
-    def pull(self, message: str) -> None:
+    def pull_answer(self, message: str) -> None:
         """Take what was appended to an answer, with the next frame."""
         self._dirty.add(message)
         if not self._frame.isActive():
@@ -90,7 +90,7 @@ class Transcript(Stage):
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
         """Take the new width, keeping the place."""
         super().resizeEvent(event)
-        self._fit()
+        self._fit_width()
         self.arrange()
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
@@ -102,56 +102,56 @@ class Transcript(Stage):
         painter.fillRect(area, self.document.look.color("ground"))
         painter.translate(self.column_left, -self.offset)
         top = float(area.top() + self.offset)
-        self.document.paint(painter, top, top + area.height(), self._pose)
+        self.document.paint(painter, top, top + area.height(), self._paint_state)
         self._paint_current(painter)
         if self.offset:
             painter.resetTransform()
-            painter.setPen(self.document.look.hairline())
+            painter.setPen(self.document.look.hairline_pen())
             painter.drawLine(0, 0, self.viewport().width(), 0)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on."""
-        self._pointer.press(event)
+        self._mouse.handle_press(event)
 
     def mouseMoveEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on."""
-        self._pointer.move(event)
+        self._mouse.handle_move(event)
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on."""
-        self._pointer.release(event)
+        self._mouse.handle_release(event)
 
     def mouseDoubleClickEvent(self, event: QMouseEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on."""
-        self._pointer.double_click(event)
+        self._mouse.handle_double_click(event)
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 -- Qt's name
         """Offer what can be done with the message."""
-        self._keys.open_menu(event)
+        self._keyboard.open_menu(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
         """Hand it on; what is not ours scrolls."""
-        if not self._keys.press(event):
+        if not self._keyboard.handle_key(event):
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
         """Choose the last visible message when the keyboard comes."""
-        self._keys.arrive(event.reason())
+        self._keyboard.take_focus(event.reason())
         super().focusInEvent(event)
 
     def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
         """Choose nothing any more."""
-        self._keys.leave(event.reason())
+        self._keyboard.lose_focus(event.reason())
         super().focusOutEvent(event)
 
     def wheelEvent(self, event: QWheelEvent) -> None:  # noqa: N802 -- Qt's name
         """Scroll code sideways when the wheel or Shift says so."""
-        if not self._pointer.wheel(event):
+        if not self._mouse.handle_wheel(event):
             super().wheelEvent(event)
 
     def viewportEvent(self, event: QEvent) -> bool:  # noqa: N802 -- Qt's name
         """Show tips, and forget the pointer when it leaves."""
-        self._pointer.watch(event)
+        self._mouse.handle_event(event)
         return super().viewportEvent(event)
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
@@ -160,17 +160,17 @@ class Transcript(Stage):
 
     def _take_frame(self) -> None:
         started = perf_counter()
-        changed = [self.document.pull(message) for message in self._dirty]
+        changed = [self.document.pull_answer(message) for message in self._dirty]
         self._dirty.clear()
         if any(changed):
             self.arrange()
         self._pause_ms = max(_FRAME_MS, round((perf_counter() - started) * 1000 * _LOAD))
 
-    def _fit(self) -> None:
+    def _fit_width(self) -> None:
         width = self.viewport().width()
         column = min(self.theme.px(COLUMN), max(1, width - 2 * self.theme.px(_SIDE)))
         self.column_left = (width - column) // 2
-        place = self.document.anchor(self.offset)
+        place = self.document.anchor_at(self.offset)
         self.document.resize(self.document.look, column)
         if not self.sticks:
             self.verticalScrollBar().setValue(round(self.document.place_of(place)))
@@ -184,24 +184,24 @@ class Transcript(Stage):
 
     def _restyle(self) -> None:
         column = min(self.theme.px(COLUMN), max(1, self.viewport().width() - 2 * self.theme.px(_SIDE)))
-        place = self.document.anchor(self.offset)
-        self.document.resize(Look(self.theme), column)
-        self._fit()
+        place = self.document.anchor_at(self.offset)
+        self.document.resize(TranscriptLook(self.theme), column)
+        self._fit_width()
         self.arrange(None if self.sticks else self.document.place_of(place))
 
-    def _pose(self, turn: int, marked: Range | None) -> Pose:
-        is_active = turn in {self._pointer.turn, self.current}
-        lit = self._keys.spot if turn == self.current and self._keys.spot else None
-        if turn == self._pointer.turn and self._pointer.spot is not None:
-            lit = self._pointer.spot
-        return Pose(marked, lit, is_active)
+    def _paint_state(self, turn: int, selection: Range | None) -> PaintState:
+        is_active = turn in {self._mouse.turn, self.current}
+        lit_spot = self._keyboard.spot if turn == self.current and self._keyboard.spot else None
+        if turn == self._mouse.turn and self._mouse.spot is not None:
+            lit_spot = self._mouse.spot
+        return PaintState(selection, lit_spot, is_active)
 
-    def ring(self, turn: int) -> QRectF:
+    def ring_area(self, turn: int) -> QRectF:
         """Return what is outlined round a message, on the page."""
-        one, px = self.document.turns[turn], self.theme.px
-        top = self.document.top(turn) + one.gap - px(8)
+        entry, px = self.document.turns[turn], self.theme.px
+        top = self.document.turn_top(turn) + entry.gap - px(8)
         column = self.viewport().width() - 2 * self.column_left
-        return QRectF(-px(12), top, column + 2 * px(12), self.document.top(turn) + one.height - top)
+        return QRectF(-px(12), top, column + 2 * px(12), self.document.turn_top(turn) + entry.height - top)
 
     def _paint_current(self, painter: QPainter) -> None:
         if self.current is None or not self.hasFocus():
@@ -209,4 +209,4 @@ class Transcript(Stage):
         painter.setPen(QPen(self.document.look.color("accent"), FOCUS_RING))
         painter.setBrush(Qt.BrushStyle.NoBrush)
         radius = self.theme.px(Radius.CARD)
-        painter.drawRoundedRect(self.ring(self.current), radius, radius)
+        painter.drawRoundedRect(self.ring_area(self.current), radius, radius)

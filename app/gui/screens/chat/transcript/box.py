@@ -11,7 +11,7 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from app.gui.screens.chat.transcript.lines import Range
-from app.gui.screens.chat.transcript.look import Look
+from app.gui.screens.chat.transcript.look import TranscriptLook
 
 
 class Verb(StrEnum):
@@ -43,17 +43,17 @@ class Spot:
     name: str
     value: str = ""
 
-    def moved(self, x: float, y: float) -> "Spot":
+    def translate_by(self, x: float, y: float) -> "Spot":
         """Return the same spot elsewhere."""
         return Spot(self.area.translated(x, y), self.verb, self.name, self.value)
 
 
 @dataclass(frozen=True, slots=True)
-class Pose:
+class PaintState:
     """How a box is painted this time: what is selected in it, what is lit, and whether its turn shows its actions."""
 
-    marked: Range | None = None
-    lit: Spot | None = None
+    selection: Range | None = None
+    lit_spot: Spot | None = None
     is_active: bool = False
 
 
@@ -77,25 +77,25 @@ class Box:
         self.natural = 0.0
         self._width = 0.0
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Return the height the box will probably have."""
         raise NotImplementedError
 
-    def ensure(self, look: Look, width: float) -> None:
+    def ensure_layout(self, look: TranscriptLook, width: float) -> None:
         """Lay the box out unless it is laid out for this width."""
         if not self.is_laid or self._width != width:
             self._width, self.is_laid = width, True
             self.lay_out(look, width)
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Set `height` and `natural`, the width really used."""
         raise NotImplementedError
 
-    def release(self) -> None:
+    def drop_layout(self) -> None:
         """Forget the layout, not the height."""
         self.is_laid = False
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Paint with the origin at the box's corner."""
 
     def offset_at(self, point: QPointF) -> int:
@@ -103,7 +103,7 @@ class Box:
         del point
         return 0
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return what can be pressed; places are within the box."""
         return []
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPainterPath
 
-from app.gui.markdown.highlight import highlight
+from app.gui.markdown.highlight import highlight_code
 from app.gui.markdown.inline import LINE_BREAK
-from app.gui.markdown.pieces import Piece
-from app.gui.screens.chat.transcript.box import Box, Pose, Spot, Verb
-from app.gui.screens.chat.transcript.lines import Lines, ink_formats
-from app.gui.screens.chat.transcript.look import Look
+from app.gui.markdown.pieces import MarkdownPiece
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.screens.chat.transcript.lines import TextLines, ink_formats
+from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.spot import paint_spot
 from app.gui.screens.chat.transcript.text_box import indent_of, paint_quote
 from app.gui.theme.tokens import Radius
@@ -53,21 +53,21 @@ class CodeCard:
 
     key: str
     wraps: bool = False
-    scrolled: float = 0.0
+    scroll_x: float = 0.0
     natural: float = 0.0
     room: float = 0.0
 
-    def scroll(self, by: float) -> bool:
+    def scroll_by(self, by: float) -> bool:
         """Move the code sideways; return whether it moved."""
-        before = self.scrolled
-        self.scrolled = min(max(0.0, self.scrolled + by), max(0.0, self.natural - self.room))
-        return self.scrolled != before
+        before = self.scroll_x
+        self.scroll_x = min(max(0.0, self.scroll_x + by), max(0.0, self.natural - self.room))
+        return self.scroll_x != before
 
 
 class CodeBox(Box):
     """A run of lines of a code block; the first has the head, the last the rounded foot."""
 
-    def __init__(self, piece: Piece, card: CodeCard, above: "CodeBox | None") -> None:
+    def __init__(self, piece: MarkdownPiece, card: CodeCard, above: "CodeBox | None") -> None:
         super().__init__()
         self.piece, self.card = piece, card
         self.text = piece.source.replace("\n", LINE_BREAK)
@@ -75,45 +75,45 @@ class CodeBox(Box):
         self.gap = 12 if piece.is_first else 0
         self._above = above
         self._carry: str | None = None
-        self._lines: Lines | None = None
+        self._lines: TextLines | None = None
         self._top = 0.0
         self._indent = 0.0
         self._spots: list[Spot] = []
         self._laid_wrapped = False
 
-    def ensure(self, look: Look, width: float) -> None:
+    def ensure_layout(self, look: TranscriptLook, width: float) -> None:
         """Lay out again when wrapping was switched."""
         if self._laid_wrapped != self.card.wraps:
             self.is_laid = False
-        super().ensure(look, width)
+        super().ensure_layout(look, width)
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Count the lines."""
         del width
-        return self._frame(look) + (self.piece.source.count("\n") + 1) * look.code.line_height
+        return self._frame_height(look) + (self.piece.source.count("\n") + 1) * look.code.line_height
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Colour and set the lines."""
-        runs, self._carry = highlight(self.piece.language, self.piece.source, self._carried())
+        runs, self._carry = highlight_code(self.piece.language, self.piece.source, self._carry_above())
         self._indent = indent_of(self.piece, look)
         room = width - self._indent - 2 * look.px(PAD)
         self._laid_wrapped = self.card.wraps
-        lines = Lines(self.text, look.code, ink_formats(runs, look), width=room if self.card.wraps else None)
+        lines = TextLines(self.text, look.code, ink_formats(runs, look), width=room if self.card.wraps else None)
         self._lines = lines
         self._top = look.px(HEAD) if self.piece.is_first else 0.0
         is_empty = not self.text and not self.piece.is_first
-        self.height = self._frame(look) + (0 if is_empty else lines.height)
+        self.height = self._frame_height(look) + (0 if is_empty else lines.height)
         self.natural = width
         self.card.room = room
         self.card.natural = max(self.card.natural, min(lines.natural, _MAX_WIDTH))
         self._spots = self._head_spots(look, width) if self.piece.is_first else []
 
-    def release(self) -> None:
+    def drop_layout(self) -> None:
         """Forget the lines."""
-        super().release()
+        super().drop_layout()
         self._lines = None
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the card's part, the head, and the code."""
         if self._lines is None:
             return
@@ -125,7 +125,7 @@ class CodeBox(Box):
             self._paint_head(painter, look, pose)
         painter.save()
         painter.setClipRect(area.adjusted(look.px(PAD) - 2, 0, -look.px(PAD) + 2, 0), Qt.ClipOperation.IntersectClip)
-        self._lines.draw(painter, self._origin(look), look, pose.marked)
+        self._lines.draw_at(painter, self._text_origin(look), look, pose.selection)
         painter.restore()
         self._paint_bar(painter, look, area)
 
@@ -133,32 +133,32 @@ class CodeBox(Box):
         """Ask the lines."""
         if self._lines is None:
             return 0
-        x = point.x() - self._left + self.card.scrolled
+        x = point.x() - self._text_left + self.card.scroll_x
         return self._lines.offset_at(x, point.y() - self._top)
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return the buttons of the head."""
         return self._spots
 
-    def _carried(self) -> str:
+    def _carry_above(self) -> str:
         """Return what the lines above leave open; the run just above is read for it, not all of them."""
         above = self._above
         if above is None:
             return ""
         if above._carry is None:  # noqa: SLF001 -- another box of the same block
-            above._carry = highlight(above.piece.language, above.piece.source)[1]  # noqa: SLF001 -- as above
+            above._carry = highlight_code(above.piece.language, above.piece.source)[1]  # noqa: SLF001 -- as above
         return above._carry  # noqa: SLF001 -- as above
 
-    def _frame(self, look: Look) -> float:
+    def _frame_height(self, look: TranscriptLook) -> float:
         return (look.px(HEAD) if self.piece.is_first else 0) + (look.px(_FOOT) if self.piece.is_last else 0)
 
-    def _origin(self, look: Look) -> QPointF:
-        self._left = self._indent + look.px(PAD)
-        return QPointF(self._left - self.card.scrolled, self._top)
+    def _text_origin(self, look: TranscriptLook) -> QPointF:
+        self._text_left = self._indent + look.px(PAD)
+        return QPointF(self._text_left - self.card.scroll_x, self._top)
 
-    def _head_spots(self, look: Look, width: float) -> list[Spot]:
+    def _head_spots(self, look: TranscriptLook, width: float) -> list[Spot]:
         side, key = look.px(_SPOT), self.card.key
-        self._left = self._indent + look.px(PAD)
+        self._text_left = self._indent + look.px(PAD)
         top = (look.px(HEAD) - side) / 2
         wrap = "Do not wrap long lines" if self.card.wraps else "Wrap long lines"
         return [
@@ -166,20 +166,20 @@ class CodeBox(Box):
             Spot(QRectF(width - side - look.px(4), top, side, side), Verb.COPY_CODE, "Copy code", key),
         ]
 
-    def _paint_card(self, painter: QPainter, look: Look, area: QRectF) -> None:
+    def _paint_card(self, painter: QPainter, look: TranscriptLook, area: QRectF) -> None:
         radius, piece = look.px(Radius.CARD), self.piece
         painter.save()
         painter.setClipRect(area, Qt.ClipOperation.IntersectClip)
         half = 0.5 / painter.device().devicePixelRatioF()
         above, below = (half if piece.is_first else -2 * radius), (-half if piece.is_last else 2 * radius)
-        painter.setPen(look.hairline())
+        painter.setPen(look.hairline_pen())
         painter.setBrush(look.color("sunken"))
         card = QPainterPath()
         card.addRoundedRect(area.adjusted(half, above, -half, below), radius, radius)
         painter.drawPath(card)
         painter.restore()
 
-    def _paint_head(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def _paint_head(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         language = self.piece.language
         name = _NAMES.get(language.lower(), language.capitalize()) or "Text"
         painter.setPen(look.color("ink-3"))
@@ -190,14 +190,14 @@ class CodeBox(Box):
             is_on = icon == "wrap-text" and self.card.wraps
             paint_spot(painter, look, spot, icon=icon, pose=pose, color="accent-ink" if is_on else "ink-3")
 
-    def _paint_bar(self, painter: QPainter, look: Look, area: QRectF) -> None:
+    def _paint_bar(self, painter: QPainter, look: TranscriptLook, area: QRectF) -> None:
         """Draw how far the code is scrolled, at the foot."""
         card = self.card
         if not self.piece.is_last or card.wraps or card.natural <= card.room + 1:
             return
         track = area.width() - 2 * look.px(PAD)
         width = max(look.px(24), track * card.room / card.natural)
-        left = area.left() + look.px(PAD) + (track - width) * card.scrolled / max(1.0, card.natural - card.room)
+        left = area.left() + look.px(PAD) + (track - width) * card.scroll_x / max(1.0, card.natural - card.room)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(look.color("line"))
         painter.drawRoundedRect(QRectF(left, area.bottom() - look.px(_BAR + 3), width, look.px(_BAR)), 2, 2)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPen, QTextCharFormat
 
 from app.gui.markdown.highlight import Ink
-from app.gui.markdown.pieces import Style
+from app.gui.markdown.pieces import TextStyle
 from app.gui.theme.tokens import CHAT_LINE_HEIGHT
 
 if TYPE_CHECKING:
@@ -46,30 +46,30 @@ class Tone:
         return self.metrics.averageCharWidth()
 
 
-class Look:
+class TranscriptLook:
     """One state of the theme. Made anew when the theme changes."""
 
     def __init__(self, theme: "Theme") -> None:
         self.theme = theme
         self.px = theme.px
         self._colors: dict[str, QColor] = {}
-        self._formats: dict[tuple[str, Style, bool], QTextCharFormat] = {}
-        self.answer = self._tone("chat", "ink", CHAT_LINE_HEIGHT)
-        self.thought = self._tone("body", "ink-2", 1.6)
-        self.code = self._tone("mono", "ink", 1.6)
-        self.meta = self._tone("meta", "ink-3", 1.5)
-        self.strong_meta = self._tone("meta", "ink-2", 1.5, _BOLD)
-        self.body = self._tone("body", "ink", 1.55)
-        self.strong = self._tone("body", "ink", 1.55, _BOLD)
-        self.button = self._tone("body", "ink", 1.55, 500)
+        self._formats: dict[tuple[str, TextStyle, bool], QTextCharFormat] = {}
+        self.answer = self._make_tone("chat", "ink", CHAT_LINE_HEIGHT)
+        self.thought = self._make_tone("body", "ink-2", 1.6)
+        self.code = self._make_tone("mono", "ink", 1.6)
+        self.meta = self._make_tone("meta", "ink-3", 1.5)
+        self.strong_meta = self._make_tone("meta", "ink-2", 1.5, _BOLD)
+        self.body = self._make_tone("body", "ink", 1.55)
+        self.strong = self._make_tone("body", "ink", 1.55, _BOLD)
+        self.button = self._make_tone("body", "ink", 1.55, 500)
         self._headings = {
-            1: self._tone("title", "ink", 1.35),
-            2: self._tone("section", "ink", 1.45),
-            3: self._tone("chat", "ink", CHAT_LINE_HEIGHT, _BOLD),
+            1: self._make_tone("title", "ink", 1.35),
+            2: self._make_tone("section", "ink", 1.45),
+            3: self._make_tone("chat", "ink", CHAT_LINE_HEIGHT, _BOLD),
         }
-        self.inks = {ink: self._coloured(color, is_italic=ink is Ink.COMMENT) for ink, color in _INK_COLORS.items()}
-        self.marked = QTextCharFormat()
-        self.marked.setBackground(self._faint("accent", 0.30))
+        self.inks = {ink: self._ink_format(color, is_italic=ink is Ink.COMMENT) for ink, color in _INK_COLORS.items()}
+        self.selection_format = QTextCharFormat()
+        self.selection_format.setBackground(self._with_opacity("accent", 0.30))
 
     def color(self, name: str) -> QColor:
         """Return a colour of the table."""
@@ -77,52 +77,52 @@ class Look:
             self._colors[name] = self.theme.color(name)
         return self._colors[name]
 
-    def hairline(self, name: str = "line") -> QPen:
+    def hairline_pen(self, name: str = "line") -> QPen:
         """Return a pen of one device pixel."""
         return QPen(self.color(name), 0)
 
-    def heading(self, level: int) -> Tone:
+    def heading_tone(self, level: int) -> Tone:
         """Return how a heading is set."""
         return self._headings[min(level, 3)]
 
-    def format(self, tone: Tone, style: Style, *, is_link: bool) -> QTextCharFormat:
+    def span_format(self, tone: Tone, style: TextStyle, *, is_link: bool) -> QTextCharFormat:
         """Return what makes a span differ from its tone."""
         key = (tone.font.key(), style, is_link)
         if key not in self._formats:
-            self._formats[key] = self._format(tone, style, is_link=is_link)
+            self._formats[key] = self._make_format(tone, style, is_link=is_link)
         return self._formats[key]
 
-    def _format(self, tone: Tone, style: Style, *, is_link: bool) -> QTextCharFormat:
-        made = QTextCharFormat()
-        if style & Style.CODE:
+    def _make_format(self, tone: Tone, style: TextStyle, *, is_link: bool) -> QTextCharFormat:
+        style_format = QTextCharFormat()
+        if style & TextStyle.CODE:
             font = QFont(self.code.font)
             font.setPixelSize(round(tone.font.pixelSize() * 0.88))  # mono letters look larger than they are
-            made.setFont(font)
-        if style & Style.BOLD:
-            made.setFontWeight(_BOLD)
-        if style & Style.ITALIC:
-            made.setFontItalic(True)
-        if style & Style.STRIKE:
-            made.setFontStrikeOut(True)
+            style_format.setFont(font)
+        if style & TextStyle.BOLD:
+            style_format.setFontWeight(_BOLD)
+        if style & TextStyle.ITALIC:
+            style_format.setFontItalic(True)
+        if style & TextStyle.STRIKE:
+            style_format.setFontStrikeOut(True)
         if is_link:
-            made.setForeground(self.color("accent-ink"))
-            made.setFontUnderline(True)
-        return made
+            style_format.setForeground(self.color("accent-ink"))
+            style_format.setFontUnderline(True)
+        return style_format
 
-    def _tone(self, role: str, color: str, line: float, weight: int | None = None) -> Tone:
+    def _make_tone(self, role: str, color: str, line: float, weight: int | None = None) -> Tone:
         font = self.theme.font(role, weight)
         if role == "mono":
             font.setFeature(_LIGATURES, 0)  # code shows the characters it is made of
         return Tone(font, self.color(color), round(font.pixelSize() * line))
 
-    def _coloured(self, name: str, *, is_italic: bool) -> QTextCharFormat:
-        made = QTextCharFormat()
-        made.setForeground(self.color(name))
+    def _ink_format(self, name: str, *, is_italic: bool) -> QTextCharFormat:
+        style_format = QTextCharFormat()
+        style_format.setForeground(self.color(name))
         if is_italic:
-            made.setFontItalic(True)
-        return made
+            style_format.setFontItalic(True)
+        return style_format
 
-    def _faint(self, name: str, opacity: float) -> QColor:
+    def _with_opacity(self, name: str, opacity: float) -> QColor:
         color = QColor(self.color(name))
         color.setAlphaF(opacity)
         return color

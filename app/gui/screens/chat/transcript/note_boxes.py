@@ -3,11 +3,11 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.box import Box, Pose, Spot, Verb
-from app.gui.screens.chat.transcript.lines import Lines
-from app.gui.screens.chat.transcript.look import Look
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.screens.chat.transcript.lines import TextLines
+from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.spot import is_lit, paint_spot, paint_words, words_area
-from app.gui.screens.chat.turns import Progress, Remedy, Trouble
+from app.gui.screens.chat.turns import AnswerTrouble, TroubleRemedy, TurnProgress
 from app.gui.theme.tokens import Radius
 
 _FOLD_HEIGHT = 28
@@ -17,9 +17,9 @@ _PAD = 16
 _BAR = 4
 _BAR_WIDTH = 220
 _REMEDY_WORDS = {
-    Remedy.TRY_AGAIN: "Try again",
-    Remedy.LOAD_AGAIN: "Load again",
-    Remedy.CHOOSE_MODEL: "Choose another model",
+    TroubleRemedy.TRY_AGAIN: "Try again",
+    TroubleRemedy.LOAD_AGAIN: "Load again",
+    TroubleRemedy.CHOOSE_MODEL: "Choose another model",
 }
 _MEND_WORDS = "Do this automatically from now on"
 Action = tuple[Verb, str, str]
@@ -27,7 +27,7 @@ Action = tuple[Verb, str, str]
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
 
 
-def _presses(trouble: Trouble) -> list[tuple[Verb, str, str]]:
+def _failure_buttons(trouble: AnswerTrouble) -> list[tuple[Verb, str, str]]:
     """Return the buttons of a failure as verb, words and object: what may mend it first."""
     offers = [(Verb.LOAD_OTHERWISE, offer.label, offer.kind) for offer in trouble.offers]
     mend = [(Verb.MEND, _MEND_WORDS, "")] if offers else []
@@ -45,19 +45,19 @@ class FoldBox(Box):
         self.is_open = False
         self._spots: list[Spot] = []
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Return its height, which is always the same."""
         del width
         return look.px(_FOLD_HEIGHT)
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Take as much width as the words need."""
         words = look.body.metrics.horizontalAdvance(self.words)
         self.height, self.natural = look.px(_FOLD_HEIGHT), min(width, words + look.px(40))
         name = f"{self.words}: {'hide' if self.is_open else 'show'} the thoughts"
         self._spots = [Spot(QRectF(0, 0, self.natural, self.height), Verb.FOLD, name)]
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the arrow and the words."""
         if not self._spots:
             return
@@ -70,7 +70,7 @@ class FoldBox(Box):
         painter.setPen(look.color("ink" if lit else "ink-2"))
         painter.drawText(QRectF(look.px(22), 0, self.natural, self.height), _MIDDLE, self.words)
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return the title itself."""
         return self._spots
 
@@ -80,20 +80,20 @@ class ProgressBox(Box):
 
     gap = 8
 
-    def __init__(self, progress: Progress) -> None:
+    def __init__(self, progress: TurnProgress) -> None:
         super().__init__()
         self.progress = progress
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Return its height, which is always the same."""
         del width
         return look.px(36)
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Take the whole width."""
         self.height, self.natural = look.px(36), width
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the words and, below them, a bar as long as it is known to be."""
         del pose
         painter.setFont(look.body.font)
@@ -117,33 +117,33 @@ class TroubleBox(Box):
 
     gap = 12
 
-    def __init__(self, trouble: Trouble) -> None:
+    def __init__(self, trouble: AnswerTrouble) -> None:
         super().__init__()
         self.trouble = trouble
         self.is_open = False
-        self._parts: list[tuple[Lines, float]] = []
+        self._parts: list[tuple[TextLines, float]] = []
         self._spots: list[Spot] = []
         self._cause_top = 0.0
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Guess two lines and a row of buttons."""
         del width
         return look.px(112)
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Set the words, then the buttons below them."""
         pad = look.px(_PAD)
         left, room = pad + look.px(28), width - 2 * pad - look.px(28)
         self._parts, self._spots, y = [], [], float(pad - look.px(2))
         for text, tone in ((self.trouble.sentence, look.strong), (self.trouble.hint, look.body)):
             if text:
-                y = self._add(Lines(text, tone, [], width=room), y)
+                y = self._add_lines(TextLines(text, tone, [], width=room), y)
         if self.trouble.cause:
             y = self._lay_cause(look, left, room, y)
         self.height = self._lay_buttons(look, left, left + room, y + look.px(8)) + pad
         self.natural = width
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the soft card, the sign, the words and the buttons."""
         radius, pad = look.px(Radius.CARD), look.px(_PAD)
         painter.setPen(Qt.PenStyle.NoPen)
@@ -152,7 +152,7 @@ class TroubleBox(Box):
         ratio = painter.device().devicePixelRatioF()
         painter.drawPixmap(QPointF(pad, pad), look.theme.pixmap("triangle-alert", "bad", ratio=ratio))
         for lines, top in self._parts:
-            lines.draw(painter, QPointF(pad + look.px(28), top), look, None)
+            lines.draw_at(painter, QPointF(pad + look.px(28), top), look, None)
         for spot in self._spots:
             if spot.verb is Verb.SHOW_CAUSE:
                 painter.setFont(look.body.font)
@@ -161,13 +161,13 @@ class TroubleBox(Box):
             else:
                 paint_words(painter, look, spot, pose=pose)
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return the buttons."""
         return self._spots
 
-    def _lay_buttons(self, look: Look, left: float, right: float, y: float) -> float:
+    def _lay_buttons(self, look: TranscriptLook, left: float, right: float, y: float) -> float:
         """Set the buttons in rows as long as there is room; return where they end."""
-        x, row, presses = float(left), look.px(30), _presses(self.trouble)
+        x, row, presses = float(left), look.px(30), _failure_buttons(self.trouble)
         for verb, words, value in presses:
             area = words_area(look, words, x, y)
             if x > left and area.right() > right:
@@ -177,17 +177,19 @@ class TroubleBox(Box):
             x += area.width() + look.px(8)
         return y + (row if presses else 0)
 
-    def _lay_cause(self, look: Look, left: float, room: float, y: float) -> float:
+    def _lay_cause(self, look: TranscriptLook, left: float, room: float, y: float) -> float:
         words = "Hide the cause ▴" if self.is_open else "Show the cause ▾"
         width = look.body.metrics.horizontalAdvance(words)
         height = look.px(24)
         self._spots.append(Spot(QRectF(left, y, width + 4, height), Verb.SHOW_CAUSE, words))
         y += height
         if self.is_open:
-            y = self._add(Lines(self.trouble.cause.replace("\n", "\u2028"), look.code, [], width=room), y + look.px(4))
+            y = self._add_lines(
+                TextLines(self.trouble.cause.replace("\n", "\u2028"), look.code, [], width=room), y + look.px(4)
+            )
         return y
 
-    def _add(self, lines: Lines, top: float) -> float:
+    def _add_lines(self, lines: TextLines, top: float) -> float:
         self._parts.append((lines, top))
         return top + lines.height
 
@@ -205,13 +207,13 @@ class FootBox(Box):
         self._spots: list[Spot] = []
         self._branch_area = QRectF()
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Return the height of one line, or of two where the words leave no room for what can be pressed."""
-        return look.px(_FOOT_HEIGHT) * (1 if self._fits(look, width) else 2)
+        return look.px(_FOOT_HEIGHT) * (1 if self._fits_one_line(look, width) else 2)
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Place the words at the left; the versions at the right, where they stay, and the actions before them."""
-        self.height, self.natural = self.guess(look, width), 0.0
+        self.height, self.natural = self.guess_height(look, width), 0.0
         side = look.px(_ICON)
         top, x = self.height - (look.px(_FOOT_HEIGHT) + side) / 2, width
         self._spots = []
@@ -223,7 +225,7 @@ class FootBox(Box):
             actions.append(Spot(QRectF(x, top, side, side), verb, name))
         self._spots = [*actions[::-1], *self._spots]
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the words always, the actions when asked for."""
         painter.setFont(look.meta.font)
         painter.setPen(look.color("ink-3"))
@@ -240,24 +242,24 @@ class FootBox(Box):
             painter.setFont(look.meta.font)
             painter.drawText(self._branch_area, Qt.AlignmentFlag.AlignCenter, f"{self.branch}/{self.branches}")
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return actions and branches."""
         return self._spots
 
-    def _fits(self, look: Look, width: float) -> bool:
+    def _fits_one_line(self, look: TranscriptLook, width: float) -> bool:
         """Whether words, actions and versions stand beside each other."""
         if not self.words:
             return True
         side = look.px(_ICON)
-        wanted = look.meta.metrics.horizontalAdvance(self.words) + side * len(self._actions)
+        needed_width = look.meta.metrics.horizontalAdvance(self.words) + side * len(self._actions)
         if self.branches > 1:
-            wanted += self._branch_room(look) + 2 * side + look.px(8)
-        return wanted + look.px(8) <= width
+            needed_width += self._branch_room(look) + 2 * side + look.px(8)
+        return needed_width + look.px(8) <= width
 
-    def _branch_room(self, look: Look) -> float:
+    def _branch_room(self, look: TranscriptLook) -> float:
         return look.meta.metrics.horizontalAdvance(f"{self.branches}/{self.branches}") + look.px(4)
 
-    def _place_branches(self, look: Look, right: float, top: float, side: float) -> float:
+    def _place_branches(self, look: TranscriptLook, right: float, top: float, side: float) -> float:
         """Place both arrows with the count between them; return where they begin."""
         words = self._branch_room(look)
         left = right - words - 2 * side

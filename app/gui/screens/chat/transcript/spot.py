@@ -3,18 +3,18 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.box import Pose, Spot
-from app.gui.screens.chat.transcript.look import Look
+from app.gui.screens.chat.transcript.box import PaintState, Spot
+from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.theme.tokens import ICON_SIZE, Radius
 
 
-def is_lit(spot: Spot, pose: Pose) -> bool:
+def is_lit(spot: Spot, pose: PaintState) -> bool:
     """Whether the pointer or the keyboard is on a spot."""
-    return pose.lit is not None and pose.lit.verb is spot.verb and pose.lit.value == spot.value
+    return pose.lit_spot is not None and pose.lit_spot.verb is spot.verb and pose.lit_spot.value == spot.value
 
 
 def paint_spot(  # noqa: PLR0913 -- a painter's arguments
-    painter: QPainter, look: Look, spot: Spot, *, icon: str, pose: Pose, color: str = "ink-3"
+    painter: QPainter, look: TranscriptLook, spot: Spot, *, icon: str, pose: PaintState, color: str = "ink-3"
 ) -> None:
     """Draw an icon that can be pressed, lit when it is pointed at or chosen with the keys."""
     if is_lit(spot, pose):
@@ -29,10 +29,10 @@ def paint_spot(  # noqa: PLR0913 -- a painter's arguments
     painter.drawPixmap(QPointF(round(middle.x() - side / 2), round(middle.y() - side / 2)), pixmap)
 
 
-def paint_words(painter: QPainter, look: Look, spot: Spot, *, pose: Pose) -> None:
+def paint_words(painter: QPainter, look: TranscriptLook, spot: Spot, *, pose: PaintState) -> None:
     """Draw a button with words: the spot's name on the surface, outlined."""
     radius = look.px(Radius.CONTROL)
-    painter.setPen(look.hairline("edge" if is_lit(spot, pose) else "line"))
+    painter.setPen(look.hairline_pen("edge" if is_lit(spot, pose) else "line"))
     painter.setBrush(look.color("surface"))
     half = 0.5 / painter.device().devicePixelRatioF()
     painter.drawRoundedRect(spot.area.adjusted(half, half, -half, -half), radius, radius)
@@ -45,6 +45,6 @@ def paint_words(painter: QPainter, look: Look, spot: Spot, *, pose: Pose) -> Non
     painter.drawText(spot.area, Qt.AlignmentFlag.AlignCenter, spot.name)
 
 
-def words_area(look: Look, words: str, x: float, y: float) -> QRectF:
+def words_area(look: TranscriptLook, words: str, x: float, y: float) -> QRectF:
     """Return the room a button with words takes."""
     return QRectF(x, y, look.button.metrics.horizontalAdvance(words) + look.px(24), look.px(30))

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QAbstractScrollArea
 
 from app.gui.screens.chat.buttons import RoundButton
 from app.gui.screens.chat.transcript.box import Spot, Verb
-from app.gui.screens.chat.transcript.document import Document
-from app.gui.screens.chat.transcript.look import Look
+from app.gui.screens.chat.transcript.document import TranscriptDocument
+from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.theme.theme import Theme
 
 _MARGIN = 300
@@ -18,17 +18,17 @@ _MARGIN = 300
 _ROUNDS = 12
 
 
-class Stage(QAbstractScrollArea):
-    """A document in a scroll area. What cannot be done here is asked for with `acted`: verb, message, value."""
+class TranscriptScrollArea(QAbstractScrollArea):
+    """A document in a scroll area. What cannot be done here is asked for with `action_requested`: verb, message, value."""
 
-    acted = Signal(str, str, str)
-    copied = Signal(str)
+    action_requested = Signal(str, str, str)
+    copy_requested = Signal(str)
     """Text for the clipboard."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self.theme = theme
-        self.document = Document(Look(theme))
+        self.document = TranscriptDocument(TranscriptLook(theme))
         self.sticks = True
         """Whether the view follows the end."""
         self.current: int | None = None
@@ -57,52 +57,52 @@ class Stage(QAbstractScrollArea):
     def arrange(self, y: float | None = None) -> None:
         """Lay out what is visible and set the scroll bar; `y` is the place to show at the top."""
         document, view = self.document, self.viewport().height()
-        anchor = document.anchor(self.offset if y is None else y)
+        anchor = document.anchor_at(self.offset if y is None else y)
         margin = self.theme.px(_MARGIN)
         for _ in range(_ROUNDS):
             lowest = max(0.0, document.height - view)
             top = lowest if self.sticks else min(max(0.0, document.place_of(anchor)), lowest)
-            if not document.lay(top - margin, top + view + margin):
+            if not document.lay_out_between(top - margin, top + view + margin):
                 break
         self._set_bar(round(max(0.0, document.height - view)), round(top))
         self.to_end.setVisible(not self.sticks and document.height > view)
         self.viewport().update()
 
-    def act(self, turn: int, spot: Spot) -> None:
+    def perform_action(self, turn: int, spot: Spot) -> None:
         """Do what a spot says."""
-        one = self.document.turns[turn]
+        entry = self.document.turns[turn]
         if spot.verb is Verb.OPEN_LINK:
             open_link(spot.value)
         elif spot.verb is Verb.COPY_CODE:
-            self.copied.emit(one.code(spot.value))
+            self.copy_requested.emit(entry.code_source(spot.value))
         elif spot.verb in {Verb.WRAP_CODE, Verb.FOLD, Verb.SHOW_CAUSE}:
-            self._change(turn, spot)
+            self._toggle_spot(turn, spot)
         else:
-            self.acted.emit(spot.verb.value, one.view.message.id, spot.value)
+            self.action_requested.emit(spot.verb.value, entry.view.message.id, spot.value)
 
     def copy_selection(self) -> bool:
         """Offer the selected text for the clipboard; return whether there is any."""
-        text = self.document.selected_text()
+        text = self.document.selection_text()
         if text:
-            self.copied.emit(text)
+            self.copy_requested.emit(text)
         return bool(text)
 
     def to_page(self, point: QPointF) -> QPointF:
         """Return the place in the document below a point of the viewport."""
         return QPointF(point.x() - self.column_left, point.y() + self.offset)
 
-    def _change(self, turn: int, spot: Spot) -> None:
-        one = self.document.turns[turn]
-        card = one.card(spot.value) if spot.verb is Verb.WRAP_CODE else None
+    def _toggle_spot(self, turn: int, spot: Spot) -> None:
+        entry = self.document.turns[turn]
+        card = entry.code_card(spot.value) if spot.verb is Verb.WRAP_CODE else None
         if card is not None:
-            card.wraps, card.scrolled = not card.wraps, 0.0
-            one.release()
+            card.wraps, card.scroll_x = not card.wraps, 0.0
+            entry.drop_layouts()
         elif spot.verb is Verb.FOLD:
-            one.toggle_fold()
+            entry.toggle_fold()
         else:
-            one.toggle_cause()
+            entry.toggle_cause()
         self.document.clear_selection()
-        self.document.touch(turn)
+        self.document.update_height(turn)
         self.sticks = False
         self.arrange()
 

@@ -6,37 +6,37 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from app.gui.markdown.inline import table_of
-from app.gui.markdown.pieces import Piece, Rich, Style, Table
-from app.gui.screens.chat.transcript.box import Box, Pose, Spot, Verb, wide_length
-from app.gui.screens.chat.transcript.lines import Lines, rich_formats
-from app.gui.screens.chat.transcript.look import Look, Tone
-from app.gui.screens.chat.transcript.text_box import clipped, indent_of, paint_quote
+from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, wide_length
+from app.gui.screens.chat.transcript.lines import TextLines, rich_formats
+from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
+from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote
 
 _PAD_X = 12
 _PAD_Y = 7
 _LEAST = 48
 
 
-class _Cell:
+class _TableCell:
     """One cell: where its text begins in the box's text, and its lines once set."""
 
-    def __init__(self, rich: Rich, start: int, tone: Tone) -> None:
+    def __init__(self, rich: RichText, start: int, tone: Tone) -> None:
         self.rich, self.start, self.tone = rich, start, tone
         self.end = start + wide_length(rich.text)
         self.area = QRectF()
-        self.lines: Lines | None = None
+        self.lines: TextLines | None = None
 
 
 class TableBox(Box):
     """A run of rows. Only the first box of a table shows the header."""
 
-    def __init__(self, piece: Piece, leader: "TableBox | None") -> None:
+    def __init__(self, piece: MarkdownPiece, leader: "TableBox | None") -> None:
         super().__init__()
         self.piece = piece
         self.gap = 12 if piece.is_first else 0
         self._leader = leader
-        self._table: Table | None = None
-        self._cells: list[list[_Cell]] = []
+        self._table: RichTable | None = None
+        self._cells: list[list[_TableCell]] = []
         self._spots: list[Spot] = []
         self.widths: list[float] = []
 
@@ -46,11 +46,11 @@ class TableBox(Box):
         return self._leader or self
 
     @property
-    def table(self) -> Table:
+    def table(self) -> RichTable:
         """The rows shown here."""
         if self._table is None:
-            found = table_of(self.piece)
-            self._table = found if self.piece.is_first else Table(found.rows[1:], found.aligns)
+            whole_table = table_of(self.piece)
+            self._table = whole_table if self.piece.is_first else RichTable(whole_table.rows[1:], whole_table.aligns)
         return self._table
 
     @property
@@ -58,33 +58,33 @@ class TableBox(Box):
         """Cells with tabs between them, rows on lines."""
         return "\u2028".join("\t".join(cell.text for cell in row) for row in self.table.rows)
 
-    def guess(self, look: Look, width: float) -> float:
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
         """Count the rows."""
         del width
         rows = self.piece.source.count("\n") - (0 if self.piece.is_first else 1)
         return max(1, rows) * (look.body.line_height + 2 * look.px(_PAD_Y))
 
-    def lay_out(self, look: Look, width: float) -> None:
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
         """Divide the width among the columns, then set every cell."""
         indent = indent_of(self.piece, look)
         self._make_cells(look)
         if self._leader is not None:
-            self._leader.ensure(look, width)
+            self._leader.ensure_layout(look, width)
             self.widths = self._leader.widths
         else:
-            self.widths = self._divide(look, width - indent)
+            self.widths = self._divide_width(look, width - indent)
         y = 0.0
         for row in self._cells:
             y += self._set_row(row, look, indent, y)
         self.height, self.natural = y, width
-        self._spots = [spot for row in self._cells for cell in row for spot in _links(cell)]
+        self._spots = [spot for row in self._cells for cell in row for spot in _link_spots(cell)]
 
-    def release(self) -> None:
+    def drop_layout(self) -> None:
         """Forget the cells."""
-        super().release()
+        super().drop_layout()
         self._cells = []
 
-    def paint(self, painter: QPainter, look: Look, pose: Pose) -> None:
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         """Draw the rows, the header strong."""
         if self.piece.quote:
             paint_quote(painter, look, self, self.piece)
@@ -93,15 +93,17 @@ class TableBox(Box):
         for place, row in enumerate(self._cells):
             for cell in row:
                 if cell.lines is not None:
-                    cell.lines.draw(painter, cell.area.topLeft(), look, clipped(pose.marked, cell.start, cell.end))
+                    cell.lines.draw_at(
+                        painter, cell.area.topLeft(), look, clip_range(pose.selection, cell.start, cell.end)
+                    )
             bottom = max((cell.area.bottom() for cell in row), default=0.0) + look.px(_PAD_Y)
             is_header = place == 0 and self.piece.is_first
-            painter.setPen(look.hairline("edge" if is_header else "line"))
+            painter.setPen(look.hairline_pen("edge" if is_header else "line"))
             painter.drawLine(QPointF(left, bottom), QPointF(right, bottom))
 
     def offset_at(self, point: QPointF) -> int:
         """Find the cell nearest to the place."""
-        best: _Cell | None = None
+        best: _TableCell | None = None
         for row in self._cells:
             if row and (best is None or row[0].area.top() <= point.y()):
                 best = next((cell for cell in reversed(row) if cell.area.left() <= point.x()), row[0])
@@ -109,40 +111,40 @@ class TableBox(Box):
             return 0
         return best.start + best.lines.offset_at(point.x() - best.area.left(), point.y() - best.area.top())
 
-    def spots(self) -> list[Spot]:
+    def list_spots(self) -> list[Spot]:
         """Return the links."""
         return self._spots
 
-    def _make_cells(self, look: Look) -> None:
+    def _make_cells(self, look: TranscriptLook) -> None:
         self._cells, at = [], 0
         for place, row in enumerate(self.table.rows):
             tone = look.strong if place == 0 and self.piece.is_first else look.body
-            made = []
+            row_cells = []
             for rich in row:
-                cell = _Cell(rich, at, tone)
-                made.append(cell)
+                cell = _TableCell(rich, at, tone)
+                row_cells.append(cell)
                 at = cell.end + 1
-            self._cells.append(made)
+            self._cells.append(row_cells)
 
-    def _divide(self, look: Look, room: float) -> list[float]:
+    def _divide_width(self, look: TranscriptLook, room: float) -> list[float]:
         """Give each column what it wants, or its share of what there is."""
         columns = max((len(row) for row in self._cells), default=0)
         pad = 2 * look.px(_PAD_X)
-        wanted = [float(look.px(_LEAST))] * columns
+        widths = [float(look.px(_LEAST))] * columns
         for row in self._cells:
             for place, cell in enumerate(row):
-                wanted[place] = max(wanted[place], cell.tone.metrics.horizontalAdvance(cell.rich.text) + pad + 1)
-        if sum(wanted) <= room:
-            return wanted
-        return _squeezed(wanted, room)
+                widths[place] = max(widths[place], cell.tone.metrics.horizontalAdvance(cell.rich.text) + pad + 1)
+        if sum(widths) <= room:
+            return widths
+        return _squeeze_columns(widths, room)
 
-    def _set_row(self, row: Sequence[_Cell], look: Look, left: float, top: float) -> float:
+    def _set_row(self, row: Sequence[_TableCell], look: TranscriptLook, left: float, top: float) -> float:
         pad_x, pad_y = look.px(_PAD_X), look.px(_PAD_Y)
         height = 0.0
         for place, cell in enumerate(row[: len(self.widths)]):
             room = self.widths[place] - 2 * pad_x
-            cell.lines = Lines(cell.rich.text, cell.tone, rich_formats(cell.rich, cell.tone, look), width=room)
-            shift = _shift(self.table.aligns, place, room - cell.lines.natural)
+            cell.lines = TextLines(cell.rich.text, cell.tone, rich_formats(cell.rich, cell.tone, look), width=room)
+            shift = _align_shift(self.table.aligns, place, room - cell.lines.natural)
             cell.area = QRectF(left + pad_x + shift, top + pad_y, room, cell.lines.height)
             height = max(height, cell.lines.height)
             left += self.widths[place]
@@ -151,26 +153,26 @@ class TableBox(Box):
         return height + 2 * pad_y
 
 
-def _links(cell: _Cell) -> list[Spot]:
+def _link_spots(cell: _TableCell) -> list[Spot]:
     lines = cell.lines
     if lines is None:
         return []
     return [
         Spot(area.translated(cell.area.topLeft()), Verb.OPEN_LINK, f"Open {span.link}", span.link)
         for span in cell.rich.spans
-        if span.link.startswith(("http://", "https://")) and span.style is not Style.CODE
-        for area in lines.areas(span.start, span.start + span.length)
+        if span.link.startswith(("http://", "https://")) and span.style is not TextStyle.CODE
+        for area in lines.range_areas(span.start, span.start + span.length)
     ]
 
 
-def _shift(aligns: Sequence[str], place: int, spare: float) -> float:
+def _align_shift(aligns: Sequence[str], place: int, spare: float) -> float:
     align = aligns[place] if place < len(aligns) else ""
     return max(0.0, spare) * {"right": 1.0, "center": 0.5}.get(align, 0.0)
 
 
-def _squeezed(wanted: list[float], room: float) -> list[float]:
+def _squeeze_columns(widths: list[float], room: float) -> list[float]:
     """Keep columns that ask for less than an equal share; the others divide the rest by what they ask for."""
-    share = room / len(wanted)
-    small = sum(width for width in wanted if width <= share)
-    large = sum(width for width in wanted if width > share)
-    return [width if width <= share else width * (room - small) / large for width in wanted]
+    share = room / len(widths)
+    small = sum(width for width in widths if width <= share)
+    large = sum(width for width in widths if width > share)
+    return [width if width <= share else width * (room - small) / large for width in widths]
