@@ -12,7 +12,7 @@ import msgspec
 from engines import architectures
 from engines.api import Exit, Failure, FailureKind, Suspicion
 from engines.clues import GENERIC, HARMLESS, Clue
-from engines.failure_words import FAILURE_TEXTS, FailureText, find_specific_text
+from engines.failure_texts import FAILURE_TEXTS, FailureText, find_specific_text
 from engines.remedies import RemedyOptions, Shortage, list_remedies, shortage_of
 from engines.root_cause import root_cause
 from engines.worker_base import ExitCode

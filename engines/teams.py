@@ -12,7 +12,7 @@ import msgspec
 from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelSource, ProcessSpec
 from engines.dynamo import launch as dynamo
 from engines.flags import build_arguments
-from engines.served import QUIET
+from engines.server_adapter import QUIET
 from engines.vllm import launch as vllm
 
 RAY_PORT = 6379

@@ -15,7 +15,7 @@ from app.config.programs import uv_program
 from app.core.errors import EnvironmentFault
 from app.engine_store.environments import make_environment, write_locks
 from app.engine_store.recipe import EngineVariant, InstallRecipe, read_recipe
-from app.engine_store.shelf import interpreter_in
+from app.engine_store.version_store import interpreter_in
 from engines.api import EngineAdapter, EngineInstallation, EngineLocation
 from engines.registry import ADAPTERS
 

@@ -7,8 +7,8 @@ import msgspec
 
 from app.cli.output import json_option, show_result
 from app.cli.service import stop_service
-from app.config.background import ServiceUnit, install_unit, is_unit_enabled, remove_unit, this_service_unit
 from app.config.paths import default_paths
+from app.config.service_unit import ServiceUnit, install_unit, is_unit_enabled, remove_unit, this_service_unit
 
 
 class ServiceState(msgspec.Struct, frozen=True, kw_only=True):

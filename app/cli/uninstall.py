@@ -10,10 +10,10 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.cli.service import stop_service
-from app.config import at_login, background
-from app.config.belongings import OwnedPath, OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
+from app.config import at_login, service_unit
 from app.config.home import this_home
 from app.config.hub_token import HubToken
+from app.config.owned_paths import OwnedPath, OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
 from app.config.paths import Paths, default_paths
 from app.config.programs import removal_instructions
 from app.core import words
@@ -70,8 +70,8 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
 
 def _find_belongings(paths: Paths) -> list[OwnedPath]:
     """Return everything of ours, and the files by which the system starts it."""
-    service, window = background.this_service_unit(paths), at_login.autostart_file(this_home())
-    kept = {"what starts the service at log-in": service.file} if background.is_unit_ours(service) else {}
+    service, window = service_unit.this_service_unit(paths), at_login.autostart_file(this_home())
+    kept = {"what starts the service at log-in": service.file} if service_unit.is_unit_ours(service) else {}
     if window is not None and window.exists():
         kept["what opens the window at log-in"] = window
     return [
@@ -110,7 +110,7 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
     if (paths.data / "connect").is_dir():
         _put_tools_back()
     try:
-        background.remove_unit(background.this_service_unit(paths))
+        service_unit.remove_unit(service_unit.this_service_unit(paths))
     except RoundhouseError as error:
         print_note(f"{error} {error.body.detail}")
     at_login.set_autostart(this_home(), is_enabled=False)

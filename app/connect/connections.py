@@ -11,9 +11,9 @@ from pathlib import Path
 from app.config.home import Home
 from app.connect.catalogue import TOOLS, find_tool
 from app.connect.differences import difference
+from app.connect.document_paths import UnreadableSettings, collect_strings
 from app.connect.documents import DocumentFormat, edit_document
 from app.connect.files import FileState, make_folders, read_file_state, remove_file, remove_folders, write_file
-from app.connect.places import UnreadableSettings, collect_strings
 from app.connect.records import WiringRecord, WiringRecords
 from app.connect.tool import ClientTool, WiringTarget
 from app.core.errors import Conflict, RoundhouseError

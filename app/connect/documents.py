@@ -10,7 +10,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from app.connect import json_text, yaml_text
-from app.connect.places import DocumentChange, Plain, Step, UnreadableSettings, place_value, value_at
+from app.connect.document_paths import DocumentChange, Plain, Step, UnreadableSettings, place_value, value_at
 
 
 @dataclass(frozen=True, slots=True)

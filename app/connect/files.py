@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.connect.places import UnreadableSettings
+from app.connect.document_paths import UnreadableSettings
 from app.core.errors import Conflict, EnvironmentFault
 
 _LARGEST = 4 * 1024 * 1024

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.connect.places import (
+from app.connect.document_paths import (
     ListEntry,
     Plain,
     Step,

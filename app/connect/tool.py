@@ -9,8 +9,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from app.config.home import Home
+from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import DocumentFormat
-from app.connect.places import DocumentChange, Plain
 from app.core.tools import ToolValue
 
 KEY = "roundhouse"

@@ -13,7 +13,7 @@ from ruamel.yaml import YAML
 from ruamel.yaml.error import YAMLError
 from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 
-from app.connect.places import ListEntry, Plain, Step, UnreadableSettings, wrap_in_path
+from app.connect.document_paths import ListEntry, Plain, Step, UnreadableSettings, wrap_in_path
 
 _PLAIN = re.compile(r"[A-Za-z](?:[A-Za-z0-9_./:-]*[A-Za-z0-9])?")
 _WORDS = {"null", "true", "false", "yes", "no", "on", "off", "y", "n"}

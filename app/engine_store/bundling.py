@@ -9,8 +9,8 @@ from app.engine_store.bundles import EngineBundleInfo, write_bundle
 from app.engine_store.environments import LOCK, TOOLS, write_locks
 from app.engine_store.host import InstallHost
 from app.engine_store.installer import Installer, InstallTask, lock_for, require_uv, version_in_lock
+from app.engine_store.program_run import run_program
 from app.engine_store.recipe import VariantKind
-from app.engine_store.running import run_program
 
 _PIP = "pip"
 

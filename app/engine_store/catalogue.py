@@ -10,9 +10,9 @@ from app.core.engine_store import BUNDLED
 from app.core.engines import EngineInfo
 from app.core.errors import EngineFailed
 from app.engine_store.own_programs import OwnPrograms
-from app.engine_store.placed import VersionedAdapters
 from app.engine_store.recipe import InstallRecipe, read_recipes
-from app.engine_store.shelf import VersionStore
+from app.engine_store.version_store import VersionStore
+from app.engine_store.versioned_adapter import VersionedAdapters
 from engines.api import EngineAdapter, EngineInstallation, Failure, FailureKind
 
 

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.core.errors import EnvironmentFault
+from app.engine_store.program_run import run_program
 from app.engine_store.recipe import EngineVariant
-from app.engine_store.running import run_program
-from app.engine_store.shelf import interpreter_in
+from app.engine_store.version_store import interpreter_in
 
 Progress = Callable[[str, float | None], None]
 """Stage in words, and how much of it is done."""

@@ -14,7 +14,7 @@ import msgspec
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import EnvironmentFault, Offline
 from app.network.connector import OutboundRequest
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 
 if TYPE_CHECKING:
     from typing import BinaryIO

@@ -18,15 +18,15 @@ from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.engine_store import bundles
 from app.engine_store.archives import unpack_archive
-from app.engine_store.asking import run_cancellable
-from app.engine_store.choosing import record_proof, switch_version
+from app.engine_store.cancellable import run_cancellable
 from app.engine_store.environments import LOCK, Progress, make_environment, write_locks
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.lock import compile_argv
+from app.engine_store.program_run import run_program
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, VariantKind
 from app.engine_store.releases import API, Asset, AssetSelection, Releases
-from app.engine_store.running import run_program
-from app.engine_store.shelf import VersionManifest, VersionSource, VersionState, VersionStore, place_of
+from app.engine_store.version_choice import record_proof, switch_version
+from app.engine_store.version_store import VersionManifest, VersionSource, VersionState, VersionStore, place_of
 from engines.api import EngineAdapter, EngineLocation, Failure
 
 FETCHED = "fetched"

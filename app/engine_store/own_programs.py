@@ -7,9 +7,9 @@ and one that hangs would hold up every list.
 from collections.abc import Mapping
 from pathlib import Path
 
-from app.engine_store.shelf import own_place
+from app.engine_store.version_store import own_place
 from engines.api import EngineAdapter, EngineInstallation, Failure
-from engines.probing import file_identity, on_path
+from engines.program_probe import file_identity, on_path
 
 
 class OwnPrograms:
@@ -25,7 +25,7 @@ class OwnPrograms:
         return on_path(name) if name else None
 
     def probe_program(self, engine: str, program: Path, *, anew: bool = False) -> EngineInstallation | Failure:
-        """Return what a program says of itself. Raises `engines.probing.ProbeCancelled`."""
+        """Return what a program says of itself. Raises `engines.program_probe.ProbeCancelled`."""
         key = (engine, program, *file_identity(program))
         if anew or key not in self._results:
             self._results[key] = self._adapters[engine].probe(own_place(program))

@@ -19,7 +19,7 @@ from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloads import add_downloads
-from app.gateway.hub.searching import add_catalogue
+from app.gateway.hub.model_search import add_catalogue
 from app.gateway.instance import own_names
 from app.gateway.library.file_jobs import add_library
 from app.gateway.own_updates import add_updates

@@ -25,10 +25,10 @@ from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
 from app.engine_store.catalogue import EngineCatalogue, is_preinstalled
-from app.engine_store.shelf import VersionStore
+from app.engine_store.version_store import VersionStore
 from app.gateway.advising.machine import MachineReader, MemoryGauge
-from app.gateway.advising.measuring import SpeedMeasurements
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.app import build_app
 from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.entry.access import KeyNeeded

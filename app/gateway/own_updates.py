@@ -48,7 +48,7 @@ from app.updates.manifest import (
 from app.updates.memory import NewestRelease, UpdateMemory, UpdateRecord
 
 if TYPE_CHECKING:
-    from app.updates.ways import UpdateMethod, UpdateResult
+    from app.updates.methods import UpdateMethod, UpdateResult
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Known:
 
     def state(self, job: UpdateJob | None) -> UpdateState:
         """Return everything, with what is being done."""
-        from app.updates.ways import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
+        from app.updates.methods import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
 
         kept, found = self.memory.read_record(), self.installation
         return UpdateState(
@@ -230,7 +230,7 @@ class Updates:
 
         Raises Conflict (offline, no_update, update_by_hand, update_running), UpdateRefused, StorageFault.
         """
-        from app.updates.ways import UPDATE_METHODS  # noqa: PLC0415 -- start-up must not pay for the installers
+        from app.updates.methods import UPDATE_METHODS  # noqa: PLC0415 -- start-up must not pay for the installers
 
         if self.job.is_busy and wish.now and wish.version == self.job.now.version:
             self._is_urgent = True
@@ -247,7 +247,7 @@ class Updates:
 
     async def roll_back(self) -> UpdateJob:
         """Begin to go back to the version before. Raises Conflict (no_previous, update_running)."""
-        from app.updates.ways import previous_version  # noqa: PLC0415 -- as above
+        from app.updates.methods import previous_version  # noqa: PLC0415 -- as above
 
         self.job.check_idle()
         version = await asyncio.to_thread(previous_version, self._known.installation)
@@ -285,7 +285,7 @@ class Updates:
             await asyncio.sleep(_LOOK_EVERY_S)
 
     async def _install(self, manifest: UpdateManifest, file: ReleaseFile, way: "UpdateMethod") -> None:
-        from app.updates.ways import UpdateTask  # noqa: PLC0415 -- as above
+        from app.updates.methods import UpdateTask  # noqa: PLC0415 -- as above
 
         folder = self._services.paths.updates / manifest.version
         self.job.tell(total_bytes=file.size)
@@ -304,7 +304,7 @@ class Updates:
         self._settle(await asyncio.to_thread(way.finish_update, work))
 
     async def _go_back(self) -> None:
-        from app.updates.ways import roll_back  # noqa: PLC0415 -- as above
+        from app.updates.methods import roll_back  # noqa: PLC0415 -- as above
 
         await self._let_answers_end()
         self._settle(await asyncio.to_thread(roll_back, self._known.installation))

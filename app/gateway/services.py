@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from app.config.store import SettingsStore
     from app.engine_store.catalogue import EngineCatalogue
     from app.gateway.advising.machine import MachineReader, MemoryGauge
-    from app.gateway.advising.measuring import SpeedMeasurements
     from app.gateway.advising.model_facts import FactsReader
+    from app.gateway.advising.speed_measurements import SpeedMeasurements
     from app.gateway.entry.keys import KeyStore
     from app.gateway.events import EventHub
     from app.gateway.exchange.connections import EngineConnections

@@ -18,13 +18,13 @@ from app.config.paths import RESOURCES, default_paths
 from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, make_finder
-from app.gui.reopening import WindowReopener
-from app.gui.shell.departure import QuitContext, QuitFlow
+from app.gui.reopener import WindowReopener
 from app.gui.shell.front import bring_to_front
-from app.gui.shell.leaving import ServiceOwner
-from app.gui.shell.opener import OpenHandler
+from app.gui.shell.open_handler import OpenHandler
+from app.gui.shell.quit_flow import QuitContext, QuitFlow
+from app.gui.shell.quit_policy import ServiceOwner
 from app.gui.shell.window import MainWindow
-from app.gui.single import SingleInstance
+from app.gui.single_instance import SingleInstance
 from app.gui.system_requests import DesktopApplication, SystemRequests
 from app.gui.theme.theme import Theme
 

@@ -16,10 +16,10 @@ import msgspec
 from app.core.errors import BadRequest
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, OperatingSystem
 from app.hardware import devices
+from app.hardware.description_values import tidy_description
 from app.hardware.facts import derived_fact, unknown_fact
 from app.hardware.macos.gpus import metal_share
 from app.hardware.pools import with_pools
-from app.hardware.told_values import tidy_description
 
 GIB = 1 << 30
 _SOURCE = "description"

@@ -14,6 +14,7 @@ from app.core.errors import BadRequest
 from app.core.machine import Fact, Machine, ProbeReport
 from app.core.report import DoctorReport, EngineBuild
 from app.hardware.assemble import ProbeOutcome, assemble_machine
+from app.hardware.bandwidth_store import with_bandwidth
 from app.hardware.engine_devices import with_engine_devices
 from app.hardware.evidence import Evidence, replay_evidence
 from app.hardware.families import BANDWIDTH, families_of
@@ -21,7 +22,6 @@ from app.hardware.part import ProbePart
 from app.hardware.pools import with_pools
 from app.hardware.probe import examine_machine
 from app.hardware.redaction import PrivateNames, RecordRedactor, names_here
-from app.hardware.remembered import with_bandwidth
 
 FORMAT = 1
 """Counted up when an older Roundhouse could not read a report any more."""

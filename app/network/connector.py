@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary, WeakSet
 import aiohttp
 
 from app.core.connections import Purpose
-from app.network.door import EgressCall, egress_gate, is_this_computer
+from app.network.egress import EgressCall, egress_gate, is_this_computer
 
 if TYPE_CHECKING:
     from aiohttp.client_proto import ResponseHandler

@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from app.core.connections import Purpose
 from app.core.errors import Offline
-from app.network.door import EgressCall, egress_gate
+from app.network.egress import EgressCall, egress_gate
 
 _MOST_HEAD = 64 << 10
 _PIECE = 256 << 10

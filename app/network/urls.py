@@ -13,7 +13,7 @@ from io import BufferedReader, RawIOBase
 from typing import TYPE_CHECKING, Any, cast
 
 from app.core.connections import Purpose
-from app.network.door import EgressCall, egress_gate
+from app.network.egress import EgressCall, egress_gate
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer

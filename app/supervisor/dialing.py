@@ -14,7 +14,7 @@ from urllib.parse import SplitResult
 
 from app.core.addresses import is_forbidden
 from app.core.connections import ConnectionReason, Purpose
-from app.network.door import egress_gate, is_this_computer
+from app.network.egress import egress_gate, is_this_computer
 
 P = TypeVar("P", bound=asyncio.Protocol)
 

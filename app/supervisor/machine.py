@@ -23,8 +23,8 @@ from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, EngineStateBase, EngineTimer
 from app.supervisor.faults import give_up_failure
-from app.supervisor.line import order_by_turns
 from app.supervisor.policy import RETRIED_AT_ONCE, back_off_delay
+from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
 
 _S = EngineState

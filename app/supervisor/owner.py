@@ -26,7 +26,7 @@ from app.supervisor.faults import as_error, engine_stop_error, turn_away_error
 from app.supervisor.lease import CLIENT, Lease, ReadyEndpoint
 from app.supervisor.logs import EngineLog
 from app.supervisor.machine import EngineMachine
-from app.supervisor.measured import correct_holdings
+from app.supervisor.memory_limits import correct_holdings
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorPolicy
 from app.supervisor.run import EngineRun, RunDeps
 from app.supervisor.scheduling import Resident

@@ -7,8 +7,8 @@ from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.supervisor.ending import COMING_UP, EngineTimer
 from app.supervisor.facts import RunFacts
 from app.supervisor.machine import EngineMachine
-from app.supervisor.offers import list_remedy_offers
 from app.supervisor.policy import LoadRequest, recent_restarts
+from app.supervisor.remedy_offers import list_remedy_offers
 from engines.api import Failure
 
 _WITHOUT_PROCESS = frozenset({EngineState.STOPPED, EngineState.FAILED, EngineState.BACKING_OFF})

@@ -31,9 +31,9 @@ from engines.dynamo.descriptor import DESCRIPTOR
 from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, build_arguments, task_flag, value_flag
 from engines.log_lines import read_line, stage_row
-from engines.probing import flags_of
+from engines.program_probe import flags_of
 from engines.remedies import RemedyOptions
-from engines.served import QUIET, TEMPLATE, device_environment, template_file
+from engines.server_adapter import QUIET, TEMPLATE, device_environment, template_file
 from engines.vllm.launch import LOG as VLLM_LOG
 from engines.vllm.launch import READER as VLLM_READER
 from engines.vllm.launch import TABLE as VLLM_TABLE

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from engines.exllama.compiling import visible_cards, watch_kernel_build
+from engines.exllama.kernel_build import visible_cards, watch_kernel_build
 from engines.exllama.vocabulary import ExllamaVocabulary  # noqa: TC001 -- an attribute's type, and no cost
 from engines.serving.backend import BackendFinish, Decoder, LoadResult, ProgressCallback, StepOutcome, Token, WorkItem
 from engines.serving.refusals import RequestRefused, engine_failure, invalid_request

@@ -28,7 +28,7 @@ from engines.flags import Flag, FlagTable, build_arguments, list_flag, no_flag, 
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.failures import READER
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
-from engines.probing import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
+from engines.program_probe import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
 
 KEY_VARIABLE = "LLAMA_API_KEY"
 TEMPLATE = "chat_template.jinja"

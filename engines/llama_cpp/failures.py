@@ -2,7 +2,7 @@
 
 from engines.api import FailureKind
 from engines.clues import compile_clues
-from engines.failure_words import FailureText
+from engines.failure_texts import FailureText
 from engines.failures import FailureReader, SurvivableClue
 from engines.remedies import RemedyOptions
 

@@ -12,7 +12,7 @@ from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task
 from engines.lmdeploy.descriptor import DESCRIPTOR
 from engines.log_lines import stage_row
 from engines.remedies import RemedyOptions
-from engines.served import ServerAdapter, ServerRecipe
+from engines.server_adapter import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 KV_TYPES = {"f16": "0", "q8_0": "8", "q4_0": "4", "fp8": "fp8", "fp8_e5m2": "fp8_e5m2"}

@@ -9,7 +9,7 @@ from engines.flags import Flag, FlagTable, no_flag, task_flag
 from engines.log_lines import stage_row
 from engines.mlc_llm.descriptor import DESCRIPTOR
 from engines.remedies import RemedyOptions
-from engines.served import ServerAdapter, ServerRecipe
+from engines.server_adapter import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 _DRAFTS = {"model": "small_draft", "eagle3": "eagle"}

@@ -25,7 +25,7 @@ from engines.clues import compile_clues
 from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, build_arguments, no_flag, switch_flag, task_flag, value_flag
 from engines.mlx_lm.descriptor import DESCRIPTOR
-from engines.probing import flags_of
+from engines.program_probe import flags_of
 from engines.remedies import RemedyOptions
 from engines.worker_launch import worker_process
 from engines.worker_log import read_worker_line

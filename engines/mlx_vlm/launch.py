@@ -9,7 +9,7 @@ from engines.flags import Flag, FlagTable, no_flag, switch_flag, value_flag
 from engines.log_lines import stage_row
 from engines.mlx_vlm.descriptor import DESCRIPTOR
 from engines.remedies import RemedyOptions
-from engines.served import ServerAdapter, ServerRecipe
+from engines.server_adapter import ServerAdapter, ServerRecipe
 
 _K = FailureKind
 WITHOUT_LIMIT = 1 << 20

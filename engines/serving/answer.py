@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from engines.serving.asked import AnswerRequest
+from engines.serving.answer_request import AnswerRequest
 from engines.serving.backend import BackendFinish, Decoder, StepOutcome, Token
 from engines.serving.refusals import RequestRefused
 from engines.serving.text import StopSequences

@@ -8,9 +8,15 @@ from http import HTTPStatus
 
 from engines.serving import shapes
 from engines.serving.answer import PromptSize, WorkerAnswer
-from engines.serving.asked import AnswerRequest, TemplateInput, parse_answer_request, parse_prompt, parse_template_input
+from engines.serving.answer_request import (
+    AnswerRequest,
+    TemplateInput,
+    parse_answer_request,
+    parse_prompt,
+    parse_template_input,
+)
 from engines.serving.backend import LoadResult, WorkerBackend
-from engines.serving.counting import parse_count_request
+from engines.serving.count_tokens import parse_count_request
 from engines.serving.fields import RequestFields
 from engines.serving.http import HttpRequest, WorkerConnection
 from engines.serving.json_text import encode_compact, parse_object

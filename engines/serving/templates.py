@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.serving.asked import TemplateInput
+from engines.serving.answer_request import TemplateInput
 from engines.serving.refusals import RequestRefused, invalid_request
 
 LIMIT_S = 2.0

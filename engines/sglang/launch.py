@@ -8,7 +8,7 @@ from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, lora_flag, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import SHARDS, buffer_row, context_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.served import TEMPLATE, ServerAdapter, ServerRecipe
+from engines.server_adapter import TEMPLATE, ServerAdapter, ServerRecipe
 from engines.sglang.descriptor import DESCRIPTOR
 
 _K = FailureKind

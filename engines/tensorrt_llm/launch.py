@@ -12,7 +12,7 @@ from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import buffer_row, stage_row
 from engines.remedies import RemedyOptions
-from engines.served import TEMPLATE, ServerAdapter, ServerRecipe, template_file
+from engines.server_adapter import TEMPLATE, ServerAdapter, ServerRecipe, template_file
 from engines.tensorrt_llm.descriptor import DESCRIPTOR
 
 _K = FailureKind

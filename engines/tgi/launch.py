@@ -27,11 +27,11 @@ from engines.api import (
     StopPlan,
 )
 from engines.clues import compile_clues
-from engines.failure_words import FailureText
+from engines.failure_texts import FailureText
 from engines.failures import FailureReader
 from engines.flags import Flag, FlagTable, build_arguments, no_flag, switch_flag, task_flag, value_flag
 from engines.log_lines import read_line, stage_row
-from engines.probing import on_path, output_of
+from engines.program_probe import on_path, output_of
 from engines.remedies import RemedyOptions
 from engines.tgi.descriptor import DESCRIPTOR, IMAGE, VERSION
 

@@ -20,8 +20,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
+from app.gui.net.remote_lists import Stores
 from app.gui.net.sse import SseParser
-from app.gui.net.stores import Stores
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
 from app.gui.theme.stylesheet import make_stylesheet

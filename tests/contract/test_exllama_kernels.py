@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.exllama import compiling as kernels
+from engines.exllama import kernel_build as kernels
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -51,7 +51,7 @@ def test_without_one_the_computer_s_is_left_alone(tmp_path: Path) -> None:
 WORKER = """
 import subprocess, sys
 from pathlib import Path
-from engines.exllama.compiling import mortal_ninja
+from engines.exllama.kernel_build import mortal_ninja
 subprocess.run([mortal_ninja(sys.argv[1], Path(sys.argv[2])) / "ninja", "-v"])
 """
 

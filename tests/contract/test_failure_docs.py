@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from engines.api import FailureKind, LaunchOptions
-from engines.failure_words import FAILURE_TEXTS
+from engines.failure_texts import FAILURE_TEXTS
 from engines.remedies import RemedyOptions, Shortage, list_remedies
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "failures.md"

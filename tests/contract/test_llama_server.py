@@ -26,7 +26,7 @@ from engines.api import (
 from engines.flags import flags_in
 from engines.llama_cpp import binary
 from engines.llama_cpp.launch import ADAPTER, ask_devices
-from engines.probing import answer_of
+from engines.program_probe import answer_of
 
 PROGRAM = Path("/opt/llama/llama-server")
 FLAGS = flags_in((Path(__file__).parent / "recorded" / "llama_server_help.txt").read_text(encoding="utf-8"))

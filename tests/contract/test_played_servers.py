@@ -16,7 +16,7 @@ from app.supervisor.readiness import EngineEndpoint, is_ready
 from engines.api import BufferAllocated, ContextSet, EngineInstallation, LaunchOptions, LoadProgress
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
-from engines.served import ServerAdapter
+from engines.server_adapter import ServerAdapter
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM

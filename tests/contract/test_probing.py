@@ -11,8 +11,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from engines import probing
-from engines.probing import ProbeCancelled, answer_of, flags_of, open_probe_session, output_of
+from engines import program_probe
+from engines.program_probe import ProbeCancelled, answer_of, flags_of, open_probe_session, output_of
 from tests.patience import wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the programs are shell scripts")
@@ -80,7 +80,7 @@ def test_calling_off_ends_what_is_being_asked_and_asks_nothing_more(script: Call
     assert output_of((str(script("echo again")),)) == "again\n"
 
 
-ASKS = "import sys; from engines.probing import answer_of; answer_of(sys.argv[1:], 600)"
+ASKS = "import sys; from engines.program_probe import answer_of; answer_of(sys.argv[1:], 600)"
 
 
 def test_it_does_not_outlive_whoever_asks(script: Callable[[str], Path], mark: str) -> None:
@@ -98,7 +98,7 @@ def test_flags_are_asked_for_once_and_again_when_the_program_is_another(
     program = script("echo ' --first N'")
     assert flags_of((str(program), "--help")) == {"--first"}
     with monkeypatch.context() as patched:
-        patched.setattr(probing, "answer_of", None)
+        patched.setattr(program_probe, "answer_of", None)
         assert flags_of((str(program), "--help")) == {"--first"}
     script("echo ' --second-one N'")
     assert flags_of((str(program), "--help")) == {"--second-one"}

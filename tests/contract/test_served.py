@@ -27,7 +27,7 @@ from engines.flags import WORDS
 from engines.lmdeploy.launch import ADAPTER as LMDEPLOY
 from engines.mlc_llm.launch import ADAPTER as MLC_LLM
 from engines.mlx_vlm.launch import ADAPTER as MLX_VLM
-from engines.served import ServerAdapter
+from engines.server_adapter import ServerAdapter
 from engines.sglang.launch import ADAPTER as SGLANG
 from engines.tensorrt_llm.launch import ADAPTER as TENSORRT_LLM
 from engines.vllm.launch import ADAPTER as VLLM

@@ -11,7 +11,7 @@ from app.gui.screens.models.duplicates_view import DuplicatesView
 from app.gui.screens.models.folders_view import FoldersView
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from tests.demo import data, disk
 from tests.demo.api import DemoApi
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Scene, SceneLook, scroll_to

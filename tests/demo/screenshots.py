@@ -15,8 +15,8 @@ from PySide6.QtWidgets import QApplication
 
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.main import prepare_application
-from app.gui.shell.memory import WindowMemory, save_memory
 from app.gui.shell.window import MainWindow
+from app.gui.shell.window_memory import WindowMemory, save_memory
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -14,7 +14,7 @@ import pytest
 
 from app import __version__
 from app.config.programs import uv_program
-from app.engine_store.shelf import interpreter_in
+from app.engine_store.version_store import interpreter_in
 from tests.engine_environments import NO_NETWORK
 
 ROOT = Path(__file__).resolve().parents[2]

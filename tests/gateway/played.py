@@ -22,8 +22,8 @@ from app.core.errors import EngineFailed, NotFound
 from app.core.memory import Pause
 from app.core.models import ModelInfo
 from app.gateway.advising.machine import MachineReader
-from app.gateway.advising.measuring import SpeedMeasurements
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
 from app.gateway.exchange.connections import EngineConnections

@@ -15,7 +15,7 @@ import pytest
 from app.config.paths import Paths
 from app.config.store import SettingsStore
 from app.engine_store.catalogue import EngineCatalogue
-from app.engine_store.shelf import VersionStore
+from app.engine_store.version_store import VersionStore
 from app.gateway.instance import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import opened

@@ -16,8 +16,8 @@ from pytestqt.wait_signal import SignalBlocker
 
 from app.core.settings import SettingInfo, SettingValue
 from app.gui.shell.contract import Command, PageId, Shell
-from app.gui.shell.memory import WindowMemory, save_memory
 from app.gui.shell.window import MainWindow
+from app.gui.shell.window_memory import WindowMemory, save_memory
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -9,13 +9,13 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 
 from app.core.errors import ErrorBody
-from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, Pressable
 from app.gui.widgets.panels import PageFrame as PageView
-from app.gui.widgets.press import Button, Pressable
 from tests.demo import data
 from tests.demo.api import DemoApi
 
@@ -160,7 +160,7 @@ def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) ->
 def test_the_pointer_brings_no_ring(make_window: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     window = make_window(PageId.SERVER)
     pressed = Qt.MouseButton.LeftButton
-    monkeypatch.setattr("app.gui.widgets.focus.QGuiApplication.mouseButtons", lambda: pressed)
+    monkeypatch.setattr("app.gui.widgets.focus_ring.QGuiApplication.mouseButtons", lambda: pressed)
     window.rail.buttons[PageId.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
     assert not window._focus_ring.ring.isVisible()
 

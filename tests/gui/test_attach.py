@@ -9,7 +9,7 @@ from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
 from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
 from app.gui import phrases
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data

@@ -6,13 +6,13 @@ from PySide6.QtWidgets import QApplication
 from pytestqt.qtbot import QtBot
 
 from app.core.tools import ToolChange, WireTool
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
-from app.gui.screens.connect.row import DiffView, ToolRow
+from app.gui.screens.connect.tool_row import DiffView, ToolRow
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from tests.demo import tools
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell

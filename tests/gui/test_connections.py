@@ -11,7 +11,7 @@ from pytestqt.qtbot import QtBot
 from app.core.connections import REASON_TEXTS, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, SettingChanged
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.connections.model import (
     KEPT,
     OFFLINE,
@@ -27,7 +27,7 @@ from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from app.gui.widgets.text import Label
 from tests.demo.api import DemoApi
 from tests.demo.connections import CONNECTIONS

@@ -14,12 +14,12 @@ from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved
 from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
-from app.gui.net.stores import Stores
-from app.gui.screens.models import fetching, finding
-from app.gui.screens.models.card import HubCardView
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.models import downloads, hub_search
+from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
-from app.gui.screens.models.fetching import DownloadsModel
-from app.gui.screens.models.sheet import CompanionRow, VariantRow
+from app.gui.screens.models.hub_card import HubCardView
+from app.gui.screens.models.sheet_view import CompanionRow, VariantRow
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
@@ -125,11 +125,11 @@ def test_how_old_an_answer_is_is_said(screen: ModelsScreen, api: DemoApi) -> Non
 
 def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() -> None:
     card = hub.CARDS[0]
-    assert finding.fit_sign(card) == ("ok", "Fits")
-    assert finding.card_figures(card) == "about 6.1 GiB · ~38 tok/s"
-    assert finding.card_facts(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
+    assert hub_search.fit_sign(card) == ("ok", "Fits")
+    assert hub_search.card_figures(card) == "about 6.1 GiB · ~38 tok/s"
+    assert hub_search.card_facts(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
     unknown = HubCard(base="a/b", title="b", repositories=card.repositories)
-    assert (finding.fit_sign(unknown), finding.card_figures(unknown)) == (("ink-3", "Unknown"), "")
+    assert (hub_search.fit_sign(unknown), hub_search.card_figures(unknown)) == (("ink-3", "Unknown"), "")
 
 
 def test_a_sheet_shows_every_rung_and_marks_one(screen: ModelsScreen, api: DemoApi) -> None:
@@ -180,9 +180,9 @@ def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen
 
 def test_with_a_file_alone_there_is_no_chat() -> None:
     done = msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE)
-    assert fetching.buttons_of(done) == ("chat",)
+    assert downloads.buttons_of(done) == ("chat",)
     alone = msgspec.structs.replace(done, files=["a.gguf"], title=f"{done.repository}/a.gguf")
-    assert fetching.buttons_of(alone) == ()
+    assert downloads.buttons_of(alone) == ()
 
 
 def test_a_refusal_says_what_to_do_and_the_button_is_free_again(screen: ModelsScreen, api: DemoApi) -> None:
@@ -233,7 +233,7 @@ NAMES = [
 
 @pytest.mark.parametrize(("model", "variant", "name"), NAMES)
 def test_a_variant_is_asked_for_by_name(model: HubModel, variant: HubVariant, name: str) -> None:
-    assert finding.pull_name(model, variant) == name
+    assert hub_search.pull_name(model, variant) == name
 
 
 def test_everything_can_be_reached_with_the_keyboard(screen: ModelsScreen, api: DemoApi) -> None:
@@ -296,7 +296,7 @@ def test_every_download_says_how_far_it_is_and_offers_what_can_be_done(
 def test_a_note_is_shown_while_it_matters(state: DownloadState) -> None:
     noted = msgspec.structs.replace(hub.DOWNLOADS[0], state=state)
     is_over = state in {DownloadState.DONE, DownloadState.FAILED}
-    assert fetching.download_note(noted) == ("" if is_over else noted.note)
+    assert downloads.download_note(noted) == ("" if is_over else noted.note)
 
 
 def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi, shell: QuietShell) -> None:
@@ -311,7 +311,7 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     (panel,) = screen.findChildren(DownloadsPanel)
     rows_of(panel)[3]._buttons["chat"].click()
     assert asked == ["qwen-here"]
-    assert fetching.library_name([], done) == done.title
+    assert downloads.library_name([], done) == done.title
 
 
 def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:
@@ -377,8 +377,8 @@ def test_all_that_comes_is_summed_up() -> None:
     assert phrases.downloads_summary(hub.DOWNLOADS[2:]) == ""
     assert phrases.downloads_summary(hub.DOWNLOADS[:1]) == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     assert phrases.downloads_summary(hub.DOWNLOADS) == "2 downloads, 32%"
-    assert fetching.time_left(3.2) == "3 s"
-    assert fetching.time_left(75) == "1 min 15 s"
+    assert downloads.time_left(3.2) == "3 s"
+    assert downloads.time_left(75) == "1 min 15 s"
     assert phrases.download_ended(hub.DOWNLOADS[2])[0].endswith("was not downloaded")
     assert phrases.download_ended(hub.DOWNLOADS[3])[0].endswith("is here")
     assert data.gateway_replies()["GET /downloads"] == []

@@ -15,17 +15,17 @@ from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
 from app.core.library import JobKind, LibraryJob
 from app.core.models import ModelInfo
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import disk
 from app.gui.screens.models.folders_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
-from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import Command, PageId, Task
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PARTS
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from tests.demo import data
 from tests.demo import disk as demo
 from tests.demo.api import DemoApi

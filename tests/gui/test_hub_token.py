@@ -8,7 +8,7 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.hub import HubTokenState, SetHubToken, TokenPlace
-from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
+from app.gui.screens.settings.token_card import HUB_TOKEN, TokenCard
 from app.gui.shell.contract import PageId
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme

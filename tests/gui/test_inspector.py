@@ -7,9 +7,10 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestState
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.inspector import InspectorSection, RequestRow
-from app.gui.screens.server.requests import (
+from app.gui.screens.server.latency_strip import LatencyStrip
+from app.gui.screens.server.request_list import (
     KEPT,
     SHOWN,
     STRIP_S,
@@ -20,10 +21,9 @@ from app.gui.screens.server.requests import (
     time_legend,
     time_parts,
 )
-from app.gui.screens.server.strip import LatencyStrip
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from app.gui.widgets.rows import ListRow
 from tests.demo import data
 from tests.demo.api import DemoApi

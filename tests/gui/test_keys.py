@@ -6,7 +6,7 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.keys import NewKey, Scope
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.screens.server.keys_view import KeysSection
 from app.gui.screens.server.model import ServerModel, SnippetKind

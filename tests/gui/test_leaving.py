@@ -12,11 +12,11 @@ from pytestqt.qtbot import QtBot
 from app.core.events import EngineChanged
 from app.gui.main import reopen_window
 from app.gui.shell.contract import PageId
-from app.gui.shell.departure import ASK_SETTING, KEEP_SETTING, QuitContext, QuitFlow
-from app.gui.shell.leaving import QuitSituation, QuitStep, ServiceOwner, decide_on_close, decide_on_quit
-from app.gui.shell.memory import load_memory
+from app.gui.shell.quit_flow import ASK_SETTING, KEEP_SETTING, QuitContext, QuitFlow
+from app.gui.shell.quit_policy import QuitSituation, QuitStep, ServiceOwner, decide_on_close, decide_on_quit
 from app.gui.shell.tray import Tray
 from app.gui.shell.window import MainWindow
+from app.gui.shell.window_memory import load_memory
 from tests.demo import data
 from tests.demo.api import DemoApi
 
@@ -201,7 +201,7 @@ def test_several_answers_are_counted(leaver: Leaver) -> None:
 
 def test_a_signal_and_a_log_out_are_not_kept_waiting(leaver: Leaver, monkeypatch: pytest.MonkeyPatch) -> None:
     leaver.set(keeps=True)
-    monkeypatch.setattr("app.gui.shell.departure._is_session_ending", lambda: True)
+    monkeypatch.setattr("app.gui.shell.quit_flow._is_session_ending", lambda: True)
     assert leaver.window.close()
     assert (leaver.ended, leaver.asked) == ([False], "")
 

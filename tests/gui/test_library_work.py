@@ -9,10 +9,10 @@ from pytestqt.qtbot import QtBot
 from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged
 from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
-from app.gui.screens.models import work
+from app.gui.screens.models import library_jobs
 from app.gui.screens.models.duplicates_view import DuplicateRow, DuplicatesView
 from app.gui.screens.models.job_view import JobView
-from app.gui.screens.models.work import LibraryJobsModel
+from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.theme.theme import Theme
 from tests.demo import disk as demo
 from tests.demo.api import DemoApi
@@ -59,7 +59,7 @@ def test_equal_files_are_looked_for_and_told_to_the_byte(
     tell(shell, msgspec.structs.replace(demo.DUPLICATES_JOB, id=demo.SEARCHING.id))
     assert (model.is_busy, model.was_searched) == (False, True)
     assert model.reclaims_bytes == 8_064_372_736 + 1_157_627_904
-    assert "9,222,000,640 bytes" in work.reclaim_offer(model.duplicates)
+    assert "9,222,000,640 bytes" in library_jobs.reclaim_offer(model.duplicates)
 
 
 def test_reclaiming_is_said_and_can_be_undone(
@@ -131,16 +131,18 @@ def test_a_job_is_called_off_quietly_and_a_fault_is_said(
 
 def test_words_for_what_was_found() -> None:
     one = demo.DUPLICATES_JOB.duplicates[0]
-    assert work.reclaim_offer([]) == "No duplicate files were found."
-    assert "none of them" in work.reclaim_offer([msgspec.structs.replace(one, reclaimable=[])])
-    assert work.reclaim_offer([one]).startswith("1 file can share")
-    assert [line.rpartition(": ")[2] for line in work.copy_places(one)] == [
+    assert library_jobs.reclaim_offer([]) == "No duplicate files were found."
+    assert "none of them" in library_jobs.reclaim_offer([msgspec.structs.replace(one, reclaimable=[])])
+    assert library_jobs.reclaim_offer([one]).startswith("1 file can share")
+    assert [line.rpartition(": ")[2] for line in library_jobs.copy_places(one)] == [
         "kept.",
         "shares that space.",
         "it is on another disk.",
     ]
-    assert work.reclaim_sentence(msgspec.structs.replace(FREED, reclaimed_bytes=0)).startswith("Nothing was freed")
-    assert work.job_fraction(LibraryJob(id="", kind=JobKind.VERIFY)) is None
+    assert library_jobs.reclaim_sentence(msgspec.structs.replace(FREED, reclaimed_bytes=0)).startswith(
+        "Nothing was freed"
+    )
+    assert library_jobs.job_fraction(LibraryJob(id="", kind=JobKind.VERIFY)) is None
 
 
 @pytest.fixture

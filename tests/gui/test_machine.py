@@ -14,11 +14,11 @@ from app.core.advice import Intent, PlanRequest
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Fact
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.decision import PlanRow
-from app.gui.screens.machine.sums import ChangeRow
-from app.gui.screens.machine.truths import Ticks
+from app.gui.screens.machine.estimate_card import ChangeRow
+from app.gui.screens.machine.load_accuracy import Ticks
 from app.gui.screens.machine.view import MachineScreen
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme

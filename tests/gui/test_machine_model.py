@@ -14,8 +14,8 @@ from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
 from app.gui.net.api import GONE
-from app.gui.net.live import RequestDebouncer
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
+from app.gui.net.request_debouncer import RequestDebouncer
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.report import format_json
 from app.gui.screens.machine.what_if import WhatIf

@@ -11,17 +11,17 @@ from app.core.engines import AppliedRemedy, EngineState, EngineStatus, FailureRe
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Notice
 from app.core.models import LoadModel, ModelSettings, SetModel
-from app.gui.net.stores import Stores
-from app.gui.screens.server.mending_model import DONE_HERE, WAYS, AutoRemedyModel
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.auto_remedy_model import DONE_HERE, WAYS, AutoRemedyModel
+from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.model import ServerModel
-from app.gui.screens.server.rows import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import PageId, Shell
-from app.gui.shell.told import NoticeToaster
+from app.gui.shell.notice_toaster import NoticeToaster
 from app.gui.theme.theme import Theme
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 from app.gui.widgets.text import Paragraph
-from app.supervisor.mending import APPLICABLE
+from app.supervisor.auto_remedy import APPLICABLE
 from engines.api import RemedyKind
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -11,10 +11,10 @@ from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged
 from app.core.library import FileCheck, JobKind, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
 from app.core.models import ModelInfo, Preset
-from app.gui.net.stores import Stores
-from app.gui.screens.models.files import can_remove, can_verify
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.model import ModelRow, ModelsModel
-from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.model_files import can_remove, can_verify
+from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.theme.theme import Theme
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell

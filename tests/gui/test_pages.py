@@ -13,9 +13,9 @@ from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChange
 from app.core.models import LoadModel, RegisterModel
 from app.core.settings import SettingInfo
 from app.gui import phrases
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of
-from app.gui.screens.server.log import LogModel
+from app.gui.screens.server.log_model import LogModel
 from app.gui.screens.server.model import ServerModel, SnippetKind
 from app.gui.screens.settings.model import InvalidText, SettingsModel, parse_value
 from app.gui.shell.contract import Shell

@@ -12,7 +12,7 @@ from app.core.memory import Pause
 from app.gui.net.pause import PauseStore
 from app.gui.screens.server.view import ServerScreen
 from app.gui.shell.contract import PageId
-from app.gui.shell.paused_bar import PauseBanner, busy_sentence
+from app.gui.shell.pause_banner import PauseBanner, busy_sentence
 from app.gui.shell.window import MainWindow
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -7,9 +7,9 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 
 from app.config.paths import Paths
-from app.gui.screens.settings.places import InstallationFolders
+from app.gui.screens.settings.installation_folders import InstallationFolders
 from app.gui.theme.theme import Theme
-from app.gui.widgets.press import Button
+from app.gui.widgets.buttons import Button
 
 
 def test_each_folder_is_named_and_opens(theme: Theme, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,11 +6,11 @@ from pytestqt.qtbot import QtBot
 from app.core.events import EngineChanged, SettingChanged
 from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
-from app.gui.net.stores import Stores
-from app.gui.screens.models import sharing
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.models import memory_model
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelRow, ModelsModel
-from app.gui.screens.models.row import ModelRowView
+from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import ElidedLabel, Label
 from tests.demo import data
@@ -32,24 +32,24 @@ POOL = MemoryPool(
 
 
 def test_a_bar_s_pieces_are_the_models_the_largest_first() -> None:
-    assert [(part.name, part.amount / GIB) for part in sharing.bar_parts(POOL)] == [
+    assert [(part.name, part.amount / GIB) for part in memory_model.bar_parts(POOL)] == [
         ("large", 20.0),
         ("small", 4.0),
         ("new", 0.0),
     ]
-    assert [said for _, said in sharing.legend_entries(POOL)] == [
+    assert [said for _, said in memory_model.legend_entries(POOL)] == [
         "large, 20.0 GiB",
         "small, 4.0 GiB, pinned",
         "new, size not known yet",
         "6.0 GiB left, plus 1.0 GiB reserved for other programs",
     ]
-    assert sharing.pool_headline(POOL) == "24.0 GiB of 30.0 GiB for models"
+    assert memory_model.pool_headline(POOL) == "24.0 GiB of 30.0 GiB for models"
 
 
 def test_more_than_there_is_fills_the_bar_and_no_more() -> None:
     over = msgspec.structs.replace(POOL, limit=-5)
-    assert sharing.bar_total(over) == 24 * GIB
-    assert sharing.pool_headline(over) == "24.0 GiB of 0 B for models"
+    assert memory_model.bar_total(over) == 24 * GIB
+    assert memory_model.pool_headline(over) == "24.0 GiB of 0 B for models"
 
 
 def test_who_waits_for_whom_is_a_sentence() -> None:
@@ -57,7 +57,7 @@ def test_who_waits_for_whom_is_a_sentence() -> None:
         WaitingLoad(model="a", seconds=1.0, needs={}, waits_for=["b", "c"]),
         WaitingLoad(model="d", seconds=1.0, needs=None),
     ]
-    assert sharing.waits_text(waiting) == "a waits for b and c. d waits for room."
+    assert memory_model.waits_text(waiting) == "a waits for b and c. d waits for room."
 
 
 def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, theme: Theme) -> None:

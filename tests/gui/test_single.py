@@ -15,15 +15,15 @@ from PySide6.QtNetwork import QLocalSocket
 from pytestqt.qtbot import QtBot
 
 from app.config.paths import Paths, default_paths
-from app.gui import single as single_module
-from app.gui.single import HandOverMessage, SingleInstance
+from app.gui import single_instance as single_module
+from app.gui.single_instance import HandOverMessage, SingleInstance
 
 HAND_OVER = """
 import sys
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from app.config.paths import default_paths
-from app.gui.single import Single
+from app.gui.single_instance import Single
 application = QCoreApplication([])
 single = Single(default_paths())
 if single.claim():

@@ -28,7 +28,7 @@ from app.core.events import (
 )
 from app.core.library import JobKind, LibraryJob
 from app.core.memory import Pause
-from app.gui.net.stores import DownloadStore, LibraryStore, RunningStore, Stores
+from app.gui.net.remote_lists import DownloadStore, LibraryStore, RunningStore, Stores
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.models.model import ModelsSide
 from app.gui.screens.models.view import ModelsScreen

@@ -10,8 +10,8 @@ from app.core.downloads import DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.core.memory import Pause
-from app.gui.net.stores import Stores
-from app.gui.shell.notices import DownloadNotifier
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.download_notifier import DownloadNotifier
 from app.gui.shell.tray import SETTING, Tray
 from app.gui.shell.tray_icon import SIZES, tray_icon
 from app.gui.shell.tray_model import MOST_LINES, TraySign, tray_look

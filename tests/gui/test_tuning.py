@@ -10,10 +10,10 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel
-from app.gui.net.stores import Stores
-from app.gui.screens.models import tuning
-from app.gui.screens.models.row import ModelRowView
-from app.gui.screens.models.tuning_view import ModelSettingsView
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.models import model_settings
+from app.gui.screens.models.model_row_view import ModelRowView
+from app.gui.screens.models.model_settings_view import ModelSettingsView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data
@@ -174,7 +174,9 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
 
 def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: DemoApi) -> None:
     rows = [
-        data.with_value(info, ["claude-*=other", f"gpt-*={MODEL.name}"]) if info.name == tuning.ALIASES else info
+        data.with_value(info, ["claude-*=other", f"gpt-*={MODEL.name}"])
+        if info.name == model_settings.ALIASES
+        else info
         for info in data.default_settings()
     ]
     api.replies["GET /settings"] = rows
@@ -182,7 +184,7 @@ def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: Demo
     api.flush()
     view.names.changed.emit(["gpt-4o"])
     api.flush()
-    assert api.bodies_of("PATCH", "/settings") == [{tuning.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
+    assert api.bodies_of("PATCH", "/settings") == [{model_settings.ALIASES: [f"gpt-4o={MODEL.name}", "claude-*=other"]}]
 
 
 def test_all_can_be_forgotten_and_brought_back(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
@@ -232,12 +234,12 @@ def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api
 def test_words_for_choices() -> None:
     one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
     shown = msgspec.structs.replace(data.TUNED, companions=[one])
-    assert tuning.projector_options(shown)[0] == ("", "The one next to it, p.gguf")
-    assert tuning.projector_options(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
-    assert tuning.engine_options(data.TUNED)[0] == ("", "The best, llama.cpp")
-    assert tuning.engine_options(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
+    assert model_settings.projector_options(shown)[0] == ("", "The one next to it, p.gguf")
+    assert model_settings.projector_options(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
+    assert model_settings.engine_options(data.TUNED)[0] == ("", "The best, llama.cpp")
+    assert model_settings.engine_options(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
     silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
-    assert tuning.recommendation_text(silent).startswith("The model recommends nothing.")
+    assert model_settings.recommendation_text(silent).startswith("The model recommends nothing.")
 
 
 def test_code_runs_only_after_a_question_that_says_what_it_means(
@@ -300,7 +302,7 @@ def test_further_arguments_are_one_line(view: ModelSettingsView, api: DemoApi) -
     api.flush()
     before = len(api.bodies_of("POST", "/model-settings"))
     field.editingFinished.emit()
-    assert tuning._split_words(field.text()) == ["--note", "it's"]
+    assert model_settings._split_words(field.text()) == ["--note", "it's"]
     assert len(api.bodies_of("POST", "/model-settings")) == before
     field.setText("--note 'open")
     field.editingFinished.emit()

@@ -13,17 +13,17 @@ from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine
 from app.core.models import LoadOptions
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.view import ModelsScreen
-from app.gui.screens.server.rows import EngineRow
+from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId, Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, Pressable, Toggle
 from app.gui.widgets.code import LogView
 from app.gui.widgets.fields import Field, ListField
 from app.gui.widgets.menus import DropDown
-from app.gui.widgets.press import Button, Pressable, Toggle
 from app.gui.widgets.text import ElidedLabel, Label
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -12,12 +12,12 @@ from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button
 from app.gui.widgets.fields import CopyField
-from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import HBox
 from app.gui.widgets.menus import DropDown, Menu
 from app.gui.widgets.panels import ErrorPanel, Fold
-from app.gui.widgets.press import Button
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.text import ElidedLabel, Label, reads_from_right
 from app.gui.widgets.toast import Toast

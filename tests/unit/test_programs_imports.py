@@ -17,7 +17,7 @@ GATEWAY_LATER = {
         "app.hardware",
         "app.hub.facts",
         "app.hub.shapes",
-        "app.updates.ways",
+        "app.updates.methods",
         "app.engine_store.archives",
     ),
     *("engines.clues", "engines.failures", "engines.serving", "engines.llama_cpp", "engines.vllm", "engines.teams"),

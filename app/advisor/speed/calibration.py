@@ -42,7 +42,7 @@ _FIRST_BELIEF = 0.01
 
 
 class SpeedSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One run or answer: what one token read and took. `app.advisor.speed.seen.sample_from` makes it from an answer.
+    """One run or answer: what one token read and took. `app.advisor.speed.observations.sample_from` makes it from an answer.
 
     `layers` counts plain layers' worth of kernels; the expected figures are what the tables say of this device.
     """

@@ -3,8 +3,8 @@
 https://aider.chat/docs/llms/openai-compat.html and https://aider.chat/docs/config/aider_conf.html.
 """
 
+from app.connect.document_paths import DocumentChange
 from app.connect.documents import YAML
-from app.connect.places import DocumentChange
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 
 

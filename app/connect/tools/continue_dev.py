@@ -5,8 +5,8 @@ beside one.
 """
 
 from app.config.home import Home
+from app.connect.document_paths import DocumentChange, ListEntry
 from app.connect.documents import YAML
-from app.connect.places import DocumentChange, ListEntry
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
 
 

@@ -6,8 +6,8 @@ https://opencode.ai/docs/config. Of opencode.json and opencode.jsonc the one tha
 from pathlib import Path
 
 from app.config.home import Home
+from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
-from app.connect.places import DocumentChange, Plain
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _ID = "roundhouse"

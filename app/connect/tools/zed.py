@@ -6,8 +6,8 @@ https://zed.dev/docs/ai/llm-providers. The key is not in the file: Zed asks for 
 from pathlib import Path
 
 from app.config.home import Home
+from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
-from app.connect.places import DocumentChange, Plain
 from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget
 
 _PROVIDER = "Roundhouse"

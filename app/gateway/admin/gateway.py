@@ -33,7 +33,7 @@ from app.gateway.instance import reachable_at
 from app.gateway.loading.launch import policy_from
 from app.gateway.loading.requested_model import find_stand_in, is_auto
 from app.hub.library.library import Library
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 
 routes = RouteTable()
 

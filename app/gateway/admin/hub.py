@@ -17,7 +17,7 @@ from app.core.hub import (
     TokenPlace,
 )
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.hub import pulling, repositories, searching
+from app.gateway.hub import model_pull, model_search, repositories
 from app.hub.repositories.memory import HubMemory
 
 routes = RouteTable()
@@ -52,19 +52,19 @@ async def model(call: AdminCall[None, ModelQuery]) -> HubModel:
 @routes.add("GET", "/hub/search")
 async def search(call: AdminCall[None, HubQuery]) -> HubResults:
     """Look for models on the hub, one card per model."""
-    return await searching.find(call.services, call.query)
+    return await model_search.find(call.services, call.query)
 
 
 @routes.add("GET", "/hub/best")
 async def best(call: AdminCall[None, BestQuery]) -> list[HubPick]:
     """Say which models of the catalogue suit this machine, the best first."""
-    return await searching.best(call.services, call.query.use)
+    return await model_search.best(call.services, call.query.use)
 
 
 @routes.add("POST", "/hub/catalogue")
 async def refresh_catalogue(call: AdminCall[None, NoQuery]) -> CatalogueInfo:
     """Fetch the catalogue anew, if its signature holds."""
-    content = await searching.refresh(call.services.settings, call.services.hub)
+    content = await model_search.refresh(call.services.settings, call.services.hub)
     return CatalogueInfo(issued=content.issued, models=len(content.models))
 
 
@@ -101,7 +101,7 @@ async def list_downloads(call: AdminCall[None, NoQuery]) -> list[Download]:
 @routes.add("POST", "/downloads")
 async def pull(call: AdminCall[Pull, NoQuery]) -> Download:
     """Download a model from the hub, or go on with it."""
-    return await pulling.pull(call.services, call.downloads, call.body)
+    return await model_pull.pull(call.services, call.downloads, call.body)
 
 
 @routes.add("POST", "/downloads/{id}/pause")

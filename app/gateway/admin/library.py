@@ -12,7 +12,7 @@ from app.core.library import (
 )
 from app.core.models import ModelInfo
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.hub import searching
+from app.gateway.hub import model_search
 from app.gateway.loading.capabilities import with_capabilities
 
 routes = RouteTable()
@@ -87,4 +87,4 @@ async def empty_trash(call: AdminCall[EmptyTrash, NoQuery]) -> LibraryJob:
 @routes.add("GET", "/library/updates")
 async def updates(call: AdminCall[None, NoQuery]) -> list[ModelUpdate]:
     """Ask the hub whether it has newer files of the models that came from it."""
-    return await searching.updates_of_models(call.services.library, call.services.hub)
+    return await model_search.updates_of_models(call.services.library, call.services.hub)

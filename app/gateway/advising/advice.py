@@ -24,7 +24,7 @@ from app.advisor.memory import estimate as memory
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.speed import estimate as speed
-from app.advisor.speed import seen as speed_seen
+from app.advisor.speed import observations as speed_seen
 from app.advisor.speed.prefill import prefill_rate
 from app.core.advice import (
     Advice,
@@ -45,8 +45,8 @@ from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.machine import MachineReader
-from app.gateway.advising.measuring import SpeedMeasurements, best_calibration
 from app.gateway.advising.model_facts import FactsReader, find_well_known
+from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library

@@ -18,7 +18,7 @@ from app.config.paths import guide_gguf
 from app.core.advice import Generation
 from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
 from app.core.events import CalibrationChanged
-from app.gateway.advising.measuring import generation_from
+from app.gateway.advising.speed_measurements import generation_from
 from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
@@ -86,7 +86,7 @@ class Calibrator:
 
     async def _measure_model(self, path: Path, name: str, *, share: float) -> "list[SpeedSample]":
         """Return what one model showed."""
-        from app.gateway.loading.fitting import measure_load  # noqa: PLC0415 -- as above
+        from app.gateway.loading.memory_fit import measure_load  # noqa: PLC0415 -- as above
         from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- as above
 
         self._publish_stage("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
@@ -106,7 +106,7 @@ class Calibrator:
 
     async def _make_sample(self, generation: Generation, path: Path) -> "SpeedSample | None":
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- as above
-        from app.advisor.speed.seen import sample_from  # noqa: PLC0415 -- as above
+        from app.advisor.speed.observations import sample_from  # noqa: PLC0415 -- as above
 
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
         setting = RunSetting(engine=_engine(), backend=generation.backend, context=CONTEXT)

@@ -14,7 +14,7 @@ import msgspec
 import psutil
 
 from app.core.machine import Machine
-from app.supervisor.measured import MemoryReading
+from app.supervisor.memory_limits import MemoryReading
 from app.supervisor.scheduling import SYSTEM
 
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ def with_free_memory(machine: Machine) -> Machine:
 
 
 class MemoryGauge:
-    """`app.supervisor.measured.Gauge` for this computer. Close it in the end."""
+    """`app.supervisor.memory_limits.Gauge` for this computer. Close it in the end."""
 
     def __init__(self, machine: MachineReader) -> None:
         self._machine = machine

@@ -14,9 +14,9 @@ from app.core.engine_store import BundleEngine, EngineJob, EngineListing, Engine
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, Conflict, NotFound, Offline
 from app.core.models import ModelInfo
-from app.engine_store.asking import run_cancellable
 from app.engine_store.bundles import read_about
 from app.engine_store.bundling import make_bundle
+from app.engine_store.cancellable import run_cancellable
 from app.engine_store.catalogue import unknown_engine
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import ReleaseFetcher
@@ -27,7 +27,7 @@ from app.engine_store.updates import update_for
 from app.gateway.engines.engine_listing import host_of, list_engines
 from app.gateway.engines.jobs import EngineJobs, JobOutcome
 from app.gateway.engines.smoke_tests import SmokeTests
-from app.gateway.engines.switching import VersionSwitch
+from app.gateway.engines.version_switch import VersionSwitch
 from app.gateway.services import Services
 from app.supervisor.policy import SupervisorFolders
 from engines.api import Failure, FailureKind

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from app.core.errors import EngineFailed
 from app.gateway.exchange.framing import AnswerHead, Body, body_of, read_head
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 from app.supervisor.dialing import DialTarget, dial_host
 
 _KEPT_S = 2.0

@@ -95,6 +95,6 @@ async def load_for_context(services: Services, found: ResolvedModel, context: in
     """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
     if context is None:
         return found.load
-    from app.gateway.loading.fitting import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
+    from app.gateway.loading.memory_fit import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
     return await with_context(services, found, context)

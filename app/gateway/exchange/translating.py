@@ -29,7 +29,7 @@ from app.gateway.canonical.events import (
 from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions
 from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import ConversationRequest
-from app.gateway.canonical.trimming import truncate_request
+from app.gateway.canonical.truncation import truncate_request
 from app.gateway.exchange.capability_fallback import AnswerTokenCounter
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
 from app.gateway.exchange.connections import ReadFlow

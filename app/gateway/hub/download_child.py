@@ -23,7 +23,7 @@ from app.hub.download.job import (
     DownloadStarted,
     SpeedLimit,
 )
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 
 _SAID: msgspec.json.Decoder[DownloadMessage] = msgspec.json.Decoder(DownloadMessage)
 _NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)

@@ -24,11 +24,11 @@ from app.core.models import NO_PROJECTOR, ModelInfo
 from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.loading.launch import model_folders
 from app.gateway.services import SERVICES, Services
-from app.hub.disk import duplicates, removal, sharing, trashed, verifying
+from app.hub.disk import duplicates, removal, sharing, trash_contents, verification
 from app.hub.disk.duplicates import FileCopy
-from app.hub.disk.reading import ReadProgress
+from app.hub.disk.file_hashes import ReadProgress
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import TrashEntry, find_in_trash
+from app.hub.disk.trash_contents import TrashEntry, find_in_trash
 from app.hub.disk.usage import SearchFolder, disk_use
 from app.hub.download.wire import DownloadStopped
 from app.hub.library.stores import find_stores
@@ -147,11 +147,11 @@ class FileJobs:
     async def verify(self, name: str) -> LibraryJob:
         """Begin to check a model's files. Raises NotFound, BadRequest, or Conflict while another job runs."""
         model = await asyncio.to_thread(self._services.library.find_model, name)
-        files = await asyncio.to_thread(verifying.files_of, model)
+        files = await asyncio.to_thread(verification.files_of, model)
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             checks = []
-            for file_check in verifying.check_files(files, report):
+            for file_check in verification.check_files(files, report):
                 checks.append(file_check)
                 publish(checks=list(checks))
 
@@ -189,7 +189,7 @@ class FileJobs:
         entries, total = await asyncio.to_thread(_in_trash, self._services, self.trash, digests)
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
-            trashed.delete_entries(self.trash, entries, report, publish)
+            trash_contents.delete_entries(self.trash, entries, report, publish)
 
         return self._start(LibraryJob(id=job_id(), kind=JobKind.EMPTY, total_bytes=total), work)
 

@@ -132,7 +132,7 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> st
 
 def check_template(text: str) -> None:
     """Return if a chat template can be read and says what somebody asked. Raises BadRequest (bad_template)."""
-    from engines.serving.asked import TemplateInput  # noqa: PLC0415 -- start-up must not pay for the workers' code
+    from engines.serving.answer_request import TemplateInput  # noqa: PLC0415 -- start-up must not pay for the workers' code
     from engines.serving.refusals import RequestRefused  # noqa: PLC0415 -- as above
     from engines.serving.templates import ChatTemplate  # noqa: PLC0415 -- as above
 

@@ -26,8 +26,8 @@ from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.library import Library
 from app.hub.library.naming import fold_name
-from app.network.door import egress_gate
-from app.supervisor.mending import APPLICABLE
+from app.network.egress import egress_gate
+from app.supervisor.auto_remedy import APPLICABLE
 from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import PLACES
@@ -85,7 +85,7 @@ async def _size_load(services: Services, resolved_model: ResolvedModel, options:
     """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
     if resolved_model.model.attached:
         return resolved_model.load
-    from app.gateway.loading.fitting import fit_load, measure_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
+    from app.gateway.loading.memory_fit import fit_load, measure_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     is_free = options.context is None and options.slots is None
     return await (fit_load if is_free else measure_load)(services, resolved_model.load)

@@ -20,7 +20,7 @@ from app.core.errors import StorageFault
 from app.core.events import ConnectionChanged, ConnectionsForgotten
 from app.gateway.events import EventHub
 from app.gateway.services import SERVICES
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 from app.store.database import ChatStore
 
 log = logging.getLogger(__name__)

@@ -7,9 +7,9 @@ from types import NoneType
 
 from app.core.errors import ErrorBody
 from app.gui import phrases
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.appearance import Appearance
 from app.gui.shell.contract import RAIL, Command, PageId, Shell, Task
-from app.gui.shell.looks import Appearance
 from app.gui.shell.rail import TITLES
 
 SCALE_STEP = 10

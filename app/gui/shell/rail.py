@@ -5,12 +5,12 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
-from app.gui.net.stores import BUSY_STATES
+from app.gui.net.remote_lists import BUSY_STATES
 from app.gui.shell.contract import RAIL, PageId
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import RAIL_WIDTH
+from app.gui.widgets.buttons import Pressable
 from app.gui.widgets.layout import VBox, hairline_pen
-from app.gui.widgets.press import Pressable
 
 TITLES = {
     PageId.CHAT: ("Chat", "message-square"),

@@ -11,7 +11,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.core.errors import ErrorBody
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 from app.gui.shell.tray_icon import tray_icon
 from app.gui.shell.tray_model import MOST_LINES, TrayLook, TraySign, tray_look

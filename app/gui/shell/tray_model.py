@@ -9,7 +9,7 @@ from app.core.api import GUIDE
 from app.core.engines import EngineState, EngineStatus
 from app.core.memory import Pause
 from app.gui import phrases
-from app.gui.net.stores import BUSY_STATES
+from app.gui.net.remote_lists import BUSY_STATES
 
 MOST_LINES = 8
 """A menu longer than this is no glance any more."""

@@ -21,29 +21,29 @@ from app.core.api import Status
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
-from app.gui.net.stores import Stores
-from app.gui.shell.alt import AltKeyWatcher
-from app.gui.shell.builders import make_builders
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.alt_key import AltKeyWatcher
+from app.gui.shell.appearance import Appearance
+from app.gui.shell.command_palette import CommandPalette
 from app.gui.shell.commands import MenuAction, WindowActions, WindowCommands
 from app.gui.shell.contract import Command, PageId, Shell
+from app.gui.shell.download_notifier import DownloadNotifier
 from app.gui.shell.front import bring_to_front
-from app.gui.shell.looks import Appearance
-from app.gui.shell.memory import load_memory, save_memory
-from app.gui.shell.newer_bar import VersionBanner
-from app.gui.shell.notices import DownloadNotifier
-from app.gui.shell.pages import PageStack
-from app.gui.shell.palette import CommandPalette
-from app.gui.shell.paused_bar import PauseBanner
+from app.gui.shell.notice_toaster import NoticeToaster
+from app.gui.shell.page_builders import make_builders
+from app.gui.shell.page_stack import PageStack
+from app.gui.shell.pause_banner import PauseBanner
 from app.gui.shell.rail import Rail, engines_sign
-from app.gui.shell.told import NoticeToaster
 from app.gui.shell.tray import Tray
+from app.gui.shell.version_banner import VersionBanner
+from app.gui.shell.window_memory import load_memory, save_memory
 from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import MINIMUM_WINDOW
-from app.gui.widgets.focus import FocusRing
+from app.gui.widgets.buttons import ButtonLook
+from app.gui.widgets.focus_ring import FocusRing
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import ButtonLook
 from app.gui.widgets.question import QuestionDialog, QuestionReply
 from app.gui.widgets.toast import Toast
 

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, clear_layout, hairline_pen
 from app.gui.widgets.text import Label
 

@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
+from app.gui.widgets.buttons import IconButton
 from app.gui.widgets.layout import HBox, Surface
-from app.gui.widgets.press import IconButton
 
 _LAST_LINES = 5000
 

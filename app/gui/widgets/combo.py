@@ -8,10 +8,10 @@ from PySide6.QtGui import QIntValidator, QKeyEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import IconButton
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox
 from app.gui.widgets.menus import Menu
-from app.gui.widgets.press import IconButton
 
 _NUMBER_WIDTH = 64
 _BUTTON = 28

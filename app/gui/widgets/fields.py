@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
+from app.gui.widgets.buttons import Button, IconButton, Pressable
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
-from app.gui.widgets.press import Button, IconButton, Pressable
 from app.gui.widgets.text import ElidedLabel
 
 _ICON = 16

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QMenu, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
+from app.gui.widgets.buttons import Pressable
 from app.gui.widgets.layout import hairline_pen, outline_area
-from app.gui.widgets.press import Pressable
 
 
 class Menu(QMenu):

@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
-from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import IconLabel
 from app.gui.widgets.text import Label, Paragraph
 

@@ -13,9 +13,9 @@ from PySide6.QtWidgets import QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.buttons import Button, ButtonLook, Toggle
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
-from app.gui.widgets.press import Button, ButtonLook, Toggle
 from app.gui.widgets.text import Paragraph
 
 _WIDTH = 440

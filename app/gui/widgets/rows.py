@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QLabel, QSizePolicy, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, ROW_HEIGHT, Radius
-from app.gui.widgets.flow import PairLayout
+from app.gui.widgets.flow_layout import PairLayout
 from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
 from app.gui.widgets.text import ElidedLabel, Label
 

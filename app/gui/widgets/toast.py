@@ -8,8 +8,8 @@ from PySide6.QtWidgets import QApplication, QWidget
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Motion, Radius
+from app.gui.widgets.buttons import Button, IconButton
 from app.gui.widgets.layout import HBox, Surface
-from app.gui.widgets.press import Button, IconButton
 from app.gui.widgets.text import Label
 
 _SHOWN_MS = 6000

@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 from app.core.library import Duplicate
 from app.core.models import ModelInfo
-from app.hub.disk.reading import ReadProgress, sha256_of
-from app.hub.disk.verifying import files_of
+from app.hub.disk.file_hashes import ReadProgress, sha256_of
+from app.hub.disk.verification import files_of
 
 SMALLEST_BYTES = 1 << 20
 _END_BYTES = 64 << 10

@@ -17,7 +17,7 @@ from typing import NamedTuple
 from app.core import words
 from app.core.errors import StorageFault
 from app.hub.disk.duplicates import FileCopy
-from app.hub.disk.reading import STRETCH_BYTES, ReadProgress
+from app.hub.disk.file_hashes import STRETCH_BYTES, ReadProgress
 
 _FICLONE = 0x40049409
 """Linux's ioctl by which one file shares another's blocks until either is written (linux/fs.h)."""

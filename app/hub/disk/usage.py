@@ -16,8 +16,8 @@ from typing import NamedTuple
 from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
 from app.core.models import ModelInfo
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import find_in_trash
-from app.hub.disk.verifying import files_of
+from app.hub.disk.trash_contents import find_in_trash
+from app.hub.disk.verification import files_of
 
 ELSEWHERE = "Single files"
 """Where models are that were imported one by one."""

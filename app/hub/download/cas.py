@@ -16,7 +16,7 @@ import msgspec
 from app.core.errors import NotFound, RoundhouseError, Unauthorized, Unavailable
 from app.hub.download.wire import StreamInterrupted
 from app.hub.repositories.ranges import HubBusy, RemoteHost
-from app.network.door import EgressCall, egress_gate
+from app.network.egress import EgressCall, egress_gate
 
 _HASH = re.compile(r"[0-9a-f]{64}")
 _MAX_ANSWER_BYTES = 1 << 20

@@ -27,11 +27,11 @@ from app.hub.download.job import (
     DownloadStarted,
     SpeedLimit,
 )
+from app.hub.download.job_fetcher import JobFetcher
 from app.hub.download.transfer import TransferDeps
-from app.hub.download.ways import JobFetcher
 from app.hub.download.wire import Throttle
 from app.hub.repositories.repository import RepoFile
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 
 EVERY_S = 0.25
 EXIT_FAILED = 1

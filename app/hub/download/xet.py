@@ -20,7 +20,7 @@ from app.config.environment import quieten_xet
 from app.hub.download.cas import ReadGrant, XetFailed, XetFile, note_calls, request_grant
 from app.hub.download.wire import ByteStream, DownloadStopped, StreamInterrupted
 from app.hub.repositories.ranges import RemoteHost
-from app.network.door import EgressCall
+from app.network.egress import EgressCall
 
 TRIES = 2
 """In a row without a byte, before plain HTTP goes on: it knows more ways out."""

@@ -7,7 +7,7 @@ from app.core.errors import BadRequest
 from app.core.models import ModelInfo
 from app.core.origins import origin_of
 from app.hub.library.candidates import split_stem
-from app.hub.repositories.asked import parse_reference
+from app.hub.repositories.model_reference import parse_reference
 from app.hub.repositories.variants import quantization_of
 
 _NO_TAG = frozenset({"", "latest"})

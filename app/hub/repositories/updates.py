@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
 from app.core.origins import Origin
-from app.hub.disk.verifying import files_of
+from app.hub.disk.verification import files_of
 from app.hub.library.candidates import split_stem
 from app.hub.repositories.repository import RepoFile, Repository
 from app.hub.repositories.variants import quantization_of

@@ -17,8 +17,8 @@ from app.core.machine import Machine
 from app.gateway.advising import advice, calibration
 from app.gateway.advising.advice import runtime_shift
 from app.gateway.advising.calibration import Calibrator
-from app.gateway.advising.measuring import best_calibration, generation_from
-from app.gateway.loading import fitting
+from app.gateway.advising.speed_measurements import best_calibration, generation_from
+from app.gateway.loading import memory_fit
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.supervisor.policy import LoadRequest
@@ -71,7 +71,7 @@ def test_the_build_at_hand_comes_before_a_newer_measurement_of_another() -> None
 async def test_answers_are_kept_and_those_of_models_of_size_refine_what_was_calibrated(
     parts: Services, monkeypatch: pytest.MonkeyPatch, least_bytes: int, samples: int
 ) -> None:
-    monkeypatch.setattr("app.gateway.advising.measuring.LEAST_BYTES", least_bytes)
+    monkeypatch.setattr("app.gateway.advising.speed_measurements.LEAST_BYTES", least_bytes)
     measuring = parts.measuring
     measuring._facts = cast("Any", _Facts(guide_gguf()))
     measuring._machine = cast("Any", _Reader(small_machine(8)))
@@ -157,7 +157,7 @@ async def test_a_load_takes_what_there_is_room_for(
     """With a gibibyte kept free, four conversations of the Guide take some 85 MiB, one some 55."""
     monkeypatch.setattr("psutil.virtual_memory", lambda: _Free(int(free_gib * 2**20)))
     wired = replaced(parts, machine=_Reader(small_machine(free_gib)), facts=_Facts(guide_gguf()))
-    found = await fitting.fit_load(wired, guide_request(4096, 4))
+    found = await memory_fit.fit_load(wired, guide_request(4096, 4))
     assert (found.options.context, found.options.slots) == expected
 
 
@@ -168,13 +168,13 @@ class _Free:
 
 async def test_an_engine_of_ones_own_is_left_alone(parts: Services) -> None:
     request = guide_request(4096, 4, engine="mine")
-    assert (await fitting.fit_load(parts, request)).is_for(request)
+    assert (await memory_fit.fit_load(parts, request)).is_for(request)
 
 
 async def test_a_file_that_cannot_be_read_is_the_engines_to_judge(parts: Services, tmp_path: Path) -> None:
     source = ModelSource(name="x", path=tmp_path / "none.gguf", format=ModelFormat.GGUF)
     request = LoadRequest(engine="llama.cpp", source=source)
-    assert await fitting.fit_load(parts, request) is request
+    assert await memory_fit.fit_load(parts, request) is request
 
 
 def replaced(services: Services, **fields: object) -> Services:

@@ -13,7 +13,7 @@ from app.config.store import SettingsStore
 from app.core.events import Notice
 from app.engine_store.catalogue import EngineCatalogue, is_preinstalled
 from app.engine_store.recipe import InstallRecipe
-from app.engine_store.shelf import VersionStore
+from app.engine_store.version_store import VersionStore
 from app.gateway.engines import smoke_tests
 from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.instance import bind

@@ -8,7 +8,7 @@ from app.core.engine_store import EngineListing
 from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.host import InstallHost
 from app.engine_store.recipe import read_recipes
-from app.engine_store.shelf import VersionManifest, VersionState, VersionStore
+from app.engine_store.version_store import VersionManifest, VersionState, VersionStore
 from app.gateway.engines.engine_listing import list_engines, offers_of
 from engines.registry import ADAPTERS
 from tests.unit.advisor.boxes import Box, gpu

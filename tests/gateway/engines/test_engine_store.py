@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.core.engine_store import EngineJob
-from app.engine_store.shelf import PROVEN_LOADS
+from app.engine_store.version_store import PROVEN_LOADS
 from app.gateway.engines import smoke_tests
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.engines.versions import BAD, BUNDLED_VERSION, LATER, VERSIONS, WELL, Store

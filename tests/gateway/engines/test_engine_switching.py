@@ -16,7 +16,7 @@ from engines.api import (
     EngineLocation,
     Failure,
 )
-from engines.probing import output_of
+from engines.program_probe import output_of
 from tests.fake_engine.behaviour import Behaviour
 from tests.gateway.engines.versions import BUNDLED_VERSION, VERSIONS, WELL, Store, Versioned
 from tests.patience import until

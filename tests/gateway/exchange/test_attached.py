@@ -13,7 +13,7 @@ from app.core.engines import EngineState
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.exchange.connections import address_of
 from app.gateway.library.attached_endpoints import attach
-from app.network import door as door_module
+from app.network import egress as door_module
 from app.supervisor import dialing
 from tests.gateway.far import ASKED, DIALECTS, Far, asked, begun, chunk
 from tests.gateway.played import Gateway

@@ -98,14 +98,14 @@ async def test_one_job_at_a_time_and_it_can_be_called_off(work: FileJobs, tmp_pa
     TinyLlama().write(tmp_path / "models" / "m.gguf")
     reading, go_on = threading.Event(), threading.Event()
 
-    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verifying.check_files`
+    def slow(files: list[Path], said: Any) -> Any:  # noqa: ANN401 -- as `verification.check_files`
         for file in files * 1000:
             reading.set()
             assert go_on.wait(PATIENCE_S)
             said(file, 1)
             yield from ()
 
-    with patch("app.hub.disk.verifying.check_files", slow):
+    with patch("app.hub.disk.verification.check_files", slow):
         await work.verify("m")
         assert await asyncio.to_thread(reading.wait, PATIENCE_S)
         with pytest.raises(Conflict) as caught:

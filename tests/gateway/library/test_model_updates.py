@@ -10,11 +10,11 @@ import pytest
 
 from app.core.errors import Offline
 from app.core.library import Freshness, ModelUpdate
-from app.gateway.hub.searching import updates_of_models
+from app.gateway.hub.model_search import updates_of_models
 from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
 from app.hub.repositories.repository import RepoFile, read_repository
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 from tests.gguf_files import TinyLlama

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from app.core.engines import EngineState, EngineStatus
 from app.gateway.advising.machine import with_capacity
-from app.gateway.loading import fitting
-from app.gateway.loading.fitting import round_down, round_up, with_context
+from app.gateway.loading import memory_fit
 from app.gateway.loading.launch import resolve_model
+from app.gateway.loading.memory_fit import round_down, round_up, with_context
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
@@ -63,7 +63,7 @@ async def found(gateway: Gateway, trained: int | None) -> ResolvedModel:
     ],
 )
 async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch, case: Case) -> None:
-    monkeypatch.setattr(fitting, "fit_load", Room(case.room))
+    monkeypatch.setattr(memory_fit, "fit_load", Room(case.room))
     load = await with_context(gateway.services, await found(gateway, case.trained), case.wanted)
     assert (load.options.context, load.options.slots) == (case.context, case.slots)
 
@@ -71,14 +71,14 @@ async def test_what_is_loaded(gateway: Gateway, monkeypatch: pytest.MonkeyPatch,
 async def test_fewer_than_asked_for_is_said(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(fitting, "fit_load", Room(9_000))
+    monkeypatch.setattr(memory_fit, "fit_load", Room(9_000))
     await with_context(gateway.services, await found(gateway, 131_072), 30_000)
     assert "keeps 8192 tokens of context, not the 30000 asked for" in caplog.text
 
 
 async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     room, guide = Room(1_000), await found(gateway, 131_072)
-    monkeypatch.setattr(fitting, "fit_load", room)
+    monkeypatch.setattr(memory_fit, "fit_load", room)
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )

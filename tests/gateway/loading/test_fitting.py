@@ -8,7 +8,7 @@ import pytest
 from app.advisor.memory.placement import MARGIN
 from app.config.paths import guide_gguf
 from app.core.models import LoadOptions, ModelSettings
-from app.gateway.loading import fitting
+from app.gateway.loading import memory_fit
 from app.gateway.loading.launch import HEAD_ROOM, policy_from, resolve_model
 from app.supervisor.policy import LoadRequest, ModelPolicy
 from engines.api import LaunchOptions, ModelFormat, ModelSource
@@ -22,8 +22,8 @@ def request(path: Path, engine: str = "llama.cpp", **options: int) -> LoadReques
 
 async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     await gateway.services.machine.read()
-    small = await fitting.measure_load(gateway.services, request(guide_gguf(), context=512, slots=1))
-    large = await fitting.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
+    small = await memory_fit.measure_load(gateway.services, request(guide_gguf(), context=512, slots=1))
+    large = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert small.needs is not None
     assert large.needs is not None
     assert 0 < small.needs.buffers < small.needs.pools["system"] < large.needs.pools["system"]
@@ -34,11 +34,11 @@ async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gate
     (folder / "more").mkdir(parents=True)
     (folder / "a.bin").write_bytes(bytes(1000))
     (folder / "more" / "b.bin").write_bytes(bytes(600))
-    sized = await fitting.fit_load(gateway.services, request(folder, engine="mine"))
+    sized = await memory_fit.fit_load(gateway.services, request(folder, engine="mine"))
     assert sized.needs is not None
     assert sized.needs.pools == {"system": 2000}
     nothing = request(tmp_path / "none", engine="mine")
-    assert await fitting.measure_load(gateway.services, nothing) is nothing, "unknown is not zero"
+    assert await memory_fit.measure_load(gateway.services, nothing) is nothing, "unknown is not zero"
 
 
 async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,7 +47,7 @@ async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkey
 
     monkeypatch.setattr(gateway.supervisor, "capacity", little)
     monkeypatch.setattr("psutil.virtual_memory", lambda: Free(available=0))
-    fitted = await fitting.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
+    fitted = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert fitted.options.slots == 1, "fewer conversations rather than a refusal"
     assert fitted.needs is not None
     assert fitted.needs.pools["system"] <= 60 * 2**20

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from app.gateway.loading import fitting
+from app.gateway.loading import memory_fit
 from app.supervisor.policy import LeaseOptions
 from tests.gateway.exchange.test_streaming import DONE, event, streams
 from tests.gateway.loading.test_asked_context import Room
@@ -56,7 +56,7 @@ async def test_what_is_said_of_its_staying_reaches_the_scheduler(
 async def test_a_context_is_asked_for_as_in_ollamas_dialect(
     gateway: Gateway, path: str, body: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fitting, "fit_load", Room(100_000))
+    monkeypatch.setattr(memory_fit, "fit_load", Room(100_000))
     assert await asked(gateway, path, {**body, "options": {"num_ctx": 1500}}) == LeaseOptions(context=1500)
     assert gateway.supervisor.asked[-1].options.context == 2048, "rounded up, and as much as it was trained for"
 

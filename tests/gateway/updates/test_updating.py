@@ -19,7 +19,7 @@ from app.core.updates import InstallationKind, InstallUpdate, UpdateJob
 from app.gateway import own_updates
 from app.gateway.own_updates import WEEK_S, Updates, is_due
 from app.gateway.services import Limits, Services
-from app.updates import exchange, ways
+from app.updates import exchange, methods
 from app.updates.manifest import UpdateRefused
 from tests.gateway.played import Upstream, played_services
 from tests.patience import until
@@ -94,7 +94,7 @@ def stops(services: Services) -> list[str]:
 @pytest.fixture
 def is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is tried out runs: `test_ways` and the end-to-end test run it for real."""
-    monkeypatch.setattr(ways, "rehearse", lambda *_asked: None)
+    monkeypatch.setattr(methods, "rehearse", lambda *_asked: None)
 
 
 async def refusal(updates: Updates) -> RoundhouseError:

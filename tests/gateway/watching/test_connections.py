@@ -11,7 +11,7 @@ import pytest
 from app.core.connections import ConnectionList, ConnectionReason, Purpose
 from app.core.events import ConnectionChanged, ConnectionsForgotten
 from app.gateway.watching import connection_log
-from app.network.door import egress_gate
+from app.network.egress import egress_gate
 from app.store.database import ChatStore
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving

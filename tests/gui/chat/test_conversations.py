@@ -8,8 +8,8 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
-from app.gui.screens.chat.conversations import PAGE, ChatList, group_by_day
-from app.gui.screens.chat.listing import cut_before_match, split_marks, strip_marks
+from app.gui.screens.chat.chat_list import PAGE, ChatList, group_by_day
+from app.gui.screens.chat.chat_list_view import cut_before_match, split_marks, strip_marks
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat
 from tests.demo.api import DemoApi

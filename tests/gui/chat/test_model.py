@@ -10,7 +10,7 @@ from app.core.chats import ChatPatch
 from app.core.engines import EngineState
 from app.core.events import ChatChanged, EngineChanged
 from app.core.models import RegisterModel
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.model import ChatModel
 from app.gui.shell.contract import Shell
 from tests.demo import data, long_chat

@@ -15,13 +15,13 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn, Sampling, Turn
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
-from app.gui.net.stores import Stores
-from app.gui.screens.chat.picker import ModelLine
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.model_picker import ModelLine
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Command, PageId, Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, IconButton
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, IconButton
 from tests.demo import data, long_chat
 from tests.demo.api import DemoApi
 

@@ -10,13 +10,13 @@ from pytestqt.qtbot import QtBot
 
 from app.core.chats import MessageStatus
 from app.core.engines import RemedyOffer
-from app.gui.screens.chat.transcript import lines as text_lines
-from app.gui.screens.chat.transcript.area import Transcript
+from app.gui.screens.chat.transcript import text_lines
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.mouse import word_around
 from app.gui.screens.chat.transcript.note_boxes import FootBox, TroubleBox
-from app.gui.screens.chat.transcript.pointer import word_around
-from app.gui.screens.chat.transcript.stage import open_link
+from app.gui.screens.chat.transcript.scroll_area import open_link
+from app.gui.screens.chat.transcript.transcript import Transcript
 from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TroubleRemedy, TurnView
 from app.gui.theme.theme import Theme
 from tests.demo import long_chat

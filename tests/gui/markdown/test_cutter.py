@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gui.markdown.cutter import LONG_CODE, LONG_TABLE, LONG_TEXT, MarkdownSplitter
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind
+from app.gui.markdown.splitter import LONG_CODE, LONG_TABLE, LONG_TEXT, MarkdownSplitter
 
 LINES = st.sampled_from(
     [

@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli.main import roundhouse
-from app.config import background
-from app.config.background import ServiceUnit
+from app.config import service_unit
+from app.config.service_unit import ServiceUnit
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +18,7 @@ def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path / "home"))
     file = tmp_path / "units/roundhouse.service"
     found = ServiceUnit(file=file, data=b"unit", start_commands=(), stop_commands=(), query_command=("true",))
-    monkeypatch.setattr(background, "build_service_unit", lambda *_args, **_kwargs: found)
+    monkeypatch.setattr(service_unit, "build_service_unit", lambda *_args, **_kwargs: found)
     return file
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from app.config import background
-from app.config.background import (
+from app.config import service_unit
+from app.config.home import this_home
+from app.config.service_unit import (
     build_service_unit,
     install_unit,
     is_unit_enabled,
@@ -20,7 +21,6 @@ from app.config.background import (
     systemd_unit,
     windows_task,
 )
-from app.config.home import this_home
 from app.core.errors import EnvironmentFault
 
 ARGV = ["/opt/my app/roundhouse", "-P", "-m", "app.gateway"]
@@ -115,11 +115,11 @@ def calls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> background.ServiceUnit:
+def here(tmp_path: Path) -> service_unit.ServiceUnit:
     return build_service_unit(this_home({"HOME": str(tmp_path)}, "linux"), {}, data=tmp_path, user="0")
 
 
-def test_installed_known_and_removed(here: background.ServiceUnit, calls: Path) -> None:
+def test_installed_known_and_removed(here: service_unit.ServiceUnit, calls: Path) -> None:
     install_unit(here)
     assert here.file.read_bytes() == here.data
     assert is_unit_enabled(here)
@@ -130,12 +130,12 @@ def test_installed_known_and_removed(here: background.ServiceUnit, calls: Path) 
     assert "--user disable --now roundhouse.service" in calls.read_text()
 
 
-def test_what_was_never_installed_is_not_removed(here: background.ServiceUnit, calls: Path) -> None:
+def test_what_was_never_installed_is_not_removed(here: service_unit.ServiceUnit, calls: Path) -> None:
     assert not remove_unit(here)
     assert not calls.exists()
 
 
-def test_the_service_of_another_home_is_left_alone(here: background.ServiceUnit, calls: Path, tmp_path: Path) -> None:
+def test_the_service_of_another_home_is_left_alone(here: service_unit.ServiceUnit, calls: Path, tmp_path: Path) -> None:
     home = this_home({"HOME": str(tmp_path)}, "linux")
     other = build_service_unit(home, {"ROUNDHOUSE_HOME": "/elsewhere"}, data=tmp_path, user="0")
     install_unit(other)
@@ -144,7 +144,7 @@ def test_the_service_of_another_home_is_left_alone(here: background.ServiceUnit,
     assert remove_unit(other)
 
 
-def test_a_keeper_that_refuses_leaves_no_file(here: background.ServiceUnit, calls: Path) -> None:
+def test_a_keeper_that_refuses_leaves_no_file(here: service_unit.ServiceUnit, calls: Path) -> None:
     calls.with_name("refuse").touch()
     with pytest.raises(EnvironmentFault) as caught:
         install_unit(here)
@@ -152,7 +152,7 @@ def test_a_keeper_that_refuses_leaves_no_file(here: background.ServiceUnit, call
     assert not here.file.exists()
 
 
-def test_a_system_without_one_says_so(here: background.ServiceUnit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_system_without_one_says_so(here: service_unit.ServiceUnit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(EnvironmentFault) as caught:
         install_unit(here)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.belongings import OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
+from app.config.owned_paths import OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
 from app.config.paths import Paths
 
 

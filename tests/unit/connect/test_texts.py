@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from app.connect import json_text, yaml_text
 from app.connect.differences import difference
+from app.connect.document_paths import DocumentChange, ListEntry, Plain, UnreadableSettings, place_value, value_at
 from app.connect.documents import JSON, TOML, YAML, DocumentFormat, edit_document, is_same_value
-from app.connect.places import DocumentChange, ListEntry, Plain, UnreadableSettings, place_value, value_at
 
 WORDS = st.text("abcdefgh_-.é\"\\ /#:{}[]'\t", min_size=1, max_size=8)
 LEAVES = st.none() | st.booleans() | st.integers(-(10**6), 10**6) | WORDS

@@ -30,7 +30,7 @@ from app.gateway.canonical.request import (
     ToolMode,
     ToolResult,
 )
-from app.gateway.canonical.trimming import truncate_request
+from app.gateway.canonical.truncation import truncate_request
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.responses.input_items import (
     ResponseItem,

@@ -17,7 +17,7 @@ from app.core.engine_store import Proof
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.installer import Installer, InstallerDeps, InstallOptions
-from app.engine_store.shelf import VersionStore
+from app.engine_store.version_store import VersionStore
 from engines.api import EngineLocation
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.package_index import Index

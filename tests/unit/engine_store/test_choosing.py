@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from app.core.engine_store import BUNDLED, Proof
-from app.engine_store.choosing import (
+from app.engine_store.version_choice import (
     CERTAIN,
     LIKELY,
     alternative_version,
@@ -15,7 +15,7 @@ from app.engine_store.choosing import (
     roll_back,
     switch_version,
 )
-from app.engine_store.shelf import PROVEN_LOADS, VersionState
+from app.engine_store.version_store import PROVEN_LOADS, VersionState
 from engines.api import FailureKind
 
 GOOD = Proof(at=1.0, model="the Guide", text="x")

@@ -25,8 +25,8 @@ from app.engine_store.installer import (
     version_in_lock,
 )
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, ReleaseSource, SmokeModel, VariantKind
-from app.engine_store.shelf import STAGE, VersionStore
 from app.engine_store.updates import package_differences, update_for
+from app.engine_store.version_store import STAGE, VersionStore
 from engines.api import EngineLocation
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.package_index import MODULE, PACKAGE, Index, with_hash

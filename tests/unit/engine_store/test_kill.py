@@ -14,7 +14,7 @@ from app.config.programs import uv_program
 from app.core.engine_store import BUNDLED
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.installer import Installer, InstallerDeps, InstallOptions
-from app.engine_store.shelf import STAGE, STATE, VersionStore
+from app.engine_store.version_store import STAGE, STATE, VersionStore
 from tests.fake_engine.adapter import FakeAdapter
 from tests.unit.engine_store.changer import VERSIONS, prove
 from tests.unit.engine_store.package_index import MODULE, Index

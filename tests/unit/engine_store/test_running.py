@@ -9,8 +9,8 @@ import psutil
 import pytest
 
 from app.core.errors import EnvironmentFault, Offline
-from app.engine_store.running import run_program
-from app.network.door import egress_gate
+from app.engine_store.program_run import run_program
+from app.network.egress import egress_gate
 
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
 

@@ -11,8 +11,16 @@ import pytest
 
 from app.core.engine_store import BUNDLED, OWN, Proof
 from app.core.errors import NotFound, StorageFault
-from app.engine_store.choosing import record_proof, switch_version
-from app.engine_store.shelf import MANIFEST, STAGE, STAGE_VARIABLE, STATE, VersionManifest, VersionState, VersionStore
+from app.engine_store.version_choice import record_proof, switch_version
+from app.engine_store.version_store import (
+    MANIFEST,
+    STAGE,
+    STAGE_VARIABLE,
+    STATE,
+    VersionManifest,
+    VersionState,
+    VersionStore,
+)
 
 ENGINE = "x"
 

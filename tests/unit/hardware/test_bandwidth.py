@@ -8,9 +8,9 @@ import pytest
 from app.core.machine import Machine
 from app.hardware import probe
 from app.hardware.bandwidth import ReadRate, best_read, block_bytes, judge_rate
+from app.hardware.bandwidth_store import FILE, store_bandwidth, with_bandwidth, with_stored_bandwidth
 from app.hardware.evidence import NoAnswer
 from app.hardware.facts import measured_fact
-from app.hardware.remembered import FILE, store_bandwidth, with_bandwidth, with_stored_bandwidth
 
 MIB = 1 << 20
 GIB = 1 << 30

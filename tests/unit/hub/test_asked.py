@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.hub.repositories.asked import ModelReference, parse_reference
+from app.hub.repositories.model_reference import ModelReference, parse_reference
 
 UNDERSTOOD = {
     "org/repo": ModelReference(repository="org/repo"),

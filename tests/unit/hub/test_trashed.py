@@ -11,7 +11,7 @@ import pytest
 
 from app.core.errors import StorageFault
 from app.hub.disk.trash import Trash
-from app.hub.disk.trashed import ModelsInTrash, delete_entries, find_in_trash
+from app.hub.disk.trash_contents import ModelsInTrash, delete_entries, find_in_trash
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 

@@ -9,7 +9,7 @@ import pytest
 from app.core.errors import BadRequest
 from app.core.library import Verdict
 from app.core.models import ModelInfo
-from app.hub.disk.verifying import check_files, files_of
+from app.hub.disk.verification import check_files, files_of
 from tests.gguf_files import TinyLlama
 
 

@@ -4,14 +4,14 @@ import socket
 
 import pytest
 
-from app.network import connector, door, relay, urls
-from app.network.door import EgressGate
+from app.network import connector, egress, relay, urls
+from app.network.egress import EgressGate
 
 
 @pytest.fixture
 def own_door(monkeypatch: pytest.MonkeyPatch) -> EgressGate:
     made = EgressGate()
-    for module in (door, urls, connector, relay):
+    for module in (egress, urls, connector, relay):
         monkeypatch.setattr(module, "egress_gate", made)
     for name in ("http_proxy", "https_proxy", "all_proxy"):
         monkeypatch.delenv(name, raising=False)

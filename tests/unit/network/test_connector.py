@@ -10,7 +10,7 @@ from aiohttp import web
 from app.core.connections import Connection, ConnectionReason, Purpose
 from app.core.errors import Offline
 from app.network.connector import EgressConnector, OutboundRequest
-from app.network.door import EgressGate
+from app.network.egress import EgressGate
 
 FETCH = Purpose(why=ConnectionReason.ENGINE, about="llama_cpp")
 USUAL = Purpose(why=ConnectionReason.ATTACHED)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.core.connections import REASON_TEXTS, Connection, ConnectionReason, Program, Purpose
 from app.core.errors import Offline
-from app.network.door import EgressGate, is_this_computer
+from app.network.egress import EgressGate, is_this_computer
 
 LOOK = Purpose(why=ConnectionReason.MODEL, about="org/model")
 FETCH = Purpose(why=ConnectionReason.DOWNLOAD, about="org/model", by=Program.DOWNLOADER)

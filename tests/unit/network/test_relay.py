@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.connections import ConnectionReason, Program, Purpose
-from app.network.door import EgressGate
+from app.network.egress import EgressGate
 from app.network.relay import _parse_proxy_request, relay_environment
 
 INSTALL = Purpose(why=ConnectionReason.ENGINE, about="vllm", by=Program.INSTALLER)

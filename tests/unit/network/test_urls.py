@@ -9,7 +9,7 @@ import pytest
 
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import Offline
-from app.network.door import EgressGate
+from app.network.egress import EgressGate
 from app.network.urls import build_opener
 
 LOOK = Purpose(why=ConnectionReason.MODEL)

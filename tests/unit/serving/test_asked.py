@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from engines.serving.asked import parse_answer_request, parse_prompt, parse_template_input
+from engines.serving.answer_request import parse_answer_request, parse_prompt, parse_template_input
 from engines.serving.backend import BackendAbility
 from engines.serving.json_text import encode_compact, parse_object
 from engines.serving.refusals import RequestRefused, context_refusal

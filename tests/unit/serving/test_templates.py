@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.config.paths import RESOURCES
-from engines.serving.asked import TemplateInput
+from engines.serving.answer_request import TemplateInput
 from engines.serving.refusals import RequestRefused
 from engines.serving.templates import ChatTemplate, read_template
 

@@ -12,9 +12,9 @@ from app.core.engines import EngineState
 from app.core.errors import Overloaded, Unavailable
 from app.supervisor import messages as m
 from app.supervisor.lease import CLIENT
-from app.supervisor.line import LONGEST_S, SHORTEST_S, SlotQueue, WaitEstimate, order_by_turns
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorPolicy
 from app.supervisor.pool import Supervisor
+from app.supervisor.slot_queue import LONGEST_S, SHORTEST_S, SlotQueue, WaitEstimate, order_by_turns
 from engines.api import Failure, FailureKind, ModelFormat, ModelSource
 from tests.unit.supervisor.conftest import Ask, Recorder
 from tests.unit.supervisor.test_machine import Driver

@@ -8,7 +8,7 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.errors import EngineFailed
-from app.supervisor.measured import MemoryReading, correct_holdings, is_memory_back, limits_of
+from app.supervisor.memory_limits import MemoryReading, correct_holdings, is_memory_back, limits_of
 from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor, SupervisorFolders
 from app.supervisor.scheduling import MemoryLimits, Resident

@@ -9,12 +9,12 @@ import pytest
 
 from app.core.engines import EngineState
 from app.core.events import Notice
-from app.supervisor.measured import MemoryReading
+from app.supervisor.memory_limits import MemoryReading
+from app.supervisor.memory_pressure import CALM_S, MemoryPressure
+from app.supervisor.memory_watch import MemoryWatch
 from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import Resident
-from app.supervisor.watching import MemoryWatch
-from app.supervisor.yielding import CALM_S, MemoryPressure
 from engines.api import ModelFormat, ModelSource
 from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Ask, Recorder
@@ -80,7 +80,7 @@ async def test_a_real_engine_makes_way_and_comes_back(
     async def gauge(_pids: object) -> MemoryReading:
         return MemoryReading(free=dict(free))
 
-    monkeypatch.setattr("app.supervisor.yielding.CALM_S", 0.0)
+    monkeypatch.setattr("app.supervisor.memory_pressure.CALM_S", 0.0)
     supervisor.gauge = gauge
     supervisor.policy = SupervisorPolicy(keep_free=100, models={"pinned": ModelPolicy(is_pinned=True)})
     watching = MemoryWatch(supervisor, recorder.publish)

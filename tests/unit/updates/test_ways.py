@@ -13,10 +13,10 @@ from app.config.installation import AppInstallation, previous_path
 from app.core.errors import Conflict, EnvironmentFault, StorageFault
 from app.core.updates import InstallationKind
 from app.hub.download.wire import DownloadStopped
-from app.updates import installers, ways
+from app.updates import installers, methods
 from app.updates.exchange import next_of
 from app.updates.manifest import UpdateRefused
-from app.updates.ways import UPDATE_METHODS, UpdateTask, previous_version, roll_back
+from app.updates.methods import UPDATE_METHODS, UpdateTask, previous_version, roll_back
 from tests.releases import archive
 
 ON_LINUX = pytest.mark.skipif(sys.platform == "win32", reason="the programs are scripts")
@@ -137,7 +137,7 @@ def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monk
     def full(*_asked: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(ways, "unpack_archive", full)
+    monkeypatch.setattr(methods, "unpack_archive", full)
     with pytest.raises(StorageFault, match="No space left"):
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(b""))
     assert not next_of(place).exists()

@@ -22,8 +22,8 @@ from app.gateway.canonical.events import (
     ToolCallDelta,
 )
 from app.gateway.canonical.families.arguments import decode_schema, fit_arguments, parse_json, type_texts
+from app.gateway.canonical.families.call_cutter import CallCutter, Piece
 from app.gateway.canonical.families.calls import ParsedCall
-from app.gateway.canonical.families.cutter import CallCutter, Piece
 from app.gateway.canonical.families.family import ModelFamily
 from app.gateway.canonical.families.marks import (
     ENDS_OF_TURN,

@@ -13,7 +13,7 @@ from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS
-from app.gateway.hub.pulling import pull
+from app.gateway.hub.model_pull import pull
 from app.gateway.loading.launch import find_model
 from app.gateway.services import SERVICES
 

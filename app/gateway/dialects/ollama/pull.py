@@ -17,7 +17,7 @@ from app.gateway.dialects.ollama.wire import OllamaModelRequest, OllamaProgress,
 from app.gateway.dialects.replies import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.hub.downloads import DOWNLOADS
-from app.gateway.hub.pulling import pull as begin_pull
+from app.gateway.hub.model_pull import pull as begin_pull
 from app.gateway.services import SERVICES
 
 _DIGEST_DIGITS = 12

@@ -6,8 +6,8 @@ from PySide6.QtCore import QRectF
 from PySide6.QtGui import QPainter
 
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import IconButton
 from app.gui.widgets.layout import hairline_pen, outline_area
-from app.gui.widgets.press import IconButton
 
 _SIDE = 36
 

@@ -12,8 +12,8 @@ from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 from app.gui.screens.chat.buttons import RoundButton
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
+from app.gui.widgets.buttons import IconButton
 from app.gui.widgets.layout import HBox, Surface, VBox
-from app.gui.widgets.press import IconButton
 from app.gui.widgets.text import Label
 
 _LEAST_LINES = 1

@@ -9,8 +9,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.gui.screens.chat.model import ContextUsage, ModelChipState
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
+from app.gui.widgets.buttons import IconButton, Pressable
 from app.gui.widgets.layout import HBox, outline_area
-from app.gui.widgets.press import IconButton, Pressable
 
 _DOT = 8
 _RING = 16

@@ -16,11 +16,11 @@ from app.core.events import ChatChanged, Event
 from app.core.models import ModelInfo, RegisterModel
 from app.core.words import format_tokens
 from app.gui import phrases
-from app.gui.net.stores import BUSY_STATES, Stores
-from app.gui.screens.chat.conversations import ChatList
-from app.gui.screens.chat.estimate import TimeLeft
-from app.gui.screens.chat.talk import Conversation
-from app.gui.screens.chat.usual import DefaultSampling
+from app.gui.net.remote_lists import BUSY_STATES, Stores
+from app.gui.screens.chat.chat_list import ChatList
+from app.gui.screens.chat.conversation import Conversation
+from app.gui.screens.chat.default_sampling import DefaultSampling
+from app.gui.screens.chat.time_left import TimeLeft
 from app.gui.screens.chat.words import progress_words
 from app.gui.shell.contract import Shell
 

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
 from app.core.chats import Sampling
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED, Radius
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, Scroller, Surface, VBox
-from app.gui.widgets.press import Button, ButtonLook, IconButton
 from app.gui.widgets.text import ElidedLabel, Label
 
 Number = float | int

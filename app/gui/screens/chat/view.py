@@ -20,12 +20,12 @@ from PySide6.QtWidgets import QWidget
 
 from app.core.chats import Role
 from app.core.errors import ErrorBody
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.chat_pane import WIDTH, ChatPane
+from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.model import ChatModel
-from app.gui.screens.chat.pane import WIDTH, ChatPane
-from app.gui.screens.chat.picker import ModelPicker
-from app.gui.screens.chat.talk_view import ConversationView
+from app.gui.screens.chat.model_picker import ModelPicker
 from app.gui.screens.chat.transcript.box import Verb
 from app.gui.shell.contract import Command, PageId, Shell
 from app.gui.theme.theme import Theme

@@ -10,7 +10,7 @@ from app.core.errors import ErrorBody
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
 from app.gui import phrases
 from app.gui.net.remote import RemoteList
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Command, PageId, Shell
 
 

@@ -5,9 +5,9 @@ from functools import partial
 from PySide6.QtWidgets import QWidget
 
 from app.core.tools import ToolInfo
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
-from app.gui.screens.connect.row import ToolRow
+from app.gui.screens.connect.tool_row import ToolRow
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import VBox

@@ -9,7 +9,7 @@ from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, Event
 from app.gui.net.api import GatewayCall
 from app.gui.net.remote import RemoteList
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
 OFFLINE = "network.offline"

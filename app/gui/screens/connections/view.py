@@ -5,16 +5,16 @@ from functools import partial
 from PySide6.QtCore import Qt
 
 from app.core.connections import Connection
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.screens.connections import model as state_of
 from app.gui.screens.connections.model import ConnectionsModel
 from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.labelled import SwitchCard
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.control_row import SwitchCard
 from app.gui.widgets.layout import VBox
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame, Section
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph

@@ -20,7 +20,7 @@ from app.core.engine_store import (
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged, Event
 from app.gui.net.remote import RemoteList
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
 CANCELLED = "cancelled"

@@ -3,8 +3,8 @@
 from PySide6.QtWidgets import QWidget
 
 from app.core.engine_store import EngineListing
-from app.gui.net.stores import Stores
-from app.gui.screens.engines.card import EngineCard
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.engines.engine_card import EngineCard
 from app.gui.screens.engines.model import EnginesModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme

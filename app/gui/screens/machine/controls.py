@@ -6,8 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.advice import Intent
 from app.gui import phrases
-from app.gui.screens.machine.what_if import WhatIf
-from app.gui.screens.machine.wishes import (
+from app.gui.screens.machine.plan_form import (
     AUTOMATIC,
     INTENTS,
     KV_TYPES,
@@ -15,9 +14,10 @@ from app.gui.screens.machine.wishes import (
     PlanForm,
     context_options,
 )
+from app.gui.screens.machine.what_if import WhatIf
 from app.gui.theme.theme import Theme
 from app.gui.widgets.combo import Combo, Stepper
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import VBox
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.text import Label

@@ -11,10 +11,10 @@ from app.gui.screens.machine.drawing import Remark
 from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import plan_availability, plan_costs, plan_tags, plan_title, reason_figure
 from app.gui.theme.theme import Theme
-from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import Fold
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import IconLabel, ListRow, RowList, Tag
 from app.gui.widgets.text import Label, Paragraph
 

@@ -3,8 +3,8 @@
 from app.core.engines import SETTLED
 from app.core.machine import Machine
 from app.gui.net.remote import RemoteStore
-from app.gui.net.stores import Stores
-from app.gui.screens.machine.calibrating import CalibrationModel
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.machine.calibration import CalibrationModel
 from app.gui.screens.machine.loads import LoadStore
 from app.gui.screens.machine.pools import PoolDrawing, pool_drawings
 from app.gui.screens.machine.report import ReportModel

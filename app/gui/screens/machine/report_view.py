@@ -8,11 +8,11 @@ from PySide6.QtWidgets import QFileDialog, QSizePolicy
 
 from app.gui.screens.machine.report import ReportModel
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.code import Verbatim
-from app.gui.widgets.flow import FlowLayout, PairLayout
+from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import Surface, VBox
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 

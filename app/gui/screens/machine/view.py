@@ -4,22 +4,22 @@ from PySide6.QtCore import QDateTime, QLocale
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.machine import Machine
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.machine.calibration_view import CalibrationSection
 from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.decision import DecisionCard
 from app.gui.screens.machine.drawing import MachineDrawing
-from app.gui.screens.machine.found import FactsPanel
-from app.gui.screens.machine.learning import CalibrationSection
+from app.gui.screens.machine.estimate_card import EstimateCard
+from app.gui.screens.machine.facts_panel import FactsPanel
+from app.gui.screens.machine.load_accuracy import LoadAccuracy
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.pools import notes_on
 from app.gui.screens.machine.report_view import ReportPanel
-from app.gui.screens.machine.sums import EstimateCard
-from app.gui.screens.machine.truths import LoadAccuracy
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.layout import VBox
 from app.gui.widgets.panels import ErrorPanel, PageFrame, Section
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label
 

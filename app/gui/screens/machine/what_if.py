@@ -13,9 +13,9 @@ from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.gui import phrases
 from app.gui.net.api import ErrorHandler, GatewayCall
-from app.gui.net.live import RequestDebouncer
-from app.gui.net.stores import Stores
-from app.gui.screens.machine.wishes import PlanForm, apply_counterfactual, change_words
+from app.gui.net.remote_lists import Stores
+from app.gui.net.request_debouncer import RequestDebouncer
+from app.gui.screens.machine.plan_form import PlanForm, apply_counterfactual, change_words
 from app.gui.shell.contract import Shell
 
 _TYPING_REST_MS = 600

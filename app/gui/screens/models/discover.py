@@ -6,18 +6,18 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.hub import HubCard, HubPick, HubUse
-from app.gui.screens.models import finding
-from app.gui.screens.models.card import CardModels, HubCardView
-from app.gui.screens.models.fetching import DownloadsModel
-from app.gui.screens.models.finding import HubSearchModel
+from app.gui.screens.models import hub_search
+from app.gui.screens.models.downloads import DownloadsModel
+from app.gui.screens.models.hub_card import CardModels, HubCardView
+from app.gui.screens.models.hub_search import HubSearchModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, Chip
 from app.gui.widgets.fields import Field
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import VBox
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, ButtonLook, Chip
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
@@ -39,7 +39,7 @@ class DiscoverView(QWidget):
         self.field.returnPressed.connect(model.search_now)
         box.addWidget(self.field)
         box.addLayout(self._make_filters())
-        self._uses = {use: Chip(theme, f"Best for {words.lower()}") for use, words in finding.USES.items()}
+        self._uses = {use: Chip(theme, f"Best for {words.lower()}") for use, words in hub_search.USES.items()}
         chips = FlowLayout(theme, gap=8)
         for use, chip in self._uses.items():
             chip.set_action(partial(self._choose_use, use))
@@ -66,7 +66,7 @@ class DiscoverView(QWidget):
         self._size = Chip(theme, "Any size", checkable=False, icon="chevron-down")
         self._licence = Chip(theme, "Any licence", checkable=False, icon="chevron-down")
         self._age = Chip(theme, "Any age", checkable=False, icon="chevron-down")
-        self._sort = Chip(theme, finding.SORTS[self.model.query.sort], checkable=False, icon="chevron-down")
+        self._sort = Chip(theme, hub_search.SORTS[self.model.query.sort], checkable=False, icon="chevron-down")
         self._open = Chip(theme, "Not gated")
         for chip, action in (
             (self._task, self._choose_task),
@@ -132,28 +132,28 @@ class DiscoverView(QWidget):
         self.model.fetch_picks(use)
 
     def _choose_task(self) -> None:
-        self._open_menu(self._task, {words: {"task": task} for task, words in finding.TASKS.items()})
+        self._open_menu(self._task, {words: {"task": task} for task, words in hub_search.TASKS.items()})
 
     def _choose_format(self) -> None:
-        self._open_menu(self._format, {kind.upper() or "Any format": {"format": kind} for kind in finding.FORMATS})
+        self._open_menu(self._format, {kind.upper() or "Any format": {"format": kind} for kind in hub_search.FORMATS})
 
     def _choose_size(self) -> None:
         self._open_menu(
             self._size,
             {
                 words or "Any size": {"min_parameters": least, "max_parameters": most}
-                for words, (least, most) in finding.SIZES.items()
+                for words, (least, most) in hub_search.SIZES.items()
             },
         )
 
     def _choose_licence(self) -> None:
-        self._open_menu(self._licence, {name or "Any licence": {"licence": name} for name in finding.LICENCES})
+        self._open_menu(self._licence, {name or "Any licence": {"licence": name} for name in hub_search.LICENCES})
 
     def _choose_age(self) -> None:
-        self._open_menu(self._age, {words: {"days": days} for words, days in finding.AGES.items()})
+        self._open_menu(self._age, {words: {"days": days} for words, days in hub_search.AGES.items()})
 
     def _choose_sort(self) -> None:
-        self._open_menu(self._sort, {words: {"sort": sort} for sort, words in finding.SORTS.items()})
+        self._open_menu(self._sort, {words: {"sort": sort} for sort, words in hub_search.SORTS.items()})
 
     def _open_menu(self, chip: Chip, choices: dict[str, dict[str, object]]) -> None:
         menu = Menu(self._theme, self, chip.text())

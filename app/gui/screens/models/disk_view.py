@@ -12,18 +12,18 @@ from app.core.library import JobKind
 from app.core.models import ModelInfo
 from app.gui.screens.models import disk
 from app.gui.screens.models.duplicates_view import DuplicatesView
-from app.gui.screens.models.files import can_remove, can_verify
 from app.gui.screens.models.folders_view import FoldersView
 from app.gui.screens.models.job_view import JobView
 from app.gui.screens.models.model import ModelsModel
+from app.gui.screens.models.model_files import can_remove, can_verify
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.figures import FigureView
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Label
 from app.gui.widgets.treemap import Treemap

@@ -6,13 +6,13 @@ from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core.downloads import Download, DownloadState
-from app.gui.screens.models import fetching
-from app.gui.screens.models.fetching import DownloadsModel
+from app.gui.screens.models import downloads
+from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.menus import Menu
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, ButtonLook, IconButton
 from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import ProgressBar
 from app.gui.widgets.text import Paragraph
@@ -105,15 +105,15 @@ class DownloadRow(ListRow):
         """Show what is so now."""
         self._download = download
         error = download.error
-        self.show_text(download.title, fetching.download_facts(download))
+        self.show_text(download.title, downloads.download_facts(download))
         self._wrong.setText(error.text if error is not None else "")
         self._wrong.setVisible(error is not None)
-        note = fetching.download_note(download)
+        note = downloads.download_note(download)
         self._note.setText(note)
         self._note.setVisible(bool(note))
         self._progress.setVisible(download.state is not DownloadState.DONE)
-        self._progress.set_fraction(fetching.download_fraction(download))
-        button_names = fetching.buttons_of(download)
+        self._progress.set_fraction(downloads.download_fraction(download))
+        button_names = downloads.buttons_of(download)
         for key, button in self._buttons.items():
             button.setVisible(key in button_names)
 

@@ -6,12 +6,12 @@ from PySide6.QtWidgets import QSizePolicy
 
 from app.core import words
 from app.core.library import Duplicate, JobKind
-from app.gui.screens.models import work
+from app.gui.screens.models import library_jobs
 from app.gui.screens.models.job_view import JobView
-from app.gui.screens.models.work import LibraryJobsModel
+from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.text import Paragraph
 
@@ -45,7 +45,7 @@ class DuplicatesView(Section):
     def _show_duplicates(self) -> None:
         model, duplicates = self._model, self._model.duplicates
         is_told = model.was_searched or bool(duplicates)
-        self._about.setText(work.reclaim_offer(duplicates) if is_told else _ABOUT)
+        self._about.setText(library_jobs.reclaim_offer(duplicates) if is_told else _ABOUT)
         self.search_button.setText("Search again" if is_told else "Find duplicates")
         self.search_button.setEnabled(not model.is_busy)
         self.reclaim_button.setVisible(bool(model.reclaims_bytes))
@@ -73,12 +73,12 @@ class DuplicateRow(ListRow):
 
     def show_duplicate(self, duplicate: Duplicate) -> None:
         """Show what is so now."""
-        self.show_text(work.duplicate_name(duplicate), work.copies_text(duplicate))
-        self._places.setText("\n".join(work.copy_places(duplicate)))
+        self.show_text(library_jobs.duplicate_name(duplicate), library_jobs.copies_text(duplicate))
+        self._places.setText("\n".join(library_jobs.copy_places(duplicate)))
         self.button.setVisible(bool(duplicate.reclaims_bytes))
         self.button.setEnabled(not self._model.is_busy)
         self.button.setText(f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)}")
         self.button.setAccessibleName(
-            f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)} of {work.duplicate_name(duplicate)}"
+            f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)} of {library_jobs.duplicate_name(duplicate)}"
         )
         self.button.updateGeometry()

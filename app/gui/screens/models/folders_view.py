@@ -9,8 +9,8 @@ from app.core.disk import Folder
 from app.gui.screens.models import disk
 from app.gui.screens.models.model import ModelsModel
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import IconLabel, ListRow, RowList
 from app.gui.widgets.text import Paragraph
 

@@ -5,11 +5,11 @@ from collections.abc import Collection
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core.library import JobKind
-from app.gui.screens.models import work
-from app.gui.screens.models.work import LibraryJobsModel
+from app.gui.screens.models import library_jobs
+from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button
 from app.gui.widgets.layout import Surface, VBox
-from app.gui.widgets.press import Button
 from app.gui.widgets.rows import ListRow
 from app.gui.widgets.status import ProgressBar
 
@@ -38,6 +38,6 @@ class JobView(Surface):
         self.setVisible(is_shown)
         if job is None or not is_shown:
             return
-        self._row.show_text(work.job_title(job), work.job_progress(job))
-        self._progress.set_fraction(work.job_fraction(job))
-        self.cancel_button.setAccessibleName(f"Cancel: {work.job_title(job)}")
+        self._row.show_text(library_jobs.job_title(job), library_jobs.job_progress(job))
+        self._progress.set_fraction(library_jobs.job_fraction(job))
+        self.cancel_button.setAccessibleName(f"Cancel: {library_jobs.job_title(job)}")

@@ -3,7 +3,7 @@
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.memory import MemoryPool, MemoryState
-from app.gui.screens.models import sharing
+from app.gui.screens.models import memory_model
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
@@ -26,7 +26,7 @@ class MemoryPanel(Surface):
 
     def show_state(self, state: MemoryState) -> None:
         """Show what is so now."""
-        pools = {pool.id: pool for pool in sharing.pools_in_use(state)}
+        pools = {pool.id: pool for pool in memory_model.pools_in_use(state)}
         if list(pools) != list(self._pool_views):
             clear_layout(self._pools)
             self._pool_views = {key: _MemoryPoolView(self.theme, pool.name) for key, pool in pools.items()}
@@ -34,7 +34,7 @@ class MemoryPanel(Surface):
                 self._pools.addWidget(view)
         for key, pool in pools.items():
             self._pool_views[key].show_pool(pool)
-        waiting_text = sharing.waits_text(state.waiting)
+        waiting_text = memory_model.waits_text(state.waiting)
         self._waits.setText(waiting_text)
         self._waits.setVisible(bool(waiting_text))
         self.setVisible(bool(pools or waiting_text))
@@ -58,7 +58,9 @@ class _MemoryPoolView(QWidget):
 
     def show_pool(self, pool: MemoryPool) -> None:
         """Show what is so now."""
-        entries = sharing.legend_entries(pool)
-        self._figure.setText(sharing.pool_headline(pool))
-        self._bar.set_parts(sharing.bar_parts(pool), sharing.bar_total(pool), "; ".join(words for _, words in entries))
+        entries = memory_model.legend_entries(pool)
+        self._figure.setText(memory_model.pool_headline(pool))
+        self._bar.set_parts(
+            memory_model.bar_parts(pool), memory_model.bar_total(pool), "; ".join(words for _, words in entries)
+        )
         self._legend.set_entries(entries)

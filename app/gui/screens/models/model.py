@@ -16,14 +16,14 @@ from app.core.errors import ErrorBody
 from app.core.library import ModelUpdate
 from app.core.models import MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
-from app.gui.net.stores import BUSY_STATES, Stores
+from app.gui.net.remote_lists import BUSY_STATES, Stores
 from app.gui.screens.models import disk
 from app.gui.screens.models.disk import DiskStore
-from app.gui.screens.models.files import ModelFiles
-from app.gui.screens.models.sharing import MemoryModel
-from app.gui.screens.models.tuning import ModelSettingsModel
-from app.gui.screens.models.updates import ModelUpdates
-from app.gui.screens.models.work import LibraryJobsModel
+from app.gui.screens.models.library_jobs import LibraryJobsModel
+from app.gui.screens.models.memory_model import MemoryModel
+from app.gui.screens.models.model_files import ModelFiles
+from app.gui.screens.models.model_settings import ModelSettingsModel
+from app.gui.screens.models.model_updates import ModelUpdates
 from app.gui.shell.contract import Command, Shell
 
 _FEW = 8

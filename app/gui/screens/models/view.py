@@ -12,24 +12,24 @@ from app.core.errors import ErrorBody
 from app.core.library import JobKind
 from app.core.models import ModelInfo
 from app.gui import phrases
-from app.gui.net.stores import Stores
-from app.gui.screens.models.attach import AttachCard
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.models.attach_card import AttachCard
 from app.gui.screens.models.discover import DiscoverView
 from app.gui.screens.models.disk_view import DiskView
+from app.gui.screens.models.downloads import DownloadsModel, library_name
 from app.gui.screens.models.downloads_panel import DownloadsPanel
-from app.gui.screens.models.fetching import DownloadsModel, library_name
-from app.gui.screens.models.finding import HubSearchModel
+from app.gui.screens.models.hub_search import HubSearchModel
 from app.gui.screens.models.job_view import JobView
 from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel, ModelsSide
-from app.gui.screens.models.row import ModelRowView
-from app.gui.screens.models.tuning_view import ModelSettingsView
+from app.gui.screens.models.model_row_view import ModelRowView
+from app.gui.screens.models.model_settings_view import ModelSettingsView
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, Chip, IconButton, Pressable
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame
-from app.gui.widgets.press import Button, ButtonLook, Chip, IconButton, Pressable
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label

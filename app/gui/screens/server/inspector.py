@@ -5,14 +5,14 @@ from functools import partial
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.requests import RequestDetail, RequestInfo, UsageRow
-from app.gui.screens.server import requests as state_of
-from app.gui.screens.server.requests import RequestStore
-from app.gui.screens.server.strip import LatencyStrip
+from app.gui.screens.server import request_list as state_of
+from app.gui.screens.server.latency_strip import LatencyStrip
+from app.gui.screens.server.request_list import RequestStore
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.layout import Surface, VBox
 from app.gui.widgets.panels import Section
-from app.gui.widgets.press import Button, ButtonLook, IconButton
 from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot
 from app.gui.widgets.text import Label, Paragraph

@@ -11,7 +11,7 @@ from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
 from app.core.settings import SettingInfo
 from app.gui.net.remote import RemoteList
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
 HOST = "gateway.host"

@@ -8,8 +8,8 @@ from PySide6.QtCore import QObject, Signal
 from app.core.api import GUIDE, Status
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.models import LoadOptions
-from app.gui.net.stores import Stores
-from app.gui.screens.server.mending_model import AutoRemedyModel
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.auto_remedy_model import AutoRemedyModel
 from app.gui.shell.contract import Shell
 
 

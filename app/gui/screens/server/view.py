@@ -9,23 +9,23 @@ from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.inspector import InspectorSection
 from app.gui.screens.server.keys_model import KeysModel
 from app.gui.screens.server.keys_view import KeysSection
-from app.gui.screens.server.log import LogModel
+from app.gui.screens.server.log_model import LogModel
 from app.gui.screens.server.model import ServerModel, SnippetKind
-from app.gui.screens.server.requests import RequestStore
-from app.gui.screens.server.rows import EngineRow
+from app.gui.screens.server.request_list import RequestStore
 from app.gui.shell.contract import PageId as PageName
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, Chip, IconButton
 from app.gui.widgets.code import LogView, Snippet
 from app.gui.widgets.fields import CopyField, Field
-from app.gui.widgets.flow import FlowLayout
+from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, PageFrame, Section
-from app.gui.widgets.press import Button, ButtonLook, Chip, IconButton
 from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph

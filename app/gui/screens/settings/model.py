@@ -9,7 +9,7 @@ from app.config.store import find_setting, parse_setting, validate_setting
 from app.core.errors import BadRequest, ErrorBody, NotFound
 from app.core.settings import SettingInfo, SettingValue
 from app.gui import phrases
-from app.gui.net.stores import Stores
+from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
 _SECTIONS = {"gateway": "Endpoint", "models": "Models", "engine": "Engines", "window": "Window"}

@@ -7,18 +7,18 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.config.paths import default_paths
-from app.gui.net.stores import Stores
-from app.gui.screens.settings.controls import SettingRow
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.settings.installation_folders import InstallationFolders
 from app.gui.screens.settings.model import SettingsModel
-from app.gui.screens.settings.places import InstallationFolders
-from app.gui.screens.settings.token import HUB_TOKEN, TokenCard
-from app.gui.screens.settings.updates import UpdatesCard
+from app.gui.screens.settings.setting_row import SettingRow
+from app.gui.screens.settings.token_card import HUB_TOKEN, TokenCard
+from app.gui.screens.settings.updates_card import UpdatesCard
 from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.layout import HBox, Surface
 from app.gui.widgets.panels import ErrorPanel, PageFrame, Section
-from app.gui.widgets.press import Button, ButtonLook
 from app.gui.widgets.rows import IconLabel, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph

@@ -10,8 +10,8 @@ from enum import StrEnum
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.lines import Range
 from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.text_lines import Range
 
 
 class Verb(StrEnum):

@@ -8,9 +8,9 @@ from PySide6.QtGui import QPainter
 from app.gui.markdown.inline import table_of
 from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, wide_length
-from app.gui.screens.chat.transcript.lines import TextLines, rich_formats
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote
+from app.gui.screens.chat.transcript.text_lines import TextLines, rich_formats
 
 _PAD_X = 12
 _PAD_Y = 7

@@ -1,0 +1,214 @@
+"""Finding models: what a hub has, one card per model with what it would take here, and what the catalogue advises.
+
+A hub is asked at most once in a while for the same page; what it said is kept, and is all there is while it cannot be
+reached. What a card takes is computed anew each time: memory is not free for ever. Whether it has newer files of the
+models that came from it is asked each repository once, a few at a time.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+from msgspec.structs import replace
+
+from app.config.environment import hub_endpoint
+from app.config.paths import Paths
+from app.config.store import SettingsStore
+from app.core.connections import ConnectionReason
+from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
+from app.core.hub import HubCard, HubPick, HubQuery, HubResults, HubSearchHit, HubUse
+from app.core.library import Freshness, ModelUpdate
+from app.core.models import ModelInfo
+from app.core.origins import Origin, origin_of
+from app.gateway.background import Background
+from app.gateway.hub.model_pull import older_answer
+from app.gateway.hub.repositories import FitContext, fit_context
+from app.gateway.services import SERVICES, Services
+from app.hub.download.cache import RepositoryCache
+from app.hub.library.library import Library
+from app.hub.repositories import updates
+from app.hub.repositories.answers import HubAnswer
+from app.hub.repositories.catalogue import CatalogueContent, CatalogueEntry
+from app.hub.repositories.grouping import group_cards
+from app.hub.repositories.memory import HubMemory
+from app.hub.repositories.repository import read_repository
+from app.hub.repositories.search import SearchPage, search_hub
+
+log = logging.getLogger(__name__)
+
+_FAST_ENOUGH = 8.0
+"""Tokens per second below which a smaller model serves better: faster than people read."""
+_LEAST_CONTEXT = 4096
+_WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
+"""Uses for which it matters how fast tokens are written."""
+_REPOSITORIES_AT_ONCE = 4
+_Model = tuple[ModelInfo, Origin]
+
+
+async def find(services: Services, query: HubQuery) -> HubResults:
+    """Return one page of what fits. Raises what the hub's refusals mean, Conflict (offline) where nothing is known."""
+    answer, note = await asyncio.to_thread(_listing_with_note, services.hub, query)
+    ground = await fit_context(services)
+    cards_found = await asyncio.to_thread(_judge_cards, services.paths, answer.value, ground)
+    return HubResults(cards=cards_found, as_of=answer.at, next=answer.value.next, note=note)
+
+
+async def best(services: Services, use: HubUse) -> list[HubPick]:
+    """Return the catalogue's models for a use, those that run well here first. Needs no network."""
+    content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
+    ground = await fit_context(services)
+    return await asyncio.to_thread(_picks, [entry for entry in content.models if use in entry.uses], use, ground)
+
+
+async def refresh(settings: SettingsStore, hub: HubMemory) -> CatalogueContent:
+    """Fetch the catalogue anew. Raises what `ModelCatalogue.fetch_newest` does, Conflict (offline)."""
+    return await asyncio.to_thread(hub.catalogue.fetch_newest, settings.get_text("catalogue.url"), key_of(settings))
+
+
+def key_of(settings: SettingsStore) -> str:
+    """Return the key that a fetched catalogue must be signed with; empty for none."""
+    return settings.get_text("catalogue.key")
+
+
+def _listing_with_note(hub: HubMemory, query: HubQuery) -> tuple[HubAnswer[SearchPage], str]:
+    endpoint, searches = hub_endpoint(), hub.searches
+    question = f"{endpoint} {msgspec.json.encode(query).decode()}"
+    cached = searches.find_answer(question)
+    if cached is not None and cached.is_fresh:
+        return cached, ""
+    try:
+        return searches.keep_answer(question, search_hub(endpoint, query, token=hub.token.read_token())), ""
+    except (Unavailable, Offline) as error:
+        return older_answer(cached, error)
+
+
+def _judge_cards(paths: Paths, listing: SearchPage, ground: FitContext) -> list[HubCard]:
+    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    def with_what_is_here(card: HubCard) -> HubCard:
+        repositories = [_mark_local(repository, paths) for repository in card.repositories]
+        return msgspec.structs.replace(card, repositories=repositories)
+
+    return [with_what_is_here(with_fit(card, ground)) for card in group_cards(listing.listed)]
+
+
+def _mark_local(repository: HubSearchHit, paths: Paths) -> HubSearchHit:
+    is_here = RepositoryCache(paths.hub_cache, repository.repository).is_there
+    return msgspec.structs.replace(repository, is_here=is_here) if is_here else repository
+
+
+def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -> list[HubPick]:
+    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- as above
+
+    ranked = sorted(entries, key=lambda entry: -entry.rank)
+    judged = [(entry, with_fit(_card(entry), ground)) for entry in ranked]
+    good = [pair for pair in judged if _runs_well(pair[1])]
+    usable = [pair for pair in judged if pair[1].fits and pair not in good]
+    rest = [pair for pair in judged if pair not in good and pair not in usable]
+    order = [*good, *sorted(usable, key=lambda pair: -_speed(pair[1])), *rest]
+    return [
+        HubPick(
+            name=entry.title,
+            repository=entry.repository,
+            use=use,
+            card=card if use in _WRITING else msgspec.structs.replace(card, decode=None),
+            is_best=place == 0 and bool(card.fits),
+            reason=_reason(card, use) if place == 0 and card.fits else "",
+        )
+        for place, (entry, card) in enumerate(order)
+    ]
+
+
+def _card(entry: CatalogueEntry) -> HubCard:
+    repository = HubSearchHit(repository=entry.repository, formats=["gguf"])
+    return HubCard(base=entry.repository, title=entry.title, repositories=[repository])
+
+
+def _runs_well(card: HubCard) -> bool:
+    is_roomy = card.largest_context is None or card.largest_context >= _LEAST_CONTEXT
+    return bool(card.fits) and is_roomy and (card.decode is None or _speed(card) >= _FAST_ENOUGH)
+
+
+def _speed(card: HubCard) -> float:
+    return card.decode.tokens_per_second if card.decode else 0.0
+
+
+def _reason(card: HubCard, use: HubUse) -> str:
+    if not _runs_well(card):
+        return f"The fastest for {use.value} that fits this machine."
+    return f"The best for {use.value} in the catalogue that runs well on this machine."
+
+
+def add_catalogue(app: web.Application) -> None:
+    """Have the application look for a newer catalogue once it answers."""
+    app.cleanup_ctx.append(_refresh_at_start)
+
+
+async def _refresh_at_start(app: web.Application) -> AsyncIterator[None]:
+    background = Background()
+    background.spawn(_refresh_quietly(app[SERVICES].settings, app[SERVICES].hub))
+    yield
+    await background.join(cancel=True)
+
+
+async def _refresh_quietly(settings: SettingsStore, hub: HubMemory) -> None:
+    """Fetch the catalogue if an address is set; what goes wrong is only logged: the one that is here stays."""
+    if not settings.get_text("catalogue.url"):
+        return
+    try:
+        await refresh(settings, hub)
+    except RoundhouseError as error:
+        log.warning("The catalogue was not refreshed: %s", error)
+
+
+async def updates_of_models(library: Library, hub: HubMemory) -> list[ModelUpdate]:
+    """Return how each model from a hub compares, by name. A repository that cannot be asked about says why.
+
+    Raises Conflict (offline).
+    """
+    models = await asyncio.to_thread(library.list_models)
+    known = await asyncio.to_thread(_by_repository, models)
+    token = await asyncio.to_thread(hub.token.read_token)
+    room = asyncio.Semaphore(_REPOSITORIES_AT_ONCE)
+
+    async def compare_one(place: tuple[str, str], here: list[_Model]) -> list[ModelUpdate]:
+        async with room:
+            return await asyncio.to_thread(_compare_models, place, here, token)
+
+    parts = await asyncio.gather(*(compare_one(place, here) for place, here in known.items()))
+    return sorted((update for part in parts for update in part), key=lambda update: update.model.casefold())
+
+
+def _by_repository(models: list[ModelInfo]) -> dict[tuple[str, str], list[_Model]]:
+    """Return the models by the repository and the branch they are from."""
+    models_by_repository: dict[tuple[str, str], list[_Model]] = defaultdict(list)
+    for model in models:
+        origin = origin_of(Path(model.path))
+        if origin is not None and model.preset is None and not model.store:
+            models_by_repository[origin.repository, updates.initial_update(model, origin).revision].append(
+                (model, origin)
+            )
+    return models_by_repository
+
+
+def _compare_models(place: tuple[str, str], here: list[_Model], token: str) -> list[ModelUpdate]:
+    repository, revision = place
+    try:
+        there = read_repository(
+            hub_endpoint(), repository, revision=revision, token=token, why=ConnectionReason.MODEL_UPDATES
+        )
+        return [updates.compare_with_hub(model, origin, there) for model, origin in here]
+    except Offline:
+        raise
+    except NotFound as error:
+        return [_unknown(pair, str(error), Freshness.GONE) for pair in here]
+    except (RoundhouseError, OSError) as error:
+        return [_unknown(pair, str(error), Freshness.UNKNOWN) for pair in here]
+
+
+def _unknown(pair: _Model, note: str, state: Freshness) -> ModelUpdate:
+    return replace(updates.initial_update(*pair, note), state=state)

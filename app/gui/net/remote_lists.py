@@ -1,0 +1,173 @@
+"""What several views of the window show, each once in a window: views are handed the stores and make none of these.
+
+What a single page shows is made by that page, from the same `RemoteStore`.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from PySide6.QtCore import Signal
+
+from app.core.api import Status
+from app.core.downloads import Download, DownloadState
+from app.core.engines import EngineState, EngineStatus
+from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
+from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
+from app.core.settings import SettingInfo, SettingValue
+from app.gui.net.api import ErrorHandler, GatewayApi
+from app.gui.net.app_updates import UpdateStore
+from app.gui.net.pause import PauseStore
+from app.gui.net.remote import RemoteList, RemoteStore
+from app.gui.shell.contract import Shell
+
+COMING_STATES = frozenset({DownloadState.QUEUED, DownloadState.RUNNING})
+IDLE_STATES = frozenset({EngineState.STOPPED})
+_UNCHOSEN = LoadOptions()
+BUSY_STATES = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.DRAINING, EngineState.STOPPING})
+
+
+class RunningStore(RemoteList[EngineStatus]):
+    """Engine processes. Loading and unloading go through here."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/running", list[EngineStatus])
+
+    def apply(self, event: Event) -> None:
+        """Replace the one process the event is about."""
+        if isinstance(event, EngineChanged):
+            others = [item for item in self.items if item.model != event.status.model]
+            place = next((at for at, item in enumerate(self.items) if item.model == event.status.model), len(others))
+            others.insert(place, event.status)
+            self.replace(others)
+
+    def of(self, model: str) -> EngineStatus | None:
+        """Return the process that runs `model`, unless it is stopped."""
+        return next((item for item in self.active() if item.model == model), None)
+
+    def active(self) -> list[EngineStatus]:
+        """Return every process that is there or should be."""
+        return [item for item in self.items if item.state not in IDLE_STATES]
+
+    def load(self, model: str, failed: ErrorHandler | None = None, options: LoadOptions = _UNCHOSEN) -> None:
+        """Ask for a model; how it goes comes as events."""
+        asked = LoadModel(model=model, options=options, wait=False)
+        self.api.post("/load", asked, kind=EngineStatus, then=self._merge, failed=failed)
+
+    def unload(self, model: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> None:
+        """Ask for a model to be unloaded once its answers are done."""
+
+        def unloaded(status: EngineStatus) -> None:
+            self._merge(status)
+            then()
+
+        self.api.post("/unload", UnloadModel(model=model), kind=EngineStatus, then=unloaded, failed=failed)
+
+    def _merge(self, status: EngineStatus) -> None:
+        self.take(EngineChanged(status=status))
+
+
+class LibraryStore(RemoteList[ModelInfo]):
+    """Models on this machine."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/models", list[ModelInfo])
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether the list is not what it was."""
+        return isinstance(event, ModelsChanged)
+
+
+class DownloadStore(RemoteList[Download]):
+    """Downloads, in the order of the queue. `ended` carries one that was under way and is over."""
+
+    ended = Signal(object)
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/downloads", list[Download])
+
+    def apply(self, event: Event) -> None:
+        """Replace the one download the event is about."""
+        if isinstance(event, DownloadRemoved):
+            self.replace([item for item in self.items if item.id != event.id])
+        elif isinstance(event, DownloadChanged):
+            self._put(event.download)
+
+    def under_way(self) -> list[Download]:
+        """Return those that come or wait."""
+        return [item for item in self.items if item.state in COMING_STATES]
+
+    def _put(self, download: Download) -> None:
+        before = next((item for item in self.items if item.id == download.id), None)
+        kept = [download if item.id == download.id else item for item in self.items]
+        self.replace(kept if before is not None else [*kept, download])
+        was_coming = before is not None and before.state in COMING_STATES
+        if was_coming and download.state in {DownloadState.DONE, DownloadState.FAILED}:
+            self.ended.emit(download)
+
+
+class PreferenceStore(RemoteList[SettingInfo]):
+    """Every setting with its value."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        super().__init__(api, shell, "/settings", list[SettingInfo])
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether a setting has a new value."""
+        return isinstance(event, SettingChanged)
+
+    def get(self, name: str, default: SettingValue) -> SettingValue:
+        """Return a setting's value, or `default` while nothing is known."""
+        return next((item.value for item in self.items if item.name == name), default)
+
+    def change(self, name: str, value: SettingValue | None, failed: ErrorHandler | None = None) -> None:
+        """Set, or with None reset, one setting."""
+        self.change_all({name: value}, failed=failed)
+
+    def change_all(
+        self,
+        values: Mapping[str, SettingValue | None],
+        *,
+        then: Callable[[], object] | None = None,
+        failed: ErrorHandler | None = None,
+    ) -> None:
+        """Set several at once: all of them or none."""
+
+        def answered(items: list[SettingInfo]) -> None:
+            self._merge(items)
+            if then is not None:
+                then()
+
+        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=answered, failed=failed)
+
+    def _merge(self, items: list[SettingInfo]) -> None:
+        # The reply may hold only what changed: what it lacks stays as it was.
+        new = {item.name: item for item in items}
+        known = {item.name for item in self.items}
+        merged = [new.get(item.name, item) for item in self.items]
+        self.replace([*merged, *(item for item in items if item.name not in known)])
+
+
+class Stores:
+    """The stores of one window, and the gateway that they are about."""
+
+    def __init__(self, api: GatewayApi, shell: Shell) -> None:
+        self.api, self._shell = api, shell
+        self.running = RunningStore(api, shell)
+        self.library = LibraryStore(api, shell)
+        self.preferences = PreferenceStore(api, shell)
+        self.downloads = DownloadStore(api, shell)
+        self.paused = PauseStore(api, shell)
+        self.updates = UpdateStore(api, shell)
+
+    @cached_property
+    def status(self) -> RemoteStore[Status]:
+        """The gateway about itself; read once a view shows it."""
+        return RemoteStore(self.api, self._shell, "/status", Status)
+
+    def retry(self) -> None:
+        """Read again what could not be read last."""
+        stores: list[RemoteStore[Any]] = [self.running, self.library, self.preferences, self.downloads]
+        for store in stores:
+            if store.error is not None and self._shell.is_connected:
+                store.read()

@@ -1,0 +1,347 @@
+"""The list of conversations as Qt's list shows it: spans of days as quiet headings, chats as rows, matches marked."""
+
+from datetime import date
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractListModel,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPoint,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    QTimer,
+    Signal,
+)
+from PySide6.QtGui import QContextMenuEvent, QFocusEvent, QFontMetrics, QKeyEvent, QPainter, QPen
+from PySide6.QtWidgets import (
+    QAbstractItemDelegate,
+    QAbstractItemView,
+    QLineEdit,
+    QListView,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QWidget,
+)
+
+from app.core.chats import ChatSummary
+from app.gui.screens.chat.chat_list import ChatGroup, ChatList
+from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import FOCUS_RING, Radius
+from app.gui.widgets.menus import Menu
+from app.gui.widgets.text import reads_from_right
+
+Index = QModelIndex | QPersistentModelIndex
+MARK_START, MARK_END = "\u0002", "\u0003"
+_ROW, _FOUND_ROW, _HEADING = 34, 54, 34
+_INSET, _PAD = 8, 10
+_NEAR_END = 10
+CHAT_ROLE = Qt.ItemDataRole.UserRole
+
+
+class ChatListModel(QAbstractListModel):
+    """Headings and chats, one below the other."""
+
+    renamed = Signal(str, str)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[ChatSummary | str] = []
+
+    def show_groups(self, groups: list[ChatGroup]) -> None:
+        """Show these groups; nothing is touched when they are what is shown."""
+        rows: list[ChatSummary | str] = []
+        for group in groups:
+            rows += [group.title, *group.chats]
+        if rows != self.rows:
+            self.beginResetModel()
+            self.rows = rows
+            self.endResetModel()
+
+    def row_of(self, chat: str) -> QModelIndex:
+        """Return where a chat is."""
+        for row, item in enumerate(self.rows):
+            if isinstance(item, ChatSummary) and item.id == chat:
+                return self.index(row)
+        return QModelIndex()
+
+    def nearest_chat(self, row: int) -> QModelIndex:
+        """Return the chat at a row, or the nearest below it, or above."""
+        chats = [at for at, item in enumerate(self.rows) if isinstance(item, ChatSummary)]
+        nearest = next((at for at in chats if at >= row), chats[-1] if chats else None)
+        return QModelIndex() if nearest is None else self.index(nearest)
+
+    def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008, N802 -- Qt's signature
+        """Return how many rows there are."""
+        return 0 if parent.isValid() else len(self.rows)
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:  # noqa: ANN401 -- Qt's signature
+        """Return a row's words, or the chat itself."""
+        item = self.rows[index.row()]
+        if role == CHAT_ROLE:
+            return item
+        if role in {Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.EditRole, Qt.ItemDataRole.AccessibleTextRole}:
+            return item if isinstance(item, str) else title_of(item)
+        if role == Qt.ItemDataRole.AccessibleDescriptionRole and isinstance(item, ChatSummary):
+            return strip_marks(item.snippet)
+        return None
+
+    def flags(self, index: Index) -> Qt.ItemFlag:
+        """Let chats be chosen and renamed, headings not."""
+        if not index.isValid() or isinstance(self.rows[index.row()], str):
+            return Qt.ItemFlag.NoItemFlags
+        return Qt.ItemFlag.ItemIsEnabled | Qt.ItemFlag.ItemIsSelectable | Qt.ItemFlag.ItemIsEditable
+
+    def setData(self, index: Index, value: object, role: int = Qt.ItemDataRole.EditRole) -> bool:  # noqa: N802 -- Qt's name
+        """Ask for another title."""
+        item = self.rows[index.row()]
+        if role != Qt.ItemDataRole.EditRole or isinstance(item, str):
+            return False
+        QTimer.singleShot(0, self, lambda: self.renamed.emit(item.id, str(value)))  # not while the editor commits
+        return True
+
+
+class ChatListDelegate(QStyledItemDelegate):
+    """Draws the rows."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:  # noqa: N802 -- Qt's name
+        """Return a row's height."""
+        del option
+        item = index.data(CHAT_ROLE)
+        height = _HEADING if isinstance(item, str) else _FOUND_ROW if item.snippet else _ROW
+        return QSize(self._theme.px(120), self._theme.px(height))
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Draw a heading or a chat."""
+        item = index.data(CHAT_ROLE)
+        painter.save()
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        area = QRect(option.rect)
+        if isinstance(item, str):
+            self._paint_heading(painter, area, item)
+        else:
+            state = option.state
+            self._paint_chat(painter, area, item, state)
+        painter.restore()
+
+    def createEditor(self, parent: QWidget, option: QStyleOptionViewItem, index: Index) -> QWidget:  # noqa: N802 -- Qt's name
+        """Return a field for the title."""
+        del option, index
+        field = QLineEdit(parent)
+        field.setAccessibleName("Title of the chat")
+        field.setFont(self._theme.font("body"))
+        return field
+
+    def updateEditorGeometry(self, editor: QWidget, option: QStyleOptionViewItem, index: Index) -> None:  # noqa: N802 -- Qt's name
+        """Put the field where the row is."""
+        del index
+        px = self._theme.px
+        area = QRect(option.rect)
+        editor.setGeometry(area.adjusted(px(_INSET), 1, -px(_INSET), -1))
+
+    def _paint_heading(self, painter: QPainter, area: QRect, words: str) -> None:
+        px = self._theme.px
+        painter.setFont(self._theme.font("meta", 500))
+        painter.setPen(self._theme.color("ink-3"))
+        inner = area.adjusted(px(_INSET + _PAD), 0, -px(_INSET + _PAD), -px(6))
+        painter.drawText(inner, Qt.AlignmentFlag.AlignBottom | Qt.AlignmentFlag.AlignLeft, words)
+
+    def _paint_chat(self, painter: QPainter, area: QRect, item: ChatSummary, state: QStyle.StateFlag) -> None:
+        px = self._theme.px
+        pill = QRectF(area).adjusted(px(_INSET), 1, -px(_INSET), -1)
+        self._paint_pill(painter, pill, state)
+        is_chosen = bool(state & QStyle.StateFlag.State_Selected)
+        painter.setFont(self._theme.font("body", 500 if is_chosen else 400))
+        painter.setPen(self._theme.color("ink"))
+        words = pill.adjusted(px(_PAD), 0, -px(_PAD), 0).toRect()
+        if not item.snippet:
+            paint_title(painter, words, title_of(item))
+            return
+        paint_title(painter, QRect(words.left(), words.top() + px(6), words.width(), px(20)), title_of(item))
+        self._paint_snippet(painter, QRect(words.left(), words.top() + px(26), words.width(), px(20)), item.snippet)
+
+    def _paint_pill(self, painter: QPainter, pill: QRectF, state: QStyle.StateFlag) -> None:
+        radius, is_chosen = self._theme.px(Radius.CONTROL), bool(state & QStyle.StateFlag.State_Selected)
+        painter.setPen(Qt.PenStyle.NoPen)
+        if is_chosen or state & QStyle.StateFlag.State_MouseOver:
+            painter.setBrush(self._theme.color("accent-soft" if is_chosen else "hover"))
+            painter.drawRoundedRect(pill, radius, radius)
+        if state & QStyle.StateFlag.State_HasFocus and is_chosen:
+            painter.setBrush(Qt.BrushStyle.NoBrush)
+            painter.setPen(QPen(self._theme.color("accent"), FOCUS_RING))
+            painter.drawRoundedRect(pill.adjusted(1, 1, -1, -1), radius, radius)
+
+    def _paint_snippet(self, painter: QPainter, area: QRect, snippet: str) -> None:
+        """Draw the found text from a little before the first match on, matches strong."""
+        theme, x = self._theme, area.left()
+        for text, is_match in split_marks(cut_before_match(snippet)):
+            font = theme.font("meta", 600 if is_match else 400)
+            metrics = QFontMetrics(font)
+            painter.setFont(font)
+            painter.setPen(theme.color("accent-ink" if is_match else "ink-2"))
+            room = area.right() - x
+            if room <= 0:
+                return
+            elided = metrics.elidedText(text, Qt.TextElideMode.ElideRight, room)
+            painter.drawText(QPoint(x, area.top() + metrics.ascent() + 1), elided)
+            x += metrics.horizontalAdvance(elided)
+
+
+class ChatListView(QListView):
+    """The list. `chat_requested` opens a chat; F2 renames, Delete deletes."""
+
+    chat_requested = Signal(str)
+    delete_requested = Signal(str)
+
+    def __init__(self, theme: Theme, chat_list: ChatList) -> None:
+        super().__init__()
+        self._theme, self._chat_list = theme, chat_list
+        self._chosen, self._today = "", date.min
+        self._rows = ChatListModel()
+        self._rows.renamed.connect(chat_list.rename)
+        self.setModel(self._rows)
+        self._delegate = ChatListDelegate(theme)
+        self.setItemDelegate(self._delegate)
+        self.setAccessibleName("Chats")
+        self.setFrameShape(QListView.Shape.NoFrame)
+        self.setMouseTracking(True)
+        self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the row is marked instead
+        self.setEditTriggers(QAbstractItemView.EditTrigger.EditKeyPressed)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollMode(QListView.ScrollMode.ScrollPerPixel)
+        self.setUniformItemSizes(False)
+        self.clicked.connect(self._open_chat)
+        self.activated.connect(self._open_chat)
+        self.verticalScrollBar().valueChanged.connect(self._fetch_near_end)
+        theme.changed.connect(self.scheduleDelayedItemsLayout)
+
+    def show_groups(self, chosen: str, today: date) -> None:
+        """Show the conversations, the open one marked; while a title is typed, afterwards."""
+        self._chosen, self._today = chosen, today
+        self._refresh_rows()
+
+    def _refresh_rows(self) -> None:
+        if self.state() is QAbstractItemView.State.EditingState:
+            return
+        place, at = self.verticalScrollBar().value(), self.currentIndex()
+        item, row = self._chat_at(at), at.row()
+        self._rows.show_groups(self._chat_list.group_chats(self._today))
+        index = self._rows.row_of(self._chosen)
+        if self.hasFocus() and item is not None:  # the keyboard may be on its way to another chat, or have deleted it
+            kept_index = self._rows.row_of(item.id)
+            index = kept_index if kept_index.isValid() else self._rows.nearest_chat(row)
+        if index.isValid():
+            self.setCurrentIndex(index)
+        else:
+            self.clearSelection()
+            self.setCurrentIndex(QModelIndex())
+        self.verticalScrollBar().setValue(place)
+
+    def edit_title(self, chat: str) -> None:
+        """Let the reader type another title."""
+        index = self._rows.row_of(chat)
+        if index.isValid():
+            self.scrollTo(index)
+            self.edit(index)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Delete with Delete, open with Return."""
+        is_typing = self.state() is QAbstractItemView.State.EditingState
+        item = None if is_typing else self._chat_at(self.currentIndex())
+        if event.key() == Qt.Key.Key_Delete and item is not None:
+            self.delete_requested.emit(item.id)
+        elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and item is not None:
+            self.chat_requested.emit(item.id)
+        else:
+            super().keyPressEvent(event)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
+        """Choose the first chat when the keyboard comes and none is chosen."""
+        super().focusInEvent(event)
+        first = next((row for row, item in enumerate(self._rows.rows) if isinstance(item, ChatSummary)), None)
+        if event.reason() is not Qt.FocusReason.MouseFocusReason and not self.currentIndex().isValid() and first:
+            self.setCurrentIndex(self._rows.index(first))
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:  # noqa: N802 -- Qt's name
+        """Offer to rename and delete."""
+        by_keys = event.reason() is QContextMenuEvent.Reason.Keyboard
+        index = self.currentIndex() if by_keys else self.indexAt(event.pos())
+        item = self._chat_at(index)
+        if item is None:
+            return
+        menu = Menu(self._theme, self, "Chat actions")
+        menu.add_entry("Rename", lambda: self.edit_title(item.id), icon="pencil")
+        menu.add_entry("Delete", lambda: self.delete_requested.emit(item.id), icon="trash-2")
+        menu.aboutToHide.connect(menu.deleteLater)
+        menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
+
+    def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name
+        """Show what was held back while the reader typed."""
+        super().closeEditor(editor, hint)
+        QTimer.singleShot(0, self, self._refresh_rows)
+
+    def _open_chat(self, index: QModelIndex) -> None:
+        item = self._chat_at(index)
+        if item is not None:
+            self.chat_requested.emit(item.id)
+
+    def _chat_at(self, index: QModelIndex) -> ChatSummary | None:
+        item = index.data(CHAT_ROLE) if index.isValid() else None
+        return item if isinstance(item, ChatSummary) else None
+
+    def _fetch_near_end(self, value: int) -> None:
+        bar = self.verticalScrollBar()
+        if bar.maximum() - value < self._theme.px(_ROW * _NEAR_END):
+            self._chat_list.fetch_more()
+
+
+def paint_title(painter: QPainter, area: QRect, title: str) -> None:
+    """Draw a title on one line, in its own direction."""
+    is_mirrored = painter.layoutDirection() == Qt.LayoutDirection.RightToLeft
+    is_from_right = reads_from_right(title)
+    side = Qt.AlignmentFlag.AlignRight if is_from_right or is_mirrored else Qt.AlignmentFlag.AlignLeft
+    own = Qt.LayoutDirection.RightToLeft if is_from_right else Qt.LayoutDirection.LeftToRight
+    text = painter.fontMetrics().elidedText(title, Qt.TextElideMode.ElideRight, area.width())
+    painter.setLayoutDirection(own)
+    painter.drawText(area, side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute, text)
+
+
+def title_of(chat: ChatSummary) -> str:
+    """Return a chat's title; one that has none yet is a new chat."""
+    return chat.title or "New chat"
+
+
+def strip_marks(snippet: str) -> str:
+    """Return found text without the marks."""
+    return snippet.replace(MARK_START, "").replace(MARK_END, "")
+
+
+def cut_before_match(snippet: str) -> str:
+    """Return found text on one line, cut so that the first match is near its start."""
+    text = " ".join(snippet.split())
+    at = text.find(MARK_START)
+    lead = 14
+    if at <= lead + 2:
+        return text
+    before = text[at - lead : at]
+    return f"…{before[before.find(' ') + 1 :]}{text[at:]}"
+
+
+def split_marks(snippet: str) -> list[tuple[str, bool]]:
+    """Return found text in runs, and whether each is a match."""
+    runs = []
+    for piece in snippet.split(MARK_START):
+        match, mark, rest = piece.partition(MARK_END)
+        if mark:
+            runs.append((match, True))
+            runs.append((rest, False))
+        else:
+            runs.append((match, False))
+    return [(text, is_match) for text, is_match in runs if text]

@@ -1,0 +1,344 @@
+"""The open chat: its messages, what is being asked and answered, and what the reader can do with it.
+
+Nothing is assumed to have happened before the gateway says so, except that a question shows at once as asked.
+"""
+
+from collections.abc import Callable
+
+import msgspec
+from msgspec.structs import replace
+from PySide6.QtCore import QObject, Signal
+
+from app.client.http import quote_segment
+from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
+from app.core.engines import EngineStatus, RemedyOffer
+from app.core.errors import ErrorBody
+from app.core.models import LoadModel, LoadOptions
+from app.core.settings import SettingInfo
+from app.gui.net.api import GatewayApi, GatewayCall
+from app.gui.screens.chat.answer_streams import AnswerStreams
+from app.gui.screens.chat.message_tree import MessageTree
+from app.gui.screens.chat.troubles import trouble_from, trouble_of
+from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TurnProgress, TurnView
+
+_PENDING_QUESTION, _PENDING_ANSWER = "asked", "awaited"
+"""Names of the two messages shown until the gateway has stored them."""
+_ENDED_BADLY = frozenset({MessageStatus.FAILED, MessageStatus.INTERRUPTED})
+
+
+class Conversation(QObject):
+    """One chat at a time. `changed`: other messages or states; `text_appended`: text of one answer was appended."""
+
+    changed = Signal()
+    chat_opened = Signal()
+    """Another chat is shown."""
+    text_appended = Signal(str)
+    chat_created = Signal(object)
+    """The `Chat` that the first question made."""
+    question_refused = Signal(object, str)
+    """A question was not taken: `ErrorBody` and the text, to put back."""
+    failed = Signal(object)
+    """Something else did not work: `ErrorBody`."""
+
+    def __init__(self, api: GatewayApi, parent: QObject, engine_of: Callable[[str], EngineStatus | None]) -> None:
+        super().__init__(parent)
+        self.id = ""
+        self.title = ""
+        self.model = ""
+        self.system_prompt = ""
+        self.sampling = Sampling()
+        self.editing: str | None = None
+        self.is_loading = False
+        self.error: ErrorBody | None = None
+        """Why the chat could not be read."""
+        self.answer_streams = AnswerStreams(api, self)
+        self._api, self._engine_of = api, engine_of
+        self._tree = MessageTree([], None)
+        self._pending_text: str | None = None
+        self._pending_parent: str | None = None
+        self._pending_live = LiveText(progress=TurnProgress(words="Waiting for the model…"))
+        self._troubles: dict[str, AnswerTrouble] = {}
+        self._fetch_call: GatewayCall | None = None
+        self.answer_streams.text_appended.connect(self.text_appended)
+        self.answer_streams.progress_changed.connect(self.text_appended)
+        self.answer_streams.answer_ended.connect(self._store_answer)
+        self.answer_streams.stream_broke.connect(self._mark_broken)
+
+    @property
+    def is_new(self) -> bool:
+        """Whether nothing was asked yet."""
+        return not self.id
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is awaited or being written."""
+        return self._pending_text is not None or bool(self.answer_streams)
+
+    @property
+    def count(self) -> int:
+        """How many messages the chat has, all versions counted."""
+        return len(self._tree)
+
+    def message_path(self) -> list[Message]:
+        """Return the messages shown."""
+        return self._tree.path_to_head()
+
+    def list_turns(self) -> list[TurnView]:
+        """Return what the transcript shows."""
+        path, is_busy = self._tree.path_to_head(), self.is_busy
+        if self._pending_text is not None:
+            message_ids = [message.id for message in path]
+            at = message_ids.index(self._pending_parent) + 1 if self._pending_parent in message_ids else 0
+            path = path[:at]
+        views = [self._make_view(message, is_busy=is_busy) for message in path]
+        return views if self._pending_text is None else [*views, *self._make_pending_turns(self._pending_text)]
+
+    def start_chat(self, model: str) -> None:
+        """Show a new, empty chat."""
+        self._leave_chat()
+        self._set_chat(
+            Chat(
+                id="",
+                title="",
+                model=model,
+                system_prompt="",
+                sampling=Sampling(),
+                head=None,
+                created_at=0,
+                updated_at=0,
+                messages=[],
+            )
+        )
+        self.chat_opened.emit()
+
+    def open_chat(self, chat: str) -> None:
+        """Show a chat."""
+        self._leave_chat()
+        self.id, self.title, self.is_loading = chat, "", True
+        self._tree = MessageTree([], None)
+        self.chat_opened.emit()
+        self.fetch_chat()
+
+    def fetch_chat(self) -> None:
+        """Read the open chat anew."""
+        if not self.id:
+            return
+        if self._fetch_call is not None:
+            self._fetch_call.cancel()
+        self._fetch_call = self._api.get(f"/chats/{quote_segment(self.id)}", Chat, self._set_chat, self._store_error)
+
+    def send(self, text: str) -> None:
+        """Ask; while a question is edited, as another version of it."""
+        parent = self._tree.head
+        if self.editing is not None:
+            edited = self._tree.get(self.editing)
+            parent = edited.parent if edited else parent
+        self.editing = None
+        self._pending_text, self._pending_parent = text, parent
+        self.changed.emit()
+        if self.is_new:
+            body = NewChat(model=self.model, system_prompt=self.system_prompt, sampling=self.sampling)
+            self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
+        else:
+            self._post_turn(NewTurn(parent=parent, content=text))
+
+    def regenerate(self, answer: str) -> None:
+        """Have a question answered once more."""
+        message = self._tree.get(answer)
+        if message is not None and message.parent is not None and not self.is_busy:
+            self._post_turn(NewTurn(parent=message.parent))
+
+    def load_with_remedy(self, answer: str, kind: str) -> None:
+        """Load the model as a remedy of its failure says, then have the question answered once more."""
+        message = self._tree.get(answer)
+        offer = next((candidate for candidate in self._remedy_offers(message) if candidate.kind == kind), None)
+        if message is not None and offer is not None and not self.is_busy:
+            options = msgspec.convert(offer.options, LoadOptions)
+            body = LoadModel(model=message.model, options=options, wait=False)
+            self._api.post(
+                "/load", body, kind=EngineStatus, then=lambda _: self.regenerate(answer), failed=self.failed.emit
+            )
+
+    def allow_auto_remedies(self, answer: str) -> None:
+        """Have what would mend a failure done without asking, this time too."""
+        message = self._tree.get(answer)
+        settings = {f"engine.mend_{offer.kind}": True for offer in self._remedy_offers(message)}
+        if settings and not self.is_busy:
+            self._api.patch(
+                "/settings",
+                settings,
+                kind=list[SettingInfo],
+                then=lambda _: self.regenerate(answer),
+                failed=self.failed.emit,
+            )
+
+    def _remedy_offers(self, message: Message | None) -> tuple[RemedyOffer, ...]:
+        trouble = trouble_of(message, self._engine_of(message.model)) if message is not None else None
+        return trouble.offers if trouble is not None else ()
+
+    def stop_answers(self) -> None:
+        """End what is being written, keeping what is there."""
+        for message in self.answer_streams.message_ids():
+            self._api.post(
+                f"{self._chat_path()}/answers/{quote_segment(message)}/stop",
+                None,
+                kind=Message,
+                then=lambda _: None,
+                failed=self.failed.emit,
+            )
+
+    def start_editing(self, question: str) -> str:
+        """Begin to edit a question; return its text."""
+        message = self._tree.get(question)
+        self.editing = question if message else None
+        self.changed.emit()
+        return message.content if message else ""
+
+    def stop_editing(self) -> None:
+        """Cancel editing."""
+        self.editing = None
+        self.changed.emit()
+
+    def show_version(self, message: str, by: int) -> None:
+        """Show another version of a message."""
+        leaf = self._tree.version_beside(message, by)
+        if leaf is not None and not self.is_busy:
+            self._tree.head = leaf
+            self.changed.emit()
+            self._patch_chat(ChatPatch(head=leaf))
+
+    def choose_model(self, model: str) -> None:
+        """Have the next answers written by another model."""
+        self.model = model
+        self.changed.emit()
+        self._patch_chat(ChatPatch(model=model))
+
+    def set_system_prompt(self, text: str) -> None:
+        """Say how the model should behave in this chat."""
+        if text != self.system_prompt:
+            self.system_prompt = text
+            self.changed.emit()
+            self._patch_chat(ChatPatch(system_prompt=text))
+
+    def set_sampling(self, sampling: Sampling) -> None:
+        """Choose how the next words are picked."""
+        if sampling != self.sampling:
+            self.sampling = sampling
+            self.changed.emit()
+            self._patch_chat(ChatPatch(sampling=sampling))
+
+    def text_of(self, message: str) -> str:
+        """Return a message as it was written."""
+        entry = self._tree.get(message)
+        return entry.content if entry else ""
+
+    def _make_view(self, message: Message, *, is_busy: bool) -> TurnView:
+        versions = self._tree.versions_of(message.id)
+        trouble = self._troubles.get(message.id)
+        if trouble is None and message.status in _ENDED_BADLY:
+            trouble = trouble_of(message, self._engine_of(message.model))
+        return TurnView(
+            message=message,
+            branch=versions.index(message.id) + 1,
+            branches=len(versions),
+            live=self.answer_streams.find_live(message.id),
+            trouble=trouble,
+            thought_s=self.answer_streams.thought_s.get(message.id) or estimate_thought_s(message),
+            is_busy=is_busy,
+        )
+
+    def _make_pending_turns(self, text: str) -> list[TurnView]:
+        question = Message(id=_PENDING_QUESTION, chat=self.id, parent=None, role=Role.USER, content=text)
+        answer = Message(
+            id=_PENDING_ANSWER,
+            chat=self.id,
+            parent=_PENDING_QUESTION,
+            role=Role.ASSISTANT,
+            content="",
+            status=MessageStatus.GENERATING,
+        )
+        return [
+            TurnView(message=question, is_busy=True),
+            TurnView(message=answer, live=self._pending_live, is_busy=True),
+        ]
+
+    def _leave_chat(self) -> None:
+        if self._fetch_call is not None:
+            self._fetch_call.cancel()
+        self.answer_streams.leave_all()
+        self._pending_text, self.editing, self.error, self.is_loading = None, None, None, False
+        self._troubles.clear()
+
+    def _set_chat(self, chat: Chat) -> None:
+        self._fetch_call, self.is_loading, self.error = None, False, None
+        self.id, self.title, self.model = chat.id, chat.title, chat.model
+        self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
+        self._tree = MessageTree.from_chat(chat)
+        for message in chat.messages:
+            if message.status is MessageStatus.GENERATING:
+                self.answer_streams.follow(message)
+        self.changed.emit()
+
+    def _store_error(self, error: ErrorBody) -> None:
+        self._fetch_call, self.is_loading, self.error = None, False, error
+        self.changed.emit()
+
+    def _adopt_chat(self, chat: Chat) -> None:
+        self.id, self.title = chat.id, chat.title
+        self.chat_created.emit(chat)
+        if self._pending_text is not None:
+            self._post_turn(NewTurn(parent=None, content=self._pending_text))
+
+    def _post_turn(self, turn: NewTurn) -> None:
+        chat = self.id
+
+        def accept_turn(turn: Turn) -> None:
+            if chat == self.id:
+                self._begin_turn(turn)
+
+        def reject_turn(error: ErrorBody) -> None:
+            if chat == self.id:
+                self._refuse_question(error)
+
+        self._api.post(f"{self._chat_path()}/turns", turn, kind=Turn, then=accept_turn, failed=reject_turn)
+
+    def _begin_turn(self, turn: Turn) -> None:
+        self._pending_text = None
+        if turn.question is not None:
+            self._tree.put(turn.question)
+        self._tree.put(turn.answer)
+        self._tree.head = turn.answer.id
+        self.answer_streams.follow(turn.answer)
+        self.changed.emit()
+
+    def _refuse_question(self, error: ErrorBody) -> None:
+        text, self._pending_text = self._pending_text, None
+        self.changed.emit()
+        self.question_refused.emit(error, text or "")
+
+    def _store_answer(self, message: Message) -> None:
+        self._tree.put(message)
+        self.changed.emit()
+
+    def _mark_broken(self, message: str, error: ErrorBody) -> None:
+        answer = self._tree.get(message)
+        if answer is not None:
+            self._tree.put(replace(answer, status=MessageStatus.FAILED))
+            self._troubles[message] = trouble_from(error)
+        self.changed.emit()
+
+    def _patch_chat(self, patch: ChatPatch) -> None:
+        if self.id:
+            self._api.patch(self._chat_path(), patch, kind=Chat, then=lambda _: None, failed=self.failed.emit)
+
+    def _chat_path(self) -> str:
+        return f"/chats/{quote_segment(self.id)}"
+
+
+def estimate_thought_s(message: Message) -> float | None:
+    """Return how long an answer thought, from its share of the text, when nobody watched."""
+    timings = message.timings
+    if not message.reasoning or timings is None or not timings.decode_tokens_per_s or not timings.completion_tokens:
+        return None
+    share = len(message.reasoning) / (len(message.reasoning) + len(message.content))
+    return share * timings.completion_tokens / timings.decode_tokens_per_s

@@ -1,0 +1,260 @@
+"""The open conversation: the transcript or the empty page, what went wrong, the options, and the composer below."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from app.core.api import GUIDE
+from app.core.chats import Message, MessageStatus
+from app.core.errors import ErrorBody
+from app.gui import phrases
+from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
+from app.gui.screens.chat.composer import Composer
+from app.gui.screens.chat.empty_chat import EmptyChat
+from app.gui.screens.chat.model import ChatModel
+from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
+from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
+from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.text import ElidedLabel
+
+_SHARE = 0.4
+"""The composer grows to this share of the height."""
+_FOOT = 48
+_WARM_AFTER_MS, _WARM_EVERY_MS = 1500, 120
+
+
+class ConversationView(QWidget):
+    """Shows the `Talk` of a `ChatModel`."""
+
+    def __init__(self, theme: Theme, model: ChatModel) -> None:
+        super().__init__()
+        self._theme, self._model = theme, model
+        self._is_at_start = True
+        self.transcript = Transcript(theme)
+        self.empty = EmptyChat(theme)
+        self.composer = Composer(theme)
+        self._system = SystemPromptPanel(theme, lambda: self._show_panel(self._system, is_open=False))
+        self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
+        self._error = ErrorPanel(theme)
+        self._engine_error = ErrorPanel(theme)
+        self._offer = _FileOffer(theme)
+        self._stack = QStackedWidget()
+        self._cold = list(COMMON_LANGUAGES)
+        self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
+        self._warm.timeout.connect(self._warm_next)
+        self._warm.start()
+        self._lay_out()
+        self._connect_signals()
+        self._take_chat()
+
+    def offer_file(self, path: Path) -> None:
+        """Ask whether a dropped model file should run."""
+        self._offer.show_file(path, lambda: self._model.run_file(path))
+
+    def toggle_system_prompt(self) -> None:
+        """Show or hide the system prompt."""
+        self._toggle_panel(self._system)
+
+    def toggle_sampling(self) -> None:
+        """Show or hide the sampling choices."""
+        self._toggle_panel(self._sampling)
+
+    def foot_top(self, around: QWidget) -> int:
+        """Return where the composer and what is open above it begin, within a widget around this one."""
+        return self._foot.mapTo(around, QPoint(0, 0)).y()
+
+    def begin_edit(self, message: str) -> None:
+        """Put a question into the composer, to ask it another way."""
+        self.composer.set_text(self._model.conversation.start_editing(message))
+        self.composer.field.setFocus()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
+        """Let the composer grow with the page."""
+        super().resizeEvent(event)
+        share = round(self.height() * _SHARE) - self._theme.px(_FOOT)
+        self.composer.limit_height(max(self._theme.px(48), share))
+        self._sampling.limit_height(share)
+
+    def _lay_out(self) -> None:
+        theme = self._theme
+        box = VBox(theme, self, gap=0)
+        self._stack.addWidget(self.transcript)
+        self._empty_page = Scroller(self.empty, "New chat")
+        self._stack.addWidget(self._empty_page)
+        self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
+        box.addWidget(self._stack, 1)
+        self._foot = QWidget()
+        column = VBox(theme, self._foot, margins=(0, 4, 0, 16), gap=8)
+        for widget in (self._error, self._engine_error, self._offer, self._system, self._sampling, self.composer):
+            column.addWidget(widget)
+        self._system.hide()
+        self._sampling.hide()
+        foot = HBox(theme, margins=(16, 0, 16, 0), gap=0)
+        foot.addWidget(WidthLimiter(theme, self._foot, COLUMN + 24))
+        box.addLayout(foot)
+        self._system_tool = self.composer.add_tool("scroll-text", "System prompt", self.toggle_system_prompt)
+        self._sampling_tool = self.composer.add_tool("sliders-horizontal", "Sampling", self.toggle_sampling)
+
+    def _connect_signals(self) -> None:
+        conversation = self._model.conversation
+        conversation.chat_opened.connect(self._take_chat)
+        conversation.changed.connect(self._show_conversation)
+        conversation.text_appended.connect(self.transcript.pull_answer)
+        conversation.question_refused.connect(self._restore_question)
+        conversation.answer_streams.answer_ended.connect(self._announce_answer)
+        for signal in (self._model.models_changed, self._model.chat_list.changed):
+            signal.connect(self._show_engine)
+        self._system.chosen.connect(conversation.set_system_prompt)
+        self._sampling.chosen.connect(conversation.set_sampling)
+        self.composer.question_submitted.connect(self._send_text)
+        self.composer.stop_requested.connect(conversation.stop_answers)
+        self.composer.edit_cancelled.connect(self._leave_edit)
+        self.composer.text_changed.connect(self._keep_draft)
+        self._model.default_sampling.changed.connect(self._show_defaults)
+        self.empty.question_chosen.connect(self._ask_guide)
+
+    def _take_chat(self) -> None:
+        """Show another chat, from its end, with what was typed in it before."""
+        self._error.hide()
+        self._is_at_start = True
+        self.composer.set_text(self._model.current_draft())
+        self._show_conversation()
+
+    def _show_conversation(self) -> None:
+        conversation = self._model.conversation
+        turns = conversation.list_turns()
+        self._stack.setCurrentWidget(self.transcript if turns or not conversation.is_new else self._empty_page)
+        self.transcript.show_turns(turns, at_end=self._is_at_start)
+        self._is_at_start = self._is_at_start and not turns
+        self.composer.show_state(is_busy=conversation.is_busy, is_editing=conversation.editing is not None)
+        self._system.show_prompt(conversation.system_prompt)
+        self._sampling.show_sampling(conversation.sampling)
+        self._fetch_defaults()
+        self._mark_tools()
+        self._show_engine()
+        if conversation.error is not None:
+            self._error.show_error(conversation.error, "Try again", conversation.fetch_chat)
+
+    def _show_engine(self) -> None:
+        """Say why the model is not running, unless an answer in the transcript says so already."""
+        failure = self._model.make_chip(time.monotonic()).failure
+        turns = self.transcript.document.turns
+        is_said = bool(turns) and turns[-1].view.trouble is not None
+        if failure is not None and not is_said and not self._model.conversation.is_busy:
+            self._engine_error.show_error(failure, "Load again", self._model.load_model)
+        else:
+            self._engine_error.hide()
+        self._show_empty()
+
+    def _show_empty(self) -> None:
+        model, info = self._model, self._model.info
+        own = [item for item in model.chat_models() if not item.is_builtin and not item.problem]
+        if not model.library.is_known:
+            self.empty.show_nothing_known(model.library.error)
+            return
+        self.empty.show_state(
+            phrases.model_title(info) if info else "",
+            is_guide=bool(info and info.is_builtin),
+            has_models=bool(own),
+            has_guide=model.find_model(GUIDE) is not None,
+        )
+
+    def _mark_tools(self) -> None:
+        conversation = self._model.conversation
+        self._system_tool.setChecked(bool(conversation.system_prompt) or not self._system.isHidden())
+        self._sampling_tool.setChecked(
+            bool(conversation.sampling != type(conversation.sampling)()) or not self._sampling.isHidden()
+        )
+
+    def _fetch_defaults(self) -> None:
+        """Have it told what empty fields mean for this model, once somebody looks at them."""
+        if not self._sampling.isHidden():
+            self._model.default_sampling.fetch_for(self._model.model)
+
+    def _show_defaults(self) -> None:
+        self._sampling.show_defaults(self._model.default_sampling.field_words())
+
+    def _toggle_panel(self, panel: SystemPromptPanel | SamplingPanel) -> None:
+        self._show_panel(panel, is_open=panel.isHidden())
+
+    def _show_panel(self, panel: SystemPromptPanel | SamplingPanel, *, is_open: bool) -> None:
+        for candidate in (self._system, self._sampling):
+            candidate.setVisible(is_open and candidate is panel)
+        self._mark_tools()
+        self._fetch_defaults()
+        field = self.composer.field if not is_open else panel.field
+        field.setFocus()
+
+    def _announce_answer(self, message: Message) -> None:
+        """Tell a screen reader that the answer is there."""
+        words = "The answer failed" if message.status is MessageStatus.FAILED else "The answer is complete"
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.transcript, words))
+
+    def _warm_next(self) -> None:
+        """Read one language's rules while nobody waits: some take longer than a frame the first time."""
+        highlight_code(self._cold.pop(), "x")
+        if self._cold:
+            self._warm.start(_WARM_EVERY_MS)
+
+    def _send_text(self, text: str) -> None:
+        self._error.hide()
+        self._is_at_start = True
+        self._model.send_question(text)
+
+    def _keep_draft(self, text: str) -> None:
+        if self._model.conversation.editing is None:
+            self._model.keep_draft(text)
+
+    def _leave_edit(self) -> None:
+        self._model.conversation.stop_editing()
+        self.composer.set_text(self._model.current_draft())
+
+    def _restore_question(self, error: ErrorBody, text: str) -> None:
+        """Put the question back and say why it was not taken."""
+        if text and not self.composer.text:
+            self.composer.set_text(text)
+        self._error.show_error(error, "Try again", lambda: self._try_again(text))
+
+    def _try_again(self, text: str) -> None:
+        self._error.hide()
+        if text:
+            self.composer.set_text("")
+            self._send_text(text)
+
+    def _ask_guide(self, text: str) -> None:
+        self._model.new_chat(GUIDE)
+        self._send_text(text)
+        QTimer.singleShot(0, self.composer.field.setFocus)
+
+
+class _FileOffer(Surface):
+    """One line about a dropped file, with the button that runs it."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme, fill="accent-soft", outline="")
+        line = HBox(theme, self, margins=(16, 8, 8, 8), gap=8)
+        self._words = ElidedLabel(theme)
+        self._run = Button(theme, "Run it", look=ButtonLook.PRIMARY, icon="play")
+        line.addWidget(self._words, 1)
+        line.addWidget(self._run)
+        line.addWidget(Button(theme, "Not now", look=ButtonLook.QUIET, action=self.hide))
+        self.hide()
+
+    def show_file(self, path: Path, run: Callable[[], object]) -> None:
+        """Ask about a file."""
+        self._words.setText(f"{path.name} can run where it is; nothing is copied.")
+
+        def run_file() -> None:
+            self.hide()
+            run()
+
+        self._run.set_action(run_file)
+        self.show()
+        self._run.setFocus()

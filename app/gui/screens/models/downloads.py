@@ -1,0 +1,165 @@
+"""Downloads as the models page has them: their state, what can be done with each, and the words for it."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Signal
+
+from app.core import words
+from app.core.downloads import Download, DownloadState, MoveDownload, Pull
+from app.core.errors import ErrorBody
+from app.core.models import ModelInfo
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.contract import Shell
+
+_S = DownloadState
+_SOON_S = 10.0
+_BUTTONS = {
+    _S.QUEUED: ("pause", "first"),
+    _S.RUNNING: ("pause",),
+    _S.PAUSED: ("resume",),
+    _S.FAILED: ("again",),
+    _S.DONE: ("chat",),
+}
+
+
+class DownloadsModel(QObject):
+    """The queue of downloads, and what a person does to it."""
+
+    changed = Signal()
+    failed = Signal(object)
+    toast_requested = Signal(str, object)
+    download_started = Signal(object)
+
+    def __init__(self, stores: Stores, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api, self.queue = stores.api, stores.downloads
+        self.pending_models: set[str] = set()
+        """Models whose download is asked for and has not begun."""
+        self.queue.changed.connect(self.changed)
+
+    def start_download(self, model: str, quantization: str = "") -> None:
+        """Ask for a model, in a quantisation if it says which, or for a single file; how it goes shows in its row."""
+        if model in self.pending_models:
+            return
+        self.pending_models.add(model)
+        self.changed.emit()
+
+        def finish_start(download: Download) -> None:
+            self.pending_models.discard(model)
+            self.queue.read()
+            self.download_started.emit(download)
+
+        def handle_error(error: ErrorBody) -> None:
+            self.pending_models.discard(model)
+            self.changed.emit()
+            self.failed.emit(error)
+
+        self._api.post(
+            "/downloads",
+            Pull(model=model, quantization=quantization),
+            kind=Download,
+            then=finish_start,
+            failed=handle_error,
+        )
+
+    def pause(self, download: Download) -> None:
+        """Stop one and keep what came."""
+        self._post_action(download, "pause")
+
+    def resume(self, download: Download) -> None:
+        """Go on with one."""
+        self._post_action(download, "resume")
+
+    def move(self, download: Download, position: int) -> None:
+        """Give one another place in the queue, 0 being the first."""
+        path, body = f"/downloads/{download.id}/move", MoveDownload(position=max(0, position))
+        self._api.post(path, body, kind=list[Download], then=self.queue.replace, failed=self.failed.emit)
+
+    def remove(self, download: Download) -> None:
+        """Take one off the list. Undo asks for it again; what came of one that was not done comes anew."""
+
+        def finish_removal() -> None:
+            self.queue.replace([item for item in self.queue.items if item.id != download.id])
+            if download.state is not _S.DONE:
+                self.toast_requested.emit(
+                    f"The download of {download.title} was cancelled.", lambda: self.start_download(download.title)
+                )
+
+        self._api.delete(f"/downloads/{download.id}", finish_removal, self.failed.emit)
+
+    def find_for_variant(self, repository: str, quantization: str, revision: str) -> Download | None:
+        """Return the download of a variant; None if there is none."""
+        downloads = (
+            item
+            for item in self.queue.items
+            if item.repository == repository
+            and item.quantization in {"", quantization}
+            and revision in {"", item.revision}
+        )
+        return next(downloads, None)
+
+    def find_for_file(self, repository: str, path: str) -> Download | None:
+        """Return the download that brings a file along; None if there is none."""
+        downloads = (item for item in self.queue.items if item.repository == repository and path in item.files)
+        return next(downloads, None)
+
+    def clear_complete(self) -> None:
+        """Take all that are done off the list; the models stay."""
+        for download in [item for item in self.queue.items if item.state is _S.DONE]:
+            self.remove(download)
+
+    def queue_place(self, download: Download) -> int:
+        """Return where one stands in the queue."""
+        return next((at for at, item in enumerate(self.queue.items) if item.id == download.id), 0)
+
+    def _post_action(self, download: Download, what: str) -> None:
+        def refresh_list(_changed: Download) -> None:
+            self.queue.read()
+
+        self._api.post(
+            f"/downloads/{download.id}/{what}", None, kind=Download, then=refresh_list, failed=self.failed.emit
+        )
+
+
+def buttons_of(download: Download) -> tuple[str, ...]:
+    """Return what can be done with a download at once: some of "pause", "resume", "again", "first", "chat"."""
+    return () if download.is_companion and download.state is _S.DONE else _BUTTONS[download.state]
+
+
+def download_fraction(download: Download) -> float | None:
+    """Return how much of it is here, 0 to 1; None while nobody knows."""
+    return download.present_bytes / download.total_bytes if download.total_bytes else None
+
+
+def download_facts(download: Download) -> str:
+    """Return the quiet line: how far it is, how fast, and how long it still takes; or what is wrong."""
+    sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
+    if download.state is _S.DONE:
+        return f"{words.format_bytes(download.total_bytes)}, complete and checked"
+    if download.state is not _S.RUNNING:
+        return f"{sizes} · {'waiting' if download.state is _S.QUEUED else download.state.value}"
+    parts = [sizes]
+    if download.bytes_per_s:
+        parts.append(f"{words.format_bytes(round(download.bytes_per_s))}/s")
+    if download.eta_s is not None:
+        parts.append(f"{time_left(download.eta_s)} left")
+    return " · ".join(parts)
+
+
+def download_note(download: Download) -> str:
+    """Return what goes otherwise than usual, as long as it matters to somebody who looks."""
+    return download.note if download.state in {_S.QUEUED, _S.RUNNING, _S.PAUSED} else ""
+
+
+def library_name(models: Iterable[ModelInfo], download: Download) -> str:
+    """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
+    folder = Path(download.folder)
+    places = {folder, *(folder / file for file in download.files)}
+    names = (model.name for model in models if download.folder and Path(model.path) in places)
+    return next(names, download.title)
+
+
+def time_left(eta_s: float) -> str:
+    """Return how long something still takes; whole seconds at the end."""
+    return words.format_duration(eta_s) if eta_s >= _SOON_S else f"{max(1, round(eta_s))} s"

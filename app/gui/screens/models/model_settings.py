@@ -1,0 +1,292 @@
+"""State of one model's settings: what is set, what the model recommends, what there is to choose, and every change.
+
+A change counts at once, as on the settings page; what the gateway refuses is said at its row, and the row goes back.
+"""
+
+import shlex
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from PySide6.QtCore import QObject, Signal
+
+from app.client.http import quote_segment
+from app.core import words
+from app.core.errors import ErrorBody
+from app.core.models import (
+    NO_PARSER,
+    NO_PROJECTOR,
+    Companion,
+    CompanionKind,
+    ModelChoices,
+    ModelInfo,
+    ModelSampling,
+    ModelSettings,
+    SetModel,
+)
+from app.gui import phrases
+from app.gui.net.model_settings import ask_to_allow
+from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.options import SAMPLING_OPTIONS, NumberOption
+from app.gui.shell.contract import Shell
+
+if TYPE_CHECKING:
+    from app.gui.net.api import GatewayCall
+
+ALIASES = "models.aliases"
+CONTEXT = NumberOption("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
+SLOTS = NumberOption("slots", "Requests at once", "Each has a context of its own in memory.", 1, 64)
+IDLE = NumberOption(
+    "idle_minutes", "Unload after", "Minutes without use; 0 keeps it until memory is needed.", 0, 10_080
+)
+NUMBERS = (CONTEXT, SLOTS, IDLE)
+SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
+KV_TYPES = (
+    ("", "Same as for all models"),
+    ("f16", "f16"),
+    ("q8_0", "q8_0, half the memory"),
+    ("q4_0", "q4_0, a quarter"),
+)
+_LIMITS = {limits.name: limits for limits in (*NUMBERS, *SAMPLING)}
+_NOBODY = ModelSettings()
+
+
+class ModelSettingsModel(QObject):
+    """One model at a time. `problem` carries the row's name and a sentence, empty once it is right."""
+
+    changed = Signal()
+    opened = Signal()
+    closed = Signal()
+    problem = Signal(str, str)
+    toast_requested = Signal(str, object)
+
+    def __init__(self, stores: Stores, shell: Shell) -> None:
+        super().__init__(shell)
+        self._api, self._preferences, self._running = stores.api, stores.preferences, stores.running
+        self._shell = shell
+        self.model: ModelInfo | None = None
+        self.choices: ModelChoices | None = None
+        self.error: ErrorBody | None = None
+        self._call: GatewayCall | None = None
+
+    @property
+    def settings(self) -> ModelSettings:
+        """What is set now."""
+        return self.choices.settings if self.choices is not None else _NOBODY
+
+    def open_model(self, model: ModelInfo) -> None:
+        """Turn to a model."""
+        self.model, self.choices, self.error = model, None, None
+        self.opened.emit()
+        self.changed.emit()
+        self.fetch_choices()
+
+    def close_model(self) -> None:
+        """Turn away from it, if one is open."""
+        if self.model is None:
+            return
+        self._cancel_call()
+        self.model = self.choices = self.error = None
+        self.closed.emit()
+
+    def fetch_choices(self) -> None:
+        """Fetch what is so now."""
+        if self.model is None:
+            return
+        self._cancel_call()
+        path = f"/model-settings/{quote_segment(self.model.name)}"
+        self._call = self._api.get(path, ModelChoices, self._set_choices, self._store_error)
+
+    def change_setting(self, name: str, value: Any) -> None:  # noqa: ANN401 -- a field of ModelSettings
+        """Set one thing; None leaves it to Roundhouse."""
+        self._post_settings(msgspec.structs.replace(self.settings, **{name: value}), name)
+
+    def type_in(self, name: str, text: str) -> None:
+        """Take a number as it was typed; nothing leaves it to Roundhouse, or to the model."""
+        limits = _LIMITS[name]
+        try:
+            value = limits.parse_text(text)
+        except ValueError:
+            self.problem.emit(name, f"{limits.words} takes {limits.range}.")
+            return
+        self.problem.emit(name, "")
+        if value == self._current_value(name):
+            return
+        if name in ModelSampling.__struct_fields__:
+            self.change_setting("sampling", msgspec.structs.replace(self.settings.sampling, **{name: value}))
+        else:
+            self.change_setting(name, value)
+
+    def name_parser(self, name: str, text: str) -> None:
+        """Take a parser's name as it was typed; nothing leaves it to Roundhouse."""
+        if (text or None) != getattr(self.settings, name):
+            self.change_setting(name, text or None)
+
+    def type_arguments(self, text: str) -> None:
+        """Take further arguments as they were typed on one line, in quotation marks where one holds a space."""
+        try:
+            arguments = _split_words(text)
+        except ValueError:
+            self.problem.emit("extra_args", "A quotation mark is not closed.")
+            return
+        if arguments == self.settings.extra_args:
+            self.problem.emit("extra_args", "")
+        else:
+            self.change_setting("extra_args", arguments)
+
+    def allow_code(self, *, is_allowed: bool) -> None:
+        """Let the model's own code run, once a person has read what that means; or no longer."""
+        if not is_allowed:
+            self.change_setting("allows_code", is_allowed)
+            return
+        self.changed.emit()  # the switch stays off until the question is answered
+        ask_to_allow(self._shell, self._title, partial(self.change_setting, "allows_code", is_allowed))
+
+    def apply_lora(self, path: str, *, is_used: bool) -> None:
+        """Have an adapter applied from the next load on, or not."""
+        others = [other for other in self.settings.loras if other != path]
+        self.change_setting("loras", [*others, path] if is_used else others)
+
+    def set_names(self, names: list[str]) -> None:
+        """Let the model answer to these names, and to no others that stood for it."""
+        if self.model is None or self.choices is None:
+            return
+        aliases = self._preferences.get(ALIASES, [])
+        old_aliases = {f"{name}={self.model.name}".casefold() for name in self.choices.aliases}
+        others = (
+            [alias for alias in aliases if alias.casefold() not in old_aliases] if isinstance(aliases, list) else []
+        )
+        new_aliases = [f"{name}={self.model.name}" for name in names]
+        self._preferences.change_all(
+            {ALIASES: [*new_aliases, *others]}, then=self.fetch_choices, failed=self._error_handler("aliases")
+        )
+
+    def reset_settings(self) -> None:
+        """Forget all that is set, but for the pin; Undo sets it again."""
+        before = self.settings
+        self._post_settings(ModelSettings(pinned=before.pinned), "reset")
+        self.toast_requested.emit(
+            f"{self._title} was reset to its defaults.", lambda: self._post_settings(before, "reset")
+        )
+
+    def reload_model(self) -> None:
+        """Load it with what is set now."""
+        model = self.model
+        if model is not None:
+            self._running.unload(model.name, lambda: self._running.load(model.name), self._error_handler("reset"))
+
+    @property
+    def _title(self) -> str:
+        return phrases.model_title(self.model) if self.model is not None else ""
+
+    def _current_value(self, name: str) -> object:
+        return getattr(self.settings.sampling if name in ModelSampling.__struct_fields__ else self.settings, name)
+
+    def _post_settings(self, settings: ModelSettings, row: str) -> None:
+        if self.model is None:
+            return
+        body = SetModel(model=self.model.name, settings=settings)
+
+        def finish_post(_settings: ModelSettings) -> None:
+            self.problem.emit(row, "")
+            self.fetch_choices()
+
+        self._api.post("/model-settings", body, kind=ModelSettings, then=finish_post, failed=self._error_handler(row))
+
+    def _error_handler(self, row: str) -> Any:  # noqa: ANN401 -- a callback
+        def show_error(error: ErrorBody) -> None:
+            self.changed.emit()  # the control goes back to what is so
+            self.problem.emit(row, " ".join(filter(None, (error.sentence, error.hint))))
+
+        return show_error
+
+    def _set_choices(self, choices: ModelChoices) -> None:
+        self.choices, self.error = choices, None
+        self.changed.emit()
+
+    def _store_error(self, error: ErrorBody) -> None:
+        self.error = error
+        self.changed.emit()
+
+    def _cancel_call(self) -> None:
+        if self._call is not None:
+            self._call.cancel()
+
+
+def recommendation_text(choices: ModelChoices) -> str:
+    """Return what the model recommends, in a sentence."""
+    values = words.format_sampling(choices.sampling)
+    if not values:
+        return "The model recommends nothing. Values in a request always take precedence."
+    return f"From the model ({choices.sampling_source}): {values}. Values in a request always take precedence."
+
+
+def _split_words(text: str) -> list[str]:
+    """Return the words of a line. A backslash is one: it belongs to paths."""
+    reader = shlex.shlex(text, posix=True)
+    reader.whitespace_split, reader.commenters, reader.escape = True, "", ""
+    return list(reader)
+
+
+def code_text(choices: ModelChoices) -> str:
+    """Return what its own code is about, in a sentence or two."""
+    brings = "It contains custom code. " if choices.brings_code else ""
+    return f"{brings}{words.CODE_MEANING}"
+
+
+def parser_hint(choices: ModelChoices, name: str) -> str:
+    """Return what counts where no parser is named."""
+    by_template = choices.tool_parser if name == "tool_parser" and not choices.settings.tool_parser else ""
+    return by_template or NO_PARSER
+
+
+def shows_setting(choices: ModelChoices, *names: str) -> bool:
+    """Tell whether a setting is worth a row: its engine has an option for it, or somebody has set it."""
+    return any(name in choices.takes or getattr(choices.settings, name) for name in names)
+
+
+def engine_options(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the engines to choose from, the choice of ours first."""
+    ours = next((engine.name for engine in choices.engines if engine.id == choices.engine), "")
+    best = f"The best, {ours}" if ours and choices.settings.engine is None else "The best installed"
+    others = [
+        (engine.id, engine.name if engine.is_installed else f"{engine.name}, not installed")
+        for engine in choices.engines
+    ]
+    return [("", best), *others]
+
+
+def draft_options(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the models that can draft."""
+    return [
+        ("", "None"),
+        *(
+            (companion.name, companion_title(companion))
+            for companion in choices.companions
+            if companion.kind is CompanionKind.DRAFT
+        ),
+    ]
+
+
+def projector_options(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return the files that let it see; the one beside it is taken where nobody says."""
+    candidates = [companion for companion in choices.companions if companion.kind is CompanionKind.PROJECTOR]
+    used = next((companion for companion in candidates if companion.is_used), None)
+    is_ours = choices.settings.projector is None
+    beside = f", {used.title}" if used is not None and is_ours else ", if there is one"
+    automatic = f"The one next to it{beside}"
+    return [
+        ("", automatic),
+        (NO_PROJECTOR, "None"),
+        *((companion.name, companion_title(companion)) for companion in candidates),
+    ]
+
+
+def list_loras(choices: ModelChoices) -> dict[str, Companion]:
+    """Return the adapters that fit, and those that are set, by path."""
+    return {companion.name: companion for companion in choices.companions if companion.kind is CompanionKind.LORA}
+
+
+def companion_title(companion: Companion) -> str:
+    """Return a companion's title with its size."""
+    return f"{companion.title}, {words.format_bytes(companion.size_bytes)}" if companion.size_bytes else companion.title

@@ -1,0 +1,228 @@
+"""One model's settings, in place of the list: how it runs, its sampling, what goes with it, its template, its names."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QDir, Qt
+from PySide6.QtGui import QGuiApplication, QKeyEvent
+from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
+
+from app.gui import phrases
+from app.gui.screens.models import model_settings
+from app.gui.screens.models.model_setting_rows import (
+    ArgumentsRow,
+    ChoiceRow,
+    CodeRow,
+    LoraRow,
+    ModelSettingRow,
+    NumberRow,
+    ParserRow,
+    SamplingRow,
+    SwitchRow,
+    TemplateRow,
+)
+from app.gui.screens.models.model_settings import ModelSettingsModel
+from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
+from app.gui.widgets.fields import ListField
+from app.gui.widgets.layout import Hairline, HBox, Surface, VBox
+from app.gui.widgets.panels import ErrorPanel, Section
+from app.gui.widgets.rows import IconLabel, RowList
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import ElidedLabel, Paragraph
+
+_KV_HELP = "Smaller types leave room for more context, and lose a little quality."
+_DRAFT_HELP = "A much smaller model with the same vocabulary drafts ahead. Answers stay the same."
+_PIN_HELP = "It is not unloaded when idle or to make room for another model."
+_LORA_HELP = "Files that change how it writes. All that are enabled are applied."
+_CALLS_HELP = (
+    "The parser that finds tool calls, by the engine's name for it. Empty: chosen by the model's chat template."
+)
+_REASONING_HELP = "The parser that finds reasoning, by the engine's name for it. Empty: Roundhouse finds it."
+_RUNS_AS_BEFORE = "It is running with its previous settings. Changes take effect once it is loaded again."
+
+
+class ModelSettingsView(QWidget):
+    """Shows a `Tuning`; Escape and the arrow lead back to the list."""
+
+    def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
+        super().__init__()
+        self._theme, self.model = theme, model
+        self.shown_model = ""
+        """The model that is, or was last, shown."""
+        self.setAccessibleName("Settings of a model")
+        box = VBox(theme, self, gap=16)
+        self._title = ElidedLabel(theme, role="section")
+        is_mirrored = QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        arrow = "chevron-right" if is_mirrored else "chevron-left"
+        self.back = IconButton(theme, arrow, "Back to the models", action=model.close_model)
+        box.addLayout(self._make_head())
+        self._error, self._again = ErrorPanel(theme), self._make_hint()
+        self._skeleton = Skeleton(theme, 6, is_card=True)
+        self._content = QWidget()
+        for widget in (self._error, self._again, self._skeleton, self._content):
+            box.addWidget(widget)
+        self._build_sections()
+        model.changed.connect(self._show_settings)
+        model.opened.connect(self._take_focus)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Leave on Escape."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.model.close_model()
+        else:
+            super().keyPressEvent(event)
+
+    def _make_head(self) -> HBox:
+        line = HBox(self._theme, gap=8)
+        line.addWidget(self.back)
+        line.addWidget(self._title, 1)
+        self._reset = Button(
+            self._theme, "Reset all", look=ButtonLook.QUIET, icon="rotate-ccw", action=self.model.reset_settings
+        )
+        line.addWidget(self._reset)
+        return line
+
+    def _make_hint(self) -> QWidget:
+        sheet = Surface(self._theme, fill="warn-soft", outline="")
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        line = HBox(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
+        line.addWidget(IconLabel(self._theme, "info", color="warn"))
+        line.addWidget(Paragraph(self._theme, _RUNS_AS_BEFORE), 1)
+        line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.reload_model))
+        return sheet
+
+    def _build_sections(self) -> None:
+        theme, model = self._theme, self.model
+        box = VBox(theme, self._content, gap=16)
+        self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="The program that runs the model.")
+        self.kv_type = ChoiceRow(theme, model, "kv_type", title="KV cache", help_=_KV_HELP)
+        self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
+        self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title="What the model recommends", help_="")
+        self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
+        self.draft = ChoiceRow(theme, model, "draft", title="Draft model", help_=_DRAFT_HELP)
+        self.projector = ChoiceRow(
+            theme, model, "projector", title="Projector", help_="The file that lets it read images."
+        )
+        self.pinned = SwitchRow(theme, model, "pinned", title="Keep loaded", help_=_PIN_HELP)
+        self.code = CodeRow(theme, model)
+        self.parsers = (
+            ParserRow(theme, model, "tool_parser", title="Tool call parser", help_=_CALLS_HELP),
+            ParserRow(theme, model, "reasoning_parser", title="Reasoning parser", help_=_REASONING_HELP),
+        )
+        self._code, self._parsers = (
+            self._make_section("Custom code", self.code),
+            self._make_section("Tools and reasoning", *self.parsers),
+        )
+        self.arguments = ArgumentsRow(theme, model)
+        self._arguments = self._make_section("Command line", self.arguments)
+        self._stays, self._companions = self.numbers["idle_minutes"], self._make_companions()
+        self._sections = (
+            self._make_section(
+                "How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
+            ),
+            self._make_section("Sampling", self.uses_own, self.sampling),
+            self._companions,
+            self._make_section("Chat template", self.template),
+            self._make_section("Unloading", self.pinned, self._stays),
+            self._make_names(),
+            self._code,
+            self._parsers,
+            self._arguments,
+        )
+        for section in self._sections:
+            box.addWidget(section)
+
+    def _make_section(self, title: str, *rows: QWidget) -> Section:
+        section, sheet = Section(self._theme, title), Surface(self._theme)
+        sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(self._theme, sheet, gap=0)
+        for at, row in enumerate(rows):
+            if at:
+                box.addWidget(Hairline(self._theme))
+            box.addWidget(row)
+        section.body.addWidget(sheet)
+        return section
+
+    def _make_companions(self) -> Section:
+        self.loras = RowList(self._theme, "LoRA adapters")
+        self.loras.fill = "sunken"
+        row = ModelSettingRow(self._theme, self.model, "loras", title="LoRA adapters", help_=_LORA_HELP)
+        add = Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora)
+        row.tools.addWidget(add)
+        row.outer.addWidget(self.loras)
+        row.add_problem_line()
+        return self._make_section("What goes with it", self.draft, self.projector, row)
+
+    def _make_names(self) -> Section:
+        self._names_row = ModelSettingRow(
+            self._theme,
+            self.model,
+            "aliases",
+            title="Other names",
+            help_="Programs can request it by these names too; * matches anything, as in gpt-*.",
+        )
+        self.names = ListField(self._theme, "Other names")
+        self.names.changed.connect(self.model.set_names)
+        self._names_row.outer.addWidget(self.names)
+        self._names_row.add_problem_line()
+        return self._make_section("Names", self._names_row)
+
+    def _take_focus(self) -> None:
+        if self.model.model is not None:
+            self.shown_model = self.model.model.name
+        self.back.setFocus(Qt.FocusReason.OtherFocusReason)
+
+    def _ask_lora(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, "Add a LoRA adapter", QDir.homePath(), "Adapters (*.gguf)")
+        if path:
+            self.model.apply_lora(str(Path(path)), is_used=True)
+
+    def _show_settings(self) -> None:
+        model, choices = self.model, self.model.choices
+        self._title.setText(f"Settings of {phrases.model_title(model.model)}" if model.model is not None else "")
+        self._skeleton.setVisible(choices is None and model.error is None)
+        self._content.setVisible(choices is not None)
+        self._again.setVisible(choices is not None and choices.needs_reload)
+        self._reset.setVisible(choices is not None)
+        if model.error is not None:
+            self._error.show_error(model.error, "Try again", model.fetch_choices)
+        else:
+            self._error.hide()
+        if choices is None or model.model is None:
+            return
+        self.engine.show_options(model_settings.engine_options(choices))
+        self.kv_type.show_options(model_settings.KV_TYPES)
+        self.draft.show_options(model_settings.draft_options(choices))
+        self.projector.show_options(model_settings.projector_options(choices))
+        self.uses_own.help.setText(model_settings.recommendation_text(choices))
+        rows = (self.uses_own, self.sampling, self.template, self.pinned, self.code, self.arguments)
+        for row in (*self.numbers.values(), *rows, *self.parsers):
+            row.show_value()
+        self.names.set_items(choices.aliases)
+        self._show_loras()
+        self._show_parts()
+
+    def _show_loras(self) -> None:
+        assert self.model.choices is not None  # noqa: S101 -- the caller looked
+        loras = model_settings.list_loras(self.model.choices)
+        self.loras.sync(
+            loras, lambda companion: LoraRow(self._theme, self.model.apply_lora, companion), LoraRow.show_companion
+        )
+        self.loras.setVisible(bool(loras))
+
+    def _show_parts(self) -> None:
+        """Leave out what this kind of model has nothing of."""
+        model = self.model.model
+        assert model is not None  # noqa: S101 -- as above
+        runs_here, _, companions, template, *_ = self._sections
+        runs_here.setVisible(not model.attached)
+        self._sections[1].setVisible(model.chats)
+        companions.setVisible(model.format == "gguf" and model.chats)
+        template.setVisible(model.chats and not model.attached)
+        choices = self.model.choices
+        assert choices is not None  # noqa: S101 -- as above
+        self._code.setVisible(choices.brings_code or model_settings.shows_setting(choices, "allows_code"))
+        self._parsers.setVisible(
+            model.chats and model_settings.shows_setting(choices, "tool_parser", "reasoning_parser")
+        )
+        self._arguments.setVisible(not model.attached)

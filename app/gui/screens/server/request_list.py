@@ -1,0 +1,193 @@
+"""State of the inspector on the server page: the last requests, how fast answers came lately, and who used what."""
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+from PySide6.QtCore import QTimer, Signal
+
+from app.core import words
+from app.core.errors import ErrorBody
+from app.core.events import Event, RequestChanged, RequestsForgotten, SettingChanged
+from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.gui.net.remote import RemoteList, RemoteStore
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.contract import Shell
+from app.gui.widgets.bars import BarPart
+
+SHOWN = 10
+"""Rows on the page; the command line shows the others."""
+KEPT = 1000
+STRIP_S = 600.0
+"""What "lately" means for the strip."""
+_USAGE_REST_MS = 2000
+_MS = 1000.0
+_S = RequestState
+_STATES = {
+    _S.QUEUED: ("warn", "Queued"),
+    _S.LOADING: ("accent", "Loading the model"),
+    _S.PREFILL: ("accent", "Reading the prompt"),
+    _S.DECODING: ("accent", "Writing"),
+    _S.DONE: ("ok", "Done"),
+    _S.FAILED: ("bad", "Failed"),
+    _S.CANCELLED: ("ink-3", "Cancelled"),
+}
+_SPANS = (
+    ("Queue", "queue_s", "part-5"),
+    ("Load", "load_s", "part-3"),
+    ("Prefill", "prefill_s", "part-2"),
+    ("Decode", "decode_s", "part-1"),
+)
+
+
+class LatencyPoint(NamedTuple):
+    """One answer in the strip: Unix seconds, and the figures it has."""
+
+    at: float
+    ttft_s: float | None
+    tokens_per_s: float | None
+
+
+class RequestStore(RemoteList[RequestInfo]):
+    """Requests, newest first. `failed` carries an `ErrorBody`; `told` a `RequestDetail` that was asked for."""
+
+    failed = Signal(object)
+    told = Signal(object)
+    used = Signal()
+    """The usage is known anew."""
+
+    def __init__(self, stores: Stores, shell: Shell, clock: Callable[[], float] = time.time) -> None:
+        self._clock, self._preferences = clock, stores.preferences
+        super().__init__(stores.api, shell, f"/requests?limit={KEPT}", list[RequestInfo])
+        self._usage = _UsageStore(stores.api, shell, "/usage", Usage)
+        self._usage.changed.connect(self.used)
+        self._rest = QTimer(self, singleShot=True, interval=_USAGE_REST_MS)
+        self._rest.timeout.connect(self._usage.read)
+        self._preferences.changed.connect(self.changed)
+
+    @property
+    def usage(self) -> Usage | None:
+        """Who used what; None before it is known."""
+        return self._usage.value
+
+    @property
+    def keeps_words(self) -> bool:
+        """Whether what requests say is kept, to be looked at here."""
+        return self._preferences.get("inspector.bodies", default=False) is True
+
+    def is_outdated_by(self, event: Event) -> bool:
+        """Tell whether requests are kept otherwise than before."""
+        return _changes_inspector(event)
+
+    def apply(self, event: Event) -> None:
+        """Replace the one request the event is about."""
+        if isinstance(event, RequestChanged):
+            self._merge(event.request)
+        elif isinstance(event, RequestsForgotten):
+            self.replace([item for item in self.items if not item.is_over])
+
+    def shown(self) -> list[RequestInfo]:
+        """Return what the page lists: what goes on first, then the newest."""
+        ordered = sorted(self.items, key=lambda item: (item.is_over, -item.at))
+        return ordered[:SHOWN]
+
+    def points(self) -> list[LatencyPoint]:
+        """Return the answers of the last minutes, oldest first."""
+        since = self._clock() - STRIP_S
+        done = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
+        found = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
+        return sorted(point for point in found if point[1:] != (None, None))
+
+    def now(self) -> float:
+        """Return where the strip ends."""
+        return self._clock()
+
+    def cancel(self, request_id: str) -> None:
+        """Stop a request; its client is told so."""
+        self.api.post(
+            f"/requests/{request_id}/cancel", None, kind=RequestInfo, then=self._merge, failed=self.failed.emit
+        )
+
+    def forget(self) -> None:
+        """Clear the list of what is over."""
+        self.api.delete("/requests", self.read, self.failed.emit)
+
+    def ask_words(self, request_id: str) -> None:
+        """Ask for what a request said."""
+        self.api.get(f"/requests/{request_id}", RequestDetail, self.told.emit, self.failed.emit)
+
+    def _merge(self, request: RequestInfo) -> None:
+        others = [item for item in self.items if item.id != request.id]
+        self.replace(sorted([request, *others], key=lambda item: -item.at)[:KEPT])
+        if request.is_over and not self._rest.isActive():
+            self._rest.start()
+
+    def _failed(self, error: ErrorBody) -> None:
+        self.value = self.items  # a list that cannot be read is shown as an empty one
+        super()._failed(error)
+
+
+class _UsageStore(RemoteStore[Usage]):
+    def is_outdated_by(self, event: Event) -> bool:
+        return _changes_inspector(event)
+
+
+def _changes_inspector(event: Event) -> bool:
+    return isinstance(event, SettingChanged) and event.name.startswith("inspector.")
+
+
+def request_state(request: RequestInfo) -> tuple[str, str]:
+    """Return the colour and the words of a request's state."""
+    return _STATES[request.state]
+
+
+def request_title(request: RequestInfo) -> str:
+    """Return the strong line: who asks which model."""
+    return f"{request.client} → {request.model or 'no model'}"
+
+
+def request_facts(request: RequestInfo) -> str:
+    """Return the quiet line: when, what, how fast, how much; or why not."""
+    details = [time.strftime("%H:%M:%S", time.localtime(request.at)), request.route or request.path]
+    if request.error:
+        return " · ".join([*details, request.error])
+    if request.ttft_s is not None:
+        details.append(f"{words.format_duration(request.ttft_s)} to first token")
+    if request.tokens_per_s is not None:
+        details.append(words.format_rate(request.tokens_per_s))
+    if request.completion_tokens is not None:
+        details.append(f"{request.completion_tokens:,} tokens")
+    return " · ".join([*details, words.format_duration(request.total_s)])
+
+
+def request_details(request: RequestInfo) -> str:
+    """Return what else is known: id, dialect, where from, status, tokens."""
+    details = [request.id, f"{request.dialect} {request.path}", f"from {request.peer}"]
+    if request.status is not None:
+        details.append(f"status {request.status}")
+    if request.prompt_tokens is not None:
+        cached = f", {request.cached_tokens:,} cached" if request.cached_tokens else ""
+        details.append(f"{request.prompt_tokens:,} prompt tokens{cached}")
+    return " · ".join(details)
+
+
+def time_parts(request: RequestInfo) -> list[BarPart]:
+    """Return the stacked bar: where the time went, in milliseconds."""
+    spans = ((name, getattr(request, field), color) for name, field, color in _SPANS)
+    return [BarPart(name, span * _MS, color) for name, span, color in spans if span]
+
+
+def time_legend(request: RequestInfo) -> list[tuple[str, str]]:
+    """Return (colour, words) for the bar's parts."""
+    return [(part.color, f"{part.name} {words.format_duration(part.amount / _MS)}") for part in time_parts(request)]
+
+
+def usage_facts(row: UsageRow) -> str:
+    """Return a line of the usage in words."""
+    details = [f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"]
+    if row.failed:
+        details.append(f"{row.failed:,} failed")
+    details.append(
+        f"{row.prompt_tokens:,} tokens read" + (f" ({row.cached_tokens:,} cached)" if row.cached_tokens else "")
+    )
+    return " · ".join([*details, f"{row.completion_tokens:,} written"])
