@@ -2,19 +2,25 @@
 
 Lines are read one by one as they come, own clues of an engine before those that libraries and systems share. The first
 suspicion is the root: what follows a first error are its consequences. Only vague ones yield to a later, plainer one.
+
+The exception that began it all, out of a log in which several processes wrote tracebacks over each other.
+
+Which version of an engine knows a kind of model: data in `architectures.toml`, from the engines' own sources.
 """
 
+import re
+import tomllib
 from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 import msgspec
 
-from engines import architectures
 from engines.api import Exit, Failure, FailureKind, Suspicion
 from engines.clues import GENERIC, HARMLESS, Clue
 from engines.failure_texts import FAILURE_TEXTS, FailureText, find_specific_text
 from engines.remedies import RemedyOptions, Shortage, list_remedies, shortage_of
-from engines.root_cause import root_cause
 from engines.worker_base import ExitCode
 
 _K = FailureKind
@@ -96,7 +102,7 @@ class FailureReader(msgspec.Struct, frozen=True, kw_only=True):
         """Return the figures or names that the log gave, as sentences to follow the first."""
         if kind in _MEMORY:
             return shortage.describe_figures()
-        return architectures.describe_unknown_architecture(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
+        return describe_unknown_architecture(self.name, evidence) if kind is _K.MODEL_UNSUPPORTED else ""
 
 
 def _kind_in(line: str, known: Sequence[Clue]) -> FailureKind | None:
@@ -154,3 +160,56 @@ def _normalize_code(code: int | None) -> int:
     if code < -(2**16):
         return code + 2**32
     return _SHELL - code if _SHELL < code <= _SHELL + _SIGTERM else code
+
+
+_BEGINS = re.compile(r"Traceback \(most recent call last\)")
+_PREFIX = re.compile(
+    r"^(\((?P<who>[^)]*)\)\s*)?((ERROR|CRITICAL)\s[\d-]+ [\d:]+\s\[[^\]]*\]\s?|\[[^\]]*\]\s|\d{4}-\S+ \S+ - ERROR - )?"
+)
+"""Who wrote a line and when, as vLLM, SGLang and Python's logging put it."""
+_EXCEPTION = re.compile(r"^(?P<name>[A-Za-z_][\w.]*(Error|Exception|Interrupt|Exit|Fault|Failure)\w*)(: .*)?$")
+
+_WORKER = "worker: "
+"""How `worker_base` begins what it ends with."""
+
+
+def root_cause(lines: Sequence[str]) -> str:
+    """Return the last line of the first traceback, e.g. "ValueError: no", or a worker's last word; else nothing."""
+    plain = [_PREFIX.sub("", line, count=1).rstrip() for line in lines]
+    begun = next((number for number, line in enumerate(plain) if _BEGINS.search(line)), None)
+    if begun is None:
+        return next((line for line in plain if line.startswith(_WORKER)), "")
+    return next((line for line in plain[begun + 1 :] if _EXCEPTION.match(line)), "")
+
+
+_NAMES = (
+    re.compile(r"unknown model architecture: '([^']+)'", re.IGNORECASE),
+    re.compile(r"model type `?([\w.-]+)`? (?:is )?not supported", re.IGNORECASE),
+    re.compile(r"has model type `([^`]+)` but transformers", re.IGNORECASE),
+    re.compile(r"architectures:? \['?(\w+)'?", re.IGNORECASE),
+    re.compile(r"model architecture (\w+) (?:was|is not) supported", re.IGNORECASE),
+    re.compile(r"'(\w+)' is not a registered model", re.IGNORECASE),
+    re.compile(r"unknown architecture for \w+: (\w+)", re.IGNORECASE),
+    re.compile(r"unknown model type: ([\w.-]+)", re.IGNORECASE),
+)
+
+
+def architecture_in(line: str) -> str:
+    """Return the kind of model that a log line says is unknown; empty where it names none."""
+    return next((match[1].rstrip(".") for pattern in _NAMES if (match := pattern.search(line))), "")
+
+
+def describe_unknown_architecture(engine: str, line: str) -> str:
+    """Return sentences that name the kind of model and the version that knows it, to follow the first; or nothing."""
+    name = architecture_in(line)
+    if not name:
+        return ""
+    version, knows = _load_architectures().get(engine, ("", frozenset()))
+    knowing = f" {engine} {version} knows it." if name in knows else ""
+    return f" It is of the kind “{name}”.{knowing}"
+
+
+@cache
+def _load_architectures() -> dict[str, tuple[str, frozenset[str]]]:
+    tables = tomllib.loads((Path(__file__).parent / "architectures.toml").read_text(encoding="utf-8"))
+    return {engine: (row["version"], frozenset(row["knows"].split())) for engine, row in tables.items()}

@@ -24,8 +24,7 @@ from engines.api import (
     StopPlan,
 )
 from engines.failures import FailureReader
-from engines.worker_launch import own_python, worker_process
-from engines.worker_log import read_worker_line
+from engines.worker_launch import own_python, read_worker_line, worker_process
 
 METRICS_PATH = "/metrics"
 METRICS: Mapping[Gauge, str] = {

@@ -1,6 +1,8 @@
 """The adapter's side of `worker_base.run`: the process that runs one of our workers in an engine's environment.
 
 The one place to change for a frozen application, where the interpreter and the workers' files lie elsewhere.
+
+The supervisor's side of `worker_base.emit`: one line of a worker's standard output, as log events.
 """
 
 import json
@@ -8,8 +10,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from engines import worker_base
-from engines.api import EngineInstallation, ProcessSpec
+from engines.api import BufferAllocated, ContextSet, EngineInstallation, LoadProgress, LogEvent, PortOpened, ProcessSpec
 
 
 def worker_process(
@@ -70,3 +74,43 @@ def _above_engines() -> Path:
 
 def _is_frozen() -> bool:
     return bool(getattr(sys, "frozen", False))
+
+
+class _WorkerLine(msgspec.Struct):
+    event: str
+    stage: str = ""
+    fraction: float | None = None
+    port: int = 0
+    tokens: int = 0
+    slots: int | None = None
+    device: str = ""
+    purpose: str = ""
+    size_bytes: int = 0
+
+
+_DECODER = msgspec.json.Decoder(_WorkerLine)
+
+
+def read_worker_line(line: str) -> Sequence[LogEvent] | None:
+    """Return what a worker's line means; None when it is not a worker's line."""
+    if not line.startswith('{"event"'):
+        return None
+    try:
+        record = _DECODER.decode(line)
+    except msgspec.DecodeError:
+        return None
+    return _events_of(record)
+
+
+def _events_of(record: _WorkerLine) -> Sequence[LogEvent]:
+    match record.event:
+        case "progress":
+            return (LoadProgress(stage=record.stage, fraction=record.fraction),)
+        case "listening":
+            return (PortOpened(port=record.port),)
+        case "context":
+            return (ContextSet(tokens=record.tokens, slots=record.slots),)
+        case "buffer":
+            return (BufferAllocated(device=record.device, purpose=record.purpose, size_bytes=record.size_bytes),)
+        case _:
+            return ()

@@ -25,7 +25,7 @@ import debian
 import manual
 
 from app import __version__
-from app.config.installation import NOTE, encode_note
+from app.config.programs import NOTE, encode_note
 from app.core.updates import InstallationKind
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from app.config.installation import NOTE, encode_note
+from app.config.programs import NOTE, encode_note
 from app.core.updates import InstallationKind
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import Overflow
 
 
 class Wording(msgspec.Struct, frozen=True):

@@ -7,9 +7,9 @@ import click
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import GatewayClient
+from app.core.api import SettingInfo
 from app.core.errors import Conflict, NotFound
 from app.core.models import ModelInfo
-from app.core.settings import SettingInfo
 
 SETTING = "models.aliases"
 FALLBACK = "models.fallback"

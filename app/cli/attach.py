@@ -18,10 +18,9 @@ from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import quote_segment
 from app.config.environment import ATTACH_KEY, attach_key
 from app.core import words
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability, parse_capabilities
 from app.core.errors import BadRequest
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 
 _SCHEME = "://"
 _AUTO = "auto"

@@ -1,20 +1,39 @@
-"""The files of models: rm, verify, duplicates, import."""
+"""The files of models: list, import, rm, verify, duplicates, disk.
+
+A job with them is followed from here: begun, shown while it goes on, called off by Ctrl-C.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import click
 
 from app.cli.gateway import connect_gateway
-from app.cli.library_job import carry_out
-from app.cli.output import json_option, print_note, show_result
+from app.cli.output import format_table, json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
-from app.core.errors import BadRequest
-from app.core.library import Duplicate, FindDuplicates, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
+from app.core.api import SettingInfo
+from app.core.errors import BadRequest, EnvironmentFault
+from app.core.events import Event, LibraryJobChanged
+from app.core.library import (
+    DiskUse,
+    Drive,
+    Duplicate,
+    EmptyTrash,
+    FindDuplicates,
+    Folder,
+    Holding,
+    JobKind,
+    LibraryJob,
+    Removal,
+    RemoveModel,
+    TrashContents,
+    Verdict,
+    VerifyModel,
+)
 from app.core.models import ModelInfo, RegisterModel
-from app.core.settings import SettingInfo
 
 _LONG_S = 24 * 3600.0
 """Hashing a library of terabytes takes hours."""
@@ -177,3 +196,174 @@ def _copy_lines(duplicate: Duplicate) -> Iterator[str]:
     for path in duplicate.paths:
         yield f"  {path}{'  can share' if path in duplicate.reclaimable else ''}"
     yield from (f"  {note}" for note in duplicate.notes)
+
+
+"""Hashing a library of terabytes takes hours."""
+
+"""A drive that sleeps takes its time to spin up."""
+
+
+def carry_out(client: GatewayClient, path: str, body: object) -> LibraryJob:
+    """Begin a job and follow it to its end; Ctrl-C calls it off. Raises what it ended by."""
+    events = client.stream_events("/events", Event, timeout_s=_LONG_S)
+    job = client.post(path, body, LibraryJob, timeout_s=_DISK_S)
+    try:
+        done = _wait_for_end(events, job, _make_progress_line() if sys.stderr.isatty() else lambda _job: None)
+    except KeyboardInterrupt:
+        client.delete("/library/job")
+        raise
+    if done.error is not None:
+        raise EnvironmentFault(done.error.sentence, hint=done.error.hint, code=done.error.code)
+    return done
+
+
+def _wait_for_end(events: Iterator[Event], job: LibraryJob, tell: Callable[[LibraryJob], None]) -> LibraryJob:
+    for event in events:
+        if isinstance(event, LibraryJobChanged) and event.job.id == job.id:
+            tell(event.job)
+            if event.job.is_done:
+                return event.job
+    raise EnvironmentFault("The service stopped during the job.", hint="Start it again.", code="gateway_gone")
+
+
+def _make_progress_line() -> Callable[[LibraryJob], None]:
+    def show_line(job: LibraryJob) -> None:
+        share = job.done_bytes / job.total_bytes if job.total_bytes else 1.0
+        line = "" if job.is_done else f"{share:4.0%} of {words.format_bytes(job.total_bytes)}  {Path(job.file).name}"
+        click.echo(f"\r\x1b[K{line}", err=True, nl=False)
+
+    return show_line
+
+
+@click.command("list")
+@json_option
+def list_models(*, as_json: bool) -> None:
+    """List the models on this computer."""
+    client = connect_gateway()
+    show_result("models", client.get("/models", list[ModelInfo]), as_json=as_json, text=_model_lines)
+    if not as_json:
+        for folder in _absent_folders(client.get("/settings", list[SettingInfo])):
+            print_note(f"Unavailable: {folder}. Its models are listed again once its drive is connected.")
+
+
+def _absent_folders(settings: list[SettingInfo]) -> list[str]:
+    """Return the folders of the settings that are not there now, as those on external drives."""
+    folders = next((entry.value for entry in settings if entry.name == "models.folders"), [])
+    return [entry for entry in folders if not Path(entry).expanduser().is_dir()] if isinstance(folders, list) else []
+
+
+def _model_lines(models: list[ModelInfo]) -> Iterator[str]:
+    yield from format_table(("NAME", "SIZE", "QUANT", "PARAMETERS", "CONTEXT", "CAN", "NOTE"), map(_row, models))
+
+
+def _row(model: ModelInfo) -> tuple[str, ...]:
+    note = model.problem or _origin(model)
+    return (
+        model.name,
+        words.format_bytes(None if model.attached else model.size_bytes),
+        model.quantization or "unknown",
+        words.format_parameters(model.parameters),
+        words.format_tokens(model.trained_context),
+        words.format_capabilities(model.capabilities),
+        note,
+    )
+
+
+def _origin(model: ModelInfo) -> str:
+    if model.preset is not None:
+        return f"made from {model.preset.base}" if model.preset.base else "made from uploaded files"
+    if model.attached:
+        return f"attached: {urlsplit(model.attached).netloc}"
+    if model.store:
+        return f"kept by {model.store}"
+    return "tiny built-in help model" if model.is_builtin else ""
+
+
+"""A drive that sleeps takes its time to spin up."""
+_LARGEST = 10
+
+
+@click.command("disk")
+@click.option("--all", "is_all", is_flag=True, help="List every model, not only the ten largest.")
+@click.option("--empty-trash", is_flag=True, help="Permanently delete the models in the trash, and nothing else.")
+@click.option("--yes", is_flag=True, help="With --empty-trash: do not ask.")
+@json_option
+def disk(*, is_all: bool, empty_trash: bool, yes: bool, as_json: bool) -> None:
+    """Show how much of each disk models use, in which folders, and how much is in the trash.
+
+    With --empty-trash, models in the trash are deleted permanently, after a confirmation: those that Roundhouse
+    removed, and those deleted by anyone from a folder that is searched for models. Everything else in the trash
+    stays.
+    """
+    if yes and not empty_trash:
+        raise click.UsageError("--yes answers the question of --empty-trash: use both.")
+    client = connect_gateway()
+    use = client.get("/library/disk", DiskUse, timeout_s=_DISK_S)
+    if empty_trash:
+        _empty_trash(client, use, yes=yes, as_json=as_json)
+        return
+    show_result("disk", use, as_json=as_json, text=lambda disk_use: _disk_lines(disk_use, None if is_all else _LARGEST))
+    for folder in use.folders if not as_json else ():
+        if folder.problem:
+            print_note(f"{folder.path}: {folder.problem}")
+
+
+def _empty_trash(client: GatewayClient, use: DiskUse, *, yes: bool, as_json: bool) -> None:
+    trashed_models = [drive.trashed for drive in use.drives if drive.trashed is not None]
+    if not trashed_models and any(drive.trash_bytes is not None for drive in use.drives):
+        none = LibraryJob(id="", kind=JobKind.EMPTY, is_done=True)
+        show_result("job", none, as_json=as_json, text=lambda _: ["There are no removed models in the trash."])
+        return
+    for path in (path for trashed in trashed_models for path in trashed.paths):
+        print_note(f"  {path}")
+    if trashed_models and not yes:
+        print_note(f"{_trash_text(trashed_models)} to be deleted for good. This cannot be undone.")
+        click.confirm("Delete them?", abort=True, err=True)
+    job = carry_out(client, "/library/empty-trash", EmptyTrash(digests=[trashed.digest for trashed in trashed_models]))
+    show_result(
+        "job",
+        job,
+        as_json=as_json,
+        text=lambda done: [words.describe_emptying(done.deleted_files, done.reclaimed_bytes)],
+    )
+
+
+def _trash_text(trashed_models: Sequence[TrashContents]) -> str:
+    return words.describe_trash(
+        sum(trashed.files for trashed in trashed_models), sum(trashed.size_bytes for trashed in trashed_models)
+    )
+
+
+def _disk_lines(use: DiskUse, most: int | None) -> Iterator[str]:
+    yield from format_table(("DRIVE", "SIZE", "FREE", "MODELS", "TRASH", "REMOVED MODELS"), map(_drive, use.drives))
+    yield ""
+    yield from format_table(("FOLDER", "MODELS", "SIZE", "PATH"), map(_folder, use.folders))
+    if use.holdings:
+        yield ""
+        yield from format_table(("MODEL", "SIZE", "SHARED", "IN"), map(_model_row, use.holdings[:most]))
+    if use.saved_bytes:
+        yield ""
+        yield f"Models that share their space save {words.format_bytes(use.saved_bytes)}."
+    if trashed := [drive.trashed for drive in use.drives if drive.trashed is not None]:
+        yield ""
+        yield f"{_trash_text(trashed)} in the trash. To delete them for good: roundhouse disk --empty-trash"
+
+
+def _drive(drive: Drive) -> tuple[str, ...]:
+    known = None if drive.trash_bytes is None else 0
+    trashed = known if drive.trashed is None else drive.trashed.size_bytes
+    figures = (drive.total_bytes, drive.free_bytes, drive.models_bytes, drive.trash_bytes, trashed)
+    return (drive.path, *map(words.format_bytes, figures))
+
+
+def _folder(folder: Folder) -> tuple[str, ...]:
+    return (folder.title, str(folder.models), words.format_bytes(folder.size_bytes), folder.path)
+
+
+def _model_row(holding: Holding) -> tuple[str, ...]:
+    return (
+        holding.model,
+        words.format_bytes(holding.size_bytes),
+        words.format_bytes(holding.shared_bytes) if holding.shared_bytes else "",
+        holding.place,
+    )

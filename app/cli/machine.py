@@ -1,15 +1,22 @@
-"""`roundhouse machine`: what this computer has, and which engine it deserves."""
+"""What this computer has and which engine it deserves, what it was measured to do, and a report about it."""
 
-from collections.abc import Iterator
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import click
 import msgspec
 
 from app.cli.gateway import connect_gateway
-from app.cli.output import json_option, show_result, write_json
+from app.cli.output import format_table, json_option, print_note, show_result, write_json
+from app.client.http import GatewayClient
 from app.core import words
+from app.core.advice import Calibration
 from app.core.engines import EngineChoice
-from app.core.machine import Fact, Gpu, Machine
+from app.core.errors import EngineFailed, EnvironmentFault
+from app.core.events import CalibrationChanged, Event
+from app.core.machine import DiagnosticBundle, Fact, Gpu, Machine
 
 
 @click.command()
@@ -99,3 +106,152 @@ def _fact_text(fact: Fact[str] | Fact[int]) -> str:
 
 def _any_fact(fact: Fact[str] | Fact[int] | Fact[list[str]]) -> Fact[object]:
     return Fact(source=fact.source, confidence=fact.confidence)
+
+
+_TIMEOUT_S = 900.0
+
+
+@click.command()
+@click.option("--show", "only_show", is_flag=True, help="Show earlier measurements without measuring again.")
+@click.option("--forget", is_flag=True, help="Delete all measurements.")
+@json_option
+def calibrate(*, only_show: bool, forget: bool, as_json: bool) -> None:
+    """Run the built-in model and a synthetic one for about a minute and measure this machine's speed."""
+    client = connect_gateway()
+    if forget:
+        client.delete("/calibration")
+    elif not only_show:
+        _run_calibration(client)
+    show_result("calibrations", client.get("/calibration", list[Calibration]), as_json=as_json, text=calibration_lines)
+
+
+def calibration_lines(calibrations: list[Calibration]) -> Iterator[str]:
+    """Yield one row per device and engine build."""
+    if not calibrations:
+        yield "Nothing has been measured on this machine yet."
+        return
+    yield from format_table(
+        ("DEVICE", "ENGINE", "BACKEND", "READS MEMORY AT", "PER LAYER", "SAMPLES"), map(_row, calibrations)
+    )
+
+
+def _row(calibration: Calibration) -> tuple[str, ...]:
+    reads = f"{calibration.efficiency * calibration.bandwidth_gb_s:.1f} of {calibration.bandwidth_gb_s:.1f} GB/s"
+    per_layer = f"{calibration.layer_seconds * 1e6:.0f} us"
+    return (
+        calibration.device,
+        f"{calibration.engine} {calibration.version}",
+        calibration.backend,
+        reads,
+        per_layer,
+        str(calibration.samples),
+    )
+
+
+def _run_calibration(client: GatewayClient) -> None:
+    """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
+    events = client.stream_events("/events", Event, timeout_s=_TIMEOUT_S)
+    client.post("/calibrate", None, type(None))
+    try:
+        for event in events:
+            if isinstance(event, CalibrationChanged):
+                _paint(event)
+                if event.done:
+                    _end_progress(event)
+                    return
+    except KeyboardInterrupt:
+        client.delete("/calibrate")
+        raise
+
+
+def _end_progress(event: CalibrationChanged) -> None:
+    if sys.stderr.isatty():
+        click.echo("\r\x1b[K", err=True, nl=False)
+    if event.error:
+        raise EngineFailed(event.error, code="calibration_failed")
+
+
+def _paint(event: CalibrationChanged) -> None:
+    if sys.stderr.isatty():
+        share = "" if event.fraction is None else f" {event.fraction:.0%}"
+        click.echo(f"\r\x1b[K{event.stage}{share}", err=True, nl=False)
+
+
+_REPORT_TIMEOUT_S = 60.0
+
+
+@click.command()
+@click.option("--output", type=click.Path(dir_okay=False, path_type=Path), help="Where to write the report.")
+@click.option(
+    "--bundle",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write a zip file with the report, versions, settings, figures about requests, and the ends of logs.",
+)
+@json_option
+def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
+    """Write a report about this machine that you can share: it has no serial numbers, host names or user names.
+
+    With --json the report itself goes to standard output and no file is written unless --output names one. With
+    --bundle, the contents of the bundle are listed instead; it has no prompts, answers or keys either.
+    """
+    if bundle is not None:
+        if output is not None:
+            raise click.UsageError("--output and --bundle cannot be used together: the bundle contains the report.")
+        _write_bundle(bundle, as_json=as_json)
+        return
+    report = connect_gateway().get("/doctor", msgspec.Raw, timeout_s=_REPORT_TIMEOUT_S)
+    text = msgspec.json.format(bytes(report), indent=2) + b"\n"
+    if as_json:
+        click.echo(text.decode(), nl=False)
+    else:
+        for line in summary_lines(msgspec.json.decode(report, type=_Report).machine):
+            click.echo(line)
+    if output is not None or not as_json:
+        path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))
+        _write(path, text)
+        print_note(f"The report is in {path.resolve()}. Read it before you share it.")
+
+
+def summary_lines(machine: Machine) -> Iterator[str]:
+    """Yield what was found, what narrows it, and where an engine sees something else."""
+    yield from machine_lines(machine)
+    for limit in machine.limits:
+        yield f"{'Limit':<12}{limit.value}"
+    for device in machine.engine_devices:
+        if device.difference:
+            yield f"{'Difference':<12}{device.engine}: {device.difference}"
+
+
+def _write_bundle(path: Path, *, as_json: bool) -> None:
+    from app.client.bundle import save_bundle  # noqa: PLC0415 -- zipfile is slow to import, and seldom needed
+
+    bundle = connect_gateway().get("/bundle", DiagnosticBundle, timeout_s=_REPORT_TIMEOUT_S)
+    save_bundle(bundle, path)
+    rows = [BundleFileRow(name=file.name, why=file.why, bytes=len(file.text.encode())) for file in bundle.files]
+    show_result("files", rows, as_json=as_json, text=_file_lines)
+    print_note(f"The bundle is in {path.resolve()}. Read it before you share it.")
+
+
+class BundleFileRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the list of what is in a bundle."""
+
+    name: str
+    why: str
+    bytes: int
+
+
+def _file_lines(files: Sequence[BundleFileRow]) -> list[str]:
+    return format_table(
+        ("FILE", "SIZE", "WHY"), [(file.name, words.format_bytes(file.bytes), file.why) for file in files]
+    )
+
+
+class _Report(msgspec.Struct):
+    machine: Machine
+
+
+def _write(path: Path, text: bytes) -> None:
+    try:
+        path.write_bytes(text)
+    except OSError as error:
+        raise EnvironmentFault(f"The report cannot be written to {path}: {error.strerror}.") from error

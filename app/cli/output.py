@@ -1,7 +1,8 @@
 """One way out: text for people, versioned JSON for programs. stdout is data, stderr is talk.
 
-A command builds a value; `show_result` renders it. An error becomes a sentence and a hint on stderr, and with `--json` an
-object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong, 130 Ctrl-C.
+A command builds a value; `show_result` renders it. An error becomes a sentence and a hint on stderr, and with `--json`
+an object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us down, 2 the request was wrong, 130
+Ctrl-C.
 """
 
 import sys

@@ -1,4 +1,7 @@
-"""`roundhouse pull`: bring a model here. `roundhouse downloads`: what is on its way."""
+"""`roundhouse pull`: bring a model here. `roundhouse downloads`: what is on its way.
+
+`roundhouse update-models`: whether the hub has newer files of the models here, and fetching them.
+"""
 
 import sys
 import time
@@ -12,6 +15,7 @@ from app.client.http import GatewayClient
 from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import EnvironmentFault, NotFound, RoundhouseError
+from app.core.library import Freshness, ModelUpdate
 
 _CHOOSING_TIMEOUT_S = 120.0
 """Reading a repository's description and a model's header, over a slow line."""
@@ -202,3 +206,44 @@ def _note(shown: Download) -> str:
         return shown.error.sentence
     speed = f"{words.format_bytes(round(shown.bytes_per_s))}/s" if shown.bytes_per_s else ""
     return "  ".join(part for part in (speed, shown.note) if part)
+
+
+_HUB_S = 600.0
+"""A hundred repositories over a slow line."""
+_CHOOSING_S = 120.0
+
+
+@click.command("update-models")
+@click.option("--check", is_flag=True, help="Only show what is newer, without downloading.")
+@json_option
+def update_models(*, check: bool, as_json: bool) -> None:
+    """Check the hub for newer files of the models that came from it, and download them.
+
+    Existing files are kept beside the new ones; remove them with `roundhouse rm`.
+    """
+    client = connect_gateway()
+    updates = client.get("/library/updates", list[ModelUpdate], timeout_s=_HUB_S)
+    show_result("updates", updates, as_json=as_json, text=_update_lines)
+    if check:
+        return
+    for update in updates:
+        if update.state is Freshness.NEWER:
+            name = update.repository if update.revision == "main" else f"{update.repository}@{update.revision}"
+            request = Pull(model=name, quantization=update.quantization)
+            begun = client.post("/downloads", request, Download, timeout_s=_CHOOSING_S)
+            print_note(f"{begun.title} is downloading: roundhouse downloads")
+
+
+def _update_lines(updates: list[ModelUpdate]) -> Iterator[str]:
+    if not updates:
+        yield "None of your models came from a hub."
+        return
+    yield from format_table(("NAME", "STATE", "DOWNLOAD", "NOTE"), map(_row, updates))
+
+
+def _row(update: ModelUpdate) -> tuple[str, ...]:
+    size = words.format_bytes(update.download_bytes) if update.state is Freshness.NEWER else ""
+    changed = (
+        f"{len(update.files)} files changed; the hub's version is from {update.modified[:10] or 'an unknown day'}."
+    )
+    return (update.model, update.state.value, size, changed if update.state is Freshness.NEWER else update.note)

@@ -9,8 +9,8 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.config.store import find_setting, parse_setting
+from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, NotFound
-from app.core.settings import SettingInfo, SettingValue
 
 
 @click.command()

@@ -10,11 +10,10 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.cli.service import stop_service
-from app.config import at_login, service_unit
-from app.config.home import this_home
+from app.config import service_unit
 from app.config.hub_token import HubToken
 from app.config.owned_paths import OwnedPath, OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
-from app.config.paths import Paths, default_paths
+from app.config.paths import Paths, default_paths, this_home
 from app.config.programs import removal_instructions
 from app.core import words
 from app.core.errors import BadRequest, RoundhouseError, StorageFault
@@ -70,7 +69,7 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
 
 def _find_belongings(paths: Paths) -> list[OwnedPath]:
     """Return everything of ours, and the files by which the system starts it."""
-    service, window = service_unit.this_service_unit(paths), at_login.autostart_file(this_home())
+    service, window = service_unit.this_service_unit(paths), service_unit.autostart_file(this_home())
     kept = {"what starts the service at log-in": service.file} if service_unit.is_unit_ours(service) else {}
     if window is not None and window.exists():
         kept["what opens the window at log-in"] = window
@@ -113,7 +112,7 @@ def _remove_belongings(paths: Paths, belongings_found: list[OwnedPath], kinds: s
         service_unit.remove_unit(service_unit.this_service_unit(paths))
     except RoundhouseError as error:
         print_note(f"{error} {error.body.detail}")
-    at_login.set_autostart(this_home(), is_enabled=False)
+    service_unit.set_autostart(this_home(), is_enabled=False)
     stop_service(paths)
     if OwnedPathKind.KEPT in kinds:
         HubToken(paths.hub_token_file).forget_token()

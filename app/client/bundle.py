@@ -6,7 +6,7 @@ import zipfile
 from pathlib import Path
 
 from app.core.errors import EnvironmentFault
-from app.core.report import DiagnosticBundle
+from app.core.machine import DiagnosticBundle
 
 
 def zip_bundle(bundle: DiagnosticBundle) -> bytes:

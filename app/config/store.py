@@ -12,8 +12,8 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
 from app.config.table import BY_NAME, SETTINGS, Setting, SettingKind
+from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
-from app.core.settings import SettingInfo, SettingValue
 
 _TYPES: dict[SettingKind, tuple[type, ...]] = {
     SettingKind.BOOL: (bool,),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from app.config import checks
-from app.core.settings import SettingValue
+from app.core.api import SettingValue
 
 
 class SettingKind(StrEnum):

@@ -2,22 +2,104 @@
 
 Order of a change: the copy is kept first, then the record, then the file is replaced; a fault in between leaves either
 the old file with a record that undoes nothing, or the new file with a record that does.
+
+The change to a file as people read it: a unified diff in which keys of other services are masked.
+
+What was changed, so that it can be taken back: per tool a record, and beside it the file's bytes before and after.
+
+Kept in our own data folder, private to the person: a settings file can hold keys.
+
+Every tool there is an answer for, in the order they are listed. Adding one is a file in `tools` and a line here.
 """
 
+import difflib
+import hashlib
+import os
+import re
+import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.config.home import Home
-from app.connect.catalogue import TOOLS, find_tool
-from app.connect.differences import difference
+import msgspec
+
+from app.config.paths import Home
 from app.connect.document_paths import UnreadableSettings, collect_strings
 from app.connect.documents import DocumentFormat, edit_document
 from app.connect.files import FileState, make_folders, read_file_state, remove_file, remove_folders, write_file
-from app.connect.records import WiringRecord, WiringRecords
-from app.connect.tool import ClientTool, WiringTarget
-from app.core.errors import Conflict, RoundhouseError
+from app.connect.tool import KEY, ClientTool, WiringTarget
+from app.connect.tools.aider import AIDER
+from app.connect.tools.by_hand import CLINE, JETBRAINS, OPEN_WEBUI, ROO_CODE
+from app.connect.tools.claude_code import CLAUDE_CODE
+from app.connect.tools.codex import CODEX
+from app.connect.tools.continue_dev import CONTINUE
+from app.connect.tools.llm import LLM
+from app.connect.tools.opencode import OPENCODE
+from app.connect.tools.vscode import VSCODE
+from app.connect.tools.zed import ZED
+from app.core.errors import Conflict, NotFound, RoundhouseError
 from app.core.tools import ToolChange, ToolInfo
+
+
+class WiringRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of a tool's file. `before` and `after` are names of kept copies; no `before`: there was no file."""
+
+    file: str
+    before: str
+    after: str
+    model: str
+    made: list[str] = []
+    """Folders that were made for it, the deepest last."""
+
+
+class WiringRecords:
+    """The records below one folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def read_record(self, tool: str) -> WiringRecord | None:
+        """Return what was changed for a tool; None if nothing was, or the record cannot be read."""
+        try:
+            return msgspec.json.decode((self._folder / f"{tool}.json").read_bytes(), type=WiringRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def keep_copy(self, tool: str, data: bytes | None) -> str:
+        """Keep a copy of a file's bytes and return its name; "" for no file."""
+        if data is None:
+            return ""
+        name = f"{tool}-{hashlib.sha256(data).hexdigest()[:32]}.kept"
+        if not (self._folder / name).exists():
+            self._write(name, data)
+        return name
+
+    def read_copy(self, name: str) -> bytes | None:
+        """Return a kept copy; None for no name. Raises FileNotFoundError when it was taken away."""
+        return (self._folder / name).read_bytes() if name else None
+
+    def write_record(self, tool: str, record: WiringRecord) -> None:
+        """Write down what was changed."""
+        self._write(f"{tool}.json", msgspec.json.encode(record))
+
+    def forget(self, tool: str) -> None:
+        """Forget a change that was taken back; the copies stay."""
+        (self._folder / f"{tool}.json").unlink(missing_ok=True)
+
+    def restore(self, tool: str, record: WiringRecord | None) -> None:
+        """Take back a note: `record` is what stood there before."""
+        if record is None:
+            self.forget(tool)
+        else:
+            self.write_record(tool, record)
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, fresh = tempfile.mkstemp(dir=self._folder)  # mkstemp makes it private
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+        Path(fresh).replace(self._folder / name)
+
 
 _ONE_AT_A_TIME = threading.Lock()
 
@@ -212,3 +294,70 @@ def _has_endpoint(base: str, form: DocumentFormat, text: str) -> bool:
 
 def _decode_text(data: bytes | None) -> str:
     return "" if data is None else data.decode(errors="replace")
+
+
+_SECRET = re.compile(
+    r"(?i)([\w-]*(?:key|token|secret|password|credential)[\w-]*[\"']?\s*[:=]\s*)([\"']?)"
+    r"(?!(?:true|false|null|\d+)\s*[,}\]]|[{\[])([^\"'\s,#]+(?:[^\"'\r\n,#]*[^\"'\s,#])?)"
+)
+"""A name of a secret, and its value; not what opens a table or list, nor what is no text in a document on one line."""
+_SIGN = re.compile(r"\b(?:sk|ghp|gho|xox[a-z]|AIza|hf)[-_][\w-]{8,}")
+_NOT_SECRET = {KEY, "true", "false", "null"}
+_MASK = "••••"
+
+
+def difference(path: str, before: str, after: str) -> str:
+    """Return the unified diff from `before` to `after`; empty when they are the same."""
+    old, new = before.splitlines(), after.splitlines()
+    if old == new:
+        return ""
+    lines = difflib.unified_diff(old, new, fromfile=path, tofile=path, lineterm="")
+    return "\n".join(map(_mask_line, lines))
+
+
+def _mask_line(line: str) -> str:
+    if line.startswith(("---", "+++", "@@")):
+        return line
+    return _SIGN.sub(_MASK, _SECRET.sub(_mask_match, line))
+
+
+def _mask_match(match: re.Match[str]) -> str:
+    if match[3] in _NOT_SECRET or match[3].isdigit():
+        return match[0]
+    return match[1] + match[2] + _MASK
+
+
+TOOLS: tuple[ClientTool, ...] = (
+    CONTINUE,
+    CLINE,
+    ROO_CODE,
+    VSCODE,
+    ZED,
+    JETBRAINS,
+    CLAUDE_CODE,
+    CODEX,
+    OPENCODE,
+    AIDER,
+    LLM,
+    OPEN_WEBUI,
+)
+
+
+def find_tool(name: str) -> ClientTool:
+    """Return the tool of an id or a name, whatever its case; what only one begins with is enough. Raises NotFound."""
+    folded_name = name.casefold()
+    for tool in TOOLS:
+        if folded_name in (tool.id, tool.name.casefold()):
+            return tool
+    matches = [
+        tool
+        for tool in TOOLS
+        if folded_name and (tool.id.startswith(folded_name) or tool.name.casefold().startswith(folded_name))
+    ]
+    if len(matches) == 1:
+        return matches[0]
+    raise NotFound(
+        f"No tool is called {name!r}.",
+        hint="There are " + ", ".join(tool.id for tool in TOOLS) + ".",
+        code="tool_unknown",
+    )

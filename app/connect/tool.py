@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import DocumentFormat
 from app.core.tools import ToolValue

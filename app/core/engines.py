@@ -1,8 +1,10 @@
-"""Engine processes as the rest of the product sees them."""
+"""Engine processes as the rest of the product sees them, the memory they share, and the commands that start them."""
 
 from enum import StrEnum
 
 import msgspec
+
+from app.core.models import LoadOptions
 
 
 class EngineState(StrEnum):
@@ -165,3 +167,89 @@ class EngineChoice(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Reason]
     wanted: str = ""
     wanted_why: str = ""
+
+
+class EnginePlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask what `engine` would be started with. With `nodes`, over several computers, the first of which answers."""
+
+    model: str
+    nodes: list[str] = []
+    tensor_parallel: int = 1
+    options: LoadOptions = LoadOptions()
+
+
+class PlannedStep(msgspec.Struct, frozen=True, kw_only=True):
+    """One process. `command` is as a shell takes it; keys and private files are named, not shown."""
+
+    machine: str
+    role: str
+    command: str
+    env: dict[str, str] = {}
+
+
+class EnginePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """All processes in the order they start, where the answer comes from, and what to know."""
+
+    engine: str
+    steps: list[PlannedStep]
+    base_url: str
+    files: list[str] = []
+    """Private files written beside them."""
+    notes: list[str] = []
+
+
+class MemoryHolder(msgspec.Struct, frozen=True, kw_only=True):
+    """One engine in one pool. `bytes` is None while nobody knows; estimated until the engine says what it took."""
+
+    model: str
+    bytes: int | None
+    is_pinned: bool = False
+    is_busy: bool = False
+    is_idle: bool = False
+    """Neither of the two: it is on its way in or out."""
+
+
+class MemoryPool(msgspec.Struct, frozen=True, kw_only=True):
+    """One memory, in bytes. Engines may take `limit` of it together, what they have included."""
+
+    id: str
+    name: str
+    limit: int
+    head_room: int
+    """Left free besides."""
+    holders: list[MemoryHolder] = []
+
+    @property
+    def bytes_in_use(self) -> int:
+        """What engines hold, as far as it is known."""
+        return sum(holder.bytes or 0 for holder in self.holders)
+
+
+class WaitingLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A model that waits for room. `needs` in bytes by pool, None if nobody knows."""
+
+    model: str
+    seconds: float
+    needs: dict[str, int] | None
+    waits_for: list[str] = []
+    """Models that hold what it needs and are in use, or on their way in or out."""
+
+
+class MemoryState(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, and the ceiling on the number of models; 0 is none."""
+
+    pools: list[MemoryPool]
+    waiting: list[WaitingLoad] = []
+    max_loaded: int = 0
+
+
+class Pause(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether a person wants the memory for something else: no model is loaded until they say so."""
+
+    is_paused: bool = False
+    since: float | None = None
+    """Unix seconds."""
+    finishing: list[str] = []
+    """Models that still write answers which had begun; they go when those are done."""
+    comes_back: list[str] = []
+    """Models that are loaded again on resuming, what was used last first."""

@@ -10,9 +10,8 @@ import msgspec
 from app.core.connections import Connection
 from app.core.downloads import Download
 from app.core.engine_store import EngineJob
-from app.core.engines import EngineStatus
+from app.core.engines import EngineStatus, Pause
 from app.core.library import LibraryJob
-from app.core.memory import Pause
 from app.core.requests import RequestInfo
 from app.core.updates import UpdateJob
 

@@ -2,10 +2,12 @@
 
 An unknown figure is absent (`Fact.value is None`), never zero: a guess that looks like a measurement is how peers
 came to refuse models that fit.
+
+What `roundhouse doctor` writes: the report of a machine, which tests replay, and the bundle around it.
 """
 
 from enum import StrEnum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
@@ -180,3 +182,39 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     limits: list[Fact[str]] = []
     """What narrows what can be used, one sentence each: CUDA_VISIBLE_DEVICES, a control group, Rosetta."""
     engine_devices: list[EngineDevice] = []
+
+
+class EngineBuild(msgspec.Struct, frozen=True, kw_only=True):
+    """An installed engine: its id, version, and the backend and build it was made with."""
+
+    id: str
+    version: str
+    backend: str = ""
+    build: str = ""
+
+
+class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One examination. `raw` is a fixture's raw tables as `app.hardware.evidence` describes them."""
+
+    format: int
+    made_at: float
+    application: str
+    engines: list[EngineBuild]
+    machine: Machine
+    raw: dict[str, Any]
+
+
+class BundleFile(msgspec.Struct, frozen=True, kw_only=True):
+    """One file of a bundle: its name, with forward slashes, why it is in there, and what it says."""
+
+    name: str
+    why: str
+    text: str
+
+
+class DiagnosticBundle(msgspec.Struct, frozen=True, kw_only=True):
+    """What helps to find out what went wrong, free of secrets and words. The first file lists the others."""
+
+    made_at: float
+    application: str
+    files: list[BundleFile]

@@ -174,7 +174,7 @@ def _zip_members(archive: Path) -> Iterator[_ArchiveMember]:
             if stat.S_ISLNK(mode) and info.file_size <= _LONGEST_LINK:
                 yield _ArchiveMember(
                     info.filename, _MemberKind.LINK, opened.read(info).decode("utf-8", "replace"), False, None
-                )  # noqa: FBT003 -- as above
+                )
                 continue
             kind = _MemberKind.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _MemberKind.OTHER
             with opened.open(info) as content:

@@ -1,6 +1,8 @@
 """Make a version of an engine: stage it, check it, prove it, and only then put it beside the others and switch.
 
 Nothing that is used is touched on the way. A version that cannot be proved is thrown away, and why is kept.
+
+What an update would change, found without changing anything.
 """
 
 import asyncio
@@ -14,19 +16,26 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from app.core.engine_store import Proof
+from app.core.engine_store import EngineUpdate, Proof
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.engine_store import bundles
 from app.engine_store.archives import unpack_archive
-from app.engine_store.cancellable import run_cancellable
 from app.engine_store.environments import LOCK, Progress, make_environment, write_locks
 from app.engine_store.fetching import ReleaseFetcher
+from app.engine_store.host import version_numbers
 from app.engine_store.lock import compile_argv
-from app.engine_store.program_run import run_program
+from app.engine_store.program_run import run_cancellable, run_program
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, VariantKind
 from app.engine_store.releases import API, Asset, AssetSelection, Releases
-from app.engine_store.version_choice import record_proof, switch_version
-from app.engine_store.version_store import VersionManifest, VersionSource, VersionState, VersionStore, place_of
+from app.engine_store.version_store import (
+    VersionManifest,
+    VersionSource,
+    VersionState,
+    VersionStore,
+    place_of,
+    record_proof,
+    switch_version,
+)
 from engines.api import EngineAdapter, EngineLocation, Failure
 
 FETCHED = "fetched"
@@ -292,3 +301,47 @@ def _find_program(folder: Path, name: str) -> Path:
     if not programs:
         raise EnvironmentFault(f"The archive has no {file_name}.", hint="Try another version.", code="bad_archive")
     return programs[0]
+
+
+_PINNED = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;]+)", re.MULTILINE)
+
+
+async def update_for(installer: Installer, work: InstallTask, current: str) -> EngineUpdate:
+    """Return what installing `work` would change for somebody who uses `current`. Raises EnvironmentFault."""
+    variant, size = work.variant, work.variant.download_bytes
+    changes: list[str] = []
+    if variant.kind is VariantKind.ARCHIVE:
+        to, size = await _archive_update(installer, work)
+    elif work.options.channel is Channel.STABLE:
+        to = variant.version
+    else:
+        lock = await lock_for(require_uv(installer.uv), work)
+        committed = await asyncio.to_thread(work.recipe.lock_of(variant).read_text, encoding="utf-8")
+        to, changes = version_in_lock(lock, variant.package), package_differences(committed, lock)
+    is_newer = version_numbers(to) > version_numbers(current)
+    return EngineUpdate(
+        engine=work.recipe.engine,
+        variant=variant.name,
+        channel=work.options.channel.value,
+        current=current,
+        to=to if is_newer else "",
+        download_bytes=size if is_newer else 0,
+        changes=changes if is_newer else [],
+    )
+
+
+async def _archive_update(installer: Installer, work: InstallTask) -> tuple[str, int]:
+    if work.options.channel is Channel.STABLE:
+        return work.variant.version, work.variant.download_bytes
+    chosen = await installer.choose_release(work)
+    return chosen.version, chosen.size_bytes
+
+
+def package_differences(before: str, after: str) -> list[str]:
+    """Return the packages two locks have in different versions, as "numpy 2.4.6 -> 2.5.5"."""
+    old, new = (dict(_PINNED.findall(lock)) for lock in (before, after))
+    return [
+        f"{name} {old.get(name, 'none')} -> {version}"
+        for name, version in sorted(new.items())
+        if old.get(name) != version
+    ]

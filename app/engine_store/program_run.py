@@ -2,6 +2,8 @@
 
 What it starts (compilers, downloads) dies with it when the job is called off, and what it wrote for the time being goes
 with it: a compiler that is killed cleans up nothing.
+
+Ask programs what they are, from the event loop: whoever is cancelled meanwhile leaves none of them behind.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import psutil
 
@@ -24,6 +27,7 @@ from app.engine_store.version_store import STAGE_VARIABLE
 from app.network.egress import egress_gate
 from app.network.relay import relay_environment
 from engines.environment import engine_environment
+from engines.program_probe import open_probe_session
 
 _TAIL = 40
 _NETWORK = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "NETRC")
@@ -160,3 +164,16 @@ def _failure_sentence(argv: Sequence[str], output: Sequence[str]) -> str:
     text = "\n".join(output)
     cause = next((sentence for words, sentence in _CAUSES if words.casefold() in text.casefold()), "")
     return cause or f"{Path(argv[0]).name} {argv[1] if len(argv) > 1 else ''} failed.".replace("  ", " ")
+
+
+T = TypeVar("T")
+
+
+async def run_cancellable(look: Callable[[], T]) -> T:
+    """Return what `look` returns, run in a thread; when its caller is cancelled, the programs it asks are ended."""
+    with open_probe_session() as going_on:
+        try:
+            return await asyncio.to_thread(look)
+        except asyncio.CancelledError:
+            going_on.call_off()
+            raise

@@ -17,10 +17,9 @@ import psutil
 from aiohttp import web
 
 from app import __version__
-from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import raise_open_file_limit
-from app.config.paths import Paths, default_paths, guide_gguf
+from app.config.paths import Paths, default_paths, guide_gguf, this_home
 from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
@@ -45,8 +44,8 @@ from app.gateway.runtime import Afterwards, give_back, leave_start_up_out_of_col
 from app.gateway.services import SERVICES, Identity, Limits, Services
 from app.gateway.watching.journal import open_journal
 from app.gateway.watching.metrics import GatewayMetrics
+from app.hub.library.candidates import FolderListings
 from app.hub.library.library import Library
-from app.hub.library.listings import FolderListings
 from app.hub.library.stores import other_models
 from app.store.database import ChatStore
 from app.supervisor.pool import Supervisor, SupervisorFolders
@@ -154,7 +153,7 @@ async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
     runner = web.AppRunner(
         app,
         access_log=None,
-        auto_decompress=False,  # `entry.unpacking` does it
+        auto_decompress=False,  # `entry.bodies` does it
         handler_cancellation=True,
         keepalive_timeout=services.limits.head_s,
         shutdown_timeout=1.0,  # seconds; by then every stream has had its last event

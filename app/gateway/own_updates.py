@@ -20,7 +20,7 @@ import msgspec
 from aiohttp import web
 
 from app import __version__
-from app.config.installation import AppInstallation, this_installation
+from app.config.programs import AppInstallation, this_installation
 from app.config.store import SettingsStore
 from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError
 from app.core.events import UpdateJobChanged, UpdatesChanged
@@ -34,9 +34,12 @@ from app.hub.download.wire import DownloadStopped, Throttle
 from app.updates.fetching import fetch_file, fetch_manifest, remove_other_versions, verify_file
 from app.updates.manifest import (
     KEYS_FILE,
+    NewestRelease,
     ReleaseFile,
     SignedManifest,
     UpdateManifest,
+    UpdateMemory,
+    UpdateRecord,
     UpdateRefused,
     check_current,
     check_no_downgrade,
@@ -45,7 +48,6 @@ from app.updates.manifest import (
     verify_manifest,
     version_order,
 )
-from app.updates.memory import NewestRelease, UpdateMemory, UpdateRecord
 
 if TYPE_CHECKING:
     from app.updates.methods import UpdateMethod, UpdateResult

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from app.config.home import Home, this_home
 from app.config.model_settings import ModelSettingsFile
+from app.config.paths import Home, this_home
 from app.gateway.background import Shared
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.runtime import Afterwards
-from app.hub.repositories.memory import HubMemory
+from app.hub.repositories.answers import HubMemory
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -1,32 +1,118 @@
 """The window's program: draw first, then look for the gateway.
 
 On the way out it ends the gateway that it started, unless a person wants that to go on (`shell.leaving`).
+
+Ctrl-C in the terminal, and being asked to end, close the window in good order.
+
+Qt's event loop never lets Python's signal handlers run; a byte that the interpreter writes to a socket does.
+
+What the system asks of a running application by events instead of arguments: to open files and links, and to quit.
+
+macOS hands over a double-clicked file and a followed link this way, also those it started the program for. They are
+taken like what a later start hands over. A request to quit (from the Dock) would otherwise only close the window.
 """
 
+import signal
+import socket
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from types import NoneType
 
-from PySide6.QtCore import QEventLoop, Qt, QTimer
-from PySide6.QtGui import QIcon
+from PySide6.QtCore import QEvent, QEventLoop, QObject, QSocketNotifier, Qt, QTimer, Signal
+from PySide6.QtGui import QFileOpenEvent, QIcon
 from PySide6.QtWidgets import QApplication
 
 from app.config.environment import predecessor_service
 from app.config.paths import RESOURCES, default_paths
-from app.gui.interrupts import Interrupts
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, make_finder
-from app.gui.reopener import WindowReopener
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.open_handler import OpenHandler
-from app.gui.shell.quit_flow import QuitContext, QuitFlow
-from app.gui.shell.quit_policy import ServiceOwner
+from app.gui.shell.quit_flow import QuitContext, QuitFlow, ServiceOwner, WindowReopener
 from app.gui.shell.window import MainWindow
 from app.gui.single_instance import SingleInstance
-from app.gui.system_requests import DesktopApplication, SystemRequests
 from app.gui.theme.theme import Theme
+
+_ENDS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupts(QObject):
+    """Calls `then` in the event loop when this process is asked to end. Make one, in the main thread."""
+
+    def __init__(self, then: Callable[[], object], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._then = then
+        self._receiver, self._sender = socket.socketpair()
+        for end in (self._receiver, self._sender):
+            end.settimeout(0)
+        self._before = signal.set_wakeup_fd(self._sender.fileno(), warn_on_full_buffer=False)
+        self._handlers = {number: signal.signal(number, lambda *_: None) for number in _ENDS}
+        self._notifier = QSocketNotifier(self._receiver.fileno(), QSocketNotifier.Type.Read, self)
+        self._notifier.activated.connect(self._read_signals)
+
+    def close(self) -> None:
+        """Put everything back as it was."""
+        self._notifier.setEnabled(False)
+        signal.set_wakeup_fd(self._before)
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._receiver.close()
+        self._sender.close()
+
+    def _read_signals(self) -> None:
+        received = self._receiver.recv(64)
+        if any(number in received for number in _ENDS):
+            self._then()
+
+
+class SystemRequests(QObject):
+    """What was asked. Until `start_forwarding` it is kept: the first events come before there is a window."""
+
+    arguments_received = Signal(list)
+    """Paths and addresses (`str`), as a program's arguments would be."""
+    quit_requested = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._early: list[str] | None = []
+
+    def start_forwarding(self) -> None:
+        """Tell what came so far, and from now on everything at once."""
+        early, self._early = self._early, None
+        if early:
+            self.arguments_received.emit(early)
+
+    def handle_event(self, event: QEvent) -> bool:
+        """Take an event of the application; return whether it was for us."""
+        if isinstance(event, QFileOpenEvent):
+            self._open_argument(event.file() or bytes(event.url().toEncoded().data()).decode("ascii"))
+        elif event.type() is QEvent.Type.Quit and self._early is None:
+            self.quit_requested.emit()
+        else:
+            return False
+        return True
+
+    def _open_argument(self, argument: str) -> None:
+        if argument and self._early is None:
+            self.arguments_received.emit([argument])
+        elif argument and self._early is not None:
+            self._early.append(argument)
+
+
+class DesktopApplication(QApplication):
+    """The application, which passes on what the system asks. A filter would be asked about every event there is."""
+
+    def __init__(self, argv: list[str]) -> None:
+        self.requests = SystemRequests()  # first: events come while the application is being made
+        super().__init__(argv)
+
+    def event(self, event: QEvent) -> bool:
+        """Take what is asked of the application itself."""
+        return self.requests.handle_event(event) or super().event(event)
+
 
 _FAREWELL_MS = 1500
 """How long closing the window may wait for the gateway to take notice."""

@@ -11,14 +11,13 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest
-from app.core.machine import Fact, Machine, ProbeReport
-from app.core.report import DoctorReport, EngineBuild
+from app.core.machine import DoctorReport, EngineBuild, Fact, Machine, ProbeReport
 from app.hardware.assemble import ProbeOutcome, assemble_machine
-from app.hardware.bandwidth_store import with_bandwidth
+from app.hardware.bandwidth import with_bandwidth
 from app.hardware.engine_devices import with_engine_devices
 from app.hardware.evidence import Evidence, replay_evidence
+from app.hardware.facts import ProbePart
 from app.hardware.families import BANDWIDTH, families_of
-from app.hardware.part import ProbePart
 from app.hardware.pools import with_pools
 from app.hardware.probe import examine_machine
 from app.hardware.redaction import PrivateNames, RecordRedactor, names_here

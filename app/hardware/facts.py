@@ -1,9 +1,14 @@
-"""Short ways to state a fact with its source, and to read small system files without raising."""
+"""Short ways to state a fact with its source, and to read small system files without raising.
+
+What one probe family found. Everything is optional: a family that crashed costs only its own facts.
+"""
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from app.core.machine import Confidence, Fact
+import msgspec
+
+from app.core.machine import Confidence, Cpu, Fact, Gpu, Memory, Npu, OperatingSystem
 
 T = TypeVar("T")
 
@@ -87,3 +92,17 @@ def cpu_list(text: str) -> set[int]:
         if start is not None and end is not None:
             members.update(range(start, min(end, start + _MOST_CPUS) + 1))
     return members
+
+
+class ProbePart(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """`absent` says why there was nothing to ask; `raw` is the record of what was looked at."""
+
+    os: OperatingSystem | None = None
+    cpu: Cpu | None = None
+    memory: Memory | None = None
+    gpus: list[Gpu] = []
+    npus: list[Npu] = []
+    limits: list[Fact[str]] = []
+    bandwidth_gb_s: Fact[float] | None = None
+    absent: str = ""
+    raw: dict[str, Any] = {}

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 
 from app.hardware.bandwidth import probe_bandwidth
 from app.hardware.evidence import Evidence
+from app.hardware.facts import ProbePart
 from app.hardware.linux.families import FAMILIES as LINUX
 from app.hardware.macos.families import FAMILIES as MACOS
-from app.hardware.part import ProbePart
 from app.hardware.windows.families import FAMILIES as WINDOWS
 
 Family = Callable[[Evidence], ProbePart]

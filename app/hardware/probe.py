@@ -15,10 +15,10 @@ from app.config.paths import default_paths
 from app.config.programs import child_environment, module_command
 from app.core.machine import Machine, ProbeReport
 from app.hardware.assemble import ProbeOutcome, assemble_machine
-from app.hardware.bandwidth_store import store_bandwidth, with_bandwidth, with_stored_bandwidth
+from app.hardware.bandwidth import store_bandwidth, with_bandwidth, with_stored_bandwidth
 from app.hardware.evidence import THIS_SYSTEM, Raw, merge_records
+from app.hardware.facts import ProbePart
 from app.hardware.families import BANDWIDTH, families_of
-from app.hardware.part import ProbePart
 
 _LOG = logging.getLogger(__name__)
 _DETAIL_CHARS = 400

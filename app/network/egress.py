@@ -2,8 +2,8 @@
 
 `door.call(host, port, purpose)` stands before the name is looked up. This computer is not another: engines, and
 endpoints that other programs serve here, pass unnoted. What is fetched counts wherever it comes from, because a mirror
-on this computer asks others in turn. The gateway decides whether the door is open (`apply_policy`) and takes what was noted
-(`take_connections`); a child process tells its gateway what it took.
+on this computer asks others in turn. The gateway decides whether the door is open (`apply_policy`) and takes what was
+noted (`take_connections`); a child process tells its gateway what it took.
 """
 
 import ipaddress

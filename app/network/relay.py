@@ -1,8 +1,8 @@
 """A proxy on this computer for programs that are not ours, as uv and pip: whom they call is noted, or refused.
 
-`relay_environment` gives the environment under which such a program comes out through us, while it runs. Only who knows the word
-in that environment may use it. Where a person has a proxy of their own, that one is used as it is, and noted as the one
-that is called: what lies behind it is its business.
+`relay_environment` gives the environment under which such a program comes out through us, while it runs. Only who knows
+the word in that environment may use it. Where a person has a proxy of their own, that one is used as it is, and noted
+as the one that is called: what lies behind it is its business.
 """
 
 import asyncio

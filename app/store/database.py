@@ -1,23 +1,74 @@
 """Conversations and measurements for asyncio: one thread owns the database connection, everybody else awaits it.
 
 Statements run one after the other, so nobody sees half a change and the event loop never waits for a disk.
+
+How full the database is, without a word of what is in it.
+
+Connections to other computers as they were noted, for a month and up to a bound.
+
+Every statement takes a connection to the database its caller owns, as in `rows`.
 """
 
 import asyncio
 import functools
 import sqlite3
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
+import msgspec
+
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import connections, listing, measurements, responses, rows, statistics, usage
-from app.store.faults import is_damage, translate_faults
-from app.store.opening import DatabaseHandle, open_database, suspect_marker
+from app.store import listing, measurements, responses, rows, usage
+from app.store.opening import DatabaseHandle, is_damage, open_database, suspect_marker, transaction, translate_faults
+
+_OWN = "type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%_text%'"
+"""Tables that are not SQLite's own, nor those in which the index of words is kept."""
+
+
+def count_rows(connection: sqlite3.Connection) -> dict[str, int]:
+    """Return how many rows each table has."""
+    names = [row[0] for row in connection.execute(f"SELECT name FROM sqlite_master WHERE {_OWN} ORDER BY name")]  # noqa: S608 -- a constant
+    return {name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for name in names}  # noqa: S608 -- our own names of tables
+
+
+KEPT_S = 30 * 24 * 3600.0
+KEPT_ROWS = 10_000
+
+
+def save_connections(database: sqlite3.Connection, connections: Sequence[Connection]) -> None:
+    """Keep these as they are now, each in place of what its id had; forget what is old or too much."""
+    rows = [(connection.id, connection.last_at, msgspec.json.encode(connection).decode()) for connection in connections]
+    with transaction(database):
+        database.executemany("INSERT OR REPLACE INTO connections VALUES (?, ?, ?)", rows)
+        database.execute("DELETE FROM connections WHERE at < ?", (time.time() - KEPT_S,))
+        database.execute(
+            "DELETE FROM connections WHERE id IN (SELECT id FROM connections ORDER BY at DESC LIMIT -1 OFFSET ?)",
+            (KEPT_ROWS,),
+        )
+
+
+def list_connections(database: sqlite3.Connection, *, limit: int) -> list[Connection]:
+    """Return the last ones, newest first. One that this version cannot read is left out."""
+    decoded: list[Connection] = []
+    for (text,) in database.execute("SELECT value FROM connections ORDER BY at DESC, id LIMIT ?", (limit,)):
+        try:
+            decoded.append(msgspec.json.decode(text, type=Connection))
+        except msgspec.MsgspecError:  # a later version has more purposes
+            continue
+    return decoded
+
+
+def forget_connections(database: sqlite3.Connection) -> None:
+    """Forget all of them."""
+    with transaction(database):
+        database.execute("DELETE FROM connections")
+
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -160,19 +211,19 @@ class ChatStore:
 
     async def save_connections(self, rows: Sequence[Connection]) -> None:
         """Keep connections to other computers as they are now, each in place of what its id had."""
-        await self._run_job(connections.save_connections, rows)
+        await self._run_job(save_connections, rows)
 
     async def list_connections(self, *, limit: int) -> list[Connection]:
         """Return the last connections to other computers, newest first."""
-        return await self._run_job(connections.list_connections, limit=limit)
+        return await self._run_job(list_connections, limit=limit)
 
     async def forget_connections(self) -> None:
         """Forget the connections to other computers."""
-        await self._run_job(connections.forget_connections)
+        await self._run_job(forget_connections)
 
     async def count_rows(self) -> dict[str, int]:
         """Return how many rows each table has."""
-        return await self._run_job(statistics.count_rows)
+        return await self._run_job(count_rows)
 
     async def _run_job(
         self, job: Callable[Concatenate[sqlite3.Connection, P], R], *args: P.args, **kwargs: P.kwargs

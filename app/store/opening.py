@@ -3,18 +3,107 @@
 A newer file is refused and left alone. A damaged one is set aside under another name, never deleted, and a fresh one
 begun. A full check of a big file takes minutes, so damage is what opening notices, or what a check finds that a marker
 asked for: it is left when damage shows itself at work.
+
+The schema's history: numbered SQL files, applied in order, each with its number in one transaction.
+
+`PRAGMA user_version` is the number of the last one applied. Before any step on a database that holds something, a copy
+is put next to it; the last three copies are kept.
 """
 
+import errno
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from app.core.errors import Bug, StorageFault
 from app.core.events import Notice
-from app.store.faults import is_damage, translate_faults
-from app.store.schema import Migration, apply_migrations, file_timestamp, free_path, read_migrations, refuse_newer
+
+FOLDER = Path(__file__).with_name("migrations")
+KEPT_COPIES = 3
+
+
+class Migration(NamedTuple):
+    """One step: its number, its file's name, and the statements."""
+
+    number: int
+    name: str
+    sql: str
+
+
+def read_migrations(folder: Path = FOLDER) -> list[Migration]:
+    """Read the steps in order. Raises Bug when a number is missing or used twice."""
+    steps = [Migration(int(file.name[:4]), file.stem, file.read_text("utf-8")) for file in sorted(folder.glob("*.sql"))]
+    if [step.number for step in steps] != list(range(1, len(steps) + 1)):
+        raise Bug("The numbers of the database's migrations have a gap.", detail=", ".join(s.name for s in steps))
+    return steps
+
+
+def version_of(connection: sqlite3.Connection) -> int:
+    """Return the number of the last step applied; 0 for an empty file."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def refuse_newer(connection: sqlite3.Connection, steps: Sequence[Migration]) -> None:
+    """Raise StorageFault for a file that a later version of this program wrote. Writes nothing."""
+    version, newest = version_of(connection), len(steps)
+    if version > newest:
+        raise StorageFault(
+            f"Your conversations were saved by a newer version of Roundhouse (format {version}; this one reads {newest}).",
+            hint="Update Roundhouse to open them. Nothing in the file was changed.",
+            code="database_newer",
+        )
+
+
+def apply_migrations(connection: sqlite3.Connection, path: Path, steps: Sequence[Migration]) -> None:
+    """Bring the database at `path` up to the last step. A step that fails leaves the database as it was before it."""
+    version = version_of(connection)
+    if 0 < version < len(steps):
+        keep_copy(connection, path, version)
+    for step in steps[version:]:
+        _apply_step(connection, step)
+
+
+def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
+    """Copy the open database to a file next to it and drop all but the newest copies."""
+    copy = free_path(path.with_name(f"{path.name}.format-{version}-{file_timestamp()}"))
+    try:
+        with closing(sqlite3.connect(copy)) as target:
+            connection.backup(target)
+    except sqlite3.Error:
+        copy.unlink(missing_ok=True)
+        raise
+    copies = sorted(path.parent.glob(f"{path.name}.format-*"), key=lambda file: file.stat().st_mtime_ns)
+    for old in copies[:-KEPT_COPIES]:
+        old.unlink(missing_ok=True)
+    return copy
+
+
+def file_timestamp() -> str:
+    """Return the local time as it appears in the names of files set aside."""
+    return time.strftime("%Y%m%d-%H%M%S")
+
+
+def free_path(path: Path) -> Path:
+    """Return `path`, or the first of `path-2`, `path-3`, ... that does not exist."""
+    candidate, number = path, 1
+    while candidate.exists():
+        number += 1
+        candidate = path.with_name(f"{path.name}-{number}")
+    return candidate
+
+
+def _apply_step(connection: sqlite3.Connection, step: Migration) -> None:
+    script = f"BEGIN IMMEDIATE;\n{step.sql}\nPRAGMA user_version = {step.number};\nCOMMIT;"
+    try:
+        connection.executescript(script)
+    except sqlite3.Error:
+        with suppress(sqlite3.Error):  # SQLite has rolled back by itself when the disk was full
+            connection.execute("ROLLBACK")
+        raise
+
 
 KEEP_DELETED_S = 30 * 24 * 3600.0
 _BUSY_MS = 5000
@@ -116,3 +205,83 @@ def _damage_notice(aside: Path) -> Notice:
         sentence="The file with your conversations was damaged, so a new one was started.",
         hint=f"The damaged file is kept: {aside}",
     )
+
+
+# SQLite's errors said plainly.
+#
+# Only what the machine did wrong becomes a `StorageFault`; a wrong statement or a broken constraint is our own mistake
+# and passes through.
+
+_PRIMARY = 0xFF  # an extended result code keeps its primary code in the low byte
+_DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_FULL = StorageFault(
+    "The disk is full: the conversation could not be saved.",
+    hint="Free some space and try again; nothing that was saved before is lost.",
+    code="disk_full",
+)
+_DAMAGED = StorageFault(
+    "The file with your conversations is damaged.",
+    hint="Restart Roundhouse: it sets the damaged file aside and goes on with a new one.",
+    code="database_damaged",
+)
+_READ_ONLY = StorageFault(
+    "The file with your conversations cannot be written.",
+    hint="Check who owns the data folder and whether its disk is mounted read-only.",
+    code="database_read_only",
+)
+_BUSY = StorageFault(
+    "Another program is holding the file with your conversations.",
+    hint="Close other programs that have it open, then try again.",
+    code="database_busy",
+)
+_UNREACHABLE = StorageFault(
+    "The file with your conversations could not be read or written.",
+    hint="Check that its disk is still there and not full.",
+    code="database_unreachable",
+)
+_KNOWN: dict[int, StorageFault] = {
+    sqlite3.SQLITE_FULL: _FULL,
+    sqlite3.SQLITE_CORRUPT: _DAMAGED,
+    sqlite3.SQLITE_NOTADB: _DAMAGED,
+    sqlite3.SQLITE_READONLY: _READ_ONLY,
+    sqlite3.SQLITE_PERM: _READ_ONLY,
+    sqlite3.SQLITE_BUSY: _BUSY,
+    sqlite3.SQLITE_LOCKED: _BUSY,
+    sqlite3.SQLITE_IOERR: _UNREACHABLE,
+    sqlite3.SQLITE_CANTOPEN: _UNREACHABLE,
+}
+
+
+def is_damage(error: sqlite3.Error) -> bool:
+    """Say whether the file itself is broken, rather than full, locked or out of reach."""
+    return _code_of(error) in _DAMAGE
+
+
+def fault_of(error: sqlite3.Error | OSError) -> StorageFault | None:
+    """Return what to tell a person, or None when the error is a mistake of this program."""
+    known: StorageFault | None
+    if isinstance(error, OSError):
+        known = _FULL if error.errno == errno.ENOSPC else _UNREACHABLE
+    else:
+        known = _KNOWN.get(_code_of(error))
+    if known is None:
+        return None
+    body = known.body
+    return StorageFault(body.sentence, hint=body.hint, code=body.code, detail=str(error))
+
+
+@contextmanager
+def translate_faults() -> Iterator[None]:
+    """Turn what the machine did wrong into a `StorageFault`; other errors pass."""
+    try:
+        yield
+    except (sqlite3.Error, OSError) as error:
+        fault = fault_of(error)
+        if fault is None:
+            raise
+        raise fault from error
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    code = getattr(error, "sqlite_errorcode", None)  # absent on errors the Python module raises itself
+    return -1 if code is None else int(code) & _PRIMARY

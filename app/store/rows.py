@@ -1,6 +1,8 @@
 """Conversations as rows: every statement that reads or writes them, on a connection its caller owns.
 
 Nothing here knows of threads or asyncio. `seq` orders messages, never the clock. A finished message is never changed.
+
+The title a chat gets from its first question.
 """
 
 import sqlite3
@@ -13,7 +15,6 @@ import msgspec
 from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Timings, Turn
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.store.opening import transaction
-from app.store.titles import title_from
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at"
@@ -225,3 +226,21 @@ def _parse_message(row: Sequence[str | float | None]) -> Message:
 
 def _encode_json(value: msgspec.Struct) -> str:
     return msgspec.json.encode(value).decode()
+
+
+MAX_TITLE = 60
+UNTITLED = "New chat"
+
+
+def title_from(question: str) -> str:
+    """Return the first line with something on it, cut at a word boundary to 60 characters."""
+    line = next((line for line in map(_tidy_line, question.splitlines()) if line), UNTITLED)
+    if len(line) <= MAX_TITLE:
+        return line
+    room = MAX_TITLE - 1  # for the ellipsis
+    cut = line[: room + 1].rfind(" ")
+    return line[: cut if cut > 0 else room].rstrip(" ,;:.-") + "…"
+
+
+def _tidy_line(line: str) -> str:
+    return " ".join(line.split()).strip("# ")

@@ -12,8 +12,7 @@ from functools import cache
 from typing import NamedTuple, TypeVar
 from urllib.parse import SplitResult
 
-from app.core.addresses import is_forbidden
-from app.core.connections import ConnectionReason, Purpose
+from app.core.connections import ConnectionReason, Purpose, is_forbidden
 from app.network.egress import egress_gate, is_this_computer
 
 P = TypeVar("P", bound=asyncio.Protocol)
@@ -22,7 +21,7 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class ForbiddenAddress(OSError):
-    """The address is one that is never called (`core.addresses`)."""
+    """The address is one that is never called (`core.connections`)."""
 
 
 class DialTarget(NamedTuple):

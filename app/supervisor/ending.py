@@ -12,9 +12,16 @@ from enum import StrEnum
 from app.core.engines import TRANSITIONS, AppliedRemedy, EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
-from app.supervisor.auto_remedy import TRIES, apply_auto_remedy
 from app.supervisor.faults import TOO_SLOW, UNKILLABLE, stall_failure
-from app.supervisor.policy import NOT_BY_ITSELF, LoadRequest, SupervisorPolicy, back_off_delay, recent_restarts
+from app.supervisor.policy import (
+    NOT_BY_ITSELF,
+    TRIES,
+    LoadRequest,
+    SupervisorPolicy,
+    apply_auto_remedy,
+    back_off_delay,
+    recent_restarts,
+)
 from app.supervisor.slot_queue import SlotQueue, WaitEstimate
 from engines.api import Failure, FailureKind, Readiness, StopPlan
 

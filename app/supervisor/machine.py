@@ -1,7 +1,7 @@
 """The life of one engine, pure: messages and the time go in, effects come out, and nothing else happens.
 
-`app.core.engines.TRANSITIONS` is the law, and `EngineStateBase._move_to` the only place that changes `state`. Whoever waits is
-answered by the time a settled state is entered. What the decisions are:
+`app.core.engines.TRANSITIONS` is the law, and `EngineStateBase._move_to` the only place that changes `state`. Whoever
+waits is answered by the time a settled state is entered. What the decisions are:
 
 - A lease takes the model as it runs; only an explicit `Ask` for other options, or a changed file, restarts it.
 - A lease that needs more context than it runs with restarts it too, after everybody who uses it is done.

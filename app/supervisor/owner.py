@@ -5,6 +5,8 @@ anything, so nobody can act on what was true a moment ago.
 
 Taking a message never waits, so whoever asks has it taken at once, after those that came before: a lease of a ready
 engine costs no turn of the event loop. The task takes what nobody waits for.
+
+Say that something changed: at once when it matters, and otherwise at most ten times a second, the last time too.
 """
 
 import asyncio
@@ -20,7 +22,6 @@ from app.core.errors import Bug
 from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
 from app.supervisor.alarm import Alarm
-from app.supervisor.announcer import Announcer
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import as_error, engine_stop_error, turn_away_error
 from app.supervisor.lease import CLIENT, Lease, ReadyEndpoint
@@ -356,3 +357,35 @@ def _file_fingerprint(path: Path) -> tuple[int, ...]:
 
 def _owner_bug(model: str) -> Bug:
     return Bug(f"Roundhouse lost track of {model}.", hint="Restart it, and please report this with the log.")
+
+
+INTERVAL_S = 0.1
+
+
+class Announcer:
+    """Bounds how often `say` is called. Belongs to the event loop it is made in."""
+
+    def __init__(self, say: Callable[[], None]) -> None:
+        self._say = say
+        self._loop = asyncio.get_running_loop()
+        self._due: asyncio.TimerHandle | None = None
+        self._said_at = -INTERVAL_S
+
+    def announce(self, *, at_once: bool) -> None:
+        """Call `say` now, or soon. What is said is what is true when it is said."""
+        wait_s = self._said_at + INTERVAL_S - time.monotonic()
+        if at_once or wait_s <= 0:
+            self._say_now()
+        elif self._due is None:
+            self._due = self._loop.call_later(wait_s, self._say_now)
+
+    def close(self) -> None:
+        """Say nothing more."""
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _say_now(self) -> None:
+        self.close()
+        self._said_at = time.monotonic()
+        self._say()

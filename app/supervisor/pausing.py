@@ -11,10 +11,9 @@ import time
 from collections.abc import Callable
 from typing import Protocol
 
-from app.core.engines import EngineStatus
+from app.core.engines import EngineStatus, Pause
 from app.core.errors import RoundhouseError
 from app.core.events import Event, PauseChanged
-from app.core.memory import Pause
 from app.supervisor import messages as m
 from app.supervisor.policy import LoadRequest
 from app.supervisor.scheduling import Resident

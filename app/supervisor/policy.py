@@ -1,6 +1,10 @@
 """What the supervisor is asked for and keeps to, and whether it starts an engine again. Room is for `scheduling`.
 
 Time is always passed in and always monotonic seconds: setting the wall clock changes nothing here.
+
+What the supervisor does about a failed load by itself, as far as a person has said "do it for me". Pure.
+
+A remedy changes options so that the load needs less, and each one only ever makes it need less: it ends.
 """
 
 import math
@@ -9,7 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from engines.api import NEVER_RETRY_UNCHANGED, FailureKind, LaunchOptions, ModelSource, RemedyKind
+from app.core.engines import AppliedRemedy
+from engines.api import NEVER_RETRY_UNCHANGED, Failure, FailureKind, LaunchOptions, ModelSource, RemedyKind
 
 MAX_RESTARTS = 3
 RESTART_WINDOW_S = 600.0
@@ -134,3 +139,36 @@ def back_off_delay(restarts: Sequence[float], now: float) -> float | None:
     if count >= MAX_RESTARTS:
         return None
     return min(float(2**count), BACK_OFF_CEILING_S)
+
+
+TRIES = 4
+"""So many changes within one load: a context is halved four times at most, and then a person had better look."""
+
+APPLICABLE = (
+    RemedyKind.LESS_CONTEXT,
+    RemedyKind.FEWER_SLOTS,
+    RemedyKind.SMALLER_CACHE,
+    RemedyKind.FEWER_LAYERS,
+    RemedyKind.LESS_GPU_MEMORY,
+)
+"""Those that are options of a load; the others are for people."""
+
+
+class AutoRemedy(msgspec.Struct, frozen=True, kw_only=True):
+    """The load to try instead, and what was changed and why."""
+
+    request: LoadRequest
+    applied: AppliedRemedy
+
+
+def apply_auto_remedy(request: LoadRequest, failure: Failure, allowed: frozenset[RemedyKind]) -> AutoRemedy | None:
+    """Return the load with the first remedy that is allowed; None when none is, or none changes anything."""
+    for remedy in failure.remedies:
+        if remedy.kind not in allowed or not remedy.options:
+            continue
+        options = msgspec.structs.replace(request.options, **remedy.options)
+        if options != request.options:
+            sentence = f"{failure.sentence} Roundhouse did this: {remedy.label[0].lower()}{remedy.label[1:]}."
+            applied = AppliedRemedy(kind=remedy.kind.value, sentence=sentence)
+            return AutoRemedy(request=msgspec.structs.replace(request, options=options), applied=applied)
+    return None

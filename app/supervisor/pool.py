@@ -11,23 +11,20 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, MemoryState
 from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
-from app.core.memory import MemoryState
 from app.supervisor import messages as m
 from app.supervisor.faults import turn_away_error
 from app.supervisor.lease import Lease, ReadyEndpoint
-from app.supervisor.memory_arbiter import MemoryArbiter
-from app.supervisor.memory_ledger import memory_state
+from app.supervisor.memory_arbiter import MemoryArbiter, memory_state
 from app.supervisor.memory_limits import Gauge
 from app.supervisor.memory_watch import MemoryWatch
 from app.supervisor.owner import EngineOwner
 from app.supervisor.pausing import PauseControl
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorFolders, SupervisorPolicy
-from app.supervisor.ports import LoopbackPorts
 from app.supervisor.records import LaunchRecords
-from app.supervisor.run import PROBE_S, RunDeps
+from app.supervisor.run import PROBE_S, LoopbackPorts, RunDeps
 from app.supervisor.scheduling import Resident
 from engines.api import EngineAdapter
 from engines.environment import engine_environment

@@ -1,8 +1,8 @@
 """One small file per live launch, so that a gateway that was killed leaves nothing running for ever.
 
-A record is written before the first process exists and completed after each. At the next start `reap_orphans` kills what is
-still there, and only what is really ours: a process whose id *and* creation time were recorded, or one that carries the
-launch's token in its environment. Never by name. A record holds no key.
+A record is written before the first process exists and completed after each. At the next start `reap_orphans` kills
+what is still there, and only what is really ours: a process whose id *and* creation time were recorded, or one that
+carries the launch's token in its environment. Never by name. A record holds no key.
 """
 
 import contextlib

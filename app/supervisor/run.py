@@ -2,6 +2,8 @@
 
 A run does what the state machine orders, tells the engine's owner what happens, and always ends with `Ended`: nothing
 it started is alive by then, its record and its private files are gone, and its port is free.
+
+Free loopback ports, none handed out twice while it may still be about to be bound.
 """
 
 import asyncio
@@ -11,6 +13,7 @@ import logging
 import secrets
 import shlex
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -32,7 +35,6 @@ from app.supervisor.faults import (
 )
 from app.supervisor.logs import EngineLog, LogRedactor
 from app.supervisor.policy import SupervisorFolders
-from app.supervisor.ports import HOST, LoopbackPorts
 from app.supervisor.private import write_private
 from app.supervisor.readiness import EngineEndpoint, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
@@ -51,6 +53,37 @@ from engines.api import (
 
 if TYPE_CHECKING:
     from app.core.errors import EngineFailed
+
+HOST = "127.0.0.1"
+
+
+class LoopbackPorts:
+    """Ask the kernel for a free port and remember it: between asking and binding, somebody else could be given it."""
+
+    def __init__(self) -> None:
+        self.reserved: set[int] = set()
+
+    @contextlib.contextmanager
+    def reserve_port(self) -> Iterator[int]:
+        """Keep one port for as long as the block runs. Another program can still take it: then try again."""
+        port = self._pick_port()
+        self.reserved.add(port)
+        try:
+            yield port
+        finally:
+            self.reserved.discard(port)
+
+    def _pick_port(self) -> int:
+        with (
+            contextlib.ExitStack() as sockets
+        ):  # ports already reserved stay bound meanwhile, so the kernel offers others
+            while True:
+                probe = sockets.enter_context(socket.socket())
+                probe.bind((HOST, 0))
+                port: int = probe.getsockname()[1]
+                if port not in self.reserved:
+                    return port
+
 
 PULSE_S = 1.0
 ALIVE_SHARE = 0.02

@@ -15,7 +15,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from app.config.installation import previous_path
+from app.config.programs import previous_path
 from app.core.errors import Conflict, StorageFault
 
 _AT_FDCWD = -100

@@ -5,26 +5,202 @@
     finish   replace it, or hand it to whoever does; what is left to do comes back
 
 Blocks; call everything from a thread.
+
+Does the new version run on this computer? Its service is started in an empty home, before anything is replaced.
+
+It has to announce itself there as the version it should be; then it is ended again. What needs a newer system, lacks a
+file or dies at once shows here, while the version in use still is.
 """
 
 import os
 import shutil
-from collections.abc import Callable
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
 from typing import Protocol
 
-from app.config.installation import AppInstallation, previous_path, read_note
-from app.config.programs import program_inside
-from app.core.errors import Conflict, StorageFault
+import msgspec
+
+from app.config.programs import (
+    AppInstallation,
+    child_environment,
+    find_program,
+    previous_path,
+    program_inside,
+    read_note,
+)
+from app.core.api import PortFile
+from app.core.errors import Conflict, EnvironmentFault, StorageFault
 from app.core.updates import InstallationKind
 from app.engine_store.archives import unpack_archive
 from app.engine_store.durable import sync_folder, sync_tree
-from app.updates import exchange, installers
+from app.hub.download.wire import DownloadStopped
+from app.updates import exchange
 from app.updates.fetching import check_room
 from app.updates.manifest import UpdateRefused
-from app.updates.rehearsal import rehearse
+
+WITHIN_S = 120.0
+"""A slow disk reads 300 MB in less."""
+_POLL_S = 0.05
+_END_S = 20.0
+_LAST = 2000
+"""Letters of what it said."""
+_QUIET = {
+    "ROUNDHOUSE_NETWORK_OFFLINE": "true",
+    "ROUNDHOUSE_MODELS_OTHER_PROGRAMS": "false",
+    "ROUNDHOUSE_GATEWAY_HOST": "127.0.0.1",
+    "ROUNDHOUSE_MODELS_FOLDERS": "",
+    "PYINSTALLER_RESET_ENVIRONMENT": "1",
+}
+"""It reaches nobody, is reached by nobody else, looks at nobody's models, and does not take itself for a part of us."""
+
+
+def rehearse(program: Path, version: str, off: Event) -> None:
+    """Start a new version's service once. Raises EnvironmentFault (update_does_not_run), or Stopped when `off`."""
+    with tempfile.TemporaryDirectory(prefix="roundhouse-update-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder)
+        with (home / "said").open("w+b") as output:
+            try:
+                child = subprocess.Popen(
+                    [str(program), "-P", "-m", "app.gateway"],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    env=child_environment({**_QUIET, "ROUNDHOUSE_HOME": str(home)}),
+                )
+            except OSError as error:
+                raise _does_not_run_fault(version, str(error)) from error
+            try:
+                reported = _wait_for_port_file(child, home / "state" / "gateway.json", off)
+            finally:
+                _end_process(child)
+            if reported is None or reported.version != version:
+                output.seek(0)
+                last_output = output.read().decode("utf-8", "replace")[-_LAST:]
+                raise _does_not_run_fault(
+                    version, last_output or f"It announced itself as {reported and reported.version}."
+                )
+
+
+def _wait_for_port_file(child: "subprocess.Popen[bytes]", port_file: Path, off: Event) -> PortFile | None:
+    """Wait until it says where it is; None when it ended, or took too long."""
+    deadline = time.monotonic() + WITHIN_S
+    while child.poll() is None and time.monotonic() < deadline:
+        try:
+            return msgspec.json.decode(port_file.read_bytes(), type=PortFile)
+        except (OSError, msgspec.MsgspecError):
+            if off.wait(_POLL_S):
+                raise DownloadStopped from None
+    return None
+
+
+def _end_process(child: "subprocess.Popen[bytes]") -> None:
+    child.terminate()
+    try:
+        child.wait(_END_S)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()
+
+
+def _does_not_run_fault(version: str, output: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"Version {version} does not run on this computer, so nothing was changed.",
+        hint="The current version stays in use. Its notes may say what it needs.",
+        code="update_does_not_run",
+        detail=output.strip(),
+    )
+
+
+# Installers that are the system's, not ours: called only after a person asked, and told what came of it.
+#
+# Debian's packages go to apt with an administrator's password (polkit asks for it), or are opened as a double-click
+# would. Tried with stand-ins for pkexec and xdg-open; Windows' and macOS' were never run.
+
+_INSTALLER_POLL_S = 0.1
+
+_NOT_ALLOWED = frozenset({126, 127})
+"""What pkexec exits with when nobody could be asked, or somebody said no."""
+
+
+def install_package(package: Path, off: Event) -> bool:
+    """Hand a Debian package to the system. Returns whether it is installed now, or only opened for somebody to install.
+
+    Raises EnvironmentFault (update_by_hand) with the command that does it, where the system cannot ask.
+    """
+    apt, asking = find_program("apt-get"), find_program("pkexec")
+    if apt and asking and _can_ask():
+        _run_installer([asking, apt, "install", "--yes", "--", str(package)], package, off)
+        return True
+    opener = find_program("xdg-open")
+    if opener and _can_ask():
+        subprocess.Popen([opener, str(package)], start_new_session=True)
+        return False
+    raise _manual_update_fault(package, "There is no way to ask for an administrator's password from here.")
+
+
+def open_image(image: Path) -> None:
+    """Show a disk image, from which a person drags the application. Raises EnvironmentFault."""
+    result = subprocess.run(["/usr/bin/open", str(image)], capture_output=True, check=False)
+    if result.returncode:
+        raise EnvironmentFault(f"{image} cannot be opened.", hint="Open it yourself.", code="update_by_hand")
+
+
+def start_setup(setup: Path) -> None:
+    """Start Windows' installer, which asks what it has to and outlives us. Raises OSError."""
+    subprocess.Popen([str(setup)], close_fds=True)
+
+
+def _run_installer(argv: Sequence[str], package: Path, off: Event) -> None:
+    child = subprocess.Popen(
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True
+    )
+    output = _wait_for_output(child, off)
+    if child.returncode in _NOT_ALLOWED:
+        raise _manual_update_fault(package, "The system was not allowed to install the package.", output)
+    if child.returncode:
+        raise _manual_update_fault(package, "The package could not be installed.", output)
+
+
+def _wait_for_output(child: "subprocess.Popen[bytes]", off: Event) -> str:
+    """Return what a program said once it has ended; ends it when `off`, as far as it lets us."""
+    while True:
+        try:
+            output, _ = child.communicate(timeout=_INSTALLER_POLL_S)
+            return output.decode("utf-8", "replace")[-_LAST:]
+        except subprocess.TimeoutExpired:
+            if off.is_set() and _try_to_end(child):
+                raise DownloadStopped from None
+
+
+def _try_to_end(child: "subprocess.Popen[bytes]") -> bool:
+    """Ask a program to end; one that runs as an administrator by now cannot be, and is waited for."""
+    try:
+        child.terminate()
+    except PermissionError:
+        return False
+    child.communicate()
+    return True
+
+
+def _can_ask() -> bool:
+    environ = child_environment()
+    return sys.platform == "linux" and bool(environ.get("DISPLAY") or environ.get("WAYLAND_DISPLAY"))
+
+
+def _manual_update_fault(package: Path, why: str, output: str = "") -> EnvironmentFault:
+    return EnvironmentFault(
+        why,
+        hint=f"In a terminal: sudo apt install {package}",
+        code="update_by_hand",
+        detail=output.strip(),
+    )
+
 
 _UNPACKED_TIMES = 3
 """277 MB out of 110 MB."""
@@ -151,7 +327,7 @@ class _PackageUpdate(_ExternalUpdate):
 
     def finish_update(self, work: UpdateTask) -> UpdateResult:
         work.report_stage("Waiting for the system's installer")
-        if installers.install_package(work.file, work.stop_requested):
+        if install_package(work.file, work.stop_requested):
             return UpdateResult(goes_on=True)
         return UpdateResult(
             instruction="The system's installer is open: install it there, then quit Roundhouse and open it again."
@@ -165,7 +341,7 @@ class _SetupUpdate(_ExternalUpdate):
 
     def finish_update(self, work: UpdateTask) -> UpdateResult:
         return UpdateResult(
-            final_action=lambda: installers.start_setup(work.file),
+            final_action=lambda: start_setup(work.file),
             instruction="The installer opens: close this window for it.",
         )
 
@@ -174,7 +350,7 @@ class _DiskImageUpdate(_ExternalUpdate):
     """A disk image on macOS: shown, and the rest is dragging."""
 
     def finish_update(self, work: UpdateTask) -> UpdateResult:
-        installers.open_image(work.file)
+        open_image(work.file)
         return UpdateResult(instruction="Quit Roundhouse, drag the new one to Applications, and open it again.")
 
 

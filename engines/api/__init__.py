@@ -6,10 +6,21 @@ cover orchestrators (a frontend plus workers), started in order and stopped in r
 """
 
 from engines.api.about import Descriptor, EngineFamily, Feature, Gauge, Route
-from engines.api.adapter import EngineAdapter
-from engines.api.failure import NEVER_RETRY_UNCHANGED, Failure, FailureKind, Remedy, RemedyKind
+from engines.api.failure import (
+    NEVER_RETRY_UNCHANGED,
+    BufferAllocated,
+    ContextSet,
+    Exit,
+    Failure,
+    FailureKind,
+    LoadProgress,
+    LogEvent,
+    PortOpened,
+    Remedy,
+    RemedyKind,
+    Suspicion,
+)
 from engines.api.formats import ModelFormat
-from engines.api.log import BufferAllocated, ContextSet, Exit, LoadProgress, LogEvent, PortOpened, Suspicion
 from engines.api.options import (
     Draft,
     EngineInstallation,
@@ -20,6 +31,7 @@ from engines.api.options import (
     RemoteEndpoint,
 )
 from engines.api.plan import (
+    EngineAdapter,
     LaunchFile,
     LaunchPlan,
     OmittedOption,

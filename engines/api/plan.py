@@ -1,10 +1,15 @@
-"""How one engine is started, known to be ready, and stopped: what an adapter plans and the supervisor does."""
+"""What an adapter is asked, and the plan it answers with: how an engine is started, known to be ready, and stopped."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
+
+from engines.api.about import Descriptor
+from engines.api.failure import Exit, Failure, LogEvent
+from engines.api.options import EngineInstallation, EngineLocation, LaunchOptions, ListenOptions, ModelSource
 
 
 class ProcessSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,3 +94,28 @@ class LaunchPlan(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 1
     left_out: tuple[OmittedOption, ...] = ()
     key_file: Path | None = None
+
+
+class EngineAdapter(Protocol):
+    """The code an engine needs. Every method is pure but `probe`, which may look at the installed engine."""
+
+    @property
+    def descriptor(self) -> Descriptor:
+        """What the engine is."""
+
+    def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:
+        """Look at the engine in `place`: its version, devices and flags. Import nothing heavy: ask metadata or a child.
+
+        Without a place, find what came with Roundhouse itself or lies on PATH.
+        """
+
+    def plan(
+        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+    ) -> LaunchPlan:
+        """Turn generic options into processes. Raises ValueError with a sentence for options it cannot honour."""
+
+    def read_log(self, line: str) -> Sequence[LogEvent]:
+        """Say what a log line means; most mean nothing."""
+
+    def classify_exit(self, end: Exit) -> Failure:
+        """Name the cause of an end that was not asked for."""

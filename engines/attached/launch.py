@@ -41,7 +41,7 @@ class AttachedAdapter:
 
     def plan(
         self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
-    ) -> LaunchPlan:  # noqa: ARG002 -- the contract's
+    ) -> LaunchPlan:
         """Say where the endpoint is. Raises ValueError for a model that is no endpoint's."""
         if model.format not in DESCRIPTOR.formats or model.remote is None:
             raise ValueError(f"An attached endpoint serves no {model.format.value} files of this computer.")

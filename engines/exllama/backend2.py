@@ -14,8 +14,7 @@ from typing import Any
 
 from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of
 from engines.exllama.constraint import SchemaFilterFactory
-from engines.exllama.special_tokens import read_end_tokens, reads_begin_token
-from engines.exllama.vocabulary import ExllamaVocabulary
+from engines.exllama.vocabulary import ExllamaVocabulary, read_end_tokens, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
 from engines.serving.templates import read_template
 

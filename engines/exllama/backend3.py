@@ -7,8 +7,7 @@ from typing import Any
 
 from engines.exllama.backend import ExllamaBackend, cache_tokens, context_of, folder_of, ids_of, schema_refusal
 from engines.exllama.constraint import unknown_schema
-from engines.exllama.special_tokens import reads_begin_token
-from engines.exllama.vocabulary import ExllamaVocabulary
+from engines.exllama.vocabulary import ExllamaVocabulary, reads_begin_token
 from engines.serving.backend import BackendAbility, LoadResult, ProgressCallback, Token, WorkItem
 from engines.serving.templates import read_template
 

@@ -26,7 +26,7 @@ from engines.api import (
 )
 from engines.flags import Flag, FlagTable, build_arguments, list_flag, no_flag, task_flag, value_flag
 from engines.llama_cpp.descriptor import DESCRIPTOR
-from engines.llama_cpp.failures import READER
+from engines.llama_cpp.log import READER
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
 from engines.program_probe import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
 

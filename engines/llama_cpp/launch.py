@@ -31,7 +31,7 @@ from engines.flags import FlagTable
 from engines.llama_cpp import binary, log
 from engines.llama_cpp.binary import KV_TYPES
 from engines.llama_cpp.descriptor import DESCRIPTOR
-from engines.llama_cpp.failures import READER
+from engines.llama_cpp.log import READER
 from engines.llama_cpp.worker import SPECULATION
 from engines.worker_launch import own_python, worker_argv, worker_environment, worker_process
 

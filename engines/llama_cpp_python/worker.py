@@ -13,9 +13,7 @@ from typing import Any
 
 from engines import worker_base
 from engines.llama_cpp.worker import thread_wait_policy
-from engines.llama_cpp_python.batch import Batch
-from engines.llama_cpp_python.sampling import SamplerFactory, token_with_alternatives
-from engines.llama_cpp_python.sequences import Slot, choose_slot
+from engines.llama_cpp_python.sequences import Batch, SamplerFactory, Slot, choose_slot, token_with_alternatives
 from engines.serving.backend import (
     BackendAbility,
     BackendFinish,

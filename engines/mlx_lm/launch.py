@@ -27,8 +27,7 @@ from engines.flags import Flag, FlagTable, build_arguments, no_flag, switch_flag
 from engines.mlx_lm.descriptor import DESCRIPTOR
 from engines.program_probe import flags_of
 from engines.remedies import RemedyOptions
-from engines.worker_launch import worker_process
-from engines.worker_log import read_worker_line
+from engines.worker_launch import read_worker_line, worker_process
 
 _K = FailureKind
 WORKER = "engines.mlx_lm.worker"

@@ -13,8 +13,8 @@ from engines.api import (
 )
 from engines.openvino import model_server
 from engines.openvino.descriptor import DESCRIPTOR
-from engines.openvino.devices import device_of, precision_of
 from engines.openvino.failures import READER
+from engines.openvino.model_server import device_of, precision_of
 from engines.worker_adapter import WorkerAdapter, WorkerRecipe
 
 

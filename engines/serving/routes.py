@@ -1,29 +1,163 @@
-"""What the server answers: OpenAI's routes, llama-server's for tokens and templates, health and metrics."""
+"""What the server answers: OpenAI's routes, llama-server's for tokens and templates, health and metrics.
+
+Anthropic's count of tokens: its messages as templates take them. Text counts; what cannot be read is refused.
+
+Answers in OpenAI's shapes: whole, and in events. What repeats in every event of a stream is made once.
+"""
 
 import asyncio
 import hmac
-from collections.abc import Awaitable, Callable, Mapping
+import itertools
+import time
+import uuid
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
-from engines.serving import shapes
 from engines.serving.answer import PromptSize, WorkerAnswer
 from engines.serving.answer_request import (
     AnswerRequest,
+    RequestFields,
     TemplateInput,
     parse_answer_request,
     parse_prompt,
     parse_template_input,
 )
-from engines.serving.backend import LoadResult, WorkerBackend
-from engines.serving.count_tokens import parse_count_request
-from engines.serving.fields import RequestFields
+from engines.serving.backend import LoadResult, Token, WorkerBackend
 from engines.serving.http import HttpRequest, WorkerConnection
 from engines.serving.json_text import encode_compact, parse_object
 from engines.serving.metrics import WorkerMetrics
-from engines.serving.refusals import RequestRefused, context_refusal, invalid_request, not_ready_refusal
+from engines.serving.refusals import (
+    RequestRefused,
+    context_refusal,
+    feature_refusal,
+    invalid_request,
+    not_ready_refusal,
+)
 from engines.serving.scheduler import Scheduler, work_of
 from engines.serving.templates import ChatTemplate
+
+_EVENT = b"data: %s\n\n"
+DONE = b"data: [DONE]\n\n"
+
+
+@dataclass(slots=True)
+class AnswerShape:
+    """One answer's shape: a chat's, or a bare completion's. `text_of` gives the text of a token."""
+
+    model: str
+    is_chat: bool
+    text_of: Callable[[int], str]
+    id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    created: int = field(default_factory=lambda: int(time.time()))
+    _plain: tuple[bytes, bytes] = field(init=False)
+    _offset: int = 0
+
+    def __post_init__(self) -> None:
+        """Make the frame that plain text goes into."""
+        mark = "\x00"
+        frame = encode_compact(self._chunk(mark, None, None))
+        before, _, after = frame.partition(encode_compact(mark))
+        self._plain = (b"data: " + before, after + b"\n\n")
+
+    def role_event(self) -> bytes:
+        """Return the event that says who speaks; bare completions have none."""
+        if not self.is_chat:
+            return b""
+        choice = {"index": 0, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
+        return _EVENT % encode_compact({**self._head(whole=False), "choices": [choice]})
+
+    def piece(self, answer: WorkerAnswer) -> bytes:
+        """Return the event for what came since the last one; nothing if nothing came."""
+        text, tokens = answer.take_text(), answer.take_tokens()
+        if tokens:
+            return _EVENT % encode_compact(
+                self._chunk(text, self._logprobs(tokens, answer.request.logprobs or 0), None)
+            )
+        if not text:
+            return b""
+        before, after = self._plain
+        return before + encode_compact(text) + after
+
+    def final_events(self, answer: WorkerAnswer) -> bytes:
+        """Return the last events: why it ended, with its times, what was used if that was asked for, and the end."""
+        last = encode_compact({**self._chunk("", None, str(answer.finish)), "timings": answer.collect_timings()})
+        if not answer.request.tells_usage:
+            return _EVENT % last + DONE
+        used = encode_compact(
+            {
+                **self._head(whole=False),
+                "choices": [],
+                "usage": usage_document(answer),
+                "timings": answer.collect_timings(),
+            }
+        )
+        return _EVENT % last + _EVENT % used + DONE
+
+    def whole_answer(self, answer: WorkerAnswer) -> bytes:
+        """Return a whole answer."""
+        text, tokens = answer.take_text(), answer.take_tokens()
+        logprobs = self._logprobs(tokens, answer.request.logprobs or 0) if answer.request.logprobs is not None else None
+        choice: dict[str, object] = {"index": 0, "logprobs": logprobs, "finish_reason": str(answer.finish)}
+        choice |= {"message": {"role": "assistant", "content": text}} if self.is_chat else {"text": text}
+        return encode_compact(
+            {
+                **self._head(whole=True),
+                "choices": [choice],
+                "usage": usage_document(answer),
+                "timings": answer.collect_timings(),
+            }
+        )
+
+    def _head(self, *, whole: bool) -> dict[str, object]:
+        kind = ("chat.completion" if whole else "chat.completion.chunk") if self.is_chat else "text_completion"
+        prefix = "chatcmpl" if self.is_chat else "cmpl"
+        return {"id": f"{prefix}-{self.id}", "object": kind, "created": self.created, "model": self.model}
+
+    def _chunk(self, text: str, logprobs: object, finish: str | None) -> dict[str, object]:
+        choice: dict[str, object] = {"index": 0, "logprobs": logprobs, "finish_reason": finish}
+        if self.is_chat:
+            choice["delta"] = {"content": text} if finish is None else {}
+        else:
+            choice["text"] = text
+        return {**self._head(whole=False), "choices": [choice]}
+
+    def _logprobs(self, tokens: Sequence[tuple[str, Token]], count: int) -> dict[str, object]:
+        if self.is_chat:
+            return {"content": [self._token_logprobs(token, piece, count) for piece, token in tokens], "refusal": None}
+        offsets = list(itertools.accumulate((len(piece) for piece, _ in tokens), initial=self._offset))
+        self._offset = offsets.pop()
+        return {
+            "tokens": [piece for piece, _ in tokens],
+            "token_logprobs": [token.logprob for _, token in tokens],
+            "top_logprobs": [{self.text_of(token_id): p for token_id, p in token.top[:count]} for _, token in tokens],
+            "text_offset": offsets,
+        }
+
+    def _token_logprobs(self, token: Token, piece: str, count: int) -> dict[str, object]:
+        text = self.text_of(token.id) or piece
+        top = [_token_document(self.text_of(other), logprob) for other, logprob in token.top[:count]]
+        return {**_token_document(text, token.logprob or 0.0), "top_logprobs": top}
+
+
+def usage_document(answer: WorkerAnswer) -> dict[str, object]:
+    """Return what was read and written."""
+    counts: dict[str, object] = {
+        "prompt_tokens": answer.prompt_tokens,
+        "completion_tokens": answer.written,
+        "total_tokens": answer.prompt_tokens + answer.written,
+    }
+    return counts if answer.cached is None else {**counts, "prompt_tokens_details": {"cached_tokens": answer.cached}}
+
+
+def encode_event(document: object) -> bytes:
+    """Return a document as one event of a stream."""
+    return _EVENT % encode_compact(document)
+
+
+def _token_document(text: str, logprob: float) -> dict[str, object]:
+    return {"token": text, "logprob": round(logprob, 6), "bytes": list(text.encode())}
+
 
 _EVENT_STREAM = "text/event-stream"
 Body = Mapping[str, object]
@@ -75,7 +209,7 @@ class WorkerRoutes:
             if not to.has_begun:
                 to.send_refusal(refused)
                 return
-            to.write_chunk(shapes.encode_event(refused.document()))
+            to.write_chunk(encode_event(refused.document()))
             to.end_chunks()
 
     async def _route(self, request: HttpRequest, to: WorkerConnection) -> None:
@@ -143,7 +277,7 @@ class WorkerRoutes:
         news = asyncio.Event()
         prompt = PromptSize(len(tokens), model.loaded.hides_cache)
         answer = WorkerAnswer(request, model.backend.make_decoder(), prompt, ready=news.set)
-        shape = shapes.AnswerShape(model.name, is_chat, lambda token: model.backend.decode([token]))
+        shape = AnswerShape(model.name, is_chat, lambda token: model.backend.decode([token]))
         number = model.scheduler.submit(work_of(answer, tokens, context=context), answer)
         try:
             if request.streams:
@@ -186,7 +320,7 @@ def _render_prompt(model: ServedModel, conversation: TemplateInput) -> str:
     return model.template.render(conversation)
 
 
-async def _stream(answer: WorkerAnswer, shape: shapes.AnswerShape, news: asyncio.Event, to: WorkerConnection) -> None:
+async def _stream(answer: WorkerAnswer, shape: AnswerShape, news: asyncio.Event, to: WorkerConnection) -> None:
     """Send an answer as it comes. An error before its first word has a status of its own."""
     await _wait_for_more(answer, news)
     to.begin_chunks(_EVENT_STREAM)
@@ -199,7 +333,7 @@ async def _stream(answer: WorkerAnswer, shape: shapes.AnswerShape, news: asyncio
     to.end_chunks()
 
 
-async def _whole_answer(answer: WorkerAnswer, shape: shapes.AnswerShape, news: asyncio.Event) -> bytes:
+async def _whole_answer(answer: WorkerAnswer, shape: AnswerShape, news: asyncio.Event) -> bytes:
     while answer.finish is None:
         await _wait_for_more(answer, news)
     return shape.whole_answer(answer)
@@ -211,3 +345,39 @@ async def _wait_for_more(answer: WorkerAnswer, news: asyncio.Event) -> None:
     news.clear()
     if answer.error is not None:
         raise answer.error
+
+
+def parse_count_request(body: Mapping[str, object]) -> TemplateInput:
+    """Return the conversation that an Anthropic request means. Raises Refused."""
+    fields = RequestFields(body)
+    system = _text(body.get("system"))
+    first: list[dict[str, object]] = [{"role": "system", "content": system}] if system else []
+    turns = [{"role": turn.get("role"), "content": _text(turn.get("content"))} for turn in fields.objects("messages")]
+    tools = [_tool(tool) for tool in fields.objects("tools")]
+    return parse_template_input({"messages": [*first, *turns], "tools": tools})
+
+
+def _text(content: object) -> str:
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+        raise invalid_request("`content` must be a string or a list of blocks.", "messages")
+    return "".join(_block(block) for block in content)
+
+
+def _block(block: Mapping[str, object]) -> str:
+    kind = block.get("type")
+    if kind == "text":
+        return str(block.get("text") or "")
+    if kind == "thinking":
+        return str(block.get("thinking") or "")
+    if kind == "tool_use":
+        return f"{block.get('name')} {block.get('input')}"
+    if kind == "tool_result":
+        return _text(block.get("content"))
+    raise feature_refusal(f"blocks of the type {kind}", "messages")
+
+
+def _tool(tool: Mapping[str, object]) -> dict[str, object]:
+    function = {name: tool[name] for name in ("name", "description") if name in tool}
+    return {"type": "function", "function": {**function, "parameters": tool.get("input_schema", {})}}

@@ -13,9 +13,16 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.speed.device import SpeedDevice, devices_in_use
-from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE, software_class
-from app.advisor.speed.prefill import is_early, prefill_kind, prefill_operations
+from app.advisor.speed.estimate import is_early, prefill_kind, prefill_operations
+from app.advisor.speed.families import (
+    DEVICES,
+    PREFILL,
+    PREFILL_EARLY,
+    SOFTWARE,
+    SpeedDevice,
+    devices_in_use,
+    software_class,
+)
 from app.advisor.speed.reads import TokenReads, token_reads
 from tests.bench.speed_rows import SpeedRow, fit_rows
 
@@ -179,7 +186,7 @@ class PrefillFit(msgspec.Struct, frozen=True):
     early: float
 
     def tokens_per_second(self, row: SpeedRow) -> float:
-        """Return the tokens per second of a prompt, as `app.advisor.speed.prefill.prefill_rate` computes them."""
+        """Return the tokens per second of a prompt, as `app.advisor.speed.estimate.prefill_rate` computes them."""
         device = _device(row)
         kind = prefill_kind(device)
         usual = PREFILL.get(kind, PREFILL["unknown"])

@@ -37,7 +37,7 @@ class Running(AttachedAdapter):
 
     def plan(
         self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
-    ) -> LaunchPlan:  # noqa: ARG002 -- the contract's
+    ) -> LaunchPlan:
         """Say where it is."""
         return LaunchPlan(
             processes=(),

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import msgspec
 
-from app.config.home import Home, this_home
+from app.config.paths import Home, this_home
 from app.core.models import ModelInfo
+from app.hub.library.candidates import SETTLED_NS, FolderListings
 from app.hub.library.library import Library
-from app.hub.library.listings import SETTLED_NS, FolderListings
 from app.hub.library.stores import other_models
 from app.hub.synthetic import SyntheticShape, write_synthetic
 from tests.bench.figures import BenchFigure, at_least, at_most

@@ -12,9 +12,8 @@ from statistics import median
 
 import msgspec
 
-from app.advisor.speed.calibration import SpeedSample, solve_calibration
+from app.advisor.speed.calibration import SpeedSample, sample_from, solve_calibration
 from app.advisor.speed.estimate import decode_rate, prefill_rate
-from app.advisor.speed.observations import sample_from
 from app.core.advice import Generation
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 from tests.bench.fit_speed import SpeedFit, fit_constants, fit_prefill, has_experts, has_prefill

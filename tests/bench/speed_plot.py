@@ -10,8 +10,7 @@ from math import floor, log10
 from statistics import median
 from xml.sax.saxutils import escape
 
-from app.advisor.speed.device import devices_in_use
-from app.advisor.speed.families import software_class
+from app.advisor.speed.families import devices_in_use, software_class
 from tests.bench.figures import BenchFigure, figure_table
 from tests.bench.programs import ROOT
 from tests.bench.speed_accuracy import SpeedCase, coverage, cross_validated_cases, measure, p90

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engines.exllama.special_tokens import read_end_tokens, reads_begin_token
+from engines.exllama.vocabulary import read_end_tokens, reads_begin_token
 
 
 @pytest.mark.parametrize(

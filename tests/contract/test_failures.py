@@ -8,10 +8,9 @@ import msgspec
 import pytest
 
 from engines.api import Exit, Failure, FailureKind, LaunchOptions, RemedyKind, Suspicion
-from engines.failures import FailureReader
+from engines.failures import FailureReader, root_cause
 from engines.registry import ADAPTERS
 from engines.remedies import RemedyOptions
-from engines.root_cause import root_cause
 
 LOGS = Path(__file__).resolve().parents[1] / "fixtures" / "engine_logs"
 RAN_WITH = LaunchOptions(context=40_960, slots=4)

@@ -14,7 +14,7 @@ import pytest
 
 from engines import worker_base
 from engines.api import BufferAllocated, ContextSet, LoadProgress, PortOpened
-from engines.worker_log import read_worker_line
+from engines.worker_launch import read_worker_line
 from tests.patience import PATIENCE_S
 
 WITHIN_S = PATIENCE_S

@@ -25,7 +25,7 @@ from app.core.advice import (
     Rate,
 )
 from app.core.engines import Reason
-from app.core.report import BundleFile, DiagnosticBundle
+from app.core.machine import BundleFile, DiagnosticBundle
 from tests.demo.machines import CARDS, GIB, NOON, RADEON
 
 _C = EstimateConfidence

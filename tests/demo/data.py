@@ -7,13 +7,24 @@ import msgspec
 
 from app import __version__
 from app.config.store import SettingsStore
-from app.core.api import Status
+from app.core.api import SettingInfo, SettingValue, Status
 from app.core.capabilities import Capability
-from app.core.engines import AppliedRemedy, EngineInfo, EngineState, EngineStatus, FailureReport, RemedyOffer
+from app.core.engines import (
+    AppliedRemedy,
+    EngineInfo,
+    EngineState,
+    EngineStatus,
+    FailureReport,
+    MemoryHolder,
+    MemoryPool,
+    MemoryState,
+    Pause,
+    RemedyOffer,
+    WaitingLoad,
+)
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
 from app.core.keys import KeyInfo, KeyWithSecret, Scope
-from app.core.memory import MemoryHolder, MemoryPool, MemoryState, Pause, WaitingLoad
 from app.core.models import (
     Companion,
     CompanionKind,
@@ -23,7 +34,6 @@ from app.core.models import (
     ModelSampling,
     ModelSettings,
 )
-from app.core.settings import SettingInfo, SettingValue
 from tests.demo import advice, connections, disk, engines, hub, machines, requests, tools, updates
 from tests.demo.machines import GIB, NOON
 

@@ -2,8 +2,19 @@
 
 from collections.abc import Mapping
 
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
-from app.core.library import Duplicate, Freshness, JobKind, LibraryJob, ModelUpdate
+from app.core.library import (
+    DiskUse,
+    Drive,
+    Duplicate,
+    Folder,
+    FolderKind,
+    Freshness,
+    Holding,
+    JobKind,
+    LibraryJob,
+    ModelUpdate,
+    TrashContents,
+)
 from tests.demo.machines import GIB
 
 _HOME, _USB = "/", "/media/ada/Archive"
@@ -16,7 +27,7 @@ def _gib_bytes(count: float) -> int:
 
 def _make_holding(
     model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0
-) -> Holding:  # noqa: PLR0913 -- a line of a table
+) -> Holding:
     return Holding(
         model=model, title=title, place=place, drive=drive, size_bytes=_gib_bytes(gib), shared_bytes=_gib_bytes(shared)
     )

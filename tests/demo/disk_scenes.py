@@ -7,8 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.core.events import LibraryJobChanged
 from app.core.library import LibraryJob
-from app.gui.screens.models.duplicates_view import DuplicatesView
-from app.gui.screens.models.folders_view import FoldersView
+from app.gui.screens.models.disk_view import DuplicatesView, FoldersView
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
 from app.gui.widgets.buttons import Button

@@ -20,19 +20,17 @@ from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.connections.model import OFFLINE
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.machine.calibration_view import CalibrationSection
-from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.estimate_card import EstimateCard
 from app.gui.screens.machine.load_accuracy import LoadAccuracy
-from app.gui.screens.machine.plan_form import PlanForm
-from app.gui.screens.machine.view import MachineScreen
+from app.gui.screens.machine.view import MachineScreen, PlanControls
+from app.gui.screens.machine.what_if import PlanForm
 from app.gui.screens.models.hub_card import HubCardView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.view import ServerScreen
 from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
-from app.gui.shell.quit_flow import QuitContext, QuitFlow
-from app.gui.shell.quit_policy import ServiceOwner
+from app.gui.shell.quit_flow import QuitContext, QuitFlow, ServiceOwner
 from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold

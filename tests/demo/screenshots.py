@@ -13,10 +13,10 @@ import msgspec
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
-from app.core.settings import SettingInfo, SettingValue
+from app.core.api import SettingInfo, SettingValue
 from app.gui.main import prepare_application
+from app.gui.shell.appearance import WindowMemory, save_memory
 from app.gui.shell.window import MainWindow
-from app.gui.shell.window_memory import WindowMemory, save_memory
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi

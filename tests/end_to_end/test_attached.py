@@ -14,12 +14,11 @@ import pytest
 from app.client.discovery import ensure_gateway
 from app.client.http import GatewayClient
 from app.config.paths import Paths
-from app.core.attached import AttachEndpoint
 from app.core.capabilities import Capability
 from app.core.engines import EngineStatus
 from app.core.errors import BadRequest, NotFound, Unavailable
 from app.core.keys import KeyWithSecret, NewKey
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, ModelInfo
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.gguf_files import TinyLlama
 from tests.written import contents_below

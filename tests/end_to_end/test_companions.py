@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engines.api import Draft, FailureKind, LaunchOptions
-from engines.sampling import SamplingDefaults
+from engines.api.options import SamplingDefaults
 from tests.end_to_end.worker import Worker
 from tests.gguf_files import TinyLlama, lora_for, projector_for
 

@@ -12,7 +12,7 @@ import pytest
 
 from app.config.paths import RESOURCES
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text
-from app.gateway.canonical.token_estimate import estimate_tokens
+from app.gateway.exchange.token_count import estimate_tokens
 from engines.api import LaunchOptions
 from tests.end_to_end.worker import Worker
 

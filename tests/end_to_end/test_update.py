@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from app.client.discovery import find_running_gateway, read_port_file
-from app.config.installation import previous_path
 from app.config.paths import Paths
+from app.config.programs import previous_path
 from app.core.api import PortFile
 from app.updates.exchange import next_of
 from tests.end_to_end.conftest import stop

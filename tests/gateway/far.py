@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.core.attached import AttachEndpoint
+from app.core.models import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
 from app.gateway.services import Services
 from app.hub.library.library import Library

@@ -14,12 +14,10 @@ import aiohttp
 import msgspec
 from aiohttp import web
 
-from app.config.home import this_home
-from app.config.paths import Paths
+from app.config.paths import Paths, this_home
 from app.config.store import SettingsStore
-from app.core.engines import EngineInfo, EngineState, EngineStatus
+from app.core.engines import EngineInfo, EngineState, EngineStatus, Pause
 from app.core.errors import EngineFailed, NotFound
-from app.core.memory import Pause
 from app.core.models import ModelInfo
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader

@@ -16,13 +16,12 @@ import pytest
 
 from app.client.http import GatewayClient
 from app.config.programs import module_command
-from app.core.attached import AttachEndpoint
+from app.core.api import SettingInfo
 from app.core.connections import Connection, ConnectionList, ConnectionReason, Program
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.engine_store import EngineJob, InstallEngine
 from app.core.errors import RoundhouseError
-from app.core.models import UnloadModel
-from app.core.settings import SettingInfo
+from app.core.models import AttachEndpoint, UnloadModel
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gateway.outside import OUTSIDE, Outside, outside
 from tests.gguf_files import TinyLlama

@@ -20,10 +20,9 @@ from app.client.discovery import read_port_file
 from app.config.paths import Paths
 from app.config.programs import child_environment, module_command
 from app.config.store import SettingsStore
-from app.core.api import EXIT_ALREADY_RUNNING, Status
+from app.core.api import EXIT_ALREADY_RUNNING, SettingInfo, Status
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import LoadModel
-from app.core.settings import SettingInfo
 from app.gateway.instance import Endpoint, Instance
 from app.gateway.main import EXIT_FAILED, EXIT_USAGE, main, report
 from tests.gateway.admin.real_gateway import RealGateway, running

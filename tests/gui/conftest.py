@@ -14,10 +14,10 @@ from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 from pytestqt.wait_signal import SignalBlocker
 
-from app.core.settings import SettingInfo, SettingValue
+from app.core.api import SettingInfo, SettingValue
+from app.gui.shell.appearance import WindowMemory, save_memory
 from app.gui.shell.contract import Command, PageId, Shell
 from app.gui.shell.window import MainWindow
-from app.gui.shell.window_memory import WindowMemory, save_memory
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi

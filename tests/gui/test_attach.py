@@ -4,10 +4,9 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
-from app.core.models import MakeModel, ModelInfo, Preset, RegisterModel
+from app.core.models import AttachEndpoint, CorrectAttached, MakeModel, ModelInfo, Preset, RegisterModel
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.view import ModelsScreen

@@ -8,8 +8,7 @@ from pytestqt.qtbot import QtBot
 from app.core.tools import ToolChange, WireTool
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
-from app.gui.screens.connect.tool_row import DiffView, ToolRow
-from app.gui.screens.connect.view import ConnectScreen
+from app.gui.screens.connect.view import ConnectScreen, DiffView, ToolRow
 from app.gui.shell.contract import PageId
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button

@@ -18,8 +18,7 @@ from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import downloads, hub_search
 from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
-from app.gui.screens.models.hub_card import HubCardView
-from app.gui.screens.models.sheet_view import CompanionRow, VariantRow
+from app.gui.screens.models.hub_card import CompanionRow, HubCardView, VariantRow
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow

@@ -9,15 +9,14 @@ from PySide6.QtCore import QPointF, QSignalBlocker
 from PySide6.QtWidgets import QMenu
 from pytestqt.qtbot import QtBot
 
-from app.core.disk import DiskUse, Drive, EmptyTrash, Holding, TrashContents
 from app.core.downloads import Pull
 from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
-from app.core.library import JobKind, LibraryJob
+from app.core.library import DiskUse, Drive, EmptyTrash, Holding, JobKind, LibraryJob, TrashContents
 from app.core.models import ModelInfo
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import disk
-from app.gui.screens.models.folders_view import FolderRow
+from app.gui.screens.models.disk_view import FolderRow
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.view import ModelsScreen

@@ -9,9 +9,8 @@ from app.core.engine_store import EngineJob, InstallEngine, Proof, TestEngine, U
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.engines.engine_card import EngineCard, _VersionRow
 from app.gui.screens.engines.model import EnginesModel, engine_state, install_words, offer_of, version_facts
-from app.gui.screens.engines.view import EnginesScreen
+from app.gui.screens.engines.view import EngineCard, EnginesScreen, _VersionRow
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 from app.gui.widgets.menus import Menu

@@ -8,8 +8,7 @@ from app.core.errors import ErrorBody
 from app.core.events import RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestState
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.server.inspector import InspectorSection, RequestRow
-from app.gui.screens.server.latency_strip import LatencyStrip
+from app.gui.screens.server.inspector import InspectorSection, LatencyStrip, RequestRow
 from app.gui.screens.server.request_list import (
     KEPT,
     SHOWN,

@@ -5,7 +5,7 @@ import signal
 import pytest
 from pytestqt.qtbot import QtBot
 
-from app.gui.interrupts import Interrupts
+from app.gui.main import Interrupts
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -11,12 +11,21 @@ from pytestqt.qtbot import QtBot
 
 from app.core.events import EngineChanged
 from app.gui.main import reopen_window
+from app.gui.shell.appearance import load_memory
 from app.gui.shell.contract import PageId
-from app.gui.shell.quit_flow import ASK_SETTING, KEEP_SETTING, QuitContext, QuitFlow
-from app.gui.shell.quit_policy import QuitSituation, QuitStep, ServiceOwner, decide_on_close, decide_on_quit
+from app.gui.shell.quit_flow import (
+    ASK_SETTING,
+    KEEP_SETTING,
+    QuitContext,
+    QuitFlow,
+    QuitSituation,
+    QuitStep,
+    ServiceOwner,
+    decide_on_close,
+    decide_on_quit,
+)
 from app.gui.shell.tray import Tray
 from app.gui.shell.window import MainWindow
-from app.gui.shell.window_memory import load_memory
 from tests.demo import data
 from tests.demo.api import DemoApi
 

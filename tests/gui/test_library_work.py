@@ -10,8 +10,7 @@ from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged
 from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
 from app.gui.screens.models import library_jobs
-from app.gui.screens.models.duplicates_view import DuplicateRow, DuplicatesView
-from app.gui.screens.models.job_view import JobView
+from app.gui.screens.models.disk_view import DuplicateRow, DuplicatesView, JobView
 from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.theme.theme import Theme
 from tests.demo import disk as demo

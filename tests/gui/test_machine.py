@@ -15,15 +15,14 @@ from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Fact
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.decision import PlanRow
 from app.gui.screens.machine.estimate_card import ChangeRow
 from app.gui.screens.machine.load_accuracy import Ticks
-from app.gui.screens.machine.view import MachineScreen
+from app.gui.screens.machine.view import MachineScreen, PlanControls
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import LIMIT, BarPart, Legend, PartsBar
-from app.gui.widgets.combo import Combo, Stepper
+from app.gui.widgets.fields import Combo, Stepper
 from app.gui.widgets.menus import DropDown, Menu
 from tests.demo import advice, data, machines
 from tests.demo.api import DemoApi

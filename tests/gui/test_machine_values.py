@@ -19,8 +19,8 @@ from app.core.engines import EngineStatus, Reason
 from app.core.machine import Confidence, EngineDevice, Fact, Machine
 from app.gui.screens.machine.facts import fact_rows, fact_source, fact_text
 from app.gui.screens.machine.loads import Lane, load_row
-from app.gui.screens.machine.plan_form import PlanForm, apply_counterfactual, context_options
 from app.gui.screens.machine.pools import PoolDrawing, notes_on, pool_drawings
+from app.gui.screens.machine.what_if import PlanForm, apply_counterfactual, context_options
 from app.gui.screens.machine.wording import (
     component_shares,
     fit_words,

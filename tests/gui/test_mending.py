@@ -21,7 +21,7 @@ from app.gui.shell.notice_toaster import NoticeToaster
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 from app.gui.widgets.text import Paragraph
-from app.supervisor.auto_remedy import APPLICABLE
+from app.supervisor.policy import APPLICABLE
 from engines.api import RemedyKind
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -12,8 +12,15 @@ from pytestqt.qtbot import QtBot
 from app.core.models import RegisterModel
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId
-from app.gui.shell.open_handler import OpenHandler
-from app.gui.shell.open_requests import MOST_ARGUMENTS, OpenChat, OpenFile, OpenRefusal, OpenRepository, parse_arguments
+from app.gui.shell.open_handler import (
+    MOST_ARGUMENTS,
+    OpenChat,
+    OpenFile,
+    OpenHandler,
+    OpenRefusal,
+    OpenRepository,
+    parse_arguments,
+)
 from app.gui.shell.window import MainWindow
 from tests.demo.api import DemoApi
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 from pytestqt.qtbot import QtBot
 
+from app.core.api import SettingInfo
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, LogLine, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, RegisterModel
-from app.core.settings import SettingInfo
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of

@@ -6,13 +6,13 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QApplication
 
+from app.core.engines import Pause
 from app.core.errors import ErrorBody
 from app.core.events import PauseChanged
-from app.core.memory import Pause
 from app.gui.net.pause import PauseStore
 from app.gui.screens.server.view import ServerScreen
+from app.gui.shell.banner import PauseBanner, busy_sentence
 from app.gui.shell.contract import PageId
-from app.gui.shell.pause_banner import PauseBanner, busy_sentence
 from app.gui.shell.window import MainWindow
 from tests.demo import data
 from tests.demo.api import DemoApi

@@ -7,7 +7,7 @@ from PySide6.QtCore import QUrl
 from PySide6.QtGui import QDesktopServices
 
 from app.config.paths import Paths
-from app.gui.screens.settings.installation_folders import InstallationFolders
+from app.gui.screens.settings.view import InstallationFolders
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 

@@ -3,14 +3,14 @@
 import msgspec
 from pytestqt.qtbot import QtBot
 
+from app.core.engines import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.events import EngineChanged, SettingChanged
-from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import memory_model
-from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelRow, ModelsModel
 from app.gui.screens.models.model_row_view import ModelRowView
+from app.gui.screens.models.view import MemoryPanel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import ElidedLabel, Label
 from tests.demo import data

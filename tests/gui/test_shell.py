@@ -15,11 +15,11 @@ from app.core.events import EngineChanged, SettingChanged
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.settings.view import SettingsScreen
+from app.gui.shell.appearance import WindowMemory, load_memory, save_memory
+from app.gui.shell.command_palette import rank_commands, score_match
 from app.gui.shell.contract import Command, PageId
-from app.gui.shell.fuzzy import rank_commands, score_match
 from app.gui.shell.rail import engines_sign
 from app.gui.shell.window import MainWindow
-from app.gui.shell.window_memory import WindowMemory, load_memory, save_memory
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi

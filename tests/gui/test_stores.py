@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 
 from app.core.downloads import Download, DownloadState
 from app.core.engine_store import EngineJob
-from app.core.engines import EngineState
+from app.core.engines import EngineState, Pause
 from app.core.errors import ErrorBody
 from app.core.events import (
     CalibrationChanged,
@@ -27,7 +27,6 @@ from app.core.events import (
     UpdatesChanged,
 )
 from app.core.library import JobKind, LibraryJob
-from app.core.memory import Pause
 from app.gui.net.remote_lists import DownloadStore, LibraryStore, RunningStore, Stores
 from app.gui.screens.engines.view import EnginesScreen
 from app.gui.screens.models.model import ModelsSide

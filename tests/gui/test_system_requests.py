@@ -9,7 +9,7 @@ from PySide6.QtCore import QEvent, QUrl
 from PySide6.QtGui import QFileOpenEvent
 from pytestqt.qtbot import QtBot
 
-from app.gui.system_requests import SystemRequests
+from app.gui.main import SystemRequests
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """

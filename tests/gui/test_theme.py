@@ -6,7 +6,7 @@ from PySide6.QtGui import QColor, QFontInfo
 from pytestqt.qtbot import QtBot
 
 from app.config.paths import RESOURCES
-from app.gui.theme import icons
+from app.gui.theme import theme
 from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROLS, DARK, GROUNDS, LIGHT, TEXT, TYPE, FontRole, Palette
@@ -128,7 +128,7 @@ def test_an_icon_that_is_not_in_the_set_is_an_error(theme: Theme) -> None:
 
 def test_every_icon_of_the_set_is_drawn_somewhere() -> None:
     code = "".join(path.read_text(encoding="utf-8") for path in (RESOURCES.parent / "app" / "gui").rglob("*.py"))
-    unused = [icon.stem for icon in icons.FOLDER.glob("*.svg") if f'"{icon.stem}' not in code]
+    unused = [icon.stem for icon in theme.FOLDER.glob("*.svg") if f'"{icon.stem}' not in code]
     assert unused == []
 
 

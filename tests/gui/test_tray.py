@@ -7,13 +7,11 @@ import pytest
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 
 from app.core.downloads import DownloadState
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, Pause
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
-from app.core.memory import Pause
 from app.gui.net.remote_lists import Stores
-from app.gui.shell.download_notifier import DownloadNotifier
-from app.gui.shell.tray import SETTING, Tray
-from app.gui.shell.tray_icon import SIZES, tray_icon
+from app.gui.shell.notice_toaster import DownloadNotifier
+from app.gui.shell.tray import SETTING, SIZES, Tray, tray_icon
 from app.gui.shell.tray_model import MOST_LINES, TraySign, tray_look
 from tests.demo import data, hub
 from tests.demo.api import DemoApi

@@ -13,15 +13,13 @@ from app.config.programs import window_command
 from app.core.errors import ErrorBody
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, SkipUpdate, UpdateJob, UpdateState
-from app.gui import reopener
 from app.gui.net.app_updates import UpdateStore
 from app.gui.phrases import time_ago
-from app.gui.reopener import WindowReopener
 from app.gui.screens.settings.updates_card import ReleaseNotes, UpdatesCard, check_words, format_day, stage_words
+from app.gui.shell import quit_flow
+from app.gui.shell.banner import VersionBanner
 from app.gui.shell.contract import PageId, Task
-from app.gui.shell.quit_flow import QuitContext, QuitFlow
-from app.gui.shell.quit_policy import ServiceOwner
-from app.gui.shell.version_banner import VersionBanner
+from app.gui.shell.quit_flow import QuitContext, QuitFlow, ServiceOwner, WindowReopener
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from app.gui.widgets.text import Label
@@ -234,7 +232,7 @@ def test_a_window_is_opened_again_as_a_program_of_its_own_and_the_service_goes_o
 ) -> None:
     begun: list[tuple[list[str], int | None]] = []
     monkeypatch.setattr(
-        reopener, "BackgroundProcess", lambda argv, env, **_how: begun.append((argv, predecessor_service(env)))
+        quit_flow, "BackgroundProcess", lambda argv, env, **_how: begun.append((argv, predecessor_service(env)))
     )
     window = make_window(PageId.CHAT)
     known = QuitContext(

@@ -5,16 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from app.gateway.canonical.events import failure_event
-from app.gateway.canonical.overflow import ContextOverflow, Overflow
+from app.gateway.canonical.events import ContextOverflow, Overflow, failure_event
 from app.gateway.chats.live_answer import error_for_reader
 from app.gateway.dialects.anthropic.answers import AnthropicMessageForm
 from app.gateway.dialects.openai.answers import CHAT
 from app.gateway.dialects.openai.form import OPENAI
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.exchange.engine.error_document import parse_refusal
-from app.gateway.exchange.engine.overflow import overflow_in
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal, overflow_in, parse_refusal
 from tests.overflow_wordings import WORDINGS, WORDS, Wording
 
 EACH = pytest.mark.parametrize("wording", WORDINGS, ids=[wording.id for wording in WORDINGS])

@@ -1,8 +1,8 @@
 """Which engine a machine deserves: the decision guide, kind of machine x need -> engines, best first.
 
 What is wanted and what this build can run are two things: the best installed engine is chosen, and a better one is
-named rather than silently missed. Each engine says where it stands; `rank_engines` takes out what cannot run here and says
-why.
+named rather than silently missed. Each engine says where it stands; `rank_engines` takes out what cannot run here and
+says why.
 """
 
 from collections.abc import Sequence

@@ -2,6 +2,12 @@
 
 `sum_components` sums what an engine allocates by its own rules; `estimate_memory` lays that against the machine's pools. Pure and
 fast: no file is read, nothing is asked.
+
+The largest that still fits: contexts, layers on the GPU, experts off it. All by bisection over the real sums.
+
+More context takes more memory and more layers on the GPU take more of the GPU's, so what fits is a range with one end.
+
+Memory in words: the sum in one sentence, and what a reader should know besides.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -11,11 +17,10 @@ import msgspec
 from app.advisor.memory import kv, placement
 from app.advisor.memory import libraries as library_memory
 from app.advisor.memory import reserved as reserved_memory
-from app.advisor.memory import wording as memory_wording
 from app.advisor.memory.llama_cpp import buffers as llama_cpp_memory
-from app.advisor.memory.search import largest_fit, smallest_fit
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, MemoryPart, RunSetting, assemble_parts
-from app.core.advice import Estimate, Offload, Rate
+from app.core import words
+from app.core.advice import Estimate, Offload, PoolUse, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from engines.api.traits import GgmlMemory, ReservedMemory
@@ -100,10 +105,10 @@ def estimate_memory(
         decode=decode,
         prefill=prefill,
         offload=_summarize_offload(facts, chosen),
-        sentence=memory_wording.memory_sentence(pools),
+        sentence=memory_sentence(pools),
         notes=[
             *fitting.machine_notes(chosen, is_fitting=is_fitting),
-            *memory_wording.memory_notes(facts, chosen, total),
+            *memory_notes(facts, chosen, total),
         ],
         depth=speed.depth if speed else 0,
     )
@@ -227,3 +232,88 @@ def _summarize_offload(facts: ModelFacts, setting: RunSetting) -> Offload:
     every = len(kv.decode_layers(facts))
     on_gpu = every if setting.gpu_layers is None else min(every, setting.gpu_layers)
     return Offload(layers=every, gpu_layers=on_gpu if setting.uses_gpu else 0, cpu_moe_layers=setting.cpu_moe_layers)
+
+
+def largest_fit(fits: Callable[[int], bool], *, most: int, step: int = 1) -> int:
+    """Return the largest multiple of `step` up to `most` (or `most` itself) that fits; 0 for none."""
+    if most <= 0:
+        return 0
+    if fits(most):
+        return most
+    low, high = 0, -(-most // step)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(middle * step) else (low, middle)
+    return low * step
+
+
+def smallest_fit(fits: Callable[[int], bool], *, most: int) -> int | None:
+    """Return the smallest number from 0 to `most` that fits, or None."""
+    if not fits(most):
+        return None
+    low, high = -1, most
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if fits(middle) else (middle, high)
+    return high
+
+
+GIB = 1024**3
+_NAMES = {
+    "weights": "weights",
+    "kv": "KV",
+    "state": "state",
+    "compute": "compute",
+    "output": "output",
+    "runtime": "runtime",
+    "projector": "projector",
+    "draft": "draft",
+}
+_SMALL = 0.05
+"""Terms below this many GiB are said together."""
+_CHECKPOINT_TOKENS = 8192
+"""llama.cpp keeps a copy of state or window every so many tokens of a conversation (`checkpoint_min_step`)."""
+_CHECKPOINTS = 32
+"""At most so many per slot (`n_ctx_checkpoints`)."""
+
+
+def memory_sentence(pools: Sequence[PoolUse]) -> str:
+    """Return the sums, the fullest pool first: "16.0 weights + 4.2 KV = 20.2 of 29.6 GiB free in RTX 5090"."""
+    return "; ".join(_pool_sentence(pool) for pool in sorted(pools, key=lambda pool: -pool.bytes))
+
+
+def _pool_sentence(pool: PoolUse) -> str:
+    large = {name: size / GIB for name, size in pool.parts.items() if size / GIB >= _SMALL}
+    small = sum(size / GIB for name, size in pool.parts.items() if name not in large)
+    terms = [f"{size:.1f} {_NAMES[name]}" for name, size in large.items()]
+    if small and terms:
+        terms.append(f"{small:.1f} other" if small >= _SMALL else "a little more")
+    free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, out of an unknown amount,"
+    total = f"{pool.bytes / GIB:.1f}" if pool.bytes / GIB >= _SMALL else words.format_bytes(pool.bytes)
+    return f"{' + '.join(terms)} = {total} {free} in {pool.name}" if terms else f"{total} {free} in {pool.name}"
+
+
+def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents) -> Iterator[str]:
+    """Yield what the sum does not show."""
+    if kv.is_quantised(setting.value_type or setting.kv_type) and not setting.flash_attention:
+        yield "A quantised KV cache needs flash attention."
+    copied = sum(part.reclaimable for part in total.parts)
+    if copied:
+        yield (
+            f"{words.format_bytes(copied)} of the weights are held twice: mapped from the file and in the processor's own "
+            "layout. The system drops the mapped ones when it needs the memory."
+        )
+    if setting.engine.is_ggml:
+        yield from _checkpoint_notes(facts, setting)
+
+
+def _checkpoint_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:
+    """Yield what a long conversation adds in system memory where the past cannot be cut at any token."""
+    layers = kv.decode_layers(facts)
+    state_bytes = sum(kv.layer_state(layer, setting) for layer in layers) // setting.slots
+    count = min(_CHECKPOINTS, setting.context // _CHECKPOINT_TOKENS)
+    if state_bytes and count:
+        yield (
+            f"Each {words.format_tokens(_CHECKPOINT_TOKENS)} tokens of a conversation add a checkpoint of {words.format_bytes(state_bytes)} "
+            f"in system memory, up to {words.format_bytes(state_bytes * count)} per conversation."
+        )

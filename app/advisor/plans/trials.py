@@ -11,11 +11,11 @@ import msgspec
 from app.advisor.memory import estimate as memory
 from app.advisor.memory import placement
 from app.advisor.memory import reserved as reserved_memory
+from app.advisor.memory.estimate import largest_fit
 from app.advisor.memory.kv import CELL_STEP
-from app.advisor.memory.search import largest_fit
 from app.advisor.memory.setting import HOST, RunSetting
 from app.advisor.speed import estimate as speed
-from app.advisor.speed import prefill as speed_prefill
+from app.advisor.speed import estimate as speed_prefill
 from app.core.advice import Calibration, Estimate, Rate
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from app.advisor.memory.llama_cpp.layer_split import layer_places
+from app.advisor.memory.llama_cpp.weights import layer_places
 from app.advisor.memory.setting import HOST, RunSetting
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 

@@ -7,7 +7,7 @@ Open WebUI in a database of its own, with variables that are read at its first s
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget
 from app.core.tools import ToolValue
 

@@ -6,7 +6,7 @@ and would make the engine read the whole prompt anew, so it is switched off.
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import JSON
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiringTarget

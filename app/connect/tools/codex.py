@@ -6,7 +6,7 @@ it does not know Codex assumes a large context, so it is told the real one, to s
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange
 from app.connect.documents import TOML
 from app.connect.tool import ClientTool, ToolRoute, WiringTarget

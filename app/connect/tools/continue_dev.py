@@ -4,7 +4,7 @@ https://docs.continue.dev/reference. An older config.json is void as soon as the
 beside one.
 """
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry
 from app.connect.documents import YAML
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget

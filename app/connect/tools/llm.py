@@ -5,7 +5,7 @@ https://llm.datasette.io/en/stable/other-models.html. An entry without `api_key_
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import YAML
 from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget

@@ -5,7 +5,7 @@ https://opencode.ai/docs/config. Of opencode.json and opencode.jsonc the one tha
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
 from app.connect.tool import KEY, ClientTool, ToolRoute, WiredModel, WiringTarget

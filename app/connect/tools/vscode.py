@@ -5,7 +5,7 @@ https://code.visualstudio.com/docs/agent-customization/language-models.
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, ListEntry, Plain
 from app.connect.documents import JSON
 from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget

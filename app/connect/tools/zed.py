@@ -5,7 +5,7 @@ https://zed.dev/docs/ai/llm-providers. The key is not in the file: Zed asks for 
 
 from pathlib import Path
 
-from app.config.home import Home
+from app.config.paths import Home
 from app.connect.document_paths import DocumentChange, Plain
 from app.connect.documents import JSON
 from app.connect.tool import ClientTool, ToolRoute, WiredModel, WiringTarget

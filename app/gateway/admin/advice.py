@@ -1,7 +1,7 @@
 """What the advisor answers: plans, estimates, calibrations, loads against their prediction, and the report."""
 
 from app.core.advice import Advice, Calibration, Estimate, EstimateAccuracy, EstimateRequest, PlanRequest
-from app.core.report import DiagnosticBundle, DoctorReport
+from app.core.machine import DiagnosticBundle, DoctorReport
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
 routes = RouteTable()

@@ -1,7 +1,7 @@
 """One row of the API and how it is carried out: check who asks, decode what came, call, encode what is returned.
 
-A handler gets a `AdminCall` with everything already typed and returns a value; it never sees HTTP. What one yields goes out
-as server-sent events as it comes, and silence is broken every 15 seconds by a comment, which clients skip: it keeps
+A handler gets a `AdminCall` with everything already typed and returns a value; it never sees HTTP. What one yields goes
+out as server-sent events as it comes, and silence is broken every 15 seconds by a comment, which clients skip: it keeps
 proxies from closing the connection and shows us when a client has gone without saying so.
 """
 

@@ -4,7 +4,6 @@ import asyncio
 
 import msgspec
 
-from app.core.engine_plans import EnginePlan, EnginePlanRequest
 from app.core.engine_store import (
     BundleEngine,
     EngineJob,
@@ -14,7 +13,7 @@ from app.core.engine_store import (
     TestEngine,
     UseEngine,
 )
-from app.core.engines import EngineChoice, EngineInfo
+from app.core.engines import EngineChoice, EngineInfo, EnginePlan, EnginePlanRequest
 from app.core.events import LogLine
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 

@@ -1,4 +1,7 @@
-"""The gateway about itself: status, machine, settings, access keys, events."""
+"""The gateway about itself: status, machine, settings, access keys, events.
+
+Roundhouse's own updates: what is newer, installing it, the way back. Installations go on when the caller leaves.
+"""
 
 import asyncio
 import os
@@ -9,9 +12,9 @@ import msgspec
 import psutil
 
 from app import __version__
-from app.config.home import Home
+from app.config.paths import Home
 from app.config.store import SettingsStore
-from app.core.api import API_VERSION, Status
+from app.core.api import API_VERSION, SettingInfo, SettingValue, Status
 from app.core.errors import BadRequest, NotFound, StorageFault
 from app.core.events import (
     EngineChanged,
@@ -24,7 +27,7 @@ from app.core.events import (
 )
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey
 from app.core.machine import Machine
-from app.core.settings import SettingInfo, SettingValue
+from app.core.updates import InstallUpdate, SkipUpdate, UpdateJob, UpdateState
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.dialects.responses import stored as responses_kept
 from app.gateway.entry.access import KeyNeeded
@@ -135,11 +138,11 @@ def _check_fallback(settings: SettingsStore, library: Library, name: SettingValu
 
 async def _arrange_login(settings: SettingsStore, home: Home) -> None:
     """Do as the setting says, or take it back."""
-    from app.config import at_login  # noqa: PLC0415 -- seldom needed, and not at start-up
+    from app.config import service_unit  # noqa: PLC0415 -- seldom needed, and not at start-up
 
     is_wanted = settings.get_flag("window.at_login")
     try:
-        await asyncio.to_thread(at_login.set_autostart, home, is_enabled=is_wanted)
+        await asyncio.to_thread(service_unit.set_autostart, home, is_enabled=is_wanted)
     except StorageFault:
         settings.change_values({"window.at_login": not is_wanted})
         raise
@@ -190,3 +193,39 @@ async def revoke_key(call: AdminCall[None, NoQuery]) -> None:
 async def restore_key(call: AdminCall[None, NoQuery]) -> KeyInfo:
     """Bring back a key revoked since the gateway started."""
     return call.services.keys.restore_key(call.names["name"])
+
+
+@routes.add("GET", "/update")
+async def state(call: AdminCall[None, NoQuery]) -> UpdateState:
+    """Say how this copy was installed and what is known to be newer; nobody is asked."""
+    return await call.updates.state()
+
+
+@routes.add("POST", "/update/check")
+async def check(call: AdminCall[None, NoQuery]) -> UpdateState:
+    """Ask whether there is a newer Roundhouse, if its description is signed and current."""
+    return await call.updates.check()
+
+
+@routes.add("POST", "/update/skip")
+async def skip(call: AdminCall[SkipUpdate, NoQuery]) -> UpdateState:
+    """Say no more of a version; with an empty one, say everything again."""
+    return await call.updates.skip(call.body.version)
+
+
+@routes.add("POST", "/update/install", status=202)
+async def install(call: AdminCall[InstallUpdate, NoQuery]) -> UpdateJob:
+    """Fetch, check and try out the version that was found, let answers end, and use it."""
+    return await call.updates.install(call.body)
+
+
+@routes.add("POST", "/update/rollback", status=202)
+async def roll_back(call: AdminCall[None, NoQuery]) -> UpdateJob:
+    """Use the version before again."""
+    return await call.updates.roll_back()
+
+
+@routes.add("DELETE", "/update/job")
+async def cancel(call: AdminCall[None, NoQuery]) -> None:
+    """Call the installation off."""
+    await call.updates.cancel()

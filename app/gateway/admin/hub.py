@@ -18,7 +18,7 @@ from app.core.hub import (
 )
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.hub import model_pull, model_search, repositories
-from app.hub.repositories.memory import HubMemory
+from app.hub.repositories.answers import HubMemory
 
 routes = RouteTable()
 

@@ -1,7 +1,8 @@
 """The files of models: remove and bring back, check, find what is here twice."""
 
-from app.core.disk import DiskUse, EmptyTrash
 from app.core.library import (
+    DiskUse,
+    EmptyTrash,
     FindDuplicates,
     LibraryJob,
     ModelUpdate,

@@ -6,10 +6,9 @@ from typing import Annotated
 import msgspec
 
 from app.config.table import BY_NAME
-from app.core.engines import EngineState, EngineStatus
+from app.core.engines import EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import BadRequest
 from app.core.events import LogLine
-from app.core.memory import MemoryState, Pause
 from app.core.models import LoadModel, LoadOptions, UnloadModel
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.loading.launch import load_request

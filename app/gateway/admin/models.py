@@ -3,9 +3,17 @@
 import asyncio
 from pathlib import Path
 
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.events import ModelsChanged, SettingChanged
-from app.core.models import MakeModel, ModelChoices, ModelInfo, ModelSettings, RegisterModel, SetModel
+from app.core.models import (
+    AttachEndpoint,
+    CorrectAttached,
+    MakeModel,
+    ModelChoices,
+    ModelInfo,
+    ModelSettings,
+    RegisterModel,
+    SetModel,
+)
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.library import attached_endpoints
 from app.gateway.library.model_choices import check_settings, list_choices

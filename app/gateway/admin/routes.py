@@ -13,7 +13,7 @@ from aiohttp import web
 
 from app.core.api import API_VERSION, PREFIX
 from app.core.errors import ErrorBody
-from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic, updates
+from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic
 from app.gateway.admin.calls import (
     ANSWERS,
     BACKGROUND,
@@ -30,7 +30,7 @@ from app.gateway.chats.answers import ChatAnswers
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
-PARTS = (gateway, engines, models, loading, hub, library, updates, chats, advice, tools, traffic)
+PARTS = (gateway, engines, models, loading, hub, library, gateway, chats, advice, tools, traffic)
 ENDPOINTS: tuple[AdminEndpoint, ...] = tuple(row for part in PARTS for row in part.routes.endpoints)
 _REFERENCE = "#/components/schemas/{name}"
 _VARIABLE = re.compile(r"{(\w+)}")

@@ -23,9 +23,9 @@ from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.memory import estimate as memory
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans.ranking import PlanInputs, build_advice
+from app.advisor.speed import calibration as speed_seen
 from app.advisor.speed import estimate as speed
-from app.advisor.speed import observations as speed_seen
-from app.advisor.speed.prefill import prefill_rate
+from app.advisor.speed.estimate import prefill_rate
 from app.core.advice import (
     Advice,
     Amount,

@@ -106,7 +106,7 @@ class Calibrator:
 
     async def _make_sample(self, generation: Generation, path: Path) -> "SpeedSample | None":
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- as above
-        from app.advisor.speed.observations import sample_from  # noqa: PLC0415 -- as above
+        from app.advisor.speed.calibration import sample_from  # noqa: PLC0415 -- as above
 
         facts, machine = await self._services.facts.of_file(path), await self._services.machine.read()
         setting = RunSetting(engine=_engine(), backend=generation.backend, context=CONTEXT)

@@ -91,8 +91,7 @@ class SpeedMeasurements(ExchangeSink):
 
     async def _refine(self, known: Calibration, generation: Generation) -> None:
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- the advisor is brought in once it is needed
-        from app.advisor.speed.calibration import refine_calibration  # noqa: PLC0415 -- as above
-        from app.advisor.speed.observations import sample_from  # noqa: PLC0415 -- as above
+        from app.advisor.speed.calibration import refine_calibration, sample_from  # noqa: PLC0415 -- as above
         from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
         facts, machine = await self._facts.find(generation.model), await self._machine.read()

@@ -3,10 +3,10 @@
 Readers come and go; each has its own place in the text and gets what is new at most fifty times a second, however fast
 the engine writes. The last event of every reader is the finished message.
 
-The `AnswerWriter` has an engine answer the way every client's request is answered, in a task of its own. Cancelling it closes
-the connection, which is how an engine learns to stop. The request holds the system prompt and the one path that leads
-to the question. Neither reasoning nor the other branches are sent back: the first is meant for one answer, the second
-were left behind.
+The `AnswerWriter` has an engine answer the way every client's request is answered, in a task of its own. Cancelling it
+closes the connection, which is how an engine learns to stop. The request holds the system prompt and the one path that
+leads to the question. Neither reasoning nor the other branches are sent back: the first is meant for one answer, the
+second were left behind.
 """
 
 import asyncio
@@ -36,14 +36,15 @@ from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
     AnswerFailed,
     AnswerFinished,
+    ContextOverflow,
     Event,
+    Overflow,
     PromptProgress,
     ReasoningDelta,
     TextDelta,
     TokenUsage,
     failure_event,
 )
-from app.gateway.canonical.overflow import ContextOverflow, Overflow
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow

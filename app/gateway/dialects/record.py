@@ -10,8 +10,7 @@ from enum import StrEnum
 import msgspec
 
 from app.core.errors import ErrorBody, Overloaded, RoundhouseError, Unavailable
-from app.gateway.canonical.events import AnswerFailed
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import AnswerFailed, Overflow
 
 _PARAMS = {
     "model_not_found": "model",

@@ -9,11 +9,10 @@ from app.core.advice import Intent
 from app.core.engine_store import BUNDLED, OWN, EngineListing, EngineOffer, EngineVersion
 from app.core.errors import NotFound
 from app.core.machine import Machine
-from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.catalogue import EngineCatalogue, find_missing_files
 from app.engine_store.host import InstallHost, is_built_for, this_host, unfit_reason, variant_gain
 from app.engine_store.recipe import InstallRecipe
 from app.engine_store.version_store import VersionManifest, VersionState, place_of
-from app.engine_store.versioned_adapter import find_missing_files
 from app.gateway.advising.engine_table import engine_table
 from engines.api import EngineFamily, EngineInstallation, Failure, FailureKind
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.engine_plans import EnginePlan, EnginePlanRequest, PlannedStep
+from app.core.engines import EnginePlan, EnginePlanRequest, PlannedStep
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import ModelInfo
 from app.engine_store.catalogue import EngineCatalogue, unknown_engine
 from app.gateway.loading.launch import find_model, launch_options
 from app.gateway.services import Services
-from app.supervisor.ports import HOST
+from app.supervisor.run import HOST
 from engines.api import (
     EngineAdapter,
     EngineInstallation,

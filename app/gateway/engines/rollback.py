@@ -18,8 +18,11 @@ from app.core.engine_store import BUNDLED
 from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import EngineFailed
 from app.core.events import EngineChanged, EnginesChanged, Event, Notice
-from app.engine_store.version_choice import (
+from app.engine_store.version_store import (
     CERTAIN,
+    PROVEN_LOADS,
+    VersionState,
+    VersionStore,
     alternative_version,
     is_to_blame,
     mark_broken,
@@ -27,7 +30,6 @@ from app.engine_store.version_choice import (
     roll_back,
     switch_version,
 )
-from app.engine_store.version_store import PROVEN_LOADS, VersionState, VersionStore
 from app.gateway.events import EventHub
 from app.supervisor.policy import LoadRequest
 from engines.api import RemedyKind

@@ -18,9 +18,9 @@ from app.config.paths import RESOURCES
 from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.models import ModelInfo
+from app.engine_store.catalogue import VersionedAdapter
 from app.engine_store.environments import Progress
 from app.engine_store.recipe import SmokeModel
-from app.engine_store.versioned_adapter import VersionedAdapter
 from app.hardware.cpu import engine_threads
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest, SupervisorFolders, SupervisorPolicy

@@ -16,14 +16,13 @@ from app.core.errors import BadRequest, Conflict, NotFound, Offline
 from app.core.models import ModelInfo
 from app.engine_store.bundles import read_about
 from app.engine_store.bundling import make_bundle
-from app.engine_store.cancellable import run_cancellable
 from app.engine_store.catalogue import unknown_engine
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.host import InstallHost, best_variant, unfit_reason
-from app.engine_store.installer import Installer, InstallerDeps, InstallOptions, InstallTask
+from app.engine_store.installer import Installer, InstallerDeps, InstallOptions, InstallTask, update_for
+from app.engine_store.program_run import run_cancellable
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, SmokeModel
-from app.engine_store.updates import update_for
 from app.gateway.engines.engine_listing import host_of, list_engines
 from app.gateway.engines.jobs import EngineJobs, JobOutcome
 from app.gateway.engines.smoke_tests import SmokeTests

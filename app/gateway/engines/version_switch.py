@@ -13,11 +13,17 @@ import msgspec
 
 from app.core.engine_store import OWN, EngineJob, EngineVersion, Proof, UseEngine
 from app.core.errors import BadRequest, Conflict, EngineFailed, NotFound
-from app.engine_store.cancellable import run_cancellable
 from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.environments import Progress
-from app.engine_store.version_choice import record_proof, roll_back, switch_version
-from app.engine_store.version_store import VersionState, own_place, version_not_found
+from app.engine_store.program_run import run_cancellable
+from app.engine_store.version_store import (
+    VersionState,
+    own_place,
+    record_proof,
+    roll_back,
+    switch_version,
+    version_not_found,
+)
 from app.gateway.engines.engine_listing import versions_of
 from app.gateway.engines.jobs import EngineJobs, JobOutcome
 from app.gateway.engines.smoke_tests import SmokeTests

@@ -1,7 +1,13 @@
-"""How an error looks on the wire: in the shape of the dialect it is an answer in, our own elsewhere."""
+"""How an error looks on the wire: in the shape of the dialect it is an answer in, our own elsewhere.
+
+Which address was meant by one at which there is nothing. Pure.
+
+Most are an address of ours without its beginning (`/chat`), with it twice (`/v1/v1/models`), or misspelt.
+"""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from difflib import SequenceMatcher
 from types import MappingProxyType
 
 import msgspec
@@ -21,7 +27,6 @@ from app.core.errors import (
 from app.gateway.canonical.events import failure_event
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.entry.nearby import nearest_route
 from app.supervisor.messages import TurnAwayReason
 from engines.api import NEVER_RETRY_UNCHANGED
 
@@ -105,3 +110,24 @@ def _nothing_at(request: web.Request) -> NotFound:
     meant = nearest_route(path, known - UNVERSIONED)
     hint = f"Did you mean {meant}?" if meant else ""
     return NotFound(f"There is nothing at {path[:_LONGEST_PATH]}.", hint=hint, code="route_not_found")
+
+
+_ALIKE = 0.8
+"""Of all letters; by trial: a letter or two left out or wrong is above, another vendor's address below."""
+_LONGEST = 200
+"""Characters; no address of ours is half as long, and comparing takes time by the square."""
+
+
+def nearest_route(path: str, known: Collection[str]) -> str:
+    """Return the known address that was most likely meant; "" if none is like it."""
+    path = path.rstrip("/")
+    if not path or len(path) > _LONGEST:
+        return ""
+    begun = [address for address in known if path.count("/") > 1 and address.startswith(f"{path}/")]
+    ending = [address for address in known if address.endswith(path) or path.endswith(address)]
+    best = max(begun or ending or known, key=lambda address: (_route_likeness(path, address), address), default="")
+    return best if begun or ending or _route_likeness(path, best) >= _ALIKE else ""
+
+
+def _route_likeness(path: str, address: str) -> float:
+    return SequenceMatcher(None, path, address, autojunk=False).ratio()

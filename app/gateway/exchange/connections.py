@@ -1,8 +1,8 @@
 """Connections to engines, with no task between an engine's socket and whoever takes its answer.
 
 An HTTP client made for tasks wakes one for every piece of a stream, which costs more than the piece. Here a piece is
-handed on (`EngineConnection.deliver_to`) in the turn of the event loop in which it came, and the task that asked waits for
-the end. A connection is lent to one request at a time, and kept a moment for the next.
+handed on (`EngineConnection.deliver_to`) in the turn of the event loop in which it came, and the task that asked waits
+for the end. A connection is lent to one request at a time, and kept a moment for the next.
 
 An engine may close an idle connection whenever it likes (llama-server: after 5 s), which a request on its way cannot
 tell from a crash: so they are let go well before, and what still meets one being closed is sent again (`upstream`).

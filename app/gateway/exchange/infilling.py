@@ -12,7 +12,7 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import BadRequest, EngineFailed
-from app.gateway.canonical.overflow import ContextOverflow
+from app.gateway.canonical.events import ContextOverflow
 from app.gateway.entry.bodies import decode_body
 from app.gateway.exchange.engine.answers import TokenizeReply
 from app.gateway.exchange.upstream import EngineAccess, Preparer, UpstreamRequest

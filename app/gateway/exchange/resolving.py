@@ -7,8 +7,7 @@ from aiohttp import hdrs
 from aiohttp.abc import AbstractResolver, ResolveResult
 from aiohttp.resolver import DefaultResolver
 
-from app.core.addresses import is_forbidden
-from app.core.connections import ConnectionReason, Purpose
+from app.core.connections import ConnectionReason, Purpose, is_forbidden
 from app.network.connector import EgressConnector
 
 _KEPT_S = 2.0

@@ -1,7 +1,7 @@
 """Have an engine answer, and hand on what it says as events: for dialects that it does not speak, and for ourselves.
 
-Nothing ends silently: every answer has one end, `AnswerFinished` or `Failed`. The end is not handed on but returned, so that
-what it lacks (times, counts) and what must come before it is seen to by the one who asked.
+Nothing ends silently: every answer has one end, `AnswerFinished` or `Failed`. The end is not handed on but returned, so
+that what it lacks (times, counts) and what must come before it is seen to by the one who asked.
 """
 
 import asyncio
@@ -20,6 +20,7 @@ from app.gateway.canonical.events import (
     AnswerFinished,
     AnswerStarted,
     AnswerTimings,
+    ContextOverflow,
     Event,
     FinishReason,
     TextDelta,
@@ -27,13 +28,12 @@ from app.gateway.canonical.events import (
     failure_event,
 )
 from app.gateway.canonical.families.answer import AnswerReader, ReadingOptions
-from app.gateway.canonical.overflow import ContextOverflow
 from app.gateway.canonical.request import ConversationRequest
 from app.gateway.canonical.truncation import truncate_request
 from app.gateway.exchange.capability_fallback import AnswerTokenCounter
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
 from app.gateway.exchange.connections import ReadFlow
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 from app.gateway.exchange.engine.stream import StreamReader
 from app.gateway.exchange.observer import Observation, RequestStopped
 from app.gateway.exchange.passing import LineLimit

@@ -37,7 +37,7 @@ from app.hub.download.job import (
     DownloadStarted,
 )
 from app.hub.library.registry_file import JsonFile
-from app.hub.repositories.memory import HubMemory
+from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.repository import RepoFile, Repository
 
 log = logging.getLogger(__name__)

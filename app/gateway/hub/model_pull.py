@@ -21,13 +21,11 @@ from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unau
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.downloads import DownloadQueue
 from app.gateway.services import Services
-from app.hub.repositories.answers import HubAnswer
-from app.hub.repositories.gates import check_gate
+from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.generation import fetch_recommendation
-from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.model_reference import ModelReference, parse_reference
 from app.hub.repositories.offers import USUAL, RepositoryOffer, facts_of, read_offer, variant_label
-from app.hub.repositories.repository import RepoFile, Repository
+from app.hub.repositories.repository import RepoFile, Repository, check_gate
 from app.hub.repositories.variants import ModelVariant, companions_of, find_variant
 
 T = TypeVar("T")

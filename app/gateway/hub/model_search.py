@@ -20,23 +20,20 @@ from app.config.paths import Paths
 from app.config.store import SettingsStore
 from app.core.connections import ConnectionReason
 from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
-from app.core.hub import HubCard, HubPick, HubQuery, HubResults, HubSearchHit, HubUse
+from app.core.hub import HubCard, HubPick, HubQuery, HubResults, HubSearchHit, HubUse, Origin, origin_of
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
-from app.core.origins import Origin, origin_of
 from app.gateway.background import Background
 from app.gateway.hub.model_pull import older_answer
 from app.gateway.hub.repositories import FitContext, fit_context
 from app.gateway.services import SERVICES, Services
 from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
-from app.hub.repositories import updates
-from app.hub.repositories.answers import HubAnswer
+from app.hub.repositories import variants
+from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.catalogue import CatalogueContent, CatalogueEntry
-from app.hub.repositories.grouping import group_cards
-from app.hub.repositories.memory import HubMemory
 from app.hub.repositories.repository import read_repository
-from app.hub.repositories.search import SearchPage, search_hub
+from app.hub.repositories.search import SearchPage, group_cards, search_hub
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +186,7 @@ def _by_repository(models: list[ModelInfo]) -> dict[tuple[str, str], list[_Model
     for model in models:
         origin = origin_of(Path(model.path))
         if origin is not None and model.preset is None and not model.store:
-            models_by_repository[origin.repository, updates.initial_update(model, origin).revision].append(
+            models_by_repository[origin.repository, variants.initial_update(model, origin).revision].append(
                 (model, origin)
             )
     return models_by_repository
@@ -201,7 +198,7 @@ def _compare_models(place: tuple[str, str], here: list[_Model], token: str) -> l
         there = read_repository(
             hub_endpoint(), repository, revision=revision, token=token, why=ConnectionReason.MODEL_UPDATES
         )
-        return [updates.compare_with_hub(model, origin, there) for model, origin in here]
+        return [variants.compare_with_hub(model, origin, there) for model, origin in here]
     except Offline:
         raise
     except NotFound as error:
@@ -211,4 +208,4 @@ def _compare_models(place: tuple[str, str], here: list[_Model], token: str) -> l
 
 
 def _unknown(pair: _Model, note: str, state: Freshness) -> ModelUpdate:
-    return replace(updates.initial_update(*pair, note), state=state)
+    return replace(variants.initial_update(*pair, note), state=state)

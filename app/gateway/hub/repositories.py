@@ -20,9 +20,8 @@ from app.core.model_facts import ModelFacts
 from app.gateway.hub import model_pull
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
-from app.hub.repositories.gates import repository_page, what_to_do
 from app.hub.repositories.offers import RepositoryOffer, variant_label
-from app.hub.repositories.repository import Repository
+from app.hub.repositories.repository import Repository, repository_page, what_to_do
 from app.hub.repositories.variants import ModelVariant, companions_of
 
 if TYPE_CHECKING:

@@ -16,13 +16,12 @@ from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
-from app.core.addresses import is_forbidden
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability, add_implied
+from app.core.connections import is_forbidden
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
 from app.core.events import EngineChanged, ModelsChanged
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import EndpointCard, cards_of, digest_of
 from app.gateway.library.endpoint_routes import endpoint_of

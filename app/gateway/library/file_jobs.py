@@ -14,22 +14,21 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
-from app.config.home import Home
-from app.core.disk import DiskUse, FolderKind
+from app.config.paths import Home
 from app.core.engines import EngineState
 from app.core.errors import Conflict, NotFound, UserError
 from app.core.events import LibraryJobChanged, ModelsChanged
-from app.core.library import Duplicate, JobKind, LibraryJob, Removal
+from app.core.library import DiskUse, Duplicate, FolderKind, JobKind, LibraryJob, Removal
 from app.core.models import NO_PROJECTOR, ModelInfo
 from app.gateway.jobs import BackgroundJob, JobRules, job_id
 from app.gateway.loading.launch import model_folders
 from app.gateway.services import SERVICES, Services
-from app.hub.disk import duplicates, removal, sharing, trash_contents, verification
+from app.hub.disk import duplicates, removal, trash_contents, verification
 from app.hub.disk.duplicates import FileCopy
-from app.hub.disk.file_hashes import ReadProgress
 from app.hub.disk.trash import Trash
 from app.hub.disk.trash_contents import TrashEntry, find_in_trash
 from app.hub.disk.usage import SearchFolder, disk_use
+from app.hub.disk.verification import ReadProgress
 from app.hub.download.wire import DownloadStopped
 from app.hub.library.stores import find_stores
 
@@ -50,7 +49,7 @@ class DuplicateReclaimer:
 
     def __init__(self) -> None:
         self._groups: list[_DuplicateGroup] = []
-        self._shared: list[sharing.SharedFile] = []
+        self._shared: list[duplicates.SharedFile] = []
 
     def plan_search(self, groups: Sequence[Sequence[FileCopy]], *, reclaim: bool) -> Work:
         """Return what finds equal files among those of equal size, and with `reclaim` lets them share at once."""
@@ -105,12 +104,12 @@ class DuplicateReclaimer:
             raise NotFound(
                 "No files have been made to share disk space since Roundhouse started.", code="nothing_reclaimed"
             )
-        sharing.check_room(self._shared)
+        duplicates.check_room(self._shared)
 
         def work(report: ReadProgress, publish: Callable[..., None]) -> None:
             taken = 0
             while self._shared:
-                if sharing.separate_copy(self._shared[-1], report):
+                if duplicates.separate_copy(self._shared[-1], report):
                     taken += self._shared[-1].size
                 self._shared.pop()
                 publish(reclaimed_bytes=-taken, can_undo=self._can_undo)
@@ -122,7 +121,7 @@ class DuplicateReclaimer:
         return bool(self._shared)
 
     def _share_copies(self, group: _DuplicateGroup) -> int:
-        done = [shared for copy in group.free if (shared := sharing.share_space(group.kept, copy)) is not None]
+        done = [shared for copy in group.free if (shared := duplicates.share_space(group.kept, copy)) is not None]
         self._shared += [shared for shared in done if not shared.is_clone]
         return sum(shared.size for shared in done)
 

@@ -25,8 +25,8 @@ from app.gateway.loading.model_tuning import (
 )
 from app.gateway.services import Services
 from app.hub.library import companions
+from app.hub.library.companions import projector_beside, projector_folders
 from app.hub.library.library import Library
-from app.hub.library.projectors import projector_beside, projector_folders
 from app.hub.repositories.generation import NOTHING
 from engines.api import ListenOptions, ModelFormat
 

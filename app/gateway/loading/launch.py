@@ -27,8 +27,7 @@ from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.library import Library
 from app.hub.library.naming import fold_name
 from app.network.egress import egress_gate
-from app.supervisor.auto_remedy import APPLICABLE
-from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
+from app.supervisor.policy import APPLICABLE, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import PLACES
 from engines.api import FailureKind, LaunchOptions, ModelFormat, ModelSource, RemoteEndpoint, Route

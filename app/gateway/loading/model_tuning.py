@@ -11,18 +11,17 @@ import msgspec
 
 from app.config.model_settings import ModelSettingsFile
 from app.core.errors import BadRequest, NotFound
+from app.core.hub import origin_of
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
-from app.core.origins import origin_of
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.services import Services
-from app.hub.library.companions import draft_kind
+from app.hub.library.companions import draft_kind, projector_beside
 from app.hub.library.library import Library
-from app.hub.library.projectors import projector_beside
+from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.generation import NOTHING, SamplingRecommendation, read_recommendation
-from app.hub.repositories.memory import HubMemory
 from engines.api import Draft, EngineAdapter, Feature, LaunchOptions
+from engines.api.options import SamplingDefaults
 from engines.parsers import parser_for
-from engines.sampling import SamplingDefaults
 
 
 def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendation:

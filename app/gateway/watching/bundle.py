@@ -22,9 +22,9 @@ import msgspec
 from app import __version__
 from app.config.paths import PROGRAM, Paths, expand_path
 from app.config.store import SettingsStore
+from app.core.api import SettingInfo
 from app.core.errors import ErrorBody, RoundhouseError
-from app.core.report import BundleFile, DiagnosticBundle, DoctorReport, EngineBuild
-from app.core.settings import SettingInfo
+from app.core.machine import BundleFile, DiagnosticBundle, DoctorReport, EngineBuild
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.advising.machine import LLAMA_CPP
 from app.gateway.loading.launch import devices_of

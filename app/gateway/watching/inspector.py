@@ -22,8 +22,15 @@ from app.core.events import RequestChanged, RequestsForgotten
 from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage
 from app.gateway.background import Background
 from app.gateway.events import EventHub
-from app.gateway.exchange.figures import figures_of, figures_so_far
-from app.gateway.exchange.observer import BODY_BYTES, ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation
+from app.gateway.exchange.observer import (
+    BODY_BYTES,
+    ExchangeFigures,
+    ExchangeOutcome,
+    ExchangeSink,
+    Observation,
+    figures_of,
+    figures_so_far,
+)
 from app.store.database import ChatStore
 from app.store.usage import UsageEntry
 from app.supervisor.pool import Supervisor

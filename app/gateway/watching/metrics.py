@@ -12,8 +12,7 @@ import msgspec
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.requests import RequestInfo, RequestState
-from app.gateway.exchange.figures import figures_of
-from app.gateway.exchange.observer import ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation
+from app.gateway.exchange.observer import ExchangeFigures, ExchangeOutcome, ExchangeSink, Observation, figures_of
 from engines.api import Gauge
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

@@ -2,11 +2,19 @@
 
 Lists and quotes are not boxes around pieces but properties of them (`depth`, `marker`, `quote`), so that any piece can
 be laid out, painted and selected without the others. A long block is several pieces of the same `group`.
+
+What stands within a piece: emphasis, code, links; and the cells of a table. Read only when a piece is drawn.
+
+HTML is not interpreted and images are not fetched: an image shows as a link with its description.
 """
 
+import re
 from enum import IntFlag, StrEnum
+from functools import cache
 
 import msgspec
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
 
 
 class PieceKind(StrEnum):
@@ -80,3 +88,105 @@ class RichTable(msgspec.Struct, frozen=True):
 
     rows: tuple[tuple[RichText, ...], ...]
     aligns: tuple[str, ...]
+
+
+LINE_BREAK = "\u2028"
+_STYLES = {"strong": TextStyle.BOLD, "em": TextStyle.ITALIC, "s": TextStyle.STRIKE}
+_BREAK_TAG = re.compile(r"<br ?/?>", re.IGNORECASE)
+_MARKS = ("**", "~~", "`")
+
+
+def rich_of(piece: MarkdownPiece) -> RichText:
+    """Return the styled text of a paragraph, heading or list item."""
+    if piece.is_literal:
+        return RichText(piece.source.rstrip().replace("\n", LINE_BREAK))
+    source = piece.source.strip() if piece.is_last else piece.source
+    if not any(sign in source for sign in "*_`[<&\\~!\n:"):
+        return RichText(source)
+    (token,) = _markdown_parser().parseInline(source)
+    return _render_tokens(token.children or [])
+
+
+def table_of(piece: MarkdownPiece) -> RichTable:
+    """Return the cells of a table piece, its header first."""
+    rows: list[list[RichText]] = []
+    aligns: list[str] = []
+    for token in _markdown_parser().parse(piece.source):
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "th_open":
+            aligns.append(str(token.attrGet("style") or "").removeprefix("text-align:"))
+        elif token.type == "inline" and rows:
+            rows[-1].append(_render_tokens(token.children or []))
+    return RichTable(tuple(tuple(row) for row in rows), tuple(aligns))
+
+
+def close_open_marks(source: str) -> str:
+    """Close the emphasis and code that the end of a text still arriving leaves open, so that it does not flicker."""
+    for mark in _MARKS:
+        if source.count(mark) % 2:
+            rest = source.rpartition(mark)[2]
+            source = source + mark if rest.strip() else source.rpartition(mark)[0]
+    return source
+
+
+@cache
+def _markdown_parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def _render_tokens(tokens: list[Token]) -> RichText:
+    writer = _RichTextWriter()
+    for token in tokens:
+        writer.add_token(token)
+    return RichText("".join(writer.text), tuple(writer.spans))
+
+
+class _RichTextWriter:
+    """Turns the flat tokens of a line into text and spans."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.spans: list[StyleSpan] = []
+        self._at = 0
+        self._styles: list[TextStyle] = []
+        self._link = ""
+
+    def add_token(self, token: Token) -> None:
+        """Add what one token shows."""
+        name, _, side = token.type.rpartition("_")
+        if token.type == "text":
+            self._write_text(_BREAK_TAG.sub(LINE_BREAK, token.content), TextStyle.PLAIN)
+        elif token.type == "code_inline":
+            self._write_text(token.content, TextStyle.CODE)
+        elif token.type == "softbreak":
+            self._write_text(" ", TextStyle.PLAIN)
+        elif token.type == "hardbreak":
+            self._write_text(LINE_BREAK, TextStyle.PLAIN)
+        elif token.type == "image":
+            self._write_image(token)
+        elif name == "link":
+            self._link = str(token.attrGet("href") or "") if side == "open" else ""
+        elif name in _STYLES and side == "open":
+            self._styles.append(_STYLES[name])
+        elif name in _STYLES:
+            self._styles.pop()
+
+    def _write_image(self, token: Token) -> None:
+        outer, self._link = self._link, str(token.attrGet("src") or "")
+        self._write_text(token.content or self._link, TextStyle.PLAIN)
+        self._link = outer
+
+    def _write_text(self, text: str, style: TextStyle) -> None:
+        length = _utf16_length(text)
+        for outer in self._styles:
+            style |= outer
+        if length and (style or self._link):
+            self.spans.append(StyleSpan(self._at, length, style, self._link))
+        self.text.append(text)
+        self._at += length
+
+
+def _utf16_length(text: str) -> int:
+    """Return how many UTF-16 units Qt counts in `text`."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -4,15 +4,104 @@
 
 What a new line can change is bounded: a piece is closed as soon as it is long, whatever block it is in, so a paragraph
 of 100 kB or a program of 5,000 lines costs as little per word at its end as at its beginning.
+
+What one line of Markdown is, seen alone: the patterns that decide where a block begins or ends.
 """
 
+import re
 from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from app.gui.markdown import lines
-from app.gui.markdown.inline import close_open_marks
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind, close_open_marks
+
+_ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( +|$)")
+_FENCE = re.compile(r"(`{3,}|~{3,}) *([^`]*)$")
+_HEADING = re.compile(r"(#{1,6})(?: +(.*?))?(?: +#+)? *$")
+_RULE = re.compile(r"([-*_])(?: *\1){2,} *$")
+_DELIMITER = re.compile(r"\|? *:?-+:? *(\| *:?-+:? *)*\|? *$")
+_TASK = re.compile(r"\[([ xX])\](?= )")
+_BULLETS = ("•", "◦", "▪")
+_CODE_INDENT = 4
+
+
+class ListItem(msgspec.Struct, frozen=True, gc=False):
+    """The start of a list item: where its marker stands, and where its content does."""
+
+    column: int
+    content: int
+    sign: str
+    rest: str
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing follows the marker."""
+        return not self.rest.strip()
+
+
+def item_of(line: str) -> ListItem | None:
+    """Return the list item `line` starts, if it starts one."""
+    match = _ITEM.match(line)
+    if match is None or _RULE.fullmatch(line.strip()):
+        return None
+    column, sign, gap = len(match[1]), match[2], match[3]
+    width = len(gap) if 0 < len(gap) <= _CODE_INDENT else 1
+    content = column + len(sign) + width
+    return ListItem(column, content, sign, line[content:])
+
+
+def marker_of(item: ListItem, depth: int) -> tuple[str, str]:
+    """Return what to show before an item in `depth` lists, and its text without a task's box."""
+    task = _TASK.match(item.rest)
+    if task is not None:
+        return ("☐" if task[1] == " " else "☑"), item.rest[4:]
+    if item.sign[0].isdigit():
+        return item.sign[:-1] + ".", item.rest
+    return _BULLETS[min(depth, len(_BULLETS)) - 1], item.rest
+
+
+def fence_of(text: str) -> tuple[str, str] | None:
+    """Return the fence and its language if `text` opens a code block."""
+    match = _FENCE.match(text)
+    if match is None:
+        return None
+    words = match[2].split()
+    return match[1], words[0].strip("{}.") if words else ""
+
+
+def closes_fence(text: str, fence: str) -> bool:
+    """Whether `text` ends the code block that `fence` opened."""
+    return len(text) >= len(fence) and set(text) == {fence[0]}
+
+
+def heading_of(text: str) -> tuple[int, str] | None:
+    """Return level and text of a heading that starts with hashes."""
+    match = _HEADING.match(text)
+    return None if match is None else (len(match[1]), match[2] or "")
+
+
+def is_rule(text: str) -> bool:
+    """Whether `text` is a line across the column."""
+    return _RULE.match(text) is not None
+
+
+def underline_level(text: str) -> int:
+    """Return the level of the heading `text` makes of the paragraph above it; 0 when it makes none."""
+    bare = text.strip()
+    if bare and set(bare) == {"="}:
+        return 1
+    return 2 if bare and set(bare) == {"-"} else 0
+
+
+def is_delimiter(text: str, header: str) -> bool:
+    """Whether `text` below `header` starts a table."""
+    return "|" in header and "-" in text and _DELIMITER.match(text) is not None
+
+
+def indent_of(line: str) -> int:
+    """Return how many blanks stand before the first word."""
+    return len(line) - len(line.lstrip(" "))
+
 
 LONG_TEXT = 1600
 """Characters after which a paragraph goes on in a new piece: about twenty lines, laid out in under a millisecond."""
@@ -20,7 +109,7 @@ LONG_CODE = 24
 """Lines of code after which a piece is closed at the next gap in the code, and at one and a half times that anyway."""
 LONG_TABLE = 24
 """Rows of a table in one piece, its header and delimiter included."""
-_CODE_INDENT = 4
+
 _UNSEEN = dict.fromkeys([*range(9), 11, 12, *range(14, 32), 127], "�") | {13: None}
 """Control characters have no shape: a random model's noise would send Qt through every font there is."""
 _ENDS = (". ", "? ", "! ", "。", "; ", ", ", " ")
@@ -98,7 +187,7 @@ class MarkdownSplitter:
             self._take_text(line.expandtabs(_CODE_INDENT))
 
     def _take_text(self, line: str) -> None:
-        if line.lstrip(" ").startswith(">") and lines.indent_of(line) < _CODE_INDENT + self._content_column():
+        if line.lstrip(" ").startswith(">") and indent_of(line) < _CODE_INDENT + self._content_column():
             self._take_quote(line)
             return
         self._close_quote()
@@ -110,7 +199,7 @@ class MarkdownSplitter:
             self._hold_line(line.lstrip(" "))
 
     def _take_literal(self, line: str) -> None:
-        fence = lines.fence_of(line.strip())
+        fence = fence_of(line.strip())
         if fence is not None:
             self._open_code(line, *fence)
         else:
@@ -132,8 +221,8 @@ class MarkdownSplitter:
             self._out += inner.finish()
             self._group = inner._group  # noqa: SLF001 -- another of this class
 
-    def _match_item(self, line: str) -> lines.ListItem | None:
-        item = lines.item_of(line)
+    def _match_item(self, line: str) -> ListItem | None:
+        item = item_of(line)
         if item is None or (not self._levels and item.column >= _CODE_INDENT):
             return None
         interrupts = bool(self._open_lines) and not self._levels
@@ -141,14 +230,14 @@ class MarkdownSplitter:
             return None
         return item
 
-    def _open_item(self, item: lines.ListItem) -> None:
+    def _open_item(self, item: ListItem) -> None:
         self._close_block()
         while self._levels and item.column <= self._levels[-1][0] + 1:
             self._levels.pop()
         if self._marker:
             self._emit_piece("")
         self._levels.append((item.column, item.content))
-        self._marker, rest = lines.marker_of(item, len(self._levels))
+        self._marker, rest = marker_of(item, len(self._levels))
         if not item.is_empty:
             self._take_text(" " * item.content + rest)
 
@@ -163,8 +252,8 @@ class MarkdownSplitter:
         )
 
     def _take_underline(self, line: str, text: str) -> bool:
-        level = lines.underline_level(text)
-        is_inside = lines.indent_of(line) >= self._content_column()
+        level = underline_level(text)
+        is_inside = indent_of(line) >= self._content_column()
         if not (level and is_inside and self._open_lines and self._block.kind is PieceKind.TEXT):
             return False
         self._block = _OpenBlock(PieceKind.HEADING, level=level)
@@ -172,7 +261,7 @@ class MarkdownSplitter:
         return True
 
     def _start_table(self, text: str) -> bool:
-        if self._block.kind is PieceKind.TEXT and self._open_lines and lines.is_delimiter(text, self._open_lines[-1]):
+        if self._block.kind is PieceKind.TEXT and self._open_lines and is_delimiter(text, self._open_lines[-1]):
             header = self._open_lines.pop()
             if self._open_lines:
                 self._close_block()
@@ -184,20 +273,20 @@ class MarkdownSplitter:
         return False
 
     def _start_fence(self, line: str, text: str) -> bool:
-        fence = lines.fence_of(text)
+        fence = fence_of(text)
         if fence is not None:
             self._open_code(line, *fence)
             return True
         deep = _CODE_INDENT + self._content_column()
-        if lines.indent_of(line) < deep or self._open_lines or self._marker or not self._block.is_first:
+        if indent_of(line) < deep or self._open_lines or self._marker or not self._block.is_first:
             return False
         self._open_code(" " * deep, "", "")
         self._take_code(line)
         return True
 
     def _start_heading(self, line: str, text: str) -> bool:
-        heading = lines.heading_of(text)
-        if heading is None and not lines.is_rule(text):
+        heading = heading_of(text)
+        if heading is None and not is_rule(text):
             return False
         self._close_block()
         self._leave_lists(line)
@@ -209,15 +298,15 @@ class MarkdownSplitter:
     def _open_code(self, line: str, fence: str, language: str) -> None:
         self._close_block()
         self._leave_lists(line)
-        self._block = _OpenBlock(PieceKind.CODE, fence=fence, language=language, indent=lines.indent_of(line + "x"))
+        self._block = _OpenBlock(PieceKind.CODE, fence=fence, language=language, indent=indent_of(line + "x"))
 
     def _take_code(self, line: str) -> None:
         block = self._block
-        text = line[min(block.indent, lines.indent_of(line)) :]
-        if not block.fence and text.strip() and lines.indent_of(line) < block.indent:
+        text = line[min(block.indent, indent_of(line)) :]
+        if not block.fence and text.strip() and indent_of(line) < block.indent:
             self._close_block()
             self._take_line(line)
-        elif block.fence and lines.closes_fence(text.strip(), block.fence):
+        elif block.fence and closes_fence(text.strip(), block.fence):
             self._close_block()
         else:
             self._hold_line(text)
@@ -302,7 +391,7 @@ class MarkdownSplitter:
         """Drop the list levels a line is not in, unless it goes on with a paragraph."""
         if self._open_lines or self._marker:
             return
-        indent = lines.indent_of(line)
+        indent = indent_of(line)
         while self._levels and indent <= self._levels[-1][0]:
             self._levels.pop()
 

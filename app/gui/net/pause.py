@@ -1,8 +1,8 @@
 """Whether a person has paused Roundhouse, as the gateway says; and the two things to do about it."""
 
+from app.core.engines import Pause
 from app.core.errors import ErrorBody
 from app.core.events import Event, PauseChanged
-from app.core.memory import Pause
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell

@@ -9,12 +9,11 @@ from typing import Any
 
 from PySide6.QtCore import Signal
 
-from app.core.api import Status
+from app.core.api import SettingInfo, SettingValue, Status
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
-from app.core.settings import SettingInfo, SettingValue
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.app_updates import UpdateStore
 from app.gui.net.pause import PauseStore

@@ -1,9 +1,17 @@
-"""A strip above the page that says how things stand, with the button that changes it."""
+"""Strips above the page that say how things stand, each with the button that changes it.
 
-from collections.abc import Callable
+One says that the service is of another version than this window, one that Roundhouse is paused and who still writes.
+"""
+
+from collections.abc import Callable, Sequence
 
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app import __version__
+from app.core.engines import EngineStatus
+from app.gui.net.app_updates import UpdateStore
+from app.gui.net.remote_lists import Stores
+from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button
 from app.gui.widgets.layout import HBox, Surface, VBox
@@ -30,3 +38,47 @@ class Banner(QWidget):
         button = Button(self._theme, words, icon=icon, action=action)
         self._line.addWidget(button)
         return button
+
+
+class VersionBanner(Banner):
+    """Shown while versions differ, and only then: what this window has not read yet of itself is not there any more."""
+
+    def __init__(self, theme: Theme, updates: UpdateStore, shell: Shell) -> None:
+        super().__init__(theme, "accent", "info")
+        self._updates = updates
+        self.button = self.add_button("Reopen the window", "rotate-ccw", shell.reopen_requested.emit)
+        updates.changed.connect(self._show_state)
+        self._show_state()
+
+    def _show_state(self) -> None:
+        state = self._updates.value
+        self.setVisible(self._updates.has_gone_ahead)
+        if state is not None:
+            self.sentence.setText(f"Roundhouse was updated to {state.version}, but this window is still {__version__}.")
+
+
+_PAUSED = "Paused: the memory is free for other programs."
+
+
+class PauseBanner(Banner):
+    """Shown while paused, and only then."""
+
+    def __init__(self, theme: Theme, stores: Stores) -> None:
+        super().__init__(theme, "warn", "pause")
+        self._paused, self._running = stores.paused, stores.running
+        self.button = self.add_button("Resume", "play", self._paused.resume)
+        self._paused.changed.connect(self._show_state)
+        self._running.changed.connect(self._show_state)
+        self._show_state()
+
+    def _show_state(self) -> None:
+        self.setVisible(self._paused.state.is_paused)
+        self.sentence.setText(" ".join(filter(None, (_PAUSED, busy_sentence(self._running.active())))))
+
+
+def busy_sentence(active: Sequence[EngineStatus]) -> str:
+    """Say which models still write answers that had begun; they give their memory back afterwards."""
+    names = [engine.model for engine in active if engine.in_flight]
+    if not names:
+        return ""
+    return f"{' and '.join(names)} {'finish' if len(names) > 1 else 'finishes'} an answer first."

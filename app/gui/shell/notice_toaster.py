@@ -1,15 +1,23 @@
-"""What people are told of that belongs to no page: notices of the gateway, and what it did about a failed load."""
+"""What people are told of that belongs to no page: notices of the gateway, and what it did about a failed load.
 
+What the system tells a person who looks elsewhere: that a download is over. Where it cannot, the window says so.
+"""
+
+from collections.abc import Callable
 from functools import partial
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QApplication
 
+from app.core.downloads import Download
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import Event, Notice
 from app.gui.net.auto_remedy import undo_remedy
-from app.gui.net.remote_lists import Stores
+from app.gui.net.remote_lists import DownloadStore, Stores
+from app.gui.phrases import download_ended
 from app.gui.shell.contract import Shell
+from app.gui.shell.tray import Tray
 
 
 class NoticeToaster(QObject):
@@ -41,3 +49,19 @@ class NoticeToaster(QObject):
 
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(f"{error.sentence} {error.hint}".strip())
+
+
+class DownloadNotifier(QObject):
+    """Speaks when a download ends. Pressing what the system shows does `show`."""
+
+    def __init__(
+        self, downloads: DownloadStore, toast: Callable[[str], object], tray: Tray, show: Callable[[], object]
+    ) -> None:
+        super().__init__(downloads)
+        self._toast, self._tray, self._show = toast, tray, show
+        downloads.ended.connect(self._notify_end)
+
+    def _notify_end(self, download: Download) -> None:
+        title, text = download_ended(download)
+        if QApplication.activeWindow() is not None or not self._tray.show_message(title, text, self._show):
+            self._toast(f"{title}.")

@@ -1,12 +1,18 @@
-"""How each page is made. A page's code is imported when it is first shown: the window must be there within a second."""
+"""The pages: how each is made, and the stack they lie in, where each fades over the one before.
+
+A page's code is imported when it is first shown: the window must be there within a second.
+"""
 
 from collections.abc import Callable, Mapping
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import QEasingCurve, QVariantAnimation
+from PySide6.QtGui import QPainter, QPaintEvent, QPixmap
+from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import PageId, Shell
 from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import Motion
 
 
 def make_builders(
@@ -64,3 +70,63 @@ def make_builders(
         PageId.SETTINGS: build_settings,
         PageId.CONNECTIONS: build_connections,
     }
+
+
+class _FadeOverlay(QWidget):
+    """A picture of the page before, fading away above the new one."""
+
+    def __init__(self, parent: QWidget, picture: QPixmap, duration: int) -> None:
+        super().__init__(parent)
+        self._picture, self._opacity = picture, 1.0
+        self.setGeometry(parent.rect())
+        fade = QVariantAnimation(self)
+        fade.setDuration(duration)
+        fade.setStartValue(1.0)
+        fade.setEndValue(0.0)
+        fade.setEasingCurve(QEasingCurve.Type.OutCubic)
+        fade.valueChanged.connect(self._set_opacity)
+        fade.finished.connect(self.deleteLater)
+        fade.start()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the picture as far as it is still there."""
+        del event
+        painter = QPainter(self)
+        painter.setOpacity(self._opacity)
+        painter.drawPixmap(0, 0, self._picture)
+
+    def _set_opacity(self, value: object) -> None:
+        self._opacity = float(value) if isinstance(value, (int, float)) else 0.0
+        self.update()
+
+
+class PageStack(QStackedWidget):
+    """The pages by name. `builders` make each one the first time."""
+
+    def __init__(self, theme: Theme, builders: Mapping[PageId, Callable[[], QWidget]]) -> None:
+        super().__init__()
+        self._theme, self._builders = theme, builders
+        self._pages: dict[PageId, QWidget] = {}
+        self.page: PageId | None = None
+
+    def show_page(self, page: PageId) -> QWidget:
+        """Bring a page to the front and return it."""
+        if page is self.page:
+            return self._pages[page]
+        before = self.currentWidget() if self.page is not None and self.isVisible() else None
+        duration = self._theme.duration(Motion.PAGE)
+        picture = before.grab() if before is not None and duration else None
+        if page not in self._pages:
+            self._pages[page] = self._builders[page]()
+            self.addWidget(self._pages[page])
+        self.setCurrentWidget(self._pages[page])
+        self.page = page
+        if picture is not None:
+            veil = _FadeOverlay(self, picture, duration)
+            veil.show()
+            veil.raise_()
+        return self._pages[page]
+
+    def find_page(self, page: PageId) -> QWidget | None:
+        """Return a page if it has been shown before."""
+        return self._pages.get(page)

@@ -1,24 +1,89 @@
-"""The way out of the window: does what `leaving` says, and asks a person where that says to ask."""
+"""The way out of the window: what closing and quitting mean, from how things stand, and doing it.
 
+    closing   keeps the service where a person wants that, and asks once what they want; with an icon in the tray the
+              window is only hidden, so that there is a way back to it
+    quitting  ends everything that was started from here, icon and service; answers in progress are asked about first
+
+A service that was there before this window, one kept by the system among them, is not ours to end. After an update the
+window closes and opens again, as whatever version lies in its place by then.
+"""
+
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.client.discovery import BackgroundProcess
+from app.config.environment import HANDED_SERVICE
+from app.config.programs import child_environment, window_command
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.front import bring_to_front
-from app.gui.shell.quit_policy import (
-    QuitSituation,
-    QuitStep,
-    ServiceOwner,
-    decide_on_close,
-    decide_on_quit,
-    step_keeping_service,
-)
 from app.gui.shell.tray import Tray
 from app.gui.widgets.buttons import ButtonLook
 from app.gui.widgets.question import QuestionDialog, QuestionReply
+
+
+class ServiceOwner(StrEnum):
+    """Whose the service is."""
+
+    NONE = "none"
+    """None answers; one that is just starting is known to nobody else, and ends with us."""
+    OURS = "ours"
+    OTHERS = "others"
+
+
+class QuitStep(StrEnum):
+    """What to do next."""
+
+    HIDE = "hide"
+    """The window goes, the icon in the tray stays."""
+    LEAVE = "leave"
+    """The program ends, the service goes on."""
+    END = "end"
+    """The program ends, and the service with it if it is ours."""
+    ASK_SERVICE = "ask_service"
+    ASK_ANSWERS = "ask_answers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuitSituation:
+    """How things stand when a person wants to leave."""
+
+    service: ServiceOwner
+    has_tray: bool = False
+    asks: bool = True
+    """The setting: whether closing asks what is to become of the service."""
+    keeps_serving: bool = False
+    """The setting: what becomes of it otherwise."""
+    answering: int = 0
+    """Answers in progress, of whichever program."""
+
+
+def decide_on_close(now: QuitSituation) -> QuitStep:
+    """Return what closing the window does."""
+    if now.service is ServiceOwner.NONE:
+        return QuitStep.END
+    if now.service is ServiceOwner.OTHERS:
+        return step_keeping_service(now)
+    if now.asks:
+        return QuitStep.ASK_SERVICE
+    return step_keeping_service(now) if now.keeps_serving else decide_on_quit(now)
+
+
+def decide_on_quit(now: QuitSituation) -> QuitStep:
+    """Return what quitting does."""
+    is_cut = now.service is ServiceOwner.OURS and now.answering > 0
+    return QuitStep.ASK_ANSWERS if is_cut else QuitStep.END
+
+
+def step_keeping_service(now: QuitSituation) -> QuitStep:
+    """Return how the window goes while the service stays."""
+    return QuitStep.HIDE if now.has_tray else QuitStep.LEAVE
+
 
 KEEP_SETTING, ASK_SETTING = "window.keep_serving", "window.ask_on_close"
 _STAYS_IN_TRAY = "Editors and other programs can go on using the endpoint. Roundhouse stays in the system tray."
@@ -137,3 +202,29 @@ class QuitFlow(QObject):
 def _is_session_ending() -> bool:
     application = QApplication.instance()
     return isinstance(application, QApplication) and application.isSavingSession()
+
+
+class WindowReopener(QObject):
+    """Whether that was asked for. The service goes on meanwhile."""
+
+    def __init__(self, quit_flow: QuitFlow) -> None:
+        super().__init__(quit_flow)
+        self._quit_flow = quit_flow
+        self.is_requested = False
+        self.service: int | None = None
+        """The service that this window started: whoever follows ends it as this one would have."""
+
+    def request_reopen(self) -> None:
+        """Leave, to come again."""
+        self.is_requested = True
+        self._quit_flow.leave_service()
+
+    def start_window(self) -> None:
+        """Open the window, as a program of its own. Raises OSError."""
+        service_environment = {HANDED_SERVICE: str(self.service or "")}  # empty: ours came from a window before us
+        BackgroundProcess(
+            window_command(),
+            stdin=subprocess.DEVNULL,
+            env=child_environment({"PYINSTALLER_RESET_ENVIRONMENT": "1", **service_environment}),
+            start_new_session=sys.platform != "win32",
+        )

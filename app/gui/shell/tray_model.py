@@ -6,8 +6,7 @@ from enum import StrEnum
 
 from app.core import words
 from app.core.api import GUIDE
-from app.core.engines import EngineState, EngineStatus
-from app.core.memory import Pause
+from app.core.engines import EngineState, EngineStatus, Pause
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES
 

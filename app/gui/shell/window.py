@@ -23,20 +23,16 @@ from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.alt_key import AltKeyWatcher
-from app.gui.shell.appearance import Appearance
+from app.gui.shell.appearance import Appearance, load_memory, save_memory
+from app.gui.shell.banner import PauseBanner, VersionBanner
 from app.gui.shell.command_palette import CommandPalette
 from app.gui.shell.commands import MenuAction, WindowActions, WindowCommands
 from app.gui.shell.contract import Command, PageId, Shell
-from app.gui.shell.download_notifier import DownloadNotifier
 from app.gui.shell.front import bring_to_front
-from app.gui.shell.notice_toaster import NoticeToaster
-from app.gui.shell.page_builders import make_builders
-from app.gui.shell.page_stack import PageStack
-from app.gui.shell.pause_banner import PauseBanner
+from app.gui.shell.notice_toaster import DownloadNotifier, NoticeToaster
+from app.gui.shell.page_builders import PageStack, make_builders
 from app.gui.shell.rail import Rail, engines_sign
 from app.gui.shell.tray import Tray
-from app.gui.shell.version_banner import VersionBanner
-from app.gui.shell.window_memory import load_memory, save_memory
 from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import MINIMUM_WINDOW

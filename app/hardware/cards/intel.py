@@ -8,9 +8,9 @@ from pathlib import Path
 
 from app.core.machine import Confidence, Fact, Gpu
 from app.hardware.cards.pci import product_name
-from app.hardware.cards.unified import graphics_share, pool_free
 from app.hardware.evidence import Evidence
 from app.hardware.facts import derived_fact, measured_fact, read_bytes, read_int, read_pairs, unknown_fact
+from app.hardware.memory import graphics_share, pool_free
 
 VENDOR = 0x8086
 _ARCHITECTURES: tuple[tuple[str, frozenset[int]], ...] = (

@@ -9,9 +9,17 @@ from typing import Any
 
 from app.core.machine import Fact
 from app.hardware.evidence import Evidence, NoAnswer
-from app.hardware.facts import measured_fact
-from app.hardware.macos.gpus import PROFILER, MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
-from app.hardware.macos.metal import MetalDevice, read_metal
+from app.hardware.facts import ProbePart, measured_fact
+from app.hardware.macos.gpus import (
+    PROFILER,
+    MacMemory,
+    MetalDevice,
+    cards_of,
+    gpu_cores,
+    has_only_virtual,
+    mac_gpus,
+    read_metal,
+)
 from app.hardware.macos.sysctl import (
     is_translated,
     mac_cpu,
@@ -22,7 +30,6 @@ from app.hardware.macos.sysctl import (
     read_vm_stat,
     with_chip_bandwidth,
 )
-from app.hardware.part import ProbePart
 
 _MIB = 1 << 20
 

@@ -9,8 +9,8 @@ from typing import TypeVar
 from app.hardware.cards.nvidia import nvidia_family
 from app.hardware.cards.vulkan import vulkan_family
 from app.hardware.evidence import Evidence, NoAnswer
+from app.hardware.facts import ProbePart
 from app.hardware.limits import variable_limits
-from app.hardware.part import ProbePart
 from app.hardware.windows.calls import (
     ACCELERATOR_CLASS,
     DISPLAY_CLASS,
@@ -19,9 +19,8 @@ from app.hardware.windows.calls import (
     read_windows_system,
 )
 from app.hardware.windows.cpu import ask_windows_cpu, ask_windows_memory
-from app.hardware.windows.dxgi import read_adapters
+from app.hardware.windows.dxgi import read_adapters, read_usage
 from app.hardware.windows.gpus import windows_gpus
-from app.hardware.windows.kernel_graphics import read_usage
 from app.hardware.windows.system import windows_gpu_limits, windows_limits, windows_npus, windows_system
 from app.hardware.windows.values import (
     AdapterUsage,

@@ -15,13 +15,12 @@ from typing import NamedTuple
 import msgspec
 
 from app.core.errors import Conflict, NotFound, StorageFault
+from app.core.hub import origin_of
 from app.core.library import Removal
 from app.core.models import ModelInfo
-from app.core.origins import origin_of
 from app.hub.disk.trash import FileStamp, Trash, stamp_of
 from app.hub.library.candidates import candidate_for
-from app.hub.library.companions import why_no_projector
-from app.hub.library.projectors import models_with, projectors_beside
+from app.hub.library.companions import models_with, projectors_beside, why_no_projector
 
 
 class RemovableFiles(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote_to_bytes
 
-from app.core.disk import TrashContents
 from app.core.errors import StorageFault
-from app.hub.disk.file_hashes import ReadProgress
+from app.core.library import TrashContents
 from app.hub.disk.trash import NOTE_ENDING, NOTE_HEAD, NOTE_OURS, NOTE_PATH, FileStamp, Trash, stamp_of
+from app.hub.disk.verification import ReadProgress
 from app.hub.library.candidates import folder_format
 
 _LARGEST_NOTE = 64 << 10

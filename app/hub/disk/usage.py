@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.library import DiskUse, Drive, Folder, FolderKind, Holding
 from app.core.models import ModelInfo
 from app.hub.disk.trash import Trash
 from app.hub.disk.trash_contents import find_in_trash

@@ -2,11 +2,21 @@
 
 A chunk that was written is never asked for again, whatever happens in between. A file whose hash is wrong is fetched
 once more from the start; a second time it is an error, and nothing is left that could be mistaken for the file.
+
+The hash of a part file, computed while it grows: what is whole from the beginning is read back from memory.
+
+The system still has it there when the hash follows closely, so the disk is read only after a restart.
+
+Which stream fetches which chunk: long runs, so that a stream asks once and reads on, and none is fetched twice.
+
+A stream takes the first chunk of a run and goes on through it. When all runs are taken, the next stream takes the
+second half of the longest one; whoever is reading the first half stops where the other began.
 """
 
+import hashlib
 import random
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from io import FileIO
 from pathlib import Path
@@ -15,9 +25,8 @@ from typing import Protocol
 from app.core.errors import EnvironmentFault
 from app.hub.download.cache import storage_fault
 from app.hub.download.chunk_map import ChunkMap, PartContent
-from app.hub.download.hashing import HashFollower
-from app.hub.download.regions import Regions
 from app.hub.download.wire import (
+    PIECE_BYTES,
     ByteStream,
     DownloadStopped,
     FileChanged,
@@ -27,6 +36,58 @@ from app.hub.download.wire import (
     Throttle,
 )
 from app.hub.repositories.repository import RepoFile
+
+
+class Regions:
+    """The chunks that are missing, given out one at a time. Thread-safe."""
+
+    def __init__(self, missing: Iterable[int]) -> None:
+        self._free = set(missing)
+        self._taken: set[int] = set()
+        self._lock = threading.Lock()
+
+    def take_run(self) -> range | None:
+        """Return a run of chunks to ask for; the first of them is taken. None when nobody is needed any more."""
+        with self._lock:
+            runs = self._free_runs()
+            if not runs:
+                return None
+            run = max(runs, key=len)
+            start = run.start
+            if start - 1 in self._taken and len(run) > 1:
+                start += len(run) // 2
+            return self._mark_taken(range(start, run.stop))
+
+    def go_on(self, index: int) -> bool:
+        """Note that a chunk is done, and tell whether its stream should read the next one too."""
+        with self._lock:
+            self._taken.discard(index)
+            if index + 1 not in self._free:
+                return False
+            self._mark_taken(range(index + 1, index + 2))
+            return True
+
+    def give_back(self, index: int) -> None:
+        """Put back a chunk whose stream broke."""
+        with self._lock:
+            if index in self._taken:
+                self._taken.discard(index)
+                self._free.add(index)
+
+    def _mark_taken(self, run: range) -> range:
+        self._free.discard(run.start)
+        self._taken.add(run.start)
+        return run
+
+    def _free_runs(self) -> list[range]:
+        runs: list[range] = []
+        for index in sorted(self._free):
+            if runs and runs[-1].stop == index:
+                runs[-1] = range(runs[-1].start, index + 1)
+            else:
+                runs.append(range(index, index + 1))
+        return runs
+
 
 CHUNK_BYTES = 8 << 20
 """What is fetched again at most, for each stream, after a kill."""
@@ -232,3 +293,63 @@ def _write_all(out: FileIO, piece: memoryview) -> None:
     """Write all of it: a full disk takes a part, and only says so the next time."""
     while piece:
         piece = piece[out.write(piece) :]
+
+
+class HashFollower:
+    """Hashes chunks in their order as they get there, in a thread of its own."""
+
+    def __init__(self, part: Path, chunks: ChunkMap, file: RepoFile) -> None:
+        self._part, self._chunks = part, chunks
+        self._hash = hash_of(file)
+        self._news = threading.Condition()
+        self._is_over = False
+        self._error: OSError | None = None
+        self._thread = threading.Thread(target=self._hash_chunks, name="hash", daemon=True)
+        self._thread.start()
+
+    def notify_chunk(self) -> None:
+        """Tell it that a chunk is there."""
+        with self._news:
+            self._news.notify()
+
+    def wait_for_digest(self) -> str:
+        """Return the hash once every chunk is there; waits. Raises OSError."""
+        self._thread.join()
+        if self._error is not None:
+            raise self._error
+        return self._hash.hexdigest()
+
+    def give_up(self) -> None:
+        """End the thread: nobody wants the hash any more."""
+        with self._news:
+            self._is_over = True
+            self._news.notify()
+        self._thread.join()
+
+    def _hash_chunks(self) -> None:
+        buffer = memoryview(bytearray(PIECE_BYTES))
+        try:
+            with self._part.open("rb", buffering=0) as file:
+                for index in range(self._chunks.content.chunk_count):
+                    if not self._wait_for(index):
+                        return
+                    left = len(self._chunks.chunk_span(index))
+                    while left and (count := file.readinto(buffer[: min(left, len(buffer))])):
+                        self._hash.update(buffer[:count])
+                        left -= count
+        except OSError as error:
+            self._error = error
+
+    def _wait_for(self, index: int) -> bool:
+        with self._news:
+            self._news.wait_for(lambda: self._is_over or self._chunks.has_chunk(index))
+            return not self._is_over
+
+
+def hash_of(file: RepoFile) -> "hashlib._Hash":
+    """Return the hash a file is checked with: SHA-256 of a large file, git's hash of a small one, begun."""
+    if file.sha256 or not file.oid:
+        return hashlib.sha256()
+    digest = hashlib.sha1(usedforsecurity=False)  # git's name for a file, not a signature
+    digest.update(f"blob {file.size}\0".encode())
+    return digest

@@ -1,7 +1,8 @@
 """One stream of bytes from a hub: asked for by range, and checked to be the range that was asked for.
 
-Everything that can go wrong on the way is one of two things: `StreamInterrupted`, which another try may mend, or an error of
-ours that it cannot. `StreamSource` is what a transfer needs of any way to get at a file's bytes; `HttpSource` is plain HTTP.
+Everything that can go wrong on the way is one of two things: `StreamInterrupted`, which another try may mend, or an
+error of ours that it cannot. `StreamSource` is what a transfer needs of any way to get at a file's bytes; `HttpSource`
+is plain HTTP.
 """
 
 import contextlib

@@ -9,9 +9,8 @@ from app.core.machine import Confidence
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.architectures import RULES, rule_for
 from app.hub.facts.capabilities import header_capabilities, metadata_capabilities, template_of
-from app.hub.facts.layers import layers_of
+from app.hub.facts.layers import active_parameters, layers_of
 from app.hub.facts.metadata import Metadata
-from app.hub.facts.parameters import active_parameters
 from app.hub.facts.tensors import expert_blocks, weight_groups
 from app.hub.gguf.header import GgufHeader, alignment_of
 from app.hub.gguf.tables import FILE_TYPES

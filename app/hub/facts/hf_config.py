@@ -1,13 +1,16 @@
 """A Hugging Face configuration in GGUF's terms, so that one set of rules describes the layers of both.
 
 What one number cannot say (lists of layer types, hybrids, latent attention) is put into per-layer lists here.
+
+Hugging Face's names for what GGUF metadata says: one table of fields, one of architectures, and known defaults.
+
+A configuration leaves out what its class in the transformers library fills in; DEFAULTS has those that matter.
 """
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from app.hub.facts.architectures import Recurrence, rule_for
-from app.hub.facts.hf_fields import ARCHITECTURES, DEFAULTS, FIELDS
 from app.hub.facts.json_text import Object
 from app.hub.facts.metadata import MAX_COUNT, MAX_LAYERS, Metadata
 from app.hub.gguf.values import Value, corrupt_error
@@ -291,3 +294,154 @@ def read_flag(config: Object, name: str, *, default: bool = False) -> bool:
     """Return a yes or no from a configuration."""
     value: Any = config.get(name)
     return value if isinstance(value, bool) else default
+
+
+ARCHITECTURES: dict[str, str] = {
+    "mistral": "llama",
+    "mixtral": "llama",
+    "ministral": "llama",
+    "ministral3": "mistral3",
+    "mistral3": "mistral3",
+    "mistral4": "mistral4",
+    "pixtral": "llama",
+    "yi": "llama",
+    "llama4_text": "llama4",
+    "mllama": "llama",
+    "mllama_text_model": "llama",
+    "gpt_oss": "gpt-oss",
+    "qwen2_moe": "qwen2moe",
+    "qwen2_vl": "qwen2vl",
+    "qwen2_vl_text": "qwen2vl",
+    "qwen2_5_vl": "qwen2vl",
+    "qwen2_5_vl_text": "qwen2vl",
+    "qwen3_moe": "qwen3moe",
+    "qwen3_next": "qwen3next",
+    "qwen3_vl": "qwen3vl",
+    "qwen3_vl_text": "qwen3vl",
+    "qwen3_vl_moe": "qwen3vlmoe",
+    "qwen3_vl_moe_text": "qwen3vlmoe",
+    "qwen3_5": "qwen35",
+    "qwen3_5_text": "qwen35",
+    "qwen3_5_moe": "qwen35moe",
+    "qwen3_5_moe_text": "qwen35moe",
+    "gemma3_text": "gemma3",
+    "gemma3n_text": "gemma3n",
+    "gemma4_text": "gemma4",
+    "phi": "phi2",
+    "phi3_v": "phi3",
+    "phi4mm": "phi3",
+    "cohere": "command-r",
+    "cohere2_moe": "cohere2moe",
+    "granitemoeshared": "granitemoe",
+    "granitemoehybrid": "granitehybrid",
+    "deepseek_v2": "deepseek2",
+    "deepseek_v3": "deepseek2",
+    "deepseek_v32": "deepseek32",
+    "kimi_k2": "deepseek2",
+    "glm4_moe": "glm4moe",
+    "glm4_moe_lite": "deepseek2",
+    "glm4v_text": "glm4",
+    "glm4v_moe_text": "glm4moe",
+    "falcon_mamba": "mamba",
+    "falcon_h1": "falcon-h1",
+    "lfm2_moe": "lfm2moe",
+    "kimi_linear": "kimi-linear",
+    "hunyuan": "hunyuan-moe",
+    "hunyuan_v1_moe": "hunyuan-moe",
+    "hunyuan_v1_dense": "hunyuan-dense",
+    "exaone_moe": "exaone-moe",
+    "olmo3": "olmo2",
+    "gpt_bigcode": "starcoder",
+    "gpt_neox": "gptneox",
+    "gpt_j": "gptj",
+    "stablelm_epoch": "stablelm",
+    "internlm3": "llama",
+    "grok-1": "grok",
+    "ernie4_5_moe": "ernie4_5-moe",
+    "bailing_moe": "bailingmoe",
+    "bailing_moe_v2": "bailingmoe2",
+    "minimax_m2": "minimax-m2",
+    "mimo_v2_flash": "mimo2",
+    "step3p5": "step35",
+    "nomic_bert": "nomic-bert",
+    "modernbert": "modern-bert",
+    "roberta": "bert",
+    "xlm-roberta": "bert",
+    "rwkv6": "rwkv6",
+    "rwkv7": "rwkv7",
+}
+"""A configuration's `model_type` -> llama.cpp's name, where they differ."""
+
+FIELDS: dict[str, tuple[str, ...]] = {
+    "embedding_length": ("hidden_size", "n_embd", "d_model", "dim"),
+    "block_count": ("num_hidden_layers", "n_layer", "num_layers", "n_layers"),
+    "feed_forward_length": ("intermediate_size", "ffn_hidden_size", "n_inner", "ffn_dim", "d_ff", "block_ff_dim"),
+    "attention.head_count": ("num_attention_heads", "n_head", "n_heads", "num_heads"),
+    "attention.head_count_kv": ("num_key_value_heads", "num_kv_heads", "multi_query_group_num", "n_kv_heads"),
+    "attention.key_length": ("head_dim", "attention_head_dim", "kv_channels", "d_kv"),
+    "attention.value_length": ("v_head_dim", "head_dim", "attention_head_dim", "kv_channels", "d_kv"),
+    "attention.sliding_window": ("sliding_window", "sliding_window_size", "attention_chunk_size", "local_attention"),
+    "attention.shared_kv_layers": ("num_kv_shared_layers",),
+    "attention.kv_lora_rank": ("kv_lora_rank",),
+    "attention.indexer.key_length": ("index_head_dim",),
+    "context_length": (
+        "max_position_embeddings",
+        "n_positions",
+        "n_ctx",
+        "seq_length",
+        "max_seq_len",
+        "max_sequence_length",
+    ),
+    "vocab_size": ("vocab_size", "padded_vocab_size"),
+    "expert_count": ("num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"),
+    "expert_used_count": ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_k", "num_selected_experts"),
+    "expert_feed_forward_length": ("moe_intermediate_size", "expert_ffn_hidden_size"),
+    "expert_shared_feed_forward_length": ("shared_expert_intermediate_size", "shared_intermediate_size"),
+    "expert_shared_count": ("n_shared_experts", "num_shared_experts", "num_shared_expert", "moe_num_shared_experts"),
+    "leading_dense_block_count": ("first_k_dense_replace", "moe_layer_start_index", "num_dense_layers"),
+    "interleave_moe_layer_step": (
+        "interleave_moe_layer_step",
+        "decoder_sparse_step",
+        "moe_layer_interval",
+        "moe_layer_freq",
+    ),
+    "nextn_predict_layers": ("num_nextn_predict_layers", "mtp_num_hidden_layers"),
+    "full_attention_interval": ("full_attention_interval",),
+    "ssm.conv_kernel": ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "d_conv"),
+    "ssm.state_size": ("linear_key_head_dim", "mamba_d_state", "ssm_state_size", "state_size", "d_state"),
+    "ssm.group_count": ("linear_num_key_heads", "mamba_n_groups", "n_groups"),
+    "ssm.time_step_rank": (
+        "linear_num_value_heads",
+        "mamba_n_heads",
+        "mamba_num_heads",
+        "mamba_dt_rank",
+        "time_step_rank",
+    ),
+    "shortconv.l_cache": ("conv_L_cache",),
+}
+"""A GGUF key, without the architecture -> what configurations call it; the first that is there counts."""
+
+DEFAULTS: dict[str, dict[str, int]] = {
+    "gemma": {"head_dim": 256},
+    "gemma2": {"head_dim": 256, "sliding_window": 4096},
+    "gemma3_text": {
+        "num_attention_heads": 8,
+        "num_key_value_heads": 4,
+        "head_dim": 256,
+        "vocab_size": 262_208,
+        "max_position_embeddings": 131_072,
+        "sliding_window": 4096,
+    },
+    "gemma3n_text": {"num_kv_shared_layers": 15, "head_dim": 256, "sliding_window": 512},
+    "gemma4_text": {"global_head_dim": 512, "head_dim": 256, "sliding_window": 512},
+    "cohere2": {"sliding_window": 4096},
+    "llama4_text": {"attention_chunk_size": 8192, "head_dim": 128},
+    "jamba": {"attn_layer_period": 8, "attn_layer_offset": 4, "expert_layer_period": 2, "expert_layer_offset": 1},
+    "qwen3_next": {"full_attention_interval": 4},
+    "mamba": {"expand": 2, "conv_kernel": 4, "state_size": 16},
+    "mamba2": {"expand": 2, "conv_kernel": 4, "state_size": 128, "n_groups": 8},
+    "lfm2": {"conv_L_cache": 3},
+    "lfm2_moe": {"conv_L_cache": 3},
+    "t5": {"d_kv": 64},
+}
+"""`model_type` -> values that hold where a configuration leaves them out."""

@@ -10,12 +10,12 @@ from pathlib import Path
 
 from app.core.errors import BadRequest
 from app.core.model_facts import ModelFacts
+from app.hub.facts.capabilities import chat_template_of
 from app.hub.facts.formats import WeightStorage
 from app.hub.facts.hf_config import read_count
 from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.json_text import Object, read_object, read_object_if_there
 from app.hub.facts.packed import ModuleWeight, prefix_modules
-from app.hub.facts.templates import chat_template_of
 from app.hub.gguf.values import MAX_NUMBER, corrupt_error
 from app.hub.sources import ByteSource, open_file
 

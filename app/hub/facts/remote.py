@@ -16,15 +16,14 @@ import msgspec
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, NotFound, TooLarge
 from app.core.model_facts import ModelFacts
+from app.hub.facts.capabilities import MAX_BYTES as MAX_TEMPLATE_BYTES
+from app.hub.facts.capabilities import template_in
 from app.hub.facts.folders import INDEX, MAX_INDEX_BYTES, SEPARATE, select_shards, shard_names, with_quantization
 from app.hub.facts.gguf import facts_of_headers
 from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.json_text import MAX_BYTES, Object, parse_object
 from app.hub.facts.safetensors import read_safetensors
-from app.hub.facts.templates import MAX_BYTES as MAX_TEMPLATE_BYTES
-from app.hub.facts.templates import template_in
-from app.hub.gguf.cursor import WINDOW_BYTES
-from app.hub.gguf.header import read_header
+from app.hub.gguf.header import WINDOW_BYTES, read_header
 from app.hub.library.candidates import split_parts, split_stem
 from app.hub.library.companions import kind_by_name
 from app.hub.repositories.ranges import RemoteHost, RemoteSource

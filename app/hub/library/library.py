@@ -2,27 +2,37 @@
 
 Files are used where they lie. Headers are read once per (path, size, time of change), so looking again is cheap. A
 broken file is listed with its problem instead of being hidden: people look for it.
+
+Models that came from a hub, found again by the name they were pulled with: owner/name, with or without a tag.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from app.config.paths import expand_path
 from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.hub import origin_of
 from app.core.models import ModelInfo, Preset
 from app.hub.gguf.listing import GgufFacts
 from app.hub.library import naming
 from app.hub.library.attached import Attachment, AttachmentStore, with_free_name
-from app.hub.library.candidates import Candidate, candidate_at, candidate_for, find_candidates
+from app.hub.library.candidates import (
+    Candidate,
+    FolderListings,
+    candidate_at,
+    candidate_for,
+    find_candidates,
+    split_stem,
+)
 from app.hub.library.header_index import HeaderIndex
 from app.hub.library.inspection import HeaderInspector
-from app.hub.library.listings import FolderListings
 from app.hub.library.made import MadeModel, MadeModelStore, add_made_models, check_name
-from app.hub.library.pulled import find_by_pull_name
 from app.hub.library.registry_file import RegistryFile
+from app.hub.repositories.model_reference import parse_reference
+from app.hub.repositories.variants import quantization_of
 
 GUIDE_NAME = "guide"
 GUIDE_TITLE = "Roundhouse Guide (tiny help model)"
@@ -301,3 +311,27 @@ def _absolute_path(path: Path) -> Path:
 
 def _is_same(first: Path, second: Path) -> bool:
     return first == second or (first.exists() and second.exists() and first.samefile(second))
+
+
+_NO_TAG = frozenset({"", "latest"})
+
+
+def find_by_pull_name(models: Iterable[ModelInfo], typed: str) -> ModelInfo | None:
+    """Return the model that was pulled by that name, the newest of several; None if there is none."""
+    try:
+        reference = parse_reference(typed)
+    except BadRequest:
+        return None
+    if not reference.repository:
+        return None
+    quantization = "" if reference.quantization.casefold() in _NO_TAG else reference.quantization.casefold()
+    matches = [model for model in models if _is_of(model, reference.repository, reference.file, quantization)]
+    return max(matches, key=lambda model: model.modified_at, default=None)
+
+
+def _is_of(model: ModelInfo, repository: str, file: str, quantization: str) -> bool:
+    origin = origin_of(Path(model.path))
+    if origin is None or origin.repository.casefold() != repository.casefold() or model.preset is not None:
+        return False
+    named = quantization_of(split_stem(PurePath(origin.path).name)) or model.quantization
+    return file in {"", origin.path} and quantization in {"", named.casefold()}

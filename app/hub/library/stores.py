@@ -15,9 +15,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.config.home import Home
-from app.hub.library.candidates import Candidate, find_candidates, identity_of
-from app.hub.library.listings import FolderListings, walk_folders
+from app.config.paths import Home
+from app.hub.library.candidates import Candidate, FolderListings, find_candidates, identity_of, walk_folders
 
 OLLAMA = "Ollama"
 MAX_MANIFESTS = 5000

@@ -2,6 +2,8 @@
 
 In memory and in one file per question. Files that cannot be read are as good as none; the oldest go first.
 Blocks; call it from a thread.
+
+What is remembered of the hub: searches, what repositories offer, the catalogue, and the token it wants.
 """
 
 import contextlib
@@ -14,8 +16,13 @@ from typing import Generic, TypeVar
 
 import msgspec
 
+from app.config.hub_token import HubToken
 from app.core.errors import StorageFault
 from app.hub.library.registry_file import JsonFile
+from app.hub.repositories.catalogue import ModelCatalogue
+from app.hub.repositories.generation import SamplingRecommendation
+from app.hub.repositories.offers import RepositoryOffer
+from app.hub.repositories.search import SearchPage
 
 T = TypeVar("T")
 
@@ -83,3 +90,15 @@ class HubAnswerCache(Generic[T]):
             files = sorted(self._folder.iterdir(), key=lambda file: file.stat().st_mtime)
             for file in files[: max(0, len(files) - MOST)]:
                 file.unlink(missing_ok=True)
+
+
+class HubMemory:
+    """One per gateway; its parts block."""
+
+    def __init__(self, folder: Path, token_file: Path) -> None:
+        self.searches = HubAnswerCache(folder / "searches", SearchPage)
+        self.offers = HubAnswerCache(folder / "offers", RepositoryOffer)
+        self.generation = HubAnswerCache(folder / "generation", SamplingRecommendation)
+        """What repositories recommend for sampling, where it does not lie with their files."""
+        self.catalogue = ModelCatalogue(folder / "catalogue.json")
+        self.token = HubToken(token_file)

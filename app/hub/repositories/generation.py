@@ -14,8 +14,8 @@ import msgspec
 
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import NotFound, RoundhouseError
+from app.core.hub import origin_of
 from app.core.models import ModelSampling
-from app.core.origins import origin_of
 from app.hub.gguf.header import read_header
 from app.hub.library.naming import GENERATION_CONFIG
 from app.hub.repositories.ranges import ReadBudget, RemoteHost

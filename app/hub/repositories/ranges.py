@@ -2,6 +2,11 @@
 
 A server is not believed: its sizes are limits for what we accept, never for what we allocate. The token goes to the
 configured endpoint only, and a redirect may not leave https for anything but that endpoint.
+
+How long a server that refuses wants to be left alone, by what its answer's headers say.
+
+`Retry-After` has seconds or a date (RFC 9110, 10.2.3); Hugging Face says it in `RateLimit`, as its own client reads it:
+`"api";r=0;t=55` (draft-ietf-httpapi-ratelimit-headers).
 """
 
 import re
@@ -10,6 +15,8 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
+from email.message import Message
+from email.utils import parsedate_to_datetime
 from http.client import HTTPException, HTTPMessage, HTTPResponse
 from typing import IO
 from urllib.parse import SplitResult, urljoin, urlsplit
@@ -17,8 +24,26 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub.gguf.values import MAX_NUMBER, corrupt_error
-from app.hub.repositories.waits import retry_wait_s
 from app.network.urls import build_opener
+
+_LIMIT = re.compile(r"r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,9})(?!\d)")
+_SECONDS = re.compile(r"\d{1,9}")
+
+
+def retry_wait_s(headers: Message, now: float | None = None) -> float:
+    """Return the seconds; 0 where nothing is said, or nothing that makes sense. `now` is in Unix seconds."""
+    limit = _LIMIT.search(headers.get("RateLimit", ""))
+    retry_after = headers.get("Retry-After", "").strip()
+    if _SECONDS.fullmatch(retry_after):
+        return float(retry_after)
+    if limit is not None:
+        return float(limit[1])
+    try:
+        until = parsedate_to_datetime(retry_after).timestamp()
+    except (ValueError, OverflowError):
+        return 0.0
+    return max(0.0, until - (time.time() if now is None else now))
+
 
 MAX_BYTES = 64 << 20
 """For all headers of one model; those of GGUF files have 1 to 20 MiB."""

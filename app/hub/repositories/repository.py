@@ -1,7 +1,8 @@
-"""What a hub says of a repository: its files with sizes and hashes, its branches, who may read it, what it was made of.
+"""What a hub says of a repository: its files with sizes and hashes, its branches, its terms, what it was made of.
 
 Blocks; call it from a thread. Nothing a hub says is believed further than it is checked here: paths cannot lead out of
-the repository, sizes are bounded numbers, hashes have the right form.
+the repository, sizes are bounded numbers, hashes have the right form. Terms that must be accepted first are told before
+anything is queued, with what to accept and where.
 """
 
 import re
@@ -235,3 +236,37 @@ def _text_list(value: object) -> list[str]:
 
 def _nonsense_fault() -> Unavailable:
     return Unavailable("The hub's answer could not be understood.", hint="Try again later.", code="hub_unreachable")
+
+
+_TOKEN = "`roundhouse token set`"  # noqa: S105 -- a command
+
+
+def repository_page(endpoint: str, name: str) -> str:
+    """Return a repository's page for people."""
+    return f"{endpoint.rstrip('/')}/{name}"
+
+
+def what_to_do(endpoint: str, name: str, *, has_token: bool) -> str:
+    """Return what opens a gated repository, in a sentence."""
+    accept = f"Open {repository_page(endpoint, name)}, sign in and accept its terms"
+    if has_token:
+        return f"{accept} with the account your token belongs to; some publishers approve each request by hand."
+    return f"{accept}; then create a read token at {endpoint.rstrip('/')}/settings/tokens and give it to {_TOKEN}."
+
+
+def check_gate(endpoint: str, repository: Repository, path: str, *, token: str = "") -> None:
+    """Ask for a byte of a file of a gated repository. Raises Forbidden (hub_gated) with what to do."""
+    if not repository.gated:
+        return
+    remote = RemoteHost(
+        endpoint, Purpose(why=ConnectionReason.MODEL, about=repository.name), token=token, budget=ReadBudget()
+    )
+    address = resolve_address(endpoint, repository.name, repository.commit, path)
+    try:
+        remote.open_address(address, {"Range": "bytes=0-0"}).close()
+    except (Unauthorized, Forbidden):
+        raise Forbidden(
+            f"{repository.name} is gated: its terms must be accepted first.",
+            hint=what_to_do(endpoint, repository.name, has_token=bool(token)),
+            code="hub_gated",
+        ) from None

@@ -1,14 +1,165 @@
-"""From metadata to a tensor table: which tensors an architecture has is data, `resources/shapes/architectures.toml`."""
+"""From metadata to a tensor table: which tensors an architecture has is data, `resources/shapes/architectures.toml`.
+
+The words in which tensor templates state dimensions, computed from the metadata of one layer.
+"""
 
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 
 import msgspec
 
 from app.config.paths import RESOURCES
-from app.hub.facts.metadata import Value
-from app.hub.shapes.widths import LayerWidths, widths_of
+from app.core.model_facts import AttentionKind, Layer
+from app.hub.facts.layers import layers_of
+from app.hub.facts.metadata import Metadata, Value
+
+
+class LayerWidths:
+    """The dimensions and the conditions of one layer; outside the blocks those of the first.
+
+    Raises KeyError for a word that is none.
+    """
+
+    def __init__(self, metadata: Metadata, layer: Layer, *, index: int, has: frozenset[str]) -> None:
+        self.metadata = metadata
+        self.layer = layer
+        self.index = index
+        self._has = has
+
+    def size_of(self, expression: str) -> int:
+        """Return the value of "embd", "12", "2*q" or "rope/2"."""
+        if "*" in expression:
+            left, right = expression.split("*")
+            return self.size_of(left) * self.size_of(right)
+        if "/" in expression:
+            left, right = expression.split("/")
+            return self.size_of(left) // self.size_of(right)
+        return int(expression) if expression.isdigit() else self._word_value(expression)
+
+    def all_hold(self, conditions: str) -> bool:
+        """Whether all conditions of "moe&!tied" hold."""
+        return all(self._condition_holds(condition) for condition in conditions.split("&"))
+
+    def _condition_holds(self, condition: str) -> bool:
+        if condition.startswith("!"):
+            return not self._condition_holds(condition[1:])
+        rule = _CONDITIONS.get(condition)
+        return condition in self._has if rule is None else rule(self)
+
+    def _word_value(self, word: str) -> int:
+        key = _KEYS.get(word)
+        if key is not None:
+            return self.metadata.read_number(key)
+        return _WORDS[word](self)
+
+    def layer_number(self, key: str, default: int = 0) -> int:
+        """Return a figure of this layer from the metadata."""
+        numbers = self.metadata.per_layer(key, default)
+        return numbers[self.index] if numbers else default
+
+
+def widths_of(values: Mapping[str, Value], has: frozenset[str]) -> list[LayerWidths]:
+    """Return the widths of every layer of a model."""
+    metadata = Metadata(values)
+    layers = layers_of(metadata)
+    return [LayerWidths(metadata, layer, index=index, has=has) for index, layer in enumerate(layers)]
+
+
+_KEYS = {
+    "embd": "embedding_length",
+    "vocab": "vocab_size",
+    "context": "context_length",
+    "rope": "rope.dimension_count",
+    "experts": "expert_count",
+    "full_head": "attention.key_length",
+    "q_rank": "attention.q_lora_rank",
+    "kv_rank": "attention.kv_lora_rank",
+    "inner": "ssm.inner_size",
+    "state": "ssm.state_size",
+    "conv": "ssm.conv_kernel",
+    "ranks": "ssm.time_step_rank",
+    "groups": "ssm.group_count",
+    "kda_head": "kda.head_dim",
+    "short_conv": "shortconv.l_cache",
+    "per_layer": "embedding_length_per_layer_input",
+    "decay_rank": "attention.decay_lora_rank",
+    "rate_rank": "attention.iclr_lora_rank",
+    "gate_rank": "attention.gate_lora_rank",
+}
+"""Words that are one key."""
+
+
+def _as_int(value: Value | None) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def _key_width(at: LayerWidths) -> int:
+    return at.metadata.read_number("attention.key_length_mla") or at.layer.key_dim
+
+
+def _value_width(at: LayerWidths) -> int:
+    return at.metadata.read_number("attention.value_length_mla") or at.layer.value_dim
+
+
+def _expert_ff(at: LayerWidths) -> int:
+    return at.layer_number("expert_feed_forward_length") or at.layer_number("feed_forward_length")
+
+
+def _shared_ff(at: LayerWidths) -> int:
+    stated = at.layer_number("expert_shared_feed_forward_length")
+    return stated or _expert_ff(at) * max(1, at.metadata.read_number("expert_shared_count"))
+
+
+def _value_rank(at: LayerWidths) -> int:
+    """Return the rank of RWKV-7's value mixing; the first layer, which has nothing to mix, takes another's."""
+    return at.metadata.read_number("attention.value_residual_mix_lora_rank") if at.index else at.size_of("rate_rank")
+
+
+def _mamba2_conv(at: LayerWidths) -> int:
+    return at.size_of("inner") + 2 * at.size_of("groups") * at.size_of("state")
+
+
+_WORDS: dict[str, Callable[[LayerWidths], int]] = {
+    "types": lambda at: _as_int(at.metadata.values.get("tokenizer.ggml.token_type_count")),
+    "value_rank": _value_rank,
+    "heads": lambda at: at.layer.heads,
+    "kv": lambda at: at.layer.kv_heads,
+    "head": lambda at: at.layer.key_dim,
+    "q": lambda at: at.layer.heads * at.layer.key_dim,
+    "k": lambda at: at.layer.kv_heads * at.layer.key_dim,
+    "v": lambda at: at.layer.kv_heads * at.layer.value_dim,
+    "o": lambda at: at.layer.heads * at.layer.value_dim,
+    "qkv": lambda at: at.size_of("q") + at.size_of("k") + at.size_of("v"),
+    "ff": lambda at: at.layer_number("feed_forward_length"),
+    "expert_ff": _expert_ff,
+    "shared_ff": _shared_ff,
+    "expert_in": lambda at: at.metadata.read_number("moe_latent_size") or at.size_of("embd"),
+    "mla_q": lambda at: at.layer.heads * _key_width(at),
+    "mla_o": lambda at: at.layer.heads * _value_width(at),
+    "mla_value": _value_width,
+    "mla_kv": lambda at: at.layer.heads * (at.size_of("nope") + _value_width(at)),
+    "nope": lambda at: _key_width(at) - at.size_of("rope"),
+    "latent": lambda at: at.size_of("kv_rank") + at.size_of("rope"),
+    "mamba_x": lambda at: at.size_of("ranks") + 2 * at.size_of("state"),
+    "mamba2_conv": _mamba2_conv,
+    "mamba2_in": lambda at: at.size_of("inner") + _mamba2_conv(at) + at.size_of("ranks"),
+    "kda": lambda at: at.size_of("kda_head") * at.layer.heads,
+    "per_layer_all": lambda at: at.size_of("per_layer") * at.metadata.block_count,
+}
+"""Words that are computed; the names and shapes are those of llama.cpp's `load_arch_tensors`."""
+
+_CONDITIONS: dict[str, Callable[[LayerWidths], bool]] = {
+    "moe": lambda at: at.layer.experts > 0,
+    "dense": lambda at: at.layer.experts == 0,
+    "attends": lambda at: at.layer.attention is not AttentionKind.NONE,
+    "recurs": lambda at: at.layer.conv_elements > 0 or at.layer.state_elements > 0,
+    "ff": lambda at: at.layer_number("feed_forward_length") > 0,
+    "draft": lambda at: at.layer.is_draft,
+    "own_kv": lambda at: at.layer.attention is not AttentionKind.SHARED,
+    "own_v": lambda at: at.layer.window > 0 or not at.all_hold("values_are_keys"),
+}
+
 
 SHAPES = RESOURCES / "shapes"
 

@@ -1,19 +1,33 @@
-"""`ModelFacts` of well-known models, and of models we have in another quantisation."""
+"""`ModelFacts` of well-known models, and of models we have in another quantisation.
 
-from collections.abc import Iterable, Sequence
+How many bits other formats than GGUF spend on which weights, from the format and the name of a quantisation.
+
+What Hugging Face folders can say of themselves is put in their own words and read by the reader of such folders, so
+that a model known by name and one read from a hub are counted alike.
+
+Another quantisation of a GGUF whose tensor table is gone: tensors are put together again from sums by purpose.
+
+A layer's heads and widths tell how its attention splits into queries, keys, values and output, and how long rows are:
+all that llama.cpp's mixes look at. What cannot be told apart keeps the type it has.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import msgspec
 
-from app.core.errors import NotFound
+from app.core.errors import BadRequest, NotFound
 from app.core.machine import Confidence
-from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
-from app.hub.facts.formats import WeightStorage
+from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
+from app.hub.facts.formats import WeightStorage, storage_of
 from app.hub.facts.gguf import facts_from
-from app.hub.shapes.pseudo import remix_weights
-from app.hub.shapes.shape import ModelShape
-from app.hub.shapes.storages import storage_for
-from app.hub.shapes.table import find_shape
+from app.hub.facts.json_text import Object
+from app.hub.facts.metadata import Value
+from app.hub.facts.tensors import TensorInfo, weight_groups
+from app.hub.shapes.architectures import TensorOutline
+from app.hub.shapes.mixes import TYPE_IDS, choose_types
+from app.hub.shapes.shape import ModelShape, find_shape
 
 GGUF = "gguf"
 SOURCE = "table of well-known models"
@@ -98,3 +112,220 @@ def _with_weights(facts: ModelFacts, weights: Sequence[WeightGroup]) -> ModelFac
 
 def _total_padded_bytes(weights: Iterable[WeightGroup]) -> int:
     return sum(group.padded_bytes for group in weights)
+
+
+_BITS = re.compile(r"(?P<bits>\d(?:\.\d+)?)[-_ ]?(?:bit|bpw)(?:[-_]?g(?P<group>\d+))?", re.IGNORECASE)
+_INTEGER = re.compile(r"(?:int|w|q)(?P<bits>[48])", re.IGNORECASE)
+MLX_GROUP = 64
+"""mlx-lm's own default."""
+INTEGER_GROUP = 128
+"""What AWQ and GPTQ uploads are made with."""
+
+_MATRICES = frozenset(
+    {
+        WeightKind.ATTENTION,
+        WeightKind.FEED_FORWARD,
+        WeightKind.EXPERTS,
+        WeightKind.SHARED_EXPERTS,
+        WeightKind.RECURRENT,
+        WeightKind.DRAFT,
+    }
+)
+_ENDS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT})
+
+
+def storage_for(model_format: str, quantization: str) -> WeightStorage:
+    """Return the storage of a format and quantisation. Raises BadRequest (quantization_unknown)."""
+    plain = {"BF16": "bfloat16", "F16": "float16", "FP16": "float16", "F32": "float32"}.get(quantization.upper())
+    if plain is not None:
+        return _rename_storage(storage_of({"torch_dtype": plain}), model_format)
+    if model_format in {"openvino", "onnx-genai", "mlc"}:
+        return _converter_storage(model_format, quantization)
+    config = _build_config(model_format, quantization)
+    if config is None:
+        raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
+    return _rename_storage(storage_of(config), model_format)
+
+
+def _rename_storage(storage: WeightStorage, model_format: str) -> WeightStorage:
+    if model_format in {storage.format, "safetensors"}:
+        return storage
+    return WeightStorage(
+        format=model_format,
+        quantization=storage.quantization,
+        packing=storage.packing,
+        dtype=storage.dtype,
+        bits=storage.bits,
+    )
+
+
+def _build_config(model_format: str, quantization: str) -> Object | None:
+    """Return what such a folder's `config.json` would say."""
+    bits = _parse_bits(quantization)
+    if model_format == "mlx":
+        return {"quantization": {"bits": round(bits[0]), "group_size": bits[1] or MLX_GROUP}} if bits else None
+    if model_format in {"exl2", "exl3"}:
+        return {"quantization_config": {"quant_method": model_format, "bits": bits[0]}} if bits else None
+    name = quantization.upper()
+    for label, stated in _FLOATS.items():
+        if label in name or model_format == label.casefold():
+            return {"quantization_config": stated}
+    if bits is None and name not in {"AWQ", "GPTQ"}:
+        return None
+    method = "awq" if "awq" in {model_format, quantization.casefold()} else "gptq"
+    width, group = bits or (4, 0)
+    return {"quantization_config": {"quant_method": method, "bits": round(width), "group_size": group or INTEGER_GROUP}}
+
+
+_FLOATS: dict[str, Object] = {
+    "NVFP4": {"quant_method": "modelopt", "quant_algo": "NVFP4"},
+    "MXFP4": {"quant_method": "mxfp4"},
+    "FP8": {"quant_method": "fp8"},
+}
+
+
+def _parse_bits(quantization: str) -> tuple[float, int] | None:
+    """Return bits and group size of "4bit", "8bit-g32", "4.0bpw", "int4"; 0 for a group that is not said."""
+    match = _BITS.fullmatch(quantization)
+    if match is not None:
+        return float(match["bits"]), int(match["group"] or 0)
+    integer = _INTEGER.match(quantization)
+    return (float(integer["bits"]), 0) if integer else None
+
+
+def _converter_storage(model_format: str, quantization: str) -> WeightStorage:
+    """Return the defaults of the converters: NNCF (OpenVINO), the ONNX Runtime GenAI model builder, MLC.
+
+    NNCF: groups of 128 with scale and zero point, the ends in eight bits. The others: groups of 32 with a half-float
+    scale; the model builder leaves the embedding in half floats.
+    """
+    bits = _parse_bits(quantization)
+    if bits is None:
+        raise BadRequest(f"{quantization} is not a quantisation of {model_format} models.", code="quantization_unknown")
+    width = bits[0]
+    if model_format == "openvino":
+        each = width + (16 + width) / 128 if width < 8 else 8.0  # noqa: PLR2004 -- bytes have a scale per channel
+        ends = 8.0
+    else:
+        each = width + 16 / 32
+        ends = each
+    kinds = dict.fromkeys(_MATRICES, each) | dict.fromkeys(_ENDS, ends)
+    if model_format == "onnx-genai":
+        del kinds[WeightKind.INPUT_EMBEDDING]
+    return WeightStorage(format=model_format, quantization=quantization, dtype="F16", bits=kinds)
+
+
+_FULL_PRECISION = frozenset({"F32", "F16", "BF16"})
+_KEPT = frozenset({WeightKind.NORM, WeightKind.ROUTER, WeightKind.OTHER, WeightKind.PROJECTOR})
+_FEED_FORWARD = {WeightKind.FEED_FORWARD: "", WeightKind.EXPERTS: "_exps", WeightKind.SHARED_EXPERTS: "_shexp"}
+
+
+def remix_weights(facts: ModelFacts, quantization: str) -> list[WeightGroup]:
+    """Return the weights in another mix. Raises BadRequest (quantization_unknown)."""
+    kept = [group for group in facts.weights if _stays_as_is(group, facts)]
+    outlines = [outline for group in _sum_by_purpose(facts, kept) for outline in _outline_group(group, facts)]
+    types = choose_types(quantization, outlines, _build_metadata(facts)).types
+    tensors = [TensorInfo(outline.name, outline.shape, kind) for outline, kind in zip(outlines, types, strict=True)]
+    return [*weight_groups(tensors, facts.layers, facts.alignment), *kept]
+
+
+def _stays_as_is(group: WeightGroup, facts: ModelFacts) -> bool:
+    """Whether no mix changes these: small tensors, which quantised files leave in full precision."""
+    if group.kind in _KEPT or group.type not in TYPE_IDS:
+        return True
+    return group.type == "F32" or (group.type in _FULL_PRECISION and facts.quantization not in _FULL_PRECISION)
+
+
+def _sum_by_purpose(facts: ModelFacts, kept: list[WeightGroup]) -> Iterator[WeightGroup]:
+    """Yield one group per purpose and layer, whatever types it was in."""
+    sums: dict[tuple[WeightKind, int | None], list[WeightGroup]] = {}
+    for group in facts.weights:
+        if group not in kept:
+            sums.setdefault((group.kind, group.layer), []).append(group)
+    for (kind, layer), groups in sums.items():
+        yield WeightGroup(
+            kind=kind,
+            layer=layer,
+            type="",
+            tensors=sum(group.tensors for group in groups),
+            elements=sum(group.elements for group in groups),
+            bytes=0,
+            padded_bytes=0,
+        )
+
+
+def _outline_group(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
+    if group.layer is None:
+        yield from _outline_ends(group, facts)
+        return
+    layer, block = facts.layers[group.layer], f"blk.{group.layer}"
+    if group.kind is WeightKind.ATTENTION:
+        yield from _outline_attention(group, layer, block, facts.hidden)
+    elif group.kind in _FEED_FORWARD:
+        yield from _outline_feed_forward(group, layer, block, facts.hidden)
+    else:
+        part = "nextn.eh_proj" if group.kind is WeightKind.DRAFT else "ssm_in"
+        yield _outline_matrix(f"{block}.{part}.weight", facts.hidden, group.elements)
+
+
+def _outline_ends(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
+    """Yield embedding or output; what an embedding holds beyond its vocabulary is Gemma's, one per layer."""
+    if group.kind is not WeightKind.INPUT_EMBEDDING:
+        name = "output" if group.kind is WeightKind.OUTPUT else "other"
+        yield _outline_matrix(f"{name}.weight", facts.hidden, group.elements)
+        return
+    words = min(group.elements, facts.hidden * facts.vocabulary)
+    for name, elements in (("token_embd", words), ("per_layer_token_embd", group.elements - words)):
+        if elements:
+            yield _outline_matrix(f"{name}.weight", facts.hidden, elements)
+
+
+def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
+    """Yield queries, keys, values and output; what they do not account for (MLA, gates) counts as queries."""
+    key, value = hidden * layer.kv_heads * layer.key_dim, hidden * layer.kv_heads * layer.value_dim
+    out = hidden * layer.heads * layer.value_dim
+    if layer.latent_dim or key + value + out >= group.elements:
+        key = value = out = 0
+    rest = group.elements - key - value - out
+    for name, row, elements in (
+        ("attn_q", hidden, rest),
+        ("attn_k", hidden, key),
+        ("attn_v", hidden, value),
+        ("attn_output", layer.heads * layer.value_dim, out),
+    ):
+        if elements:
+            yield _outline_matrix(f"{block}.{name}.weight", row, elements)
+
+
+def _outline_feed_forward(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:
+    """Yield gate, up and down, or only up and down; what they do not account for counts as neither."""
+    experts = layer.experts if group.kind is WeightKind.EXPERTS else 1
+    part = hidden * layer.feed_forward * experts
+    count = 2 if group.tensors == 2 else 3  # noqa: PLR2004 -- two tensors have no gate
+    if group.kind is WeightKind.SHARED_EXPERTS or not part or group.elements < 2 * part:
+        part = group.elements // count
+    names = ("ffn_up", "ffn_down", "ffn_gate")[: min(count, group.elements // part)]
+    for name in names:
+        row = layer.feed_forward if name == "ffn_down" and layer.feed_forward else hidden
+        yield _outline_matrix(f"{block}.{name}{_FEED_FORWARD[group.kind]}.weight", row, part, experts)
+    if rest := group.elements - part * len(names):
+        yield _outline_matrix(f"{block}.proj.weight", hidden, rest)
+
+
+def _outline_matrix(name: str, row: int, elements: int, experts: int = 1) -> TensorOutline:
+    """Return a matrix of that many elements; rows are of a usual block's length where `row` does not divide them."""
+    row = next(length for length in (row, 256, 32, 1) if length and elements % length == 0)
+    rows = elements // row
+    return TensorOutline(name, (row, rows // experts, experts) if experts > 1 and rows % experts == 0 else (row, rows))
+
+
+def _build_metadata(facts: ModelFacts) -> Mapping[str, Value]:
+    name = facts.architecture
+    attending = next((layer for layer in facts.layers if layer.kv_heads), Layer())
+    return {
+        "general.architecture": name,
+        f"{name}.block_count": len(facts.layers),
+        f"{name}.attention.head_count": attending.heads,
+        f"{name}.attention.head_count_kv": attending.kv_heads,
+        f"{name}.expert_count": max((layer.experts for layer in facts.layers), default=0),
+    }

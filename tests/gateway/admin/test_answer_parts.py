@@ -16,7 +16,7 @@ from app.gateway.canonical.events import (
     TokenUsage,
 )
 from app.gateway.chats.live_answer import LiveAnswer, chat_request, error_for_reader, messages_for
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 from app.gateway.exchange.engine.request import body_of
 from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature

@@ -13,11 +13,10 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import main
-from app.core.engines import EngineState, EngineStatus
+from app.core.api import SettingInfo
+from app.core.engines import EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import BadRequest, NotFound
-from app.core.memory import MemoryState, Pause
 from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
-from app.core.settings import SettingInfo
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.patience import PATIENCE_S
 

@@ -3,11 +3,10 @@ import json
 
 import pytest
 
-from app.config import at_login
-from app.core.api import PREFIX
+from app.config import service_unit
+from app.core.api import PREFIX, SettingInfo
 from app.core.chats import ChatSummary
 from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
-from app.core.settings import SettingInfo
 from app.gateway.admin import calls
 from app.gateway.admin.routes import ENDPOINTS
 from tests.gateway.admin.conftest import Api, Pen
@@ -191,7 +190,7 @@ async def test_settings_change_all_or_none_and_null_resets(api: Api) -> None:
 
 async def test_opening_at_log_in_is_arranged_with_the_setting_or_not_set(api: Api) -> None:
     services = api.gateway.services
-    file = at_login.autostart_file(services.home)
+    file = service_unit.autostart_file(services.home)
     assert file is not None
     await api.call("PATCH", "/settings", list[SettingInfo], {"window.at_login": True})
     assert file.exists()

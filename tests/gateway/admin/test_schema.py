@@ -31,10 +31,9 @@ from schemathesis.specs.openapi.checks import (
 import app.core.api
 from app.client.http import GatewayClient
 from app.config.table import SETTINGS
-from app.core.api import PREFIX
+from app.core.api import PREFIX, SettingInfo
 from app.core.chats import Chat, NewChat, NewTurn, Turn
 from app.core.errors import BadRequest, Conflict
-from app.core.settings import SettingInfo
 from app.gateway.admin.calls import AdminEndpoint
 from app.gateway.admin.routes import ENDPOINTS, openapi_document
 from app.hub.disk.duplicates import SMALLEST_BYTES

@@ -6,11 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.cli.models import _model_lines as listed_by_the_command_line
-from app.core.attached import AttachEndpoint
+from app.cli.library import _model_lines as listed_by_the_command_line
 from app.core.capabilities import Capability
 from app.core.events import ModelsChanged
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, ModelInfo
 from app.gateway.library.attached_endpoints import attach, make_knowledge
 from app.gateway.library.endpoint_cards import card_from_entry
 from app.hub.library.attached import Attachment

@@ -12,7 +12,7 @@ from aiohttp import web
 from app.core.api import PREFIX
 from app.core.keys import NewKey, Scope
 from app.gateway.dialects.openai.record import UNVERSIONED
-from app.gateway.entry.attempts import ALLOWED
+from app.gateway.entry.access import ALLOWED
 from app.gateway.instance import bind, reachable_at
 from app.gateway.main import opened
 from app.gateway.services import Identity, Services

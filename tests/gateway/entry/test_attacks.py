@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from app.core.api import PREFIX
 from app.core.errors import BadRequest
-from app.gateway.exchange.remote_media import refuse_remote_media
+from app.gateway.exchange.constraints import refuse_remote_media
 from tests.gateway.played import Gateway
 from tests.patience import PATIENCE_S, until
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.keys import MAX_NAME, NewKey, Scope
 from app.gateway.entry import keys as keys_module
-from app.gateway.entry.attempts import ALLOWED, MAX_PEERS, WINDOW_S, Attempts
+from app.gateway.entry.access import ALLOWED, MAX_PEERS, WINDOW_S, Attempts
 from app.gateway.entry.keys import KeyStore
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from app.core.attached import AttachEndpoint
 from app.core.engines import EngineState
+from app.core.models import AttachEndpoint
 from app.gateway.admin.routes import ENDPOINTS
 from app.gateway.exchange.connections import address_of
 from app.gateway.library.attached_endpoints import attach

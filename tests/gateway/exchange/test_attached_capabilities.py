@@ -11,9 +11,9 @@ import openai
 import pytest
 from aiohttp import web
 
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability
 from app.core.errors import BadRequest, NotFound, Unavailable
+from app.core.models import AttachEndpoint, CorrectAttached
 from app.gateway.library import attached_endpoints, endpoint_routes
 from app.gateway.library.attached_endpoints import attach, watch_endpoints
 from app.hub.library.attached import EndpointKnowledge

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from app.core.attached import AttachEndpoint
+from app.core.models import AttachEndpoint
 from app.gateway.library.attached_endpoints import attach
 from engines.api import Feature
 from engines.registry import ADAPTERS

@@ -13,16 +13,15 @@ from unittest.mock import patch
 
 import pytest
 
-from app.config.home import this_home
 from app.config.model_settings import ModelSettingsFile
-from app.core.disk import TrashContents
+from app.config.paths import this_home
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
-from app.core.library import JobKind, LibraryJob, Verdict
+from app.core.library import JobKind, LibraryJob, TrashContents, Verdict
 from app.core.models import NO_PROJECTOR, ModelSettings
 from app.gateway.events import EventHub
 from app.gateway.library.file_jobs import FileJobs
-from app.hub.disk import duplicates, sharing
+from app.hub.disk import duplicates
 from app.hub.disk.trash import Trash
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama, projector_for
@@ -143,8 +142,8 @@ async def test_what_was_found_is_reclaimed_without_reading_it_again_and_undone(
     work: FileJobs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(duplicates, "SMALLEST_BYTES", 1)
-    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
-    monkeypatch.setattr(sharing, "_HEAD_ROOM_BYTES", 0)
+    monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)
+    monkeypatch.setattr(duplicates, "_HEAD_ROOM_BYTES", 0)
     content = TinyLlama().content()
     files = [tmp_path / "models" / f"{name}.gguf" for name in ("one", "two", "three")]
     for file in files:

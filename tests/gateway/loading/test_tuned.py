@@ -18,8 +18,8 @@ from app.gateway.library.model_choices import check_template
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import Services
 from engines.api import EngineInstallation
+from engines.api.options import SamplingDefaults
 from engines.registry import ADAPTERS as REAL
-from engines.sampling import SamplingDefaults
 from tests.fake_engine.adapter import ADAPTERS as FAKE
 from tests.gateway.loading.over_models import over
 from tests.gateway.played import Gateway, ListedEngines

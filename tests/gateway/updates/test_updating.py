@@ -11,8 +11,8 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from app import __version__
-from app.config.installation import AppInstallation, previous_path
 from app.config.paths import Paths
+from app.config.programs import AppInstallation, previous_path
 from app.core.errors import Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallationKind, InstallUpdate, UpdateJob

@@ -16,7 +16,7 @@ from app.config.paths import PROGRAM, Paths
 from app.core.chats import NewChat
 from app.core.errors import EnvironmentFault
 from app.core.keys import KeyWithSecret, NewKey
-from app.core.report import BundleFile, DiagnosticBundle
+from app.core.machine import BundleFile, DiagnosticBundle
 from app.gateway.watching import bundle
 from app.gateway.watching.bundle import last_lines
 from app.hardware import doctor

@@ -9,11 +9,10 @@ from typing import Any
 import aiohttp
 import pytest
 
-from app.core.api import PREFIX
+from app.core.api import PREFIX, SettingInfo
 from app.core.events import Event, RequestChanged, RequestsForgotten
 from app.core.requests import Peer, RequestDetail, RequestInfo, RequestState, Usage
-from app.core.settings import SettingInfo
-from app.gateway.entry.callers import client_name
+from app.gateway.entry.middleware import client_name
 from app.gateway.exchange.observer import BODY_BYTES
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 from tests.gateway.played import Gateway

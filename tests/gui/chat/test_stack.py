@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.gui.screens.chat.transcript.height_stack import HeightStack
+from app.gui.screens.chat.transcript.box import HeightStack
 
 HEIGHTS = st.lists(st.integers(1, 50).map(float), min_size=1, max_size=30)
 

@@ -7,7 +7,7 @@ from app.core.errors import ErrorBody
 from app.core.events import SettingChanged
 from app.core.models import ModelChoices, ModelSampling, ModelSettings
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.default_sampling import DefaultSampling
+from app.gui.screens.chat.model import DefaultSampling
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.theme.theme import Theme
 from tests.demo import data, long_chat

@@ -2,8 +2,16 @@
 
 import pytest
 
-from app.gui.markdown.inline import close_open_marks, rich_of, table_of
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText, StyleSpan, TextStyle
+from app.gui.markdown.pieces import (
+    MarkdownPiece,
+    PieceKind,
+    RichText,
+    StyleSpan,
+    TextStyle,
+    close_open_marks,
+    rich_of,
+    table_of,
+)
 
 
 def rich(source: str) -> RichText:

@@ -4,12 +4,17 @@ import msgspec
 import pytest
 
 from app.advisor.memory import reserved as reserved_memory
-from app.advisor.memory.estimate import SpeedModel, estimate_memory, setting_fits, sum_components
-from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.llama_cpp.repack import types_to_repack
-from app.advisor.memory.search import largest_fit, smallest_fit
+from app.advisor.memory.estimate import (
+    SpeedModel,
+    estimate_memory,
+    largest_fit,
+    memory_sentence,
+    setting_fits,
+    smallest_fit,
+    sum_components,
+)
+from app.advisor.memory.llama_cpp.weights import layer_places, types_to_repack
 from app.advisor.memory.setting import HOST, MemoryComponent, RunSetting
-from app.advisor.memory.wording import memory_sentence
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind

@@ -5,10 +5,19 @@ import msgspec
 import pytest
 
 from app.advisor.memory.setting import RunSetting
-from app.advisor.speed.device import ASSUMED_RAM_GB_S, CORE_GB_S, NARROW_FLOPS, devices_in_use, processor_device
-from app.advisor.speed.estimate import CALIBRATED_SPREAD, decode_rate, prefill_rate
-from app.advisor.speed.families import DEVICES, PREFILL, SOFTWARE, device_class, software_class
-from app.advisor.speed.prefill import prefill_kind
+from app.advisor.speed.estimate import CALIBRATED_SPREAD, decode_rate, prefill_kind, prefill_rate
+from app.advisor.speed.families import (
+    ASSUMED_RAM_GB_S,
+    CORE_GB_S,
+    DEVICES,
+    NARROW_FLOPS,
+    PREFILL,
+    SOFTWARE,
+    device_class,
+    devices_in_use,
+    processor_device,
+    software_class,
+)
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.machine import Machine
 from app.hardware import devices

@@ -1,9 +1,8 @@
 import msgspec
 import pytest
 
-from app.advisor.speed.estimate import prefill_rate
+from app.advisor.speed.estimate import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations, prefill_rate
 from app.advisor.speed.families import PREFILL, PREFILL_EARLY
-from app.advisor.speed.prefill import CORE_GFLOPS, PCIE_BYTES_S, USUAL_PROMPT, prefill_operations
 from app.core.advice import Calibration, EstimateConfidence
 from app.core.model_facts import WeightKind
 from tests.unit.advisor.engines import setting_for

@@ -1,9 +1,16 @@
 import msgspec
 import pytest
 
-from app.advisor.speed.calibration import refine_calibration, solve_calibration
+from app.advisor.speed.calibration import (
+    LEAST_SPREAD,
+    correct_by_answers,
+    depth_of,
+    predict_answers,
+    refine_calibration,
+    sample_from,
+    solve_calibration,
+)
 from app.advisor.speed.estimate import decode_rate
-from app.advisor.speed.observations import LEAST_SPREAD, correct_by_answers, depth_of, predict_answers, sample_from
 from app.core.advice import EstimateConfidence, Generation
 from tests.unit.advisor.made_models import EIGHT, FOURTEEN, SMALL
 from tests.unit.advisor.speed_cases import CUDA, with_card

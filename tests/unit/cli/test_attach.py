@@ -7,9 +7,8 @@ from click.testing import CliRunner
 
 from app.cli import attach, main
 from app.config.environment import attach_key
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 
 
 class Gateway:

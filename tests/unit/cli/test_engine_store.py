@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from app.cli import engine_store, main
+from app.core.api import SettingInfo
 from app.core.engine_store import (
     EngineJob,
     EngineListing,
@@ -25,7 +26,6 @@ from app.core.engine_store import (
 )
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged, Event, LogLine
-from app.core.settings import SettingInfo
 
 PROOF = Proof(at=1.0, model="the Guide", tokens_per_s=1281.9, device="CPU")
 STOCK = EngineListing(

@@ -10,15 +10,29 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from app.cli import disk, library, model_updates
+from app.cli import library, pull
 from app.cli.main import roundhouse
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
+from app.core.api import SettingInfo
 from app.core.downloads import Download, Pull
 from app.core.errors import BadRequest, ErrorBody
 from app.core.events import Event, LibraryJobChanged, ModelsChanged
-from app.core.library import Duplicate, FileCheck, Freshness, JobKind, LibraryJob, ModelUpdate, Removal, Verdict
+from app.core.library import (
+    DiskUse,
+    Drive,
+    Duplicate,
+    FileCheck,
+    Folder,
+    FolderKind,
+    Freshness,
+    Holding,
+    JobKind,
+    LibraryJob,
+    ModelUpdate,
+    Removal,
+    TrashContents,
+    Verdict,
+)
 from app.core.models import ModelInfo, Preset
-from app.core.settings import SettingInfo
 
 JOB = LibraryJob(id="1", kind=JobKind.VERIFY, model="m", total_bytes=10)
 PLAN = Removal(
@@ -85,7 +99,7 @@ class Gateway:
 @pytest.fixture
 def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
     made = Gateway()
-    for module in (library, disk):
+    for module in (library, library):
         monkeypatch.setattr(module, "connect_gateway", lambda: made)
     return made
 
@@ -300,7 +314,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
         return Download(id="1", title="o/b", repository="o/b", revision="4.0bpw", commit="c", files=["x"])
 
     made = SimpleNamespace(get=lambda _path, _reply, timeout_s: UPDATES if timeout_s else None, post=post)
-    monkeypatch.setattr(model_updates, "connect_gateway", lambda: made)
+    monkeypatch.setattr(pull, "connect_gateway", lambda: made)
     return asked
 
 

@@ -9,9 +9,8 @@ from click.testing import CliRunner, Result
 
 from app.cli import uninstall
 from app.cli.main import roundhouse
-from app.config import at_login
-from app.config.home import this_home
-from app.config.paths import Paths, default_paths
+from app.config import service_unit
+from app.config.paths import Paths, default_paths, this_home
 
 
 @pytest.fixture(autouse=True)
@@ -100,8 +99,8 @@ def test_what_cannot_be_removed_is_named(paths: Paths, monkeypatch: pytest.Monke
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a value in its registry")
 def test_what_opens_the_window_at_log_in_is_listed_and_leaves() -> None:
-    at_login.set_autostart(this_home(), is_enabled=True)
-    file = at_login.autostart_file(this_home())
+    service_unit.set_autostart(this_home(), is_enabled=True)
+    file = service_unit.autostart_file(this_home())
     assert file is not None
     assert str(file) in run("--dry-run").stdout
     run("--yes")

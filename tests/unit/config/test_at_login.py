@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config import at_login
-from app.config.home import Home, this_home
+from app.config import service_unit
+from app.config.paths import Home, this_home
 from app.config.programs import window_command
 from app.core.errors import StorageFault
 
@@ -25,24 +25,24 @@ def home(folder: Path, platform: str) -> Home:
 )
 def test_made_and_taken_back(tmp_path: Path, platform: str, file: str) -> None:
     person = home(tmp_path, platform)
-    at_login.set_autostart(person, is_enabled=False)
-    at_login.set_autostart(person, is_enabled=True)
-    assert at_login.autostart_file(person) == tmp_path / file
+    service_unit.set_autostart(person, is_enabled=False)
+    service_unit.set_autostart(person, is_enabled=True)
+    assert service_unit.autostart_file(person) == tmp_path / file
     assert (tmp_path / file).exists()
-    at_login.set_autostart(person, is_enabled=False)
+    service_unit.set_autostart(person, is_enabled=False)
     assert not (tmp_path / file).exists()
 
 
 def test_the_entry_quotes_what_a_desktop_would_cut() -> None:
     parser = configparser.ConfigParser(interpolation=None)
-    parser.read_string(at_login.format_desktop_entry(["/opt/my app/100%/$x", 'a"b']).decode())
+    parser.read_string(service_unit.format_desktop_entry(["/opt/my app/100%/$x", 'a"b']).decode())
     assert parser["Desktop Entry"]["Exec"] == '"/opt/my app/100%%/\\\\$x" "a\\\\"b"'
 
 
 @pytest.mark.skipif(shutil.which("desktop-file-validate") is None, reason="desktop-file-utils is not here")
 def test_the_entry_is_valid(tmp_path: Path) -> None:
     file = tmp_path / "roundhouse.desktop"
-    file.write_bytes(at_login.format_desktop_entry(window_command()))
+    file.write_bytes(service_unit.format_desktop_entry(window_command()))
     argv = [shutil.which("desktop-file-validate") or "", str(file)]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "")
@@ -50,7 +50,7 @@ def test_the_entry_is_valid(tmp_path: Path) -> None:
 
 def test_the_agent_says_what_launchd_reads() -> None:
     said = plistlib.loads(
-        at_login.format_window_agent(["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"])
+        service_unit.format_window_agent(["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"])
     )
     assert said["RunAtLoad"] is True
     assert said["ProgramArguments"] == ["/Applications/Roundhouse.app/Contents/MacOS/roundhouse-window"]
@@ -66,4 +66,4 @@ def test_frozen_it_is_the_executable_without_a_terminal(monkeypatch: pytest.Monk
 def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path: Path) -> None:
     (tmp_path / ".config").write_text("a file where the folder should be")
     with pytest.raises(StorageFault, match="cannot be changed"):
-        at_login.set_autostart(home(tmp_path, "linux"), is_enabled=True)
+        service_unit.set_autostart(home(tmp_path, "linux"), is_enabled=True)

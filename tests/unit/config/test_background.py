@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.config import service_unit
-from app.config.home import this_home
+from app.config.paths import this_home
 from app.config.service_unit import (
     build_service_unit,
     install_unit,

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from app.config import installation
-from app.config.installation import NOTE, encode_note, read_note, this_installation
+from app.config import programs
+from app.config.programs import NOTE, encode_note, read_note, this_installation
 from app.core.updates import InstallationKind
 
 
@@ -87,7 +87,7 @@ def test_a_checkout_is_updated_by_git() -> None:
 def test_a_wheel_is_updated_by_what_installed_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, prefix: str, command: str
 ) -> None:
-    monkeypatch.setattr(installation, "_ROOT", tmp_path)
+    monkeypatch.setattr(programs, "_ROOT", tmp_path)
     monkeypatch.setattr(sys, "prefix", prefix)
     found = this_installation({})
     assert found.kind is InstallationKind.WHEEL

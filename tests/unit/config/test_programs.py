@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app import __version__
-from app.config import installation, programs
+from app.config import programs
 from app.config.programs import (
     UV_VARIABLE,
     module_command,
@@ -30,7 +30,7 @@ def test_a_folder_called_app_where_the_command_is_typed_is_not_taken_for_ours(tm
 def test_an_installed_package_starts_its_programs_by_itself_as_nobody_else_finds_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(installation, "_ROOT", tmp_path)  # no checkout's
+    monkeypatch.setattr(programs, "_ROOT", tmp_path)  # no checkout's
     start = [sys.executable, "-P", "-m", "roundhouse_ai"]
     assert module_command("app.hardware", "cpu") == [*start, "-P", "-m", "app.hardware", "cpu"]
     assert standalone_command("app.gateway") == [*start, "-P", "-m", "app.gateway"]

@@ -6,8 +6,8 @@ import pytest
 
 from app.config.store import SettingsStore, parse_setting, validate_setting
 from app.config.table import BY_NAME, SETTINGS, SettingKind
+from app.core.api import SettingValue
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
-from app.core.settings import SettingValue
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ The examples were written for these tests after the documentation; they are not 
 
 from pathlib import Path
 
-from app.config.home import Home, this_home
+from app.config.paths import Home, this_home
 from app.connect.tool import WiredModel, WiringTarget
 
 BASE = "http://127.0.0.1:11434"

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.connect import json_text, yaml_text
-from app.connect.differences import difference
+from app.connect.connections import difference
 from app.connect.document_paths import DocumentChange, ListEntry, Plain, UnreadableSettings, place_value, value_at
 from app.connect.documents import JSON, TOML, YAML, DocumentFormat, edit_document, is_same_value
 

@@ -9,9 +9,8 @@ import pytest
 import tomlkit
 from ruamel.yaml import YAML
 
-from app.config.home import Home, this_home
-from app.connect.catalogue import TOOLS, find_tool
-from app.connect.connections import ToolConnections
+from app.config.paths import Home, this_home
+from app.connect.connections import TOOLS, ToolConnections, find_tool
 from app.connect.document_paths import UnreadableSettings
 from app.core.errors import Conflict, NotFound
 from tests.unit.connect.homes import BASE, EXAMPLES, OTHER, WIRING, home_on

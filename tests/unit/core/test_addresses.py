@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.core.addresses import is_forbidden
+from app.core.connections import is_forbidden
 
 
 @pytest.mark.parametrize(

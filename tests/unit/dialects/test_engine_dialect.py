@@ -40,7 +40,7 @@ from app.gateway.canonical.request import (
     ToolResult,
 )
 from app.gateway.exchange.engine.capability import check_needs
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 from app.gateway.exchange.engine.request import body_of, route_of
 from app.gateway.exchange.engine.stream import StreamReader
 from engines.api import Feature, Route

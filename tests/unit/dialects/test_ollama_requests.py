@@ -28,8 +28,13 @@ from app.gateway.canonical.request import (
     ToolResult,
 )
 from app.gateway.dialects.keep_alive import go_duration_s, keep_alive_s, to_nanoseconds
-from app.gateway.dialects.ollama.options import parameters_to_keep, read_options
-from app.gateway.dialects.ollama.requests import OllamaGenerationParams, read_chat, read_generate
+from app.gateway.dialects.ollama.requests import (
+    OllamaGenerationParams,
+    parameters_to_keep,
+    read_chat,
+    read_generate,
+    read_options,
+)
 from app.gateway.dialects.ollama.wire import OllamaChatRequest, OllamaGenerateRequest, OllamaMessage
 from app.gateway.dialects.raw_fields import ABSENT
 from app.gateway.entry.bodies import decode_body

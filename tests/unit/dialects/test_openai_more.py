@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import Overflow
 from app.gateway.dialects.llama_server.routes import LlamaDetokenizeForm, LlamaInfillForm
 from app.gateway.dialects.openai import embeddings, infill, rerank
 from app.gateway.dialects.openai.answers import OpenAICompletionForm

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.overflow import ContextOverflow
+from app.gateway.canonical.events import ContextOverflow
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -46,7 +46,7 @@ from app.gateway.dialects.responses.requests import ResponsesRequest, check_requ
 from app.gateway.dialects.responses.stored import ResponsePageQuery, item_page
 from app.gateway.dialects.responses.tools import ClientToolKind, ResponseTool, ToolOffer, offer_of
 from app.gateway.entry.bodies import decode_body
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 
 PICTURE = "data:image/png;base64," + base64.b64encode(b"\x89PNG").decode()
 LOOK = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}, "strict": False}

@@ -24,9 +24,8 @@ from app.gateway.canonical.request import (
     ToolChoice,
     ToolMode,
 )
-from app.gateway.exchange.engine.call_schema import may_call
 from app.gateway.exchange.engine.capability import SUPPLY, Fulfilment, RequestNeed, fulfilment_of, needs_of
-from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request
+from app.gateway.exchange.engine.planning import UpstreamPlan, may_call, plan_request
 from engines.api import Descriptor
 from engines.registry import ADAPTERS
 from tests.unit.dialects.outputs import OUTPUTS, TOOLS, WEATHER

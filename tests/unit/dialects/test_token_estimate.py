@@ -6,7 +6,6 @@ import struct
 import msgspec
 import pytest
 
-from app.gateway.canonical.images import size_of
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -18,8 +17,9 @@ from app.gateway.canonical.request import (
     ToolCall,
     ToolDefinition,
     ToolResult,
+    size_of,
 )
-from app.gateway.canonical.token_estimate import estimate_tokens
+from app.gateway.exchange.token_count import estimate_tokens
 
 TURN, ANSWER = 4, 3
 

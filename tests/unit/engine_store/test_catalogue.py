@@ -5,9 +5,8 @@ import pytest
 
 from app.core.engine_store import OWN
 from app.core.errors import EngineFailed
-from app.engine_store.catalogue import EngineCatalogue
+from app.engine_store.catalogue import EngineCatalogue, VersionedAdapters
 from app.engine_store.version_store import VersionState, VersionStore
-from app.engine_store.versioned_adapter import VersionedAdapters
 from engines.api import (
     Descriptor,
     EngineInstallation,

@@ -4,9 +4,11 @@ import msgspec
 import pytest
 
 from app.core.engine_store import BUNDLED, Proof
-from app.engine_store.version_choice import (
+from app.engine_store.version_store import (
     CERTAIN,
     LIKELY,
+    PROVEN_LOADS,
+    VersionState,
     alternative_version,
     is_on_probation,
     is_to_blame,
@@ -15,7 +17,6 @@ from app.engine_store.version_choice import (
     roll_back,
     switch_version,
 )
-from app.engine_store.version_store import PROVEN_LOADS, VersionState
 from engines.api import FailureKind
 
 GOOD = Proof(at=1.0, model="the Guide", text="x")

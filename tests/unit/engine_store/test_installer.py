@@ -22,10 +22,11 @@ from app.engine_store.installer import (
     InstallOptions,
     InstallTask,
     loosen_requirements,
+    package_differences,
+    update_for,
     version_in_lock,
 )
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, ReleaseSource, SmokeModel, VariantKind
-from app.engine_store.updates import package_differences, update_for
 from app.engine_store.version_store import STAGE, VersionStore
 from engines.api import EngineLocation
 from tests.fake_engine.adapter import FakeAdapter

@@ -11,7 +11,6 @@ import pytest
 
 from app.core.engine_store import BUNDLED, OWN, Proof
 from app.core.errors import NotFound, StorageFault
-from app.engine_store.version_choice import record_proof, switch_version
 from app.engine_store.version_store import (
     MANIFEST,
     STAGE,
@@ -20,6 +19,8 @@ from app.engine_store.version_store import (
     VersionManifest,
     VersionState,
     VersionStore,
+    record_proof,
+    switch_version,
 )
 
 ENGINE = "x"

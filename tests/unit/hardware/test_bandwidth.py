@@ -7,8 +7,16 @@ import pytest
 
 from app.core.machine import Machine
 from app.hardware import probe
-from app.hardware.bandwidth import ReadRate, best_read, block_bytes, judge_rate
-from app.hardware.bandwidth_store import FILE, store_bandwidth, with_bandwidth, with_stored_bandwidth
+from app.hardware.bandwidth import (
+    FILE,
+    ReadRate,
+    best_read,
+    block_bytes,
+    judge_rate,
+    store_bandwidth,
+    with_bandwidth,
+    with_stored_bandwidth,
+)
 from app.hardware.evidence import NoAnswer
 from app.hardware.facts import measured_fact
 

@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from app.core.errors import BadRequest
-from app.core.machine import Machine, ProbeReport
-from app.core.report import DoctorReport, EngineBuild
+from app.core.machine import DoctorReport, EngineBuild, Machine, ProbeReport
 from app.hardware import doctor
 from app.hardware.assemble import ProbeOutcome, assemble_machine
 from app.hardware.doctor import build_report, read_report, replay_record

@@ -7,9 +7,8 @@ import msgspec
 import pytest
 
 from app.hardware import evidence
-from app.hardware.evidence import Evidence, NoAnswer, replay_evidence
+from app.hardware.evidence import Evidence, NoAnswer, record_below, replay_evidence
 from app.hardware.facts import read_int, read_pairs, read_text
-from app.hardware.recorded_path import record_below
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="PCI addresses are no file names on Windows")
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from app.hardware.cards.nvml import NvmlState, read_nvml
+from app.hardware.cards.nvidia import NvmlState, read_nvml
 from app.hardware.evidence import NoAnswer
 
 GIB = 1 << 30

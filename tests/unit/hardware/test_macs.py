@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from app.hardware.evidence import replay_evidence
 from app.hardware.families import families_of
-from app.hardware.macos import metal
-from app.hardware.macos.gpus import MacMemory, cards_of, gpu_cores, has_only_virtual, mac_gpus
-from app.hardware.macos.metal import MetalDevice
+from app.hardware.macos import gpus
+from app.hardware.macos.gpus import MacMemory, MetalDevice, cards_of, gpu_cores, has_only_virtual, mac_gpus
 from app.hardware.macos.sysctl import available_memory, mac_cpu, mac_memory, mac_system
 
 GIB = 1 << 30
@@ -147,5 +146,5 @@ class _Copying:
 def test_metal_is_asked_by_messages(monkeypatch: pytest.MonkeyPatch, array: int, found: list[MetalDevice]) -> None:
     runtime = PlayedRuntime()
     libraries = {"libobjc.A.dylib": runtime, "Metal": PlayedMetal(array), "CoreGraphics": object()}
-    monkeypatch.setattr("app.hardware.macos.metal.ctypes.CDLL", lambda path: libraries[path.rsplit("/", 1)[-1]])
-    assert metal.read_metal() == found
+    monkeypatch.setattr("app.hardware.macos.gpus.ctypes.CDLL", lambda path: libraries[path.rsplit("/", 1)[-1]])
+    assert gpus.read_metal() == found

@@ -1,7 +1,7 @@
 """One Gpu per card: what makes two sightings one card, and what does not."""
 
 from app.core.machine import Fact, Gpu
-from app.hardware.cards.merge import merge_gpus
+from app.hardware.assemble import merge_gpus
 from app.hardware.facts import derived_fact, measured_fact, unknown_fact
 
 GIB = 1 << 30

@@ -7,9 +7,8 @@ from app.core.machine import Gpu
 from app.hardware import probe
 from app.hardware.assemble import ProbeOutcome, assemble_machine
 from app.hardware.evidence import THIS_SYSTEM
-from app.hardware.facts import derived_fact, measured_fact, unknown_fact
+from app.hardware.facts import ProbePart, derived_fact, measured_fact, unknown_fact
 from app.hardware.families import families_of
-from app.hardware.part import ProbePart
 
 
 def gpu(identity: str, *, integrated: bool) -> Gpu:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from app.hardware.cards import vulkan_api
-from app.hardware.cards.vulkan_api import VulkanHeap, read_vulkan
+from app.hardware.cards import vulkan
+from app.hardware.cards.vulkan import VulkanHeap, read_vulkan
 from app.hardware.evidence import NoAnswer
 
 GIB = 1 << 30
@@ -50,11 +50,11 @@ class Library:
         told._obj.properties.name = b"Some Card"
         told._obj.properties.vendor_id, told._obj.properties.kind = 0x1002, 2
         for structure in self.chained(told._obj):
-            if isinstance(structure, vulkan_api._Pci):
+            if isinstance(structure, vulkan._Pci):
                 structure.address[:] = (0, 3, 0, 1)
-            elif isinstance(structure, vulkan_api._Id):
+            elif isinstance(structure, vulkan._Id):
                 structure.device_uuid[:] = bytes(range(16))
-            elif isinstance(structure, vulkan_api._Driver):
+            elif isinstance(structure, vulkan._Driver):
                 structure.name, structure.info = b"radv", b"Mesa 25"
 
     def vkGetPhysicalDeviceMemoryProperties2(self, _: Any, told: Any) -> None:  # noqa: ANN401 -- as above
@@ -65,7 +65,7 @@ class Library:
             structure.budget[0], structure.usage[0] = 7 * GIB, GIB
 
     def chained(self, first: Any) -> list[Any]:  # noqa: ANN401 -- as above
-        kinds = {number: kind for kind, number in vulkan_api._S_TYPES.items()}
+        kinds = {number: kind for kind, number in vulkan._S_TYPES.items()}
         found, at = [], first.next
         while at:
             kind = kinds[ctypes.c_uint32.from_address(at).value]
@@ -77,7 +77,7 @@ class Library:
 @pytest.fixture
 def library(monkeypatch: pytest.MonkeyPatch) -> Library:
     library = Library(EXTENSIONS)
-    monkeypatch.setattr(vulkan_api, "ctypes", with_cdll(library))
+    monkeypatch.setattr(vulkan, "ctypes", with_cdll(library))
     return library
 
 
@@ -113,7 +113,7 @@ def test_no_loader_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(name: str) -> None:
         raise OSError(f"{name}: cannot open")
 
-    monkeypatch.setattr(vulkan_api, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": missing}))
+    monkeypatch.setattr(vulkan, "ctypes", SimpleNamespace(**{**vars(ctypes), "CDLL": missing}))
     with pytest.raises(NoAnswer, match="cannot open"):
         read_vulkan()
 
@@ -128,4 +128,4 @@ def test_layouts_are_those_of_the_header() -> None:
         "_Pci": 32,
         "_Subgroup": 32,
     }
-    assert {name: ctypes.sizeof(getattr(vulkan_api, name)) for name in sizes} == sizes
+    assert {name: ctypes.sizeof(getattr(vulkan, name)) for name in sizes} == sizes

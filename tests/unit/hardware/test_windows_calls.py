@@ -13,11 +13,10 @@ from hypothesis import strategies as st
 
 from app.hardware.evidence import Evidence, NoAnswer, live_evidence, replay_evidence
 from app.hardware.families import families_of
-from app.hardware.windows import calls, dxgi, kernel_graphics
+from app.hardware.windows import calls, dxgi
 from app.hardware.windows.calls import parse_processors, read_windows_memory
-from app.hardware.windows.dxgi import Pointer, adapters_of, luid_text
+from app.hardware.windows.dxgi import Pointer, adapter_address, adapters_of, luid_text, read_usage, sum_usage
 from app.hardware.windows.gpus import registry_bytes
-from app.hardware.windows.kernel_graphics import adapter_address, read_usage, sum_usage
 from app.hardware.windows.values import AdapterUsage, CoreKind
 
 GIB = 1 << 30
@@ -31,9 +30,9 @@ NOT_FOUND = 0x887A0002 - (1 << 32)
         (calls._JobLimits, 144),
         (dxgi._Desc1, 312),
         (dxgi._MemoryInfo, 32),
-        (kernel_graphics._Open, 12),
-        (kernel_graphics._Query, 24),
-        (kernel_graphics._CounterValue, 24),
+        (dxgi._Open, 12),
+        (dxgi._Query, 24),
+        (dxgi._CounterValue, 24),
     ],
 )
 def test_structures_are_as_large_as_on_64_bit_windows(structure: type[ctypes.Structure], size: int) -> None:
@@ -193,7 +192,7 @@ def test_luids_are_written_as_counters_write_them() -> None:
 
 
 def playing(monkeypatch: pytest.MonkeyPatch, library: object) -> None:
-    for module in (calls, kernel_graphics, dxgi):
+    for module in (calls, dxgi, dxgi):
         monkeypatch.setattr(module, "load_library", lambda _name: library)
 
 
@@ -294,7 +293,7 @@ class PlayedPdh:
         if buffer is None:
             size._obj.value, count._obj.value = 24 * len(entries), len(entries)
             return 0x800007D2 - (1 << 32)
-        items = (kernel_graphics._CounterValue * len(entries)).from_buffer(buffer)
+        items = (dxgi._CounterValue * len(entries)).from_buffer(buffer)
         for item, (name, status, value) in zip(items, entries, strict=True):
             self.kept.append(ctypes.create_unicode_buffer(name))
             item.name, item.status, item.value = ctypes.addressof(self.kept[-1]), status, value

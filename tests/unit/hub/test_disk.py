@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.core.disk import DiskUse, FolderKind
+from app.core.library import DiskUse, FolderKind
 from app.core.models import ModelInfo, Preset
 from app.hub.disk.trash import Trash
 from app.hub.disk.usage import ELSEWHERE, SearchFolder, disk_use, problem_of

@@ -8,8 +8,7 @@ import pytest
 
 from app.core.models import ModelInfo
 from app.hub.disk import duplicates
-from app.hub.disk.duplicates import FileCopy, describe_duplicate, find_equal, find_suspects
-from app.hub.disk.sharing import share_space
+from app.hub.disk.duplicates import FileCopy, describe_duplicate, find_equal, find_suspects, share_space
 from app.hub.library.library import Library
 from tests.gguf_files import TinyLlama
 

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, NotFound
-from app.hub.gguf import cursor
+from app.hub.gguf import header
 from app.hub.gguf.listing import GgufFacts, read_gguf
 from app.hub.gguf.values import MAX_NUMBER
 from tests.gguf_files import ARRAY, STRING, UINT32, UINT64, TinyLlama, Typed, Value, gguf_bytes, packed_text, vocabulary
@@ -116,13 +116,13 @@ def test_a_value_that_cannot_be_is_refused_without_allocating_it(tmp_path: Path,
 
 
 def test_lists_without_end_do_not_keep_us_busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursor, "MAX_ARRAY_ITEMS", 100)
+    monkeypatch.setattr(header, "MAX_ARRAY_ITEMS", 100)
     endless: dict[str, Value] = {"general.architecture": "llama", "words": Typed(ARRAY, [""] * 101, STRING)}
     assert "longer than any model" in str(refusal(gguf_bytes(endless), tmp_path))
 
 
 def test_texts_across_the_edge_of_the_window_are_stepped_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cursor, "WINDOW_BYTES", 37)
+    monkeypatch.setattr(header, "WINDOW_BYTES", 37)
     assert read(TINY, tmp_path).trained_context == 2048
 
 
@@ -134,7 +134,7 @@ def test_a_file_of_many_gigabytes_costs_little_memory(tmp_path: Path) -> None:
     try:
         with pytest.raises(BadRequest):
             read_gguf(file)
-        assert tracemalloc.get_traced_memory()[1] < 4 * cursor.WINDOW_BYTES
+        assert tracemalloc.get_traced_memory()[1] < 4 * header.WINDOW_BYTES
     finally:
         tracemalloc.stop()
 

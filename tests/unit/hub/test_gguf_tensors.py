@@ -5,10 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
-from app.hub.gguf import cursor
-from app.hub.gguf.cursor import Cursor
+from app.hub.gguf import header
+from app.hub.gguf.header import MAX_DIMENSIONS, MAX_NAME_BYTES, Cursor, TensorSums, read_tensors
 from app.hub.gguf.tables import TYPE_SIZES
-from app.hub.gguf.tensors import MAX_DIMENSIONS, MAX_NAME_BYTES, TensorSums, read_tensors
 from app.hub.gguf.values import MAX_NUMBER, TensorInfo
 from tests.gguf_files import packed_text
 
@@ -55,7 +54,7 @@ def test_what_follows_the_table_is_read_from_its_end() -> None:
 
 @pytest.mark.parametrize("window", [1, 17, 90, 400, 700])
 def test_entries_across_the_edge_of_a_window_are_read_whole(monkeypatch: pytest.MonkeyPatch, window: int) -> None:
-    monkeypatch.setattr(cursor, "WINDOW_BYTES", window)
+    monkeypatch.setattr(header, "WINDOW_BYTES", window)
     table = TABLE * 40
     for first in (1, window, 3 * window):
         kept: list[TensorInfo] = []

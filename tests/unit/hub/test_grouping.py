@@ -3,8 +3,7 @@
 from typing import Any
 
 from app.core.hub import HubSearchHit
-from app.hub.repositories.grouping import fold_repository, group_cards
-from app.hub.repositories.search import RepositoryHit
+from app.hub.repositories.search import RepositoryHit, fold_repository, group_cards
 
 
 def listed(

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from app.hub.library.listings import SETTLED_NS, FolderListings, walk_folders
+from app.hub.library.candidates import SETTLED_NS, FolderListings, walk_folders
 
 
 def long_unchanged(folder: Path) -> None:
@@ -24,7 +24,7 @@ def test_a_settled_folder_is_listed_once(tmp_path: Path) -> None:
     first = listings.listing_of(str(tmp_path))
     assert first is not None
     assert (first.files, first.folders) == (("one",), ("inner",))
-    with patch("app.hub.library.listings.os.scandir", side_effect=AssertionError("listed")):
+    with patch("app.hub.library.candidates.os.scandir", side_effect=AssertionError("listed")):
         assert listings.listing_of(str(tmp_path)) is first
 
 

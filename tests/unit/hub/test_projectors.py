@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from app.hub.library.projectors import models_with, projector_beside, projector_folders, projectors_beside
+from app.hub.library.companions import models_with, projector_beside, projector_folders, projectors_beside
 
 Put = Callable[..., Path]
 

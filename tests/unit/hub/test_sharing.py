@@ -10,9 +10,8 @@ from types import SimpleNamespace
 import pytest
 
 from app.core.errors import StorageFault
-from app.hub.disk import sharing
-from app.hub.disk.duplicates import FileCopy
-from app.hub.disk.sharing import SharedFile, check_room, separate_copy, share_space
+from app.hub.disk import duplicates
+from app.hub.disk.duplicates import FileCopy, SharedFile, check_room, separate_copy, share_space
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="owners and inodes as POSIX has them")
 
@@ -33,7 +32,7 @@ def quiet(_file: Path, _more: int) -> None:
 
 @pytest.fixture
 def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SharedFile:
-    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
+    monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
@@ -81,7 +80,7 @@ def test_a_disk_that_fails_is_said(shared: SharedFile, monkeypatch: pytest.Monke
     def fails(*_arguments: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(sharing, "_copy_file", fails)
+    monkeypatch.setattr(duplicates, "_copy_file", fails)
     with pytest.raises(StorageFault, match="No space left"):
         separate_copy(shared, quiet)
     assert shared.is_as_it_was()
@@ -106,7 +105,7 @@ def test_a_clone_keeps_its_own_times(tmp_path: Path, monkeypatch: pytest.MonkeyP
         target.write_bytes(source.read_bytes())
         return True
 
-    monkeypatch.setattr(sharing, "_clone_blocks", cloned)
+    monkeypatch.setattr(duplicates, "_clone_blocks", cloned)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     os.utime(tmp_path / "copy", ns=LONG_AGO)
@@ -121,7 +120,7 @@ def test_a_folder_that_refuses_leaves_the_copy(tmp_path: Path, monkeypatch: pyte
     def refused(*_arguments: object, **_named: object) -> None:
         raise PermissionError
 
-    monkeypatch.setattr(sharing, "_clone_blocks", lambda _source, _target: False)
+    monkeypatch.setattr(duplicates, "_clone_blocks", lambda _source, _target: False)
     for name in ("kept", "copy"):
         (tmp_path / name).write_bytes(b"weights")
     monkeypatch.setattr(tempfile if fails == "mkdtemp" else os, fails, refused)

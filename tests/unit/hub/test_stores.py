@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.home import Home, this_home
+from app.config.paths import Home, this_home
 from app.core.errors import Conflict
 from app.hub.library.library import Library
 from app.hub.library.stores import find_stores, ollama_models, other_models

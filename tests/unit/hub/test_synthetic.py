@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.hub.facts.readers import read_facts
+from app.hub.facts.folders import read_facts
 from app.hub.synthetic import CALIBRATION, SyntheticShape, write_synthetic
 from tests.bench.throughput import run_engine
 

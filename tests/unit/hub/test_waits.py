@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.hub.repositories.waits import retry_wait_s
+from app.hub.repositories.ranges import retry_wait_s
 
 NOON = 1_795_262_400.0
 SAID: dict[str, tuple[dict[str, str], float]] = {

@@ -12,8 +12,8 @@ import pytest
 from ruamel.yaml import YAML
 
 from app.cli.main import COMMANDS
-from app.config import at_login
-from app.config.installation import NOTE, PackerNote
+from app.config import service_unit
+from app.config.programs import NOTE, PackerNote
 from app.core.updates import InstallationKind
 from tests.packaging_scripts import PACKAGING
 
@@ -41,8 +41,8 @@ def test_windows_path_and_log_in_are_asked_for_and_not_ticked() -> None:
     tasks = {line.split("Name: ")[1].split(";")[0]: line for line in section("Tasks")}
     assert all("unchecked" in tasks[name] for name in ("path", "login"))
     (login,) = (line for line in section("Registry") if "Tasks: login" in line)
-    assert at_login._RUN_KEY in login, "the setting and the installer mean the same value"
-    assert f"ValueName: {at_login._VALUE};" in login
+    assert service_unit._RUN_KEY in login, "the setting and the installer mean the same value"
+    assert f"ValueName: {service_unit._VALUE};" in login
     assert "uninsdeletevalue" in login
 
 

@@ -14,7 +14,7 @@ from types import ModuleType
 import pytest
 
 from app import __version__
-from app.config.installation import NOTE
+from app.config.programs import NOTE
 from app.core.updates import InstallationKind
 from app.updates.manifest import SignedManifest, UpdateManifest, read_trusted_keys, verify_manifest
 from tests.packaging_scripts import PACKAGING, script

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from app.core.connections import Connection, ConnectionReason
-from app.store import connections
+from app.store import database as connections
 from app.store.database import ChatStore
 from app.store.opening import open_database
 

@@ -10,8 +10,7 @@ import pytest
 from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
 from app.store.database import ChatStore
-from app.store.opening import open_database, suspect_marker
-from app.store.schema import KEPT_COPIES, Migration, read_migrations, version_of
+from app.store.opening import KEPT_COPIES, Migration, open_database, read_migrations, suspect_marker, version_of
 from tests.unit.store.conftest import Ask, unwritten
 
 

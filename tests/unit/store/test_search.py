@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.core.chats import ChatPatch, NewChat, NewTurn
 from app.store.database import ChatStore
-from app.store.search import MARK_END, MARK_START, parse_query, snippet_around
+from app.store.listing import MARK_END, MARK_START, parse_query, snippet_around
 from tests.unit.store.conftest import Ask, unwritten
 
 TEXT = 'He said "quantise OR die" about GPT-4; 100% of café owners like C++ 🎉 and 大規模言語モデル, mañana.'

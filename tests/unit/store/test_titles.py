@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.store.titles import MAX_TITLE, UNTITLED, title_from
+from app.store.rows import MAX_TITLE, UNTITLED, title_from
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from app.core.chats import MessageStatus, Timings, Turn
 from app.core.requests import UsageRow
 from app.store.database import ChatStore
-from app.store.schema import read_migrations
+from app.store.opening import read_migrations
 from app.store.usage import MOST_ROWS, UsageEntry
 
 USED = UsageEntry(

@@ -7,9 +7,8 @@ import pytest
 from app.core.engines import EngineState
 from app.core.models import LoadOptions
 from app.supervisor import messages as m
-from app.supervisor.auto_remedy import APPLICABLE, TRIES, apply_auto_remedy
 from app.supervisor.machine import EngineMachine
-from app.supervisor.policy import LoadRequest, SupervisorPolicy
+from app.supervisor.policy import APPLICABLE, TRIES, LoadRequest, SupervisorPolicy, apply_auto_remedy
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
 
 REQUEST = LoadRequest(

@@ -15,8 +15,7 @@ import pytest
 from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.machine import EngineMachine
-from app.supervisor.memory_arbiter import decision_message
-from app.supervisor.memory_ledger import MemoryLedger
+from app.supervisor.memory_arbiter import MemoryLedger, decision_message
 from app.supervisor.memory_limits import MemoryReading, limits_of
 from app.supervisor.policy import LeaseOptions, LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident

@@ -7,9 +7,8 @@ import click
 import pytest
 
 from app.cli.main import roundhouse
-from app.supervisor.auto_remedy import APPLICABLE
-from app.supervisor.policy import LoadRequest
-from app.supervisor.remedy_offers import list_remedy_offers
+from app.supervisor.policy import APPLICABLE, LoadRequest
+from app.supervisor.status import list_remedy_offers
 from engines.api import Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource, Remedy, RemedyKind
 
 PULLED = Path("/cache/models--maker--tiny/snapshots/abc/sub/tiny-q4.gguf")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.supervisor.memory_ledger import BACK_S, LOOK_S, MemoryLedger
+from app.supervisor.memory_arbiter import BACK_S, LOOK_S, MemoryLedger
 from app.supervisor.policy import SupervisorPolicy
 from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
 

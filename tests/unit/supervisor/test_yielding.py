@@ -10,8 +10,7 @@ import pytest
 from app.core.engines import EngineState
 from app.core.events import Notice
 from app.supervisor.memory_limits import MemoryReading
-from app.supervisor.memory_pressure import CALM_S, MemoryPressure
-from app.supervisor.memory_watch import MemoryWatch
+from app.supervisor.memory_watch import CALM_S, MemoryPressure, MemoryWatch
 from app.supervisor.policy import LoadRequest, MemoryNeeds, ModelPolicy, SupervisorPolicy
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import Resident
@@ -80,7 +79,7 @@ async def test_a_real_engine_makes_way_and_comes_back(
     async def gauge(_pids: object) -> MemoryReading:
         return MemoryReading(free=dict(free))
 
-    monkeypatch.setattr("app.supervisor.memory_pressure.CALM_S", 0.0)
+    monkeypatch.setattr("app.supervisor.memory_watch.CALM_S", 0.0)
     supervisor.gauge = gauge
     supervisor.policy = SupervisorPolicy(keep_free=100, models={"pinned": ModelPolicy(is_pinned=True)})
     watching = MemoryWatch(supervisor, recorder.publish)

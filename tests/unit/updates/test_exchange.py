@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from app.config.installation import previous_path
+from app.config.programs import previous_path
 from app.core.errors import Conflict, StorageFault
 from app.updates import exchange
 from app.updates.exchange import check_replaceable, go_back, next_of, put_in_place, swap_paths

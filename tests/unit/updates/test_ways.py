@@ -9,11 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
-from app.config.installation import AppInstallation, previous_path
+from app.config.programs import AppInstallation, previous_path
 from app.core.errors import Conflict, EnvironmentFault, StorageFault
 from app.core.updates import InstallationKind
 from app.hub.download.wire import DownloadStopped
-from app.updates import installers, methods
+from app.updates import methods
 from app.updates.exchange import next_of
 from app.updates.manifest import UpdateRefused
 from app.updates.methods import UPDATE_METHODS, UpdateTask, previous_version, roll_back
@@ -256,7 +256,7 @@ def test_an_administrator_s_program_that_cannot_be_ended_is_waited_for() -> None
     def refuse() -> None:
         raise PermissionError
 
-    assert not installers._try_to_end(SimpleNamespace(terminate=refuse))  # type: ignore[arg-type]  # as much of a Popen as is asked
+    assert not methods._try_to_end(SimpleNamespace(terminate=refuse))  # type: ignore[arg-type]  # as much of a Popen as is asked
 
 
 def test_windows_installer_starts_when_the_service_has_ended(work: Made, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from app.advisor.memory import kv
 from app.advisor.memory.llama_cpp import recipes
-from app.advisor.memory.llama_cpp.allocator import NONE, TensorGraph
+from app.advisor.memory.llama_cpp.recipes import NONE, TensorGraph
 from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
 from app.advisor.memory.setting import RunSetting
 from app.advisor.memory.weight_sums import weight_sums

@@ -2,19 +2,37 @@
 
 The numbers are those of a launch by Roundhouse: `context` x `slots` tokens in one cache per slot, flash attention where
 it can be, logits for one token per slot.
+
+The buffers llama.cpp computes in: its graph, played through its allocator.
+
+The graphs are those of build 11549. They were read from its scheduler's own listing for some eighty small models, and
+the result is compared with the logged buffers in a test. Builds before LIMITS_OUTPUTS_FROM reserved the logits of a
+whole batch, which outweighs everything else: a closed form holds for them.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
+
+import msgspec
 
 from app.advisor.memory import kv
-from app.advisor.memory.llama_cpp.compute import compute_parts
-from app.advisor.memory.llama_cpp.layer_split import layer_places
-from app.advisor.memory.llama_cpp.weights import weight_parts
+from app.advisor.memory.llama_cpp.blocks import (
+    ROTATION,
+    add_blocks,
+    build_blocks,
+    layer_inputs,
+    rotation_width,
+    shorten_runs,
+)
+from app.advisor.memory.llama_cpp.recipes import ALIGNMENT, TensorGraph
+from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
+from app.advisor.memory.llama_cpp.weights import layer_places, weight_parts
 from app.advisor.memory.runtime import runtime_parts
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
-from app.advisor.memory.weight_sums import weight_sums
-from app.core.model_facts import ModelFacts
+from app.advisor.memory.weight_sums import REMEMBERED, FactsKey, weight_sums
+from app.core.advice import EstimateConfidence
+from app.core.model_facts import AttentionKind, ModelFacts
 
 LOGIT_BYTES = 4
 _DRAFT_NAMES = "weights, KV, state and compute of the draft"
@@ -109,3 +127,148 @@ def _as_draft(draft_parts: Iterable[MemoryPart]) -> Iterator[MemoryPart]:
             arithmetic=_DRAFT_NAMES,
             reclaimable=part.reclaimable,
         )
+
+
+FLOAT, HALF, INDEX, TOKEN = 4, 2, 8, 4
+"""Bytes of an F32, an F16, a row index (I64) and a token (I32)."""
+LIMITS_OUTPUTS_FROM = 10_000
+"""About the first build whose server reserves logits for one token per conversation instead of for a whole batch:
+reports of May 2026 show the old size, of August 2026 the new."""
+DEEP = 4
+"""The embedding and three layers' worth of image features beside it (Qwen3-VL's `n_deepstack_layers`)."""
+_MASKED = (AttentionKind.FULL, AttentionKind.LATENT, AttentionKind.SLIDING, AttentionKind.CHUNKED)
+
+
+def compute_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
+    """Yield the compute buffers of system memory and of every GPU used."""
+    places = sorted({place for place in layer_places(facts, setting) if place != HOST})
+    is_classic = not setting.limits_outputs or setting.build < LIMITS_OUTPUTS_FROM
+    for place in places:
+        yield _compute_part(
+            place, _classic_bytes(facts, setting) if is_classic else graph_bytes(facts, setting, has_embedding=False)
+        )
+    if places:
+        yield _compute_part(HOST, _host_inputs(facts, setting))
+    else:
+        yield _compute_part(HOST, graph_bytes(facts, setting))
+
+
+def tokens_at_once(setting: RunSetting) -> int:
+    """Return the tokens of the largest graph: a batch, in whole numbers per cache."""
+    streams = kv.cache_streams(setting)
+    return -(-min(setting.batch, setting.total_context) // streams) * streams
+
+
+def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool = True) -> int:
+    """Return what the largest graph takes on the device that computes it all; GPUs get the embedding made.
+
+    With flash attention the context shows in the masks only. They lie first and to the end, so the rest is played once.
+    """
+    tokens = tokens_at_once(setting)
+    if not setting.flash_attention:
+        return _graph_peak(facts, setting, tokens, has_embedding=has_embedding)
+    rest = _without_masks(FactsKey(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    return rest + sum(_mask_bytes(facts, setting, tokens).values())
+
+
+def _graph_setting(setting: RunSetting) -> RunSetting:
+    """Return the setting without what no graph depends on: context, placement, other models."""
+    return msgspec.structs.replace(
+        setting, context=1, gpu_layers=None, cpu_moe_layers=0, split=(), gpu_memory=(), projector=None, draft=None
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _without_masks(same: FactsKey, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+    masks = sum(_mask_bytes(same.facts, setting, tokens).values())
+    return _graph_peak(same.facts, setting, tokens, has_embedding=has_embedding) - masks
+
+
+def _graph_peak(facts: ModelFacts, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+    graph = TensorGraph()
+    names = _add_inputs(facts, setting, graph, tokens=tokens)
+    width = facts.hidden * tokens * FLOAT
+    deep = has_trait(facts.architecture, GraphTrait.DEEP_EMBEDDING)
+    own = layer_inputs(facts)
+    if own:
+        names["i"] = graph.add_tensor(own * tokens * FLOAT)
+    names["x"] = _add_embedding(graph, width, copies=DEEP if deep else 1) if has_embedding else graph.add_tensor(width)
+    names["m"] = names["x"]
+    add_blocks(shorten_runs(build_blocks(facts, setting, tokens)), graph, names)
+    rows = setting.slots if setting.limits_outputs and setting.task == "chat" else tokens
+    graph.add_tensor(weight_sums(facts).has_logits * facts.vocabulary * rows * FLOAT, [names["x"]])
+    return graph.peak_bytes()
+
+
+def _mask_bytes(facts: ModelFacts, setting: RunSetting, tokens: int) -> dict[int, int]:
+    """Return the bytes of the attention masks by window: one for each kind of cache."""
+    kept = {layer.window: layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft}
+    size = HALF if setting.flash_attention else FLOAT
+    return {
+        window: -(-kv.cache_cells(layer, setting) * tokens * size // ALIGNMENT) * ALIGNMENT
+        for window, layer in kept.items()
+    }
+
+
+def _add_inputs(facts: ModelFacts, setting: RunSetting, graph: TensorGraph, *, tokens: int) -> dict[str, int]:
+    """Add what is there from the start, and return what the blocks read of it by name."""
+    names: dict[str, int] = {}
+    for window, size in _mask_bytes(facts, setting, tokens).items():
+        names[f"mask {window}"] = graph.add_tensor(size)
+        graph.keep_tensor(names[f"mask {window}"])
+    for size in (INDEX, INDEX, TOKEN, TOKEN, TOKEN):
+        graph.add_tensor(size * tokens)
+    if kv.is_quantised(setting.kv_type):
+        names["vrot"] = graph.add_tensor(ROTATION * ROTATION * FLOAT)
+    for window, width in _rotation_widths(facts, setting).items():
+        names[f"krot {window}"] = graph.add_tensor(width * width * FLOAT)
+        if not setting.flash_attention:
+            names["vidx"] = graph.add_tensor(kv.widest_values(facts) * tokens * INDEX)
+            graph.keep_tensor(names["vidx"])
+    if all(layer.attention is AttentionKind.NONE and not layer.conv_elements for layer in facts.layers):
+        for _ in range(2 if has_trait(facts.architecture, GraphTrait.TWO_MASKS) else 1):
+            graph.keep_tensor(graph.add_tensor(tokens * tokens * HALF))
+    return names
+
+
+def _rotation_widths(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
+    """Return the width of the matrix that rotates keys, by window; 0 where none does."""
+    kept = [layer for layer in facts.layers if layer.attention in _MASKED and not layer.is_draft]
+    return {layer.window: rotation_width(layer, setting) for layer in kept}
+
+
+def _add_embedding(graph: TensorGraph, width: int, *, copies: int = 1) -> int:
+    """Add the embedding, with the second way in that images take: it is reserved whether or not there are any."""
+    image_input = graph.add_tensor(copies * width)
+    graph.keep_tensor(image_input)
+    x, rows = graph.add_tensor(width), graph.add_tensor(width)
+    if copies > 1:
+        x, rows = graph.add_tensor(copies * width, [x]), graph.add_tensor(copies * width, [rows])
+        graph.keep_tensor(x)
+    copy = graph.add_tensor(copies * width, [image_input])
+    graph.keep_tensor(copy)
+    graph.add_tensor(0, [rows, copy])
+    return x
+
+
+def _classic_bytes(facts: ModelFacts, setting: RunSetting) -> int:
+    """Return the device's buffer in builds to mid-2026: logits and hidden state of a batch in F32."""
+    return (facts.vocabulary + facts.hidden) * tokens_at_once(setting) * FLOAT
+
+
+def _host_inputs(facts: ModelFacts, setting: RunSetting) -> int:
+    """Return what the host holds for GPUs: masks and the embedding with its second way in."""
+    tokens, graph = tokens_at_once(setting), TensorGraph()
+    _add_inputs(facts, setting, graph, tokens=tokens)
+    _add_embedding(graph, facts.hidden * tokens * FLOAT)
+    return graph.peak_bytes()
+
+
+def _compute_part(place: int, size: int) -> MemoryPart:
+    return MemoryPart(
+        place=place,
+        component=MemoryComponent.COMPUTE,
+        bytes=size,
+        confidence=EstimateConfidence.PREDICTED,
+        arithmetic="the fullest moment of the graph",
+    )

@@ -5,7 +5,7 @@ Its own routes are its, and whatever is asked below /v1 by a client that names t
 
 import msgspec
 
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import Overflow
 from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 from app.gateway.exchange.engine.error_document import EngineRefusal
 

@@ -21,7 +21,7 @@ from app.gateway.dialects.anthropic.requests import (
     wants_format,
 )
 from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
-from app.gateway.dialects.replies import json_reply
+from app.gateway.dialects.form import json_reply
 from app.gateway.entry.bodies import decode_body, read_body
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan

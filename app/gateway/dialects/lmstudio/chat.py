@@ -18,6 +18,7 @@ from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound
 from app.gateway.canonical.events import Event
 from app.gateway.canonical.request import ConversationMessage, Image, MessageRole, Text, ThinkingLevel
+from app.gateway.dialects.form import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.dialects.lmstudio.models import read_model, reasoning_of
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1
 from app.gateway.dialects.lmstudio.requests import (
@@ -29,7 +30,6 @@ from app.gateway.dialects.lmstudio.requests import (
     to_canonical_request,
 )
 from app.gateway.dialects.lmstudio.stream import LmStudioEncoder
-from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.entry.bodies import read_json
 from app.gateway.exchange.capability_fallback import plan_fallbacks
 from app.gateway.exchange.client_stream import KeepAlivePlan

@@ -8,8 +8,8 @@ from aiohttp import web
 from app.core.downloads import Download as Queued
 from app.core.downloads import DownloadState, Pull
 from app.core.errors import NotFound
+from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.lmstudio import requests
-from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.hub.downloads import DOWNLOADS

@@ -16,8 +16,8 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound
 from app.core.model_facts import ModelFacts
 from app.core.models import LoadOptions, ModelInfo
+from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.lmstudio import requests
-from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities

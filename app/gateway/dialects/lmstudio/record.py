@@ -2,7 +2,7 @@
 
 import msgspec
 
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import Overflow
 from app.gateway.dialects.openai.record import OPENAI_DIALECT, TOO_MANY, dialect_for_field
 from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 

@@ -8,7 +8,6 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.images import image_of
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -18,6 +17,7 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     ThinkingLevel,
+    image_of,
 )
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.lmstudio.record import NOT_IMPLEMENTED

@@ -12,9 +12,10 @@ from aiohttp import web
 from app.core.errors import BadRequest, NotFound
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
+from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.ollama.descriptions import digest_of
 from app.gateway.dialects.ollama.models import OllamaUnsupported, not_found, read_document, require_name
-from app.gateway.dialects.ollama.options import parameters_to_keep, read_options
+from app.gateway.dialects.ollama.requests import parameters_to_keep, read_options
 from app.gateway.dialects.ollama.stream import encode_line
 from app.gateway.dialects.ollama.templates import to_jinja
 from app.gateway.dialects.ollama.wire import (
@@ -24,7 +25,6 @@ from app.gateway.dialects.ollama.wire import (
     OllamaModelRequest,
     OllamaProgress,
 )
-from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
 from app.gateway.services import SERVICES, Services

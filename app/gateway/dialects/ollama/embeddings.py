@@ -13,11 +13,12 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.overflow import ContextOverflow
+from app.gateway.canonical.events import ContextOverflow
+from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.keep_alive import keep_time_s, to_nanoseconds
 from app.gateway.dialects.ollama import requests
 from app.gateway.dialects.ollama.models import find_target, read_document
-from app.gateway.dialects.ollama.options import read_options
+from app.gateway.dialects.ollama.requests import read_options
 from app.gateway.dialects.ollama.wire import (
     OllamaEmbeddingsReply,
     OllamaEmbeddingsRequest,
@@ -25,7 +26,6 @@ from app.gateway.dialects.ollama.wire import (
     OllamaEmbedRequest,
 )
 from app.gateway.dialects.raw_fields import value_of
-from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.exchange.engine.answers import TokenizeReply, decode_reply
 from app.gateway.exchange.handling import RequestJob, answer_request, load_for_context
 from app.gateway.exchange.observer import ExchangeOutcome, Observation

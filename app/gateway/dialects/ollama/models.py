@@ -11,9 +11,9 @@ from aiohttp import hdrs, web
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound, Unauthorized, UserError
 from app.core.models import ModelInfo
+from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.ollama.descriptions import capability_words, longest_first, ps_entry, show_reply, tag_entry
 from app.gateway.dialects.ollama.wire import OllamaModelList, OllamaModelRequest, OllamaVersion
-from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.entry.bodies import decode_body, read_body
 from app.gateway.library.endpoint_routes import capabilities_to_try
 from app.gateway.loading.capabilities import capabilities_of, with_capabilities

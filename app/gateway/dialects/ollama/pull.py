@@ -11,10 +11,10 @@ from aiohttp import web
 from app.core.downloads import Download, DownloadState, Pull
 from app.core.errors import Bug, ErrorBody, NotFound, RoundhouseError, Unavailable
 from app.gateway.canonical.events import failure_event
+from app.gateway.dialects.form import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.dialects.ollama.models import find_target, read_document, require_name
 from app.gateway.dialects.ollama.stream import encode_line, error_line
 from app.gateway.dialects.ollama.wire import OllamaModelRequest, OllamaProgress, OllamaPullProgress
-from app.gateway.dialects.replies import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.entry.access import check_may_change
 from app.gateway.hub.downloads import DOWNLOADS
 from app.gateway.hub.model_pull import pull as begin_pull

@@ -15,6 +15,7 @@ from aiohttp import web
 from app.core.engines import EngineState
 from app.gateway.canonical.events import AnswerFailed, aggregate_events
 from app.gateway.canonical.request import ConversationRequest, Request
+from app.gateway.dialects.form import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.dialects.ollama import create as ollama_create
 from app.gateway.dialects.ollama import embeddings as ollama_embed
 from app.gateway.dialects.ollama import models as ollama_models
@@ -32,7 +33,6 @@ from app.gateway.dialects.ollama.stream import (
     build_reply,
 )
 from app.gateway.dialects.ollama.wire import OllamaChatRequest, OllamaEndFields, OllamaGenerateRequest
-from app.gateway.dialects.replies import NDJSON_HEADERS, utf8_json_reply
 from app.gateway.exchange.capability_fallback import plan_fallbacks, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import UpstreamPlan

@@ -8,7 +8,6 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -26,6 +25,8 @@ from app.gateway.canonical.request import (
     ToolDefinition,
     ToolMode,
     ToolResult,
+    image_of,
+    text_of,
 )
 from app.gateway.dialects.raw_fields import ABSENT, is_set
 

@@ -12,7 +12,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
-from app.gateway.canonical.images import text_of
+from app.gateway.canonical.request import text_of
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.openai.chat_request import (
     FORMATS,

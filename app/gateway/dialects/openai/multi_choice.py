@@ -11,7 +11,7 @@ import msgspec
 
 from app.gateway.dialects.form import StreamEditor
 from app.gateway.dialects.openai.form import END, as_event
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 
 _DATA = b"data:"
 _DONE, _NOTHING = b"[DONE]", b"null"

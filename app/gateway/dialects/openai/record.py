@@ -9,7 +9,7 @@ from types import MappingProxyType
 
 import msgspec
 
-from app.gateway.canonical.overflow import Overflow
+from app.gateway.canonical.events import Overflow
 from app.gateway.dialects.record import DialectFault, DialectName, DialectRecord
 
 _TYPES: Mapping[int, str] = MappingProxyType(

@@ -18,7 +18,7 @@ from aiohttp import web
 from app.gateway.canonical.assistant_prefill import NOTHING
 from app.gateway.canonical.events import AnswerFailed, Event, aggregate_events
 from app.gateway.canonical.request import ConversationRequest
-from app.gateway.dialects.form import AnswerForm, StreamEditor
+from app.gateway.dialects.form import AnswerForm, StreamEditor, json_reply
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.openai import checks, embeddings, infill, multi_choice, rerank
 from app.gateway.dialects.openai.answers import CHAT, ONE_CALL, OpenAICompletionForm
@@ -35,7 +35,6 @@ from app.gateway.dialects.openai.stream import (
     counts_chunk,
 )
 from app.gateway.dialects.raw_fields import ABSENT
-from app.gateway.dialects.replies import json_reply
 from app.gateway.entry.bodies import decode_body, read_body
 from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan

@@ -11,10 +11,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
-from app.gateway.dialects.replies import json_reply
 from app.gateway.exchange.handling import answer_request
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import find_model

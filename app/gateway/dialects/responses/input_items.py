@@ -11,7 +11,6 @@ from typing import TypeVar
 import msgspec
 
 from app.core.errors import BadRequest
-from app.gateway.canonical.images import image_of, text_of
 from app.gateway.canonical.request import (
     ConversationMessage,
     Image,
@@ -21,6 +20,8 @@ from app.gateway.canonical.request import (
     Thinking,
     ToolCall,
     ToolResult,
+    image_of,
+    text_of,
 )
 from app.gateway.dialects.responses.tools import INPUT, LOCAL_SHELL, flat_name
 

@@ -12,7 +12,7 @@ from aiohttp import web
 from app.core.errors import NotFound
 from app.gateway.canonical.events import AnswerFailed
 from app.gateway.canonical.request import ConversationRequest
-from app.gateway.dialects.replies import EVENT_STREAM_HEADERS, utf8_json_reply
+from app.gateway.dialects.form import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
 from app.gateway.dialects.responses.jobs import ResponseJob, prepare_response, read_input
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT

@@ -13,8 +13,8 @@ import msgspec
 from aiohttp import web
 
 from app.core.errors import BadRequest, RoundhouseError
+from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.raw_fields import decode_query
-from app.gateway.dialects.replies import utf8_json_reply
 from app.gateway.dialects.responses.input_items import ResponseItem, item_from_store, to_keep
 from app.gateway.dialects.responses.jobs import ResponseJob, new_id
 from app.gateway.dialects.responses.wire import ResponseObject

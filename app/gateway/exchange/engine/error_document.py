@@ -4,6 +4,13 @@ llama-server sends `{"error": {"code": 400, "message", "type"}}`, MLX-LM `{"erro
 `{"detail": ...}`, and a server in trouble plain text. llama-server answers several mistakes of the caller with 500 or
 501, which clients repeat in vain; each is known by its words, as the pinned build writes them. So is a context that is
 too short, for which every engine has a body of its own.
+
+What an engine says instead of an answer, as an error of ours that every dialect can put into its own shape.
+
+What an engine says in its programming language's words, said in ours. Pure.
+
+llama-server hands on what its JSON library and its containers throw: "[json.exception.type_error.302] type must be
+number, but is string". What they tell of the request is kept, and the rest left out.
 """
 
 import re
@@ -11,9 +18,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.gateway.canonical.overflow import ContextOverflow, Overflow
-from app.gateway.exchange.engine.engine_words import plain_sentence
-from app.gateway.exchange.engine.overflow import overflow_in
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError, TooManyRequests, Unavailable
+from app.gateway.canonical.events import ContextOverflow, Overflow
 
 _CONTEXT_TYPE = "exceed_context_size_error"
 """llama-server's word for OpenAI's `context_length_exceeded`, which editors look for."""
@@ -156,3 +162,142 @@ def _error_sentence(said: _EngineError | None, body: bytes) -> str:
     else:
         text = said.error if isinstance(said.error, str) else said.message or _text_in(said.detail)
     return text[:_LONGEST_TEXT]
+
+
+_UNAVAILABLE = 503
+_NOT_IMPLEMENTED = 501
+
+
+def error_from_refusal(body: bytes, status: int = _SERVER_ERROR, *, retry_after: str = "") -> RoundhouseError:
+    """Return the error for an engine's error document, or for an error event in its stream (without a status).
+
+    `retry_after` is what its header of that name said.
+    """
+    refusal = parse_refusal(body, status)
+    if refusal.overflow is not None:
+        return ContextOverflow(refusal.overflow)
+    sentence = refusal.text.strip()[:_LONGEST_TEXT]
+    status = refusal.code if isinstance(refusal.code, int) else refusal.status
+    if status == _UNAVAILABLE:
+        return Unavailable(sentence, code="engine_busy")
+    if status == TooManyRequests.status:
+        return TooManyRequests(sentence, code="engine_busy", retry_after=retry_after)
+    if status < _SERVER_ERROR or status == _NOT_IMPLEMENTED:
+        return BadRequest(sentence, code=str(refusal.code) if refusal.param and refusal.code else "engine_refused")
+    return EngineFailed(sentence, code="engine_error")
+
+
+_JSON = re.compile(r"(?:Field '(?P<field>\w+)': )?\[json\.exception\.\w+\.\d+\] (?P<said>.*)", re.DOTALL)
+_TYPE = re.compile(r"type must be (?P<wanted>\w+), but is (?P<found>\w+)")
+_MISSING = re.compile(r"key '(?P<key>[^']*)' not found")
+_PART = "unsupported content[].type"
+_CONTAINER = re.compile(r"(?:\w+::)?_M_\w+|std::\w+|basic_string|invalid vector subscript")
+
+
+def plain_sentence(message: str) -> str:
+    """Return the message with what no caller can read put into a sentence; any other as it is."""
+    found = _JSON.search(message)
+    if found is not None:
+        return message[: found.start()] + _of_json(found["field"], found["said"])
+    if _PART in message:
+        return "A part of a message is of a type that the engine cannot read."
+    if _CONTAINER.search(message):
+        return "The engine could not understand the request."
+    return message
+
+
+def _of_json(field: str | None, said: str) -> str:
+    if kinds := _TYPE.search(said):
+        return f"{_field_name(field)} must be of type {kinds['wanted']}, and is of type {kinds['found']}."
+    if missing := _MISSING.search(said):
+        return f"`{missing['key']}` is missing."
+    return f"{_field_name(field)} is not as expected: {said}"
+
+
+def _field_name(field: str | None) -> str:
+    return f"`{field}`" if field else "A value of the request"
+
+
+# Whether an engine's sentence says that the context is too short, and by how much, as each engine words it. Pure.
+#
+# Each answers with another status and another body, but the sentences are their own. A limit on the answer alone is not
+# the context's, and is left as it is.
+
+_LONGEST = 2000
+"""Characters of a sentence that are looked at: whoever quotes the request does so after the counts."""
+
+
+def _number_pattern(name: str) -> str:
+    """Return the pattern of a count; some write commas into it, or a decimal that is none."""
+    return rf"(?P<{name}>\d{{1,3}}(?:,\d{{3}})+|\d+)(?:\.0)?"
+
+
+_CONTEXT, _PROMPT, _ANSWER = _number_pattern("context"), _number_pattern("prompt"), _number_pattern("answer")
+_MAXIMUM = rf"maximum context length is {_CONTEXT} tokens"
+_SENTENCES = tuple(
+    re.compile(words, re.IGNORECASE | re.DOTALL)
+    for words in (
+        # llama.cpp, and our workers after it; for an embedding model the physical batch is the context
+        rf"request \({_PROMPT} tokens\) exceeds the available context size \({_CONTEXT} tokens\)",
+        rf"input \({_PROMPT} tokens\) is too large to process\..*?batch size: {_CONTEXT}",
+        # MLX-LM, whose server has no words of its own, as our handler puts it
+        rf"request has {_PROMPT} tokens, and the context holds {_CONTEXT}",
+        # TGI, of its two limits
+        (
+            rf"`inputs` tokens \+ `max_new_tokens` must be <= {_CONTEXT}\. Given: {_PROMPT} `inputs` tokens"
+            rf" and {_ANSWER} `max_new_tokens`"
+        ),
+        rf"`inputs` must have less than {_CONTEXT} tokens\. Given: {_PROMPT}",
+        # vLLM, as its versions said it; then its input processor
+        rf"is too large: {_ANSWER}\. This model's {_MAXIMUM} and your request has {_PROMPT} input tokens",
+        (
+            rf"{_MAXIMUM}\. However, you requested {_ANSWER} output tokens and your prompt contains"
+            rf" (?:at least )?{_PROMPT} input tokens"
+        ),
+        rf"{_MAXIMUM}\. However, your request has {_PROMPT} input tokens",
+        rf"{_MAXIMUM}, but the prompt contains {_PROMPT} input tokens",
+        rf"prompt \(length {_PROMPT}\) is longer than the maximum model length of {_CONTEXT}",
+        rf"prompt \(total length {_PROMPT}\) is too long to fit into the model \(context length {_CONTEXT}",
+        # OpenAI, for chats and for completions; Dynamo and Roundhouse say it so too, and OpenRouter "about"
+        (
+            rf"{_MAXIMUM}[.,] however,? you requested (?:about )?[\d,]+ tokens"
+            rf" \({_PROMPT} (?:in|of) [\w ]+[,;] {_ANSWER} (?:in|for) the"
+        ),
+        rf"{_MAXIMUM}[.,] however,? your [\w ]+ resulted in {_PROMPT} tokens",
+        _MAXIMUM,
+        # SGLang: its tokenizer's check, and its scheduler's
+        rf"input \({_PROMPT} tokens\) is longer than the model's context length \({_CONTEXT}",
+        (
+            rf"exceeds the model's maximum context length of {_CONTEXT} tokens\. You requested a total of [\d,]+"
+            rf" tokens: {_PROMPT} tokens from the input messages and {_ANSWER} tokens for the completion"
+        ),
+        rf"input length \({_PROMPT} tokens\) exceeds the maximum allowed length \({_CONTEXT}",
+        # TensorRT-LLM: PyTorch's way, then the compiled engine's
+        rf"sum of prompt length \({_PROMPT}\), query length \(\d+\) should not exceed max_num_tokens \({_CONTEXT}\)",
+        rf"max_seq_len \({_CONTEXT}\) - `splited_prompt_len` \({_PROMPT}\)",
+        rf"prompt length \({_PROMPT}\) exceeds maximum (?:input|sequence) length \({_CONTEXT}\)",
+        # MLC LLM
+        rf"prompt has {_PROMPT} tokens in total, larger than the model input length limit {_CONTEXT}",
+        # OpenVINO Model Server
+        rf"number of prompt tokens: {_PROMPT} exceeds model max length: {_CONTEXT}",
+        # LM Studio, as its versions said it
+        rf"keep the first {_PROMPT} tokens when context the overflows\..*?context length of only {_CONTEXT} tokens",
+        rf"greater than the context length \(n_keep: {_PROMPT}\s*>=\s*n_ctx: {_CONTEXT}\)",
+        # without all counts: llama.cpp before it told its batch, and of 2025; LM Studio, Ollama
+        rf"input \({_PROMPT} tokens\) is too large to process",
+        r"exceeds? the (?:available |model's )?context (?:size|length|window)",
+        r"greater than the context length",
+    )
+)
+
+
+def overflow_in(sentence: str) -> Overflow | None:
+    """Return what a sentence tells of a context that is too short; None where it tells of something else."""
+    shown = sentence[:_LONGEST]
+    match = next((match for pattern in _SENTENCES if (match := pattern.search(shown))), None)
+    if match is None:
+        return None
+    counts = {name: int(digits.replace(",", "")) for name, digits in match.groupdict().items() if digits is not None}
+    if counts.get("prompt", 0) > counts.get("context", 0):
+        counts.pop("answer", None)  # no shorter answer would help
+    return Overflow(**counts)

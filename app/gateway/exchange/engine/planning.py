@@ -3,23 +3,37 @@
 An engine that parses its models' answers itself is sent the request as it is. One that hands on raw text is asked so
 that what it lacks can be had: tools told of where the template does not, calls that must be made held to a schema or
 insisted upon, stop sequences kept back, since they would end reasoning too.
+
+Tool calls as a JSON schema, for engines that can be held to one and know nothing of tools.
+
+Tools for models whose chat template knows none: described in the system's words, and called between tags.
+
+The tags are those most models have seen. Earlier calls and their results are put the same way, since such a template
+has no turns for them.
 """
+
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
 from app.gateway.canonical.families.answer import ReadingOptions
+from app.gateway.canonical.families.arguments import decode_schema
 from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, ModelFamily
 from app.gateway.canonical.request import (
+    ConversationMessage,
     ConversationRequest,
+    MessageRole,
+    Part,
     Request,
     ResponseFormat,
     ResponseShape,
+    Text,
     ThinkingLevel,
+    ToolCall,
     ToolDefinition,
     ToolMode,
+    ToolResult,
 )
-from app.gateway.exchange.engine import tool_prompt as instructing
-from app.gateway.exchange.engine.call_schema import may_call, must_call
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, check_needs, fulfilment_of
 from app.gateway.exchange.engine.request import body_of, callable_tools
 from engines.api import Descriptor, Feature
@@ -52,7 +66,7 @@ def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, 
     asked, reading = _fitted_request(request, descriptor, family)
     again = None
     if reading.must_call:
-        insisting = instructing.with_system(asked.messages, instructing.AGAIN)
+        insisting = with_system(asked.messages, AGAIN)
         again = _request_body(msgspec.structs.replace(asked, messages=insisting), model, descriptor)
     return UpstreamPlan(body=_request_body(asked, model, descriptor), reading=reading, again=again)
 
@@ -113,10 +127,10 @@ def _with_tool_turns(asked: ConversationRequest, family: ModelFamily) -> Convers
     """Return the request with its tools told of, and insisted upon, where the template and the engine do not."""
     messages, tools, choice = asked.messages, asked.tools, asked.tool_choice
     if not family.renders_tools:
-        messages, tools = instructing.with_tool_prompt(messages, tools), ()
+        messages, tools = with_tool_prompt(messages, tools), ()
     if asked.tools and choice.is_required:
-        must = instructing.MUST_NAMED.format(name=choice.name) if choice.name else instructing.MUST
-        messages = instructing.with_system(messages, must)
+        must = MUST_NAMED.format(name=choice.name) if choice.name else MUST
+        messages = with_system(messages, must)
     arguments = {**_thinking_arguments(asked.thinking), **asked.template_arguments}
     automatic = msgspec.structs.replace(choice, choose=ToolMode.AUTO, name="", one_at_a_time=False)
     return msgspec.structs.replace(
@@ -142,3 +156,119 @@ def _is_open(family: ModelFamily, level: ThinkingLevel) -> bool:
     if level is ThinkingLevel.DEFAULT:
         return family.opens
     return family.opens_when_on if level is not ThinkingLevel.OFF else family.opens and not family.can_switch
+
+
+_DEFINITIONS = ("$defs", "definitions")
+_ANY_OBJECT: Mapping[str, object] = {"type": "object"}
+
+
+def must_call(tools: Sequence[ToolDefinition]) -> ResponseFormat:
+    """Return the format of an answer that is one call of one of these."""
+    return _call_format([], tools)
+
+
+def may_call(tools: Sequence[ToolDefinition], otherwise: ResponseFormat) -> ResponseFormat:
+    """Return the format of an answer that is a call of one of these, or else of the form that was asked for."""
+    schema = decode_schema(otherwise.schema) if otherwise.shape is ResponseShape.SCHEMA else _ANY_OBJECT
+    return _call_format([("", schema)], tools)
+
+
+def _call_format(others: list[tuple[str, Mapping[str, object]]], tools: Sequence[ToolDefinition]) -> ResponseFormat:
+    definitions: dict[str, object] = {}
+    choices = [_hoist_definitions(schema, prefix, definitions) for prefix, schema in others]
+    for at, tool in enumerate(tools):
+        arguments = _hoist_definitions(decode_schema(tool.parameters) or _ANY_OBJECT, f"tool{at}.", definitions)
+        choices.append(
+            {
+                "type": "object",
+                "properties": {"name": {"const": tool.name}, "arguments": arguments},
+                "required": ["name", "arguments"],
+                "additionalProperties": False,
+            }
+        )
+    schema: dict[str, object] = choices[0] if len(choices) == 1 else {"anyOf": choices}
+    if definitions:
+        schema = {**schema, "$defs": definitions}
+    return ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(msgspec.json.encode(schema)), name="call")
+
+
+def _hoist_definitions(schema: Mapping[str, object], prefix: str, definitions: dict[str, object]) -> dict[str, object]:
+    """Return a schema whose definitions lie in the document around it: references are from the document's root."""
+    for place in _DEFINITIONS:
+        found = schema.get(place)
+        for name, one in found.items() if isinstance(found, Mapping) else ():
+            definitions[prefix + name] = _rename_references(one, prefix)
+    kept = {name: value for name, value in schema.items() if name not in {*_DEFINITIONS, "$schema"}}
+    return {name: _rename_references(value, prefix) for name, value in kept.items()}
+
+
+def _rename_references(value: object, prefix: str) -> object:
+    if isinstance(value, list):
+        return [_rename_references(one, prefix) for one in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: _rename_reference(one, prefix) if name == "$ref" else _rename_references(one, prefix)
+        for name, one in value.items()
+    }
+
+
+def _rename_reference(value: object, prefix: str) -> object:
+    for place in _DEFINITIONS:
+        begins = f"#/{place}/"
+        if isinstance(value, str) and value.startswith(begins):
+            return f"#/$defs/{prefix}{value.removeprefix(begins)}"
+    return value
+
+
+_OFFER = (
+    "You can call these tools. Their signatures are JSON:\n<tools>\n{tools}\n</tools>\n"
+    "To call one, write a JSON object with its name and arguments between these tags, and nothing after it:\n"
+    '<tool_call>\n{{"name": "<the tool\'s name>", "arguments": {{<its arguments>}}}}\n</tool_call>'
+)
+MUST = "Answer with a tool call now, and with nothing else."
+MUST_NAMED = "Call the tool {name} now, and answer with nothing else."
+AGAIN = "The last answer held no tool call. Do not explain anything: write the call itself."
+
+
+def with_tool_prompt(
+    messages: Sequence[ConversationMessage], tools: Sequence[ToolDefinition]
+) -> tuple[ConversationMessage, ...]:
+    """Return a conversation that tells of the tools itself."""
+    turns = [_plain_message(message) for message in messages]
+    if not tools:
+        return tuple(turns)
+    said = "\n".join(_tool_signature(tool) for tool in tools)
+    return with_system(turns, _OFFER.format(tools=said))
+
+
+def with_system(messages: Sequence[ConversationMessage], text: str) -> tuple[ConversationMessage, ...]:
+    """Return the conversation with one more thing said by the system, before it begins."""
+    first = next((at for at, message in enumerate(messages) if message.role is not MessageRole.SYSTEM), len(messages))
+    return (*messages[:first], ConversationMessage(MessageRole.SYSTEM, (Text(text),)), *messages[first:])
+
+
+def _tool_signature(tool: ToolDefinition) -> str:
+    parameters = tool.parameters if tool.parameters is not None else msgspec.Raw(b"{}")
+    said = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return msgspec.json.encode(said).decode()
+
+
+def _plain_message(message: ConversationMessage) -> ConversationMessage:
+    has_results = any(isinstance(part, ToolResult) for part in message.parts)
+    role = MessageRole.USER if has_results or message.role is MessageRole.TOOL else message.role
+    return ConversationMessage(role, tuple(_plain_part(part) for part in message.parts))
+
+
+def _plain_part(part: Part) -> Part:
+    match part:
+        case ToolCall(name=name, arguments=arguments):
+            call = f'{{"name": {_quote_lines(name)}, "arguments": {arguments or "{}"}}}'
+            return Text(f"\n<tool_call>\n{call}\n</tool_call>")
+        case ToolResult(text=text, is_error=is_error):
+            return Text(f"<tool_response>\n{'Error: ' if is_error else ''}{text}\n</tool_response>\n")
+    return part
+
+
+def _quote_lines(text: str) -> str:
+    return msgspec.json.encode(text).decode()

@@ -20,7 +20,7 @@ from app.gateway.canonical.events import (
     ToolCallDelta,
     failure_event,
 )
-from app.gateway.exchange.engine.refusals import error_from_refusal
+from app.gateway.exchange.engine.error_document import error_from_refusal
 
 _MS = 1000.0
 _REASONS = {

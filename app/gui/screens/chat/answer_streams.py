@@ -2,6 +2,8 @@
 
 follow() ──delta, progress──> `text_appended`, `progress_changed`      ──done──> `answer_ended` with the stored message
    └─ stream breaks ─> a moment later, or when the gateway is back: follow from the characters already here
+
+How long something will take that tells how far it is.
 """
 
 import time
@@ -15,9 +17,31 @@ from app.client.http import quote_segment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message
 from app.core.errors import ErrorBody
 from app.gui.net.api import GatewayApi, GatewayCall
-from app.gui.screens.chat.time_left import TimeLeft
+from app.gui.phrases import progress_words
 from app.gui.screens.chat.turns import LiveText, TurnProgress
-from app.gui.screens.chat.words import progress_words
+
+_SURE_AFTER_S = 0.7
+_SURE_FRACTION = 0.04
+
+
+class TimeLeft:
+    """Time left, from how fast the present stage went so far."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._began = (0.0, 0.0)
+
+    def estimate_left_s(self, stage: str, fraction: float | None, now: float) -> float | None:
+        """Return the seconds left of `stage`; None while nobody can say."""
+        if fraction is None:
+            return None
+        if stage != self._stage or fraction < self._began[1]:
+            self._stage, self._began = stage, (now, fraction)
+        passed, done = now - self._began[0], fraction - self._began[1]
+        if passed < _SURE_AFTER_S or done < _SURE_FRACTION:
+            return None
+        return passed * (1.0 - fraction) / done
+
 
 _AGAIN_MS = 600
 _LOST = frozenset({"gateway_gone", "unavailable"})

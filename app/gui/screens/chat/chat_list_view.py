@@ -1,4 +1,7 @@
-"""The list of conversations as Qt's list shows it: spans of days as quiet headings, chats as rows, matches marked."""
+"""The list of conversations as Qt's list shows it: spans of days as quiet headings, chats as rows, matches marked.
+
+The left pane: search, the list of chats by day, and the way to a new one.
+"""
 
 from datetime import date
 from typing import Any
@@ -31,8 +34,13 @@ from app.core.chats import ChatSummary
 from app.gui.screens.chat.chat_list import ChatGroup, ChatList
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.fields import Field
+from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.menus import Menu
-from app.gui.widgets.text import reads_from_right
+from app.gui.widgets.panels import ErrorPanel
+from app.gui.widgets.status import Skeleton
+from app.gui.widgets.text import Label, Paragraph, reads_from_right
 
 Index = QModelIndex | QPersistentModelIndex
 MARK_START, MARK_END = "\u0002", "\u0003"
@@ -345,3 +353,82 @@ def split_marks(snippet: str) -> list[tuple[str, bool]]:
         else:
             runs.append((match, False))
     return [(text, is_match) for text, is_match in runs if text]
+
+
+WIDTH = 264
+_LEAST = 200
+_NOTHING = "No chats yet."
+
+
+class SearchField(Field):
+    """The search; Escape empties it, Down goes to the list."""
+
+    list_requested = Signal()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
+        """Empty, leave, or type."""
+        if event.key() == Qt.Key.Key_Escape:
+            self.clear()
+        elif event.key() == Qt.Key.Key_Down:
+            self.list_requested.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class ChatPane(QWidget):
+    """The conversations there are."""
+
+    new_chat_requested = Signal()
+
+    def __init__(self, theme: Theme, chat_list: ChatList) -> None:
+        super().__init__()
+        self._theme, self._chat_list = theme, chat_list
+        box = VBox(theme, self, margins=(0, 12, 0, 8), gap=4)
+        self.search = SearchField(theme, "Search chats", placeholder="Search", icon="search")
+        self.search.textChanged.connect(chat_list.set_query)
+        self.list_view = ChatListView(theme, chat_list)
+        self.search.list_requested.connect(self.list_view.setFocus)
+        self._skeleton = Skeleton(theme, rows=2)
+        self._nothing = Paragraph(theme, _NOTHING, color="ink-2")
+        self._error = ErrorPanel(theme)
+        top = HBox(theme, margins=(12, 0, 12, 4), gap=0)
+        top.addWidget(self.search)
+        box.addLayout(top)
+        self._words = QWidget()
+        HBox(theme, self._words, margins=(18, 12, 12, 0), gap=0).addWidget(self._nothing)
+        box.addWidget(self._words)
+        box.addWidget(self._skeleton)
+        self._problem = QWidget()
+        VBox(theme, self._problem, margins=(8, 8, 8, 8)).addWidget(self._error)
+        box.addWidget(self._problem)
+        box.addWidget(self.list_view, 1)
+        foot = HBox(theme, margins=(8, 4, 16, 0), gap=8)
+        foot.addWidget(
+            Button(theme, "New chat", look=ButtonLook.QUIET, icon="plus", action=self.new_chat_requested.emit)
+        )
+        foot.addStretch(1)
+        foot.addWidget(Label(theme, "Ctrl N", role="meta", color="ink-3"))
+        box.addLayout(foot)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_state(self, chosen: str) -> None:
+        """Show the list as it is known now, the open chat marked."""
+        chats = self._chat_list
+        is_empty = chats.is_known and not chats.items
+        self._skeleton.setVisible(not chats.is_known and chats.error is None)
+        self._words.setVisible(is_empty)
+        self._nothing.setText("No chats match your search." if chats.query.strip() else _NOTHING)
+        if chats.error is not None and not chats.is_known:
+            self._error.show_error(chats.error, "Try again", chats.fetch_chats)
+        self._problem.setVisible(chats.error is not None and not chats.is_known)
+        self.list_view.show_groups(chosen, date.today())  # noqa: DTZ011 -- the reader's own day is meant
+
+    def focus_search(self) -> None:
+        """Put the keyboard into the search."""
+        self.search.setFocus(Qt.FocusReason.ShortcutFocusReason)
+        self.search.selectAll()
+
+    def _restyle(self) -> None:
+        self.setMinimumWidth(self._theme.px(_LEAST))
+        self.setMaximumWidth(self._theme.px(WIDTH * 2))

@@ -9,10 +9,9 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
-from app.gui.screens.chat.buttons import RoundButton
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
-from app.gui.widgets.buttons import IconButton
+from app.gui.widgets.buttons import IconButton, RoundButton
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.text import Label
 

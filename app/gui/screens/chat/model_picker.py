@@ -12,7 +12,7 @@ from app.core.models import ModelInfo
 from app.core.words import format_bytes
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES
-from app.gui.screens.chat.words import progress_words
+from app.gui.phrases import progress_words
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.buttons import Button, ButtonLook, Pressable

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import QWidget
 from app.core.chats import Role
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.chat_pane import WIDTH, ChatPane
+from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.model import ChatModel
@@ -137,7 +137,8 @@ class ChatScreen(QWidget):
         self.pane.setVisible(self.pane.isHidden())
 
     def _start_chat(self, model: str = "") -> None:
-        self.conversation_view.composer.field.setFocus()  # first: what is typed elsewhere belongs to the chat that is left
+        # Focus first: what is typed elsewhere belongs to the chat that is left.
+        self.conversation_view.composer.field.setFocus()
         self.model.new_chat(model)
 
     def _open_chat(self, chat: str) -> None:

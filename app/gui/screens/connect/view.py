@@ -1,20 +1,24 @@
 """The connect page: the tools found on this computer, each with its wiring in place; the others folded."""
 
+from collections.abc import Callable
 from functools import partial
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.tools import ToolInfo
+from app.core.tools import ToolChange, ToolInfo
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
-from app.gui.screens.connect.tool_row import ToolRow
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
-from app.gui.widgets.layout import VBox
+from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.code import LogView
+from app.gui.widgets.flow_layout import FlowLayout
+from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.menus import DropDown
 from app.gui.widgets.panels import EmptyState, ErrorPanel, Fold, PageFrame
-from app.gui.widgets.rows import RowList
-from app.gui.widgets.status import Skeleton
+from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Paragraph
 
 _ABOUT = (
@@ -76,3 +80,171 @@ class ConnectScreen(PageFrame):
             lambda tool: ToolRow(self.theme, self.model, tool, copy),
             ToolRow.show_tool,
         )
+
+
+_COLOURS = {"+": "ok", "-": "bad", "@": "ink-3"}
+_MOST_LINES = 18
+Copy = Callable[[str], object]
+
+
+class ToolRow(QWidget):
+    """Shows a `ToolInfo` and what is open below it."""
+
+    def __init__(self, theme: Theme, model: ConnectModel, tool: ToolInfo, copy: Copy) -> None:
+        super().__init__()
+        self._theme, self._model, self._id, self._copy = theme, model, tool.id, copy
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, gap=0)
+        self._row, self._dot = ListRow(theme), Dot(theme)
+        self._row.lead.addWidget(self._dot)
+        words = "Connect" if tool.file else "Show how"
+        self._try = self._make_button("Try it", tool, model.probe_tool, ButtonLook.QUIET)
+        self._undo = self._make_button("Undo", tool, model.undo_wiring, ButtonLook.PLAIN)
+        self._wire = self._make_button(words, tool, model.preview_change, ButtonLook.PLAIN)
+        for button in (self._try, self._undo, self._wire):
+            self._row.tail.addWidget(button)
+        box.addWidget(self._row)
+        self._below = _ToolDetailView(theme, model, tool, copy)
+        box.addWidget(self._below)
+
+    def show_tool(self, tool: ToolInfo) -> None:
+        """Show what is so now."""
+        detail = self._model.detail_of(tool.id)
+        self._dot.show_state("ok" if tool.wired else "warn" if tool.problem else "edge", _state_words(tool))
+        self._row.show_text(tool.name, tool.problem or _about_words(tool))
+        is_looking = detail.change is not None and not detail.change.is_written
+        self._wire.setVisible(not is_looking and not (tool.wired and tool.can_undo))
+        self._undo.setVisible(tool.can_undo and not is_looking)
+        self._try.setVisible(tool.wired)
+        for button in (self._wire, self._undo, self._try):
+            button.setEnabled(not detail.is_busy)
+        self._below.show_detail()
+
+    def _make_button(self, words: str, tool: ToolInfo, act: Callable[[str], object], look: ButtonLook) -> Button:
+        return Button(self._theme, words, look=look, name=f"{words}: {tool.name}", action=partial(act, tool.id))
+
+
+class _ToolDetailView(QWidget):
+    """The change, its buttons, what a try said, or what went wrong."""
+
+    def __init__(self, theme: Theme, model: ConnectModel, tool: ToolInfo, copy: Copy) -> None:
+        super().__init__()
+        self._theme, self._model, self._id, self._copy = theme, model, tool.id, copy
+        self._shown_change: ToolChange | None = None
+        box = VBox(theme, self, margins=(36, 0, 16, 12), gap=8)
+        self._words = Paragraph(theme, color="ink-2")
+        self._diff = DiffView(theme, f"Change to {tool.name}")
+        self._values = FlowLayout(theme)
+        self._failure = ErrorPanel(theme)
+        buttons = HBox(theme, gap=8)
+        self._write = Button(
+            theme, "Apply", look=ButtonLook.PRIMARY, name=f"Apply: {tool.name}", action=self._connect_tool
+        )
+        self._close = Button(
+            theme,
+            "Close",
+            look=ButtonLook.QUIET,
+            name=f"Close: {tool.name}",
+            action=partial(model.close_detail, tool.id),
+        )
+        for button in (self._write, self._close):
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        box.addWidget(self._words)
+        box.addWidget(self._diff)
+        box.addLayout(self._values)
+        box.addWidget(self._failure)
+        box.addLayout(buttons)
+
+    def show_detail(self) -> None:
+        """Show what the model has open for this tool."""
+        detail = self._model.detail_of(self._id)
+        change, probe, error = detail.change, detail.probe, detail.error
+        self.setVisible(change is not None or probe is not None or error is not None)
+        words = _change_words(change) if change is not None else probe.sentence if probe is not None else ""
+        self._words.setText(words)
+        self._words.set_color("bad" if probe is not None and not probe.ok else "ink-2")
+        self._words.setVisible(bool(words))
+        self._diff.show_difference(change.diff if change is not None else "")
+        if change is not self._shown_change:
+            self._shown_change = change
+            self._fill_values(change)
+        self._write.setVisible(change is not None and bool(change.diff) and not change.is_written)
+        self._write.setEnabled(not detail.is_busy)
+        self._failure.setVisible(error is not None)
+        if error is not None:
+            self._failure.show_error(error)
+
+    def _connect_tool(self) -> None:
+        self._model.connect_tool(self._id)
+
+    def _fill_values(self, change: ToolChange | None) -> None:
+        while (placed := self._values.takeAt(0)) is not None:
+            if (widget := placed.widget()) is not None:
+                widget.hide()
+                widget.deleteLater()
+        for value in change.values if change is not None else ():
+            button = Button(
+                self._theme,
+                value.name,
+                icon="copy",
+                name=f"Copy: {value.name}, {value.value}",
+                action=partial(self._copy, value.value),
+            )
+            self._values.addWidget(button)
+
+
+class DiffView(Surface):
+    """A unified diff in the colours of what comes and goes; as tall as it is, up to a height."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__(theme, fill="sunken", outline="")
+        self._theme, self._text = theme, ""
+        self._view = LogView(theme, name)
+        VBox(theme, self, margins=(16, 12, 8, 8)).addWidget(self._view)
+        theme.changed.connect(self._fill_view)
+        self.hide()
+
+    def show_difference(self, text: str) -> None:
+        """Show other lines; hidden while there are none."""
+        if text != self._text:
+            self._text = text
+            self._fill_view()
+        self.setVisible(bool(text))
+
+    def _fill_view(self) -> None:
+        lines = self._text.splitlines()[2:]  # without the two that name the file: the row does
+        self._view.clear()
+        self._view.add_lines([(line, _COLOURS.get(line[:1], "ink-2")) for line in lines])
+        # The layout knows how tall a line is; the font's own figure is less where a letter comes from another font.
+        document = self._view.document()
+        spacing = document.documentLayout().blockBoundingRect(document.firstBlock()).height()
+        self._view.setFixedHeight(round(spacing * min(len(lines), _MOST_LINES)) + self._theme.px(16))
+        self.updateGeometry()
+        self._view.verticalScrollBar().setValue(0)
+        self._view.setVerticalScrollBarPolicy(
+            Qt.ScrollBarPolicy.ScrollBarAsNeeded if len(lines) > _MOST_LINES else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
+        )
+
+
+def _state_words(tool: ToolInfo) -> str:
+    if tool.problem:
+        return "Left unchanged"
+    return "Connected" if tool.wired else "Not connected"
+
+
+def _about_words(tool: ToolInfo) -> str:
+    if tool.wired and tool.model:
+        return f"Connected to {tool.model}"
+    if tool.wired:
+        return "Connected"
+    return tool.file or "Needs a few manual steps"
+
+
+def _change_words(change: ToolChange) -> str:
+    if change.steps:
+        values = [f"{value.name}: {value.value}" for value in change.values]
+        return "\n".join([*(f"{number}. {step}" for number, step in enumerate(change.steps, 1)), *values])
+    if change.is_written:
+        return change.afterwards
+    return f"This changes {change.file}:" if change.diff else f"Nothing needs to change. {change.afterwards}"

@@ -12,10 +12,9 @@ from app.gui.shell.contract import PageId as Pages
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.control_row import SwitchCard
 from app.gui.widgets.layout import VBox
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame, Section
-from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.rows import ListRow, RowList, SwitchCard
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Label, Paragraph
 

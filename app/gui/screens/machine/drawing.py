@@ -10,11 +10,10 @@ from app.core import words
 from app.gui.screens.machine.pools import DeviceDrawing, FigureCell, PoolDrawing
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import REACH, REST, BarPart, Legend, PartsBar
-from app.gui.widgets.figures import FigureView
 from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.rows import IconLabel
-from app.gui.widgets.text import Label, Paragraph
+from app.gui.widgets.text import FigureView, Label, Paragraph
 
 _CELL = 10
 _CELL_GAP = 3

@@ -23,12 +23,11 @@ from app.gui.screens.machine.wording import (
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import LIMIT, BarPart, Legend, PartsBar
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.figures import FigureView
 from app.gui.widgets.flow_layout import FlowLayout, PairLayout
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import ErrorPanel, Fold
 from app.gui.widgets.rows import IconLabel, ListRow, RowList
-from app.gui.widgets.text import Label, Paragraph
+from app.gui.widgets.text import FigureView, Label, Paragraph
 
 
 class EstimateCard(Surface):

@@ -10,7 +10,7 @@ from PySide6.QtCore import QDate, QObject, Qt, Signal
 
 from app.client.bundle import save_bundle
 from app.core.errors import EnvironmentFault, ErrorBody
-from app.core.report import BundleFile, DiagnosticBundle
+from app.core.machine import BundleFile, DiagnosticBundle
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 

@@ -1,27 +1,34 @@
 """The machine page: the computer drawn to scale, what it should run and why, what-if, and how true predictions were."""
 
-from PySide6.QtCore import QDateTime, QLocale
+import msgspec
+from PySide6.QtCore import QDateTime, QLocale, Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
-from app.core.machine import Machine
+from app.core.advice import Intent
+from app.core.machine import Machine, ProbeReport
+from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.machine.calibration_view import CalibrationSection
-from app.gui.screens.machine.controls import PlanControls
 from app.gui.screens.machine.decision import DecisionCard
 from app.gui.screens.machine.drawing import MachineDrawing
 from app.gui.screens.machine.estimate_card import EstimateCard
-from app.gui.screens.machine.facts_panel import FactsPanel
+from app.gui.screens.machine.facts import FactRow, fact_rows
 from app.gui.screens.machine.load_accuracy import LoadAccuracy
 from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.pools import notes_on
 from app.gui.screens.machine.report_view import ReportPanel
+from app.gui.screens.machine.what_if import AUTOMATIC, INTENTS, KV_TYPES, MOST_PEOPLE, PlanForm, WhatIf, context_options
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.layout import VBox
-from app.gui.widgets.panels import ErrorPanel, PageFrame, Section
-from app.gui.widgets.status import Skeleton
-from app.gui.widgets.text import Label
+from app.gui.widgets.fields import Combo, Stepper
+from app.gui.widgets.flow_layout import FlowLayout
+from app.gui.widgets.layout import HBox, VBox
+from app.gui.widgets.menus import DropDown
+from app.gui.widgets.panels import ErrorPanel, Fold, PageFrame, Section
+from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.status import Dot, Skeleton
+from app.gui.widgets.text import Label, Paragraph
 
 
 class MachineScreen(PageFrame):
@@ -129,3 +136,138 @@ class MachineScreen(PageFrame):
         if what_if.advice is not None:
             self.decision.show_plans()
         self.estimate_card.show_estimate()
+
+
+_LABEL_WIDTH = 160
+_OUTCOMES = {
+    "ok": ("ok", "answered"),
+    "absent": ("edge", "not on this machine"),
+    "timeout": ("warn", "took too long"),
+    "crashed": ("bad", "crashed"),
+}
+
+
+class FactsPanel(QWidget):
+    """The two folds at the end of the page."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._theme = theme
+        box = VBox(theme, self, margins=(0, 8, 0, 0), gap=12)
+        self._facts, self._probes = RowList(theme, "Facts"), RowList(theme, "Probes")
+        self.facts_fold = Fold(theme, "Every fact and its source", self._facts)
+        self.probes_fold = Fold(theme, "How it was detected", self._probes)
+        box.addWidget(self.facts_fold)
+        box.addWidget(self.probes_fold)
+
+    def show_machine(self, machine: Machine) -> None:
+        """Show what was found."""
+        rows = {f"{place} {row.label}": row for place, row in enumerate(fact_rows(machine))}
+        self._facts.sync(rows, lambda row: FactView(self._theme, row), FactView.show_row)
+        self._probes.sync({probe.name: probe for probe in machine.probes}, self._probe_row, _show_probe)
+
+    def _probe_row(self, probe: ProbeReport) -> ListRow:
+        row = ListRow(self._theme)
+        color, outcome = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
+        dot = Dot(self._theme)
+        dot.show_state(color, outcome)
+        row.lead.addWidget(dot)
+        row.tail.addWidget(Label(self._theme, f"{probe.seconds:.2f} s", role="meta", color="ink-2"))
+        return row
+
+
+class FactView(QWidget):
+    """A fact: its name, its value, and where that comes from."""
+
+    def __init__(self, theme: Theme, row: FactRow) -> None:
+        super().__init__()
+        line = HBox(theme, self, margins=(16, 8, 16, 8), gap=16)
+        label = Label(theme, row.label, color="ink-2")
+        label.setFixedWidth(theme.px(_LABEL_WIDTH))
+        line.addWidget(label, 0, Qt.AlignmentFlag.AlignTop)
+        texts = VBox(theme, gap=2)
+        self._value = Paragraph(theme)
+        self._source = Paragraph(theme, role="meta", color="ink-3")
+        texts.addWidget(self._value)
+        texts.addWidget(self._source)
+        line.addLayout(texts, 1)
+        self.show_row(row)
+
+    def show_row(self, row: FactRow) -> None:
+        """Show its value now."""
+        self._value.setText(row.text)
+        self._value.set_color("ink" if row.is_known else "ink-3")
+        self._source.setText(row.tip)
+        self.setAccessibleName(f"{row.label}: {row.text}")
+        self.setAccessibleDescription(row.tip)
+
+
+def _show_probe(row: ListRow, probe: ProbeReport) -> None:
+    _, outcome = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
+    row.show_text(f"{probe.name}: {outcome}", probe.detail)
+
+
+_MODEL_WIDTH, _CONTEXT_WIDTH = 300, 184
+
+
+class PlanControls(QWidget):
+    """Five controls that follow a `WhatIf` and change it."""
+
+    def __init__(self, theme: Theme, what_if: WhatIf) -> None:
+        super().__init__()
+        self._theme, self._what_if = theme, what_if
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.model = Combo(theme, "Model", placeholder="Any model, or type a name")
+        self.intent = DropDown(theme, "Use case", [(intent.value, title) for intent, title in INTENTS.items()])
+        self.people = Stepper(theme, "Users at once", low=1, high=MOST_PEOPLE)
+        self.context = DropDown(theme, "Context", context_options(None, None))
+        self.kv_type = DropDown(theme, "KV cache", [(AUTOMATIC, "Automatic"), *KV_TYPES.items()])
+        flow = FlowLayout(theme, self, gap=16, line_gap=12)
+        controls = (
+            ("Model", self.model),
+            ("Use case", self.intent),
+            ("Users at once", self.people),
+            ("Context", self.context),
+            ("KV cache", self.kv_type),
+        )
+        for name, control in controls:
+            flow.addWidget(_with_label(theme, name, control))
+        self.model.typed.connect(lambda text: self._change_form(is_typing=True, model=text.strip()))
+        self.model.chosen.connect(lambda text: self._change_form(model=text))
+        self.intent.chosen.connect(lambda value: self._change_form(intent=Intent(value)))
+        self.people.changed.connect(lambda value: self._change_form(users=value))
+        self.context.chosen.connect(lambda value: self._change_form(context=int(value) if value else None))
+        self.kv_type.chosen.connect(lambda value: self._change_form(kv_type=value or None))
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_form(self) -> None:
+        """Show what is wished for now."""
+        form = self._what_if.form
+        models = [model for model in self._what_if.library.items if not model.problem]
+        options = [(model.name, f"{phrases.model_title(model)}   {model.quantization}".rstrip()) for model in models]
+        self.model.set_options([("", "Any model"), *options])
+        self.model.set_text(form.model)
+        self.intent.set_value(form.intent.value)
+        self.people.set_value(form.users)
+        estimate = self._what_if.estimate
+        largest = estimate.largest_context if estimate else None
+        self.context.set_options(context_options(form.context, largest))
+        self.context.set_value(str(form.context or AUTOMATIC))
+        self.kv_type.set_value(form.kv_type or AUTOMATIC)
+
+    def _change_form(self, *, is_typing: bool = False, **change: object) -> None:
+        form: PlanForm = msgspec.structs.replace(self._what_if.form, **change)
+        self._what_if.submit_form(form, is_typing=is_typing)
+
+    def _restyle(self) -> None:
+        self.model.setFixedWidth(self._theme.px(_MODEL_WIDTH))
+        self.context.setFixedWidth(self._theme.px(_CONTEXT_WIDTH))  # its words change with each answer
+
+
+def _with_label(theme: Theme, name: str, control: QWidget) -> QWidget:
+    box = QWidget()
+    column = VBox(theme, box, gap=4)
+    column.addWidget(Label(theme, name, role="meta", color="ink-2"))
+    column.addWidget(control, 0, Qt.AlignmentFlag.AlignLeft)
+    return box

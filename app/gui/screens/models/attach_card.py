@@ -8,16 +8,14 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QIntValidator
 from PySide6.QtWidgets import QLineEdit, QSizePolicy
 
-from app.core.attached import AttachEndpoint, CorrectAttached
 from app.core.capabilities import Capability, parse_capabilities
 from app.core.errors import BadRequest
-from app.core.models import ModelInfo
+from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 from app.core.words import format_capabilities
 from app.gui.screens.models.model import ModelsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.combo import Combo
-from app.gui.widgets.fields import Field
+from app.gui.widgets.fields import Combo, Field
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.text import Label, Paragraph
 

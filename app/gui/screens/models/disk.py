@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from app.core import words
-from app.core.disk import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
 from app.core.events import Event, ModelsChanged, SettingChanged
+from app.core.library import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell

@@ -1,31 +1,36 @@
-"""The disk side of the models page: what takes the space of each drive, equal files, and the folders looked through."""
+"""The disk side of the models page: what takes the space of each drive, equal files, and the folders looked through.
 
-from collections.abc import Callable
+Files of the same content: looked for, shown with what sharing would free, and made to share.
+
+The folders that are looked through for models: what is in each, why one cannot be read, and taking one out.
+
+A job of the library while it goes on: what is done, how far, and the way to call it off.
+"""
+
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
+from pathlib import Path
 
 from PySide6.QtCore import QPointF, Qt, Signal
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.core.disk import DiskUse, Drive
-from app.core.library import JobKind
+from app.core.library import DiskUse, Drive, Duplicate, Folder, JobKind
 from app.core.models import ModelInfo
-from app.gui.screens.models import disk
-from app.gui.screens.models.duplicates_view import DuplicatesView
-from app.gui.screens.models.folders_view import FoldersView
-from app.gui.screens.models.job_view import JobView
+from app.gui.screens.models import disk, library_jobs
+from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.screens.models.model import ModelsModel
 from app.gui.screens.models.model_files import can_remove, can_verify
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
 from app.gui.widgets.buttons import Button, ButtonLook
-from app.gui.widgets.figures import FigureView
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.menus import Menu
-from app.gui.widgets.panels import ErrorPanel
-from app.gui.widgets.status import Skeleton
-from app.gui.widgets.text import ElidedLabel, Label
+from app.gui.widgets.panels import ErrorPanel, Section
+from app.gui.widgets.rows import IconLabel, ListRow, RowList
+from app.gui.widgets.status import ProgressBar, Skeleton
+from app.gui.widgets.text import ElidedLabel, FigureView, Label, Paragraph
 from app.gui.widgets.treemap import Treemap
 
 
@@ -170,3 +175,149 @@ class _DriveView(QWidget):
 
     def _empty_trash(self) -> None:
         self._model.empty_trash(self._drive)
+
+
+_ABOUT = (
+    "Models installed by several programs are often stored more than once. Files of the same size are compared by "
+    "content, which means reading them."
+)
+_KINDS = frozenset({JobKind.DUPLICATES, JobKind.RECLAIM, JobKind.SEPARATE})
+
+
+class DuplicatesView(Section):
+    """Shows what a `LibraryWork` found."""
+
+    def __init__(self, theme: Theme, model: LibraryJobsModel) -> None:
+        super().__init__(theme, "Duplicate files")
+        self._theme, self._model = theme, model
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.search_button = Button(
+            theme, "Find duplicates", name="Find duplicate files", widest="Search again", action=model.find_duplicates
+        )
+        self.reclaim_button = Button(theme, "Reclaim", look=ButtonLook.PRIMARY, action=model.reclaim_space)
+        for button in (self.search_button, self.reclaim_button):
+            self.head.addWidget(button)
+        self._about = Paragraph(theme, _ABOUT, color="ink-2")
+        self.list = RowList(theme, "Duplicate files")
+        for widget in (self._about, JobView(theme, model, _KINDS), self.list):
+            self.body.addWidget(widget)
+        model.changed.connect(self._show_duplicates)
+        self._show_duplicates()
+
+    def _show_duplicates(self) -> None:
+        model, duplicates = self._model, self._model.duplicates
+        is_told = model.was_searched or bool(duplicates)
+        self._about.setText(library_jobs.reclaim_offer(duplicates) if is_told else _ABOUT)
+        self.search_button.setText("Search again" if is_told else "Find duplicates")
+        self.search_button.setEnabled(not model.is_busy)
+        self.reclaim_button.setVisible(bool(model.reclaims_bytes))
+        self.reclaim_button.setEnabled(not model.is_busy)
+        self.reclaim_button.set_text(f"Reclaim {words.format_bytes(model.reclaims_bytes)}")
+        self.list.setVisible(bool(duplicates))
+        self.list.sync(
+            {duplicate.sha256: duplicate for duplicate in duplicates}, self._make_row, DuplicateRow.show_duplicate
+        )
+
+    def _make_row(self, duplicate: Duplicate) -> "DuplicateRow":
+        return DuplicateRow(self._theme, self._model, duplicate)
+
+
+class DuplicateRow(ListRow):
+    """One content that is here more than once."""
+
+    def __init__(self, theme: Theme, model: LibraryJobsModel, duplicate: Duplicate) -> None:
+        super().__init__(theme)
+        self._model = model
+        self._places = Paragraph(theme, role="meta", color="ink-2")
+        self.words.insertWidget(self.words.count() - 1, self._places)
+        self.button = Button(theme, "", look=ButtonLook.QUIET, action=partial(model.reclaim_space, [duplicate.sha256]))
+        self.tail.addWidget(self.button)
+
+    def show_duplicate(self, duplicate: Duplicate) -> None:
+        """Show what is so now."""
+        self.show_text(library_jobs.duplicate_name(duplicate), library_jobs.copies_text(duplicate))
+        self._places.setText("\n".join(library_jobs.copy_places(duplicate)))
+        self.button.setVisible(bool(duplicate.reclaims_bytes))
+        self.button.setEnabled(not self._model.is_busy)
+        self.button.setText(f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)}")
+        self.button.setAccessibleName(
+            f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)} of {library_jobs.duplicate_name(duplicate)}"
+        )
+        self.button.updateGeometry()
+
+
+class FoldersView(Section):
+    """A row for each folder. `ask` asks a person for one more."""
+
+    def __init__(self, theme: Theme, model: ModelsModel, ask: Callable[[], object]) -> None:
+        super().__init__(theme, "Folders")
+        self._theme, self._model = theme, model
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=ask))
+        self.list = RowList(theme, "Folders that are searched")
+        self.body.addWidget(self.list)
+
+    def show_folders(self, folders: Sequence[Folder]) -> None:
+        """Show what is so now."""
+        self.list.sync(
+            {f"{folder.kind} {folder.path}": folder for folder in folders}, self._make_row, FolderRow.show_folder
+        )
+
+    def _make_row(self, folder: Folder) -> "FolderRow":
+        return FolderRow(self._theme, self._model, folder)
+
+
+class FolderRow(ListRow):
+    """One folder."""
+
+    def __init__(self, theme: Theme, model: ModelsModel, folder: Folder) -> None:
+        super().__init__(theme)
+        self.lead.addWidget(IconLabel(theme, "folder"))
+        self._wrong = Paragraph(theme, role="meta", color="warn")
+        self.words.insertWidget(self.words.count() - 1, self._wrong)
+        self.remove_button = Button(
+            theme,
+            "Remove",
+            look=ButtonLook.QUIET,
+            name=f"Stop searching {folder.title}",
+            action=lambda: model.remove_folder(Path(folder.path)),
+        )
+        self.remove_button.setVisible(disk.can_remove(folder))
+        self.tail.addWidget(self.remove_button)
+
+    def show_folder(self, folder: Folder) -> None:
+        """Show what is so now."""
+        self.show_text(folder.title, disk.folder_facts(folder))
+        self._wrong.setText(folder.problem)
+        self._wrong.setVisible(bool(folder.problem))
+        if folder.problem:
+            self.setAccessibleDescription(folder.problem)
+
+
+class JobView(Surface):
+    """Shows a `LibraryWork` while a job of these kinds goes on; hidden otherwise."""
+
+    def __init__(self, theme: Theme, model: LibraryJobsModel, kinds: Collection[JobKind]) -> None:
+        super().__init__(theme)
+        self._model, self._kinds = model, kinds
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        self._row = ListRow(theme)
+        self._progress = ProgressBar(theme, "Progress")
+        end = self._row.words.count() - 1
+        self._row.words.insertSpacing(end, theme.px(4))
+        self._row.words.insertWidget(end + 1, self._progress)
+        self.cancel_button = Button(theme, "Cancel", action=model.cancel)
+        self._row.tail.addWidget(self.cancel_button)
+        VBox(theme, self, margins=(0, 4, 0, 4), gap=0).addWidget(self._row)
+        model.changed.connect(self._show_job)
+        self._show_job()
+
+    def _show_job(self) -> None:
+        job = self._model.job
+        is_shown = job is not None and not job.is_done and job.kind in self._kinds
+        self.setVisible(is_shown)
+        if job is None or not is_shown:
+            return
+        self._row.show_text(library_jobs.job_title(job), library_jobs.job_progress(job))
+        self._progress.set_fraction(library_jobs.job_fraction(job))
+        self.cancel_button.setAccessibleName(f"Cancel: {library_jobs.job_title(job)}")

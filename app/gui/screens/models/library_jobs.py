@@ -6,10 +6,9 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
-from app.core.disk import EmptyTrash
 from app.core.errors import ErrorBody
 from app.core.events import Event, LibraryJobChanged
-from app.core.library import Duplicate, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
+from app.core.library import Duplicate, EmptyTrash, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 

@@ -6,8 +6,8 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.core import words
+from app.core.engines import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.events import EngineChanged, Event, SettingChanged
-from app.core.memory import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.models import ModelSettings, SetModel
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.remote import RemoteStore

@@ -9,12 +9,10 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
 from app.core import words
-from app.core.attached import AttachEndpoint, CorrectAttached
-from app.core.disk import Drive
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
-from app.core.library import ModelUpdate
-from app.core.models import MakeModel, ModelInfo, RegisterModel
+from app.core.library import Drive, ModelUpdate
+from app.core.models import AttachEndpoint, CorrectAttached, MakeModel, ModelInfo, RegisterModel
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES, Stores
 from app.gui.screens.models import disk

@@ -14,12 +14,11 @@ from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_settings import ModelSettingsModel
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, Toggle
-from app.gui.widgets.control_row import ControlRow
 from app.gui.widgets.fields import Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.menus import DropDown
-from app.gui.widgets.rows import ListRow
+from app.gui.widgets.rows import ControlRow, ListRow
 from app.gui.widgets.text import Label
 
 _NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 320, 176

@@ -1,38 +1,42 @@
-"""The models page: what is here, what it takes of the disks, and what the hub has; one side of it is shown."""
+"""The models page: what is here, what it takes of the disks, and what the hub has; one side of it is shown.
+
+The memory that loaded models share: a bar for each memory, whose pieces are the models, and who waits for whom.
+"""
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QDir, Qt, QTimer
-from PySide6.QtWidgets import QButtonGroup, QFileDialog, QWidget
+from PySide6.QtWidgets import QButtonGroup, QFileDialog, QSizePolicy, QWidget
 
 from app.core.downloads import Download
+from app.core.engines import MemoryPool, MemoryState
 from app.core.errors import ErrorBody
 from app.core.library import JobKind
 from app.core.models import ModelInfo
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.models import memory_model
 from app.gui.screens.models.attach_card import AttachCard
 from app.gui.screens.models.discover import DiscoverView
-from app.gui.screens.models.disk_view import DiskView
+from app.gui.screens.models.disk_view import DiskView, JobView
 from app.gui.screens.models.downloads import DownloadsModel, library_name
 from app.gui.screens.models.downloads_panel import DownloadsPanel
 from app.gui.screens.models.hub_search import HubSearchModel
-from app.gui.screens.models.job_view import JobView
-from app.gui.screens.models.memory_panel import MemoryPanel
 from app.gui.screens.models.model import ModelsModel, ModelsSide
 from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.model_settings_view import ModelSettingsView
 from app.gui.shell.contract import Shell, Task
 from app.gui.theme.theme import Theme
+from app.gui.widgets.bars import Legend, PartsBar
 from app.gui.widgets.buttons import Button, ButtonLook, Chip, IconButton, Pressable
 from app.gui.widgets.fields import Field
-from app.gui.widgets.layout import HBox, VBox
+from app.gui.widgets.layout import HBox, Surface, VBox, clear_layout
 from app.gui.widgets.panels import EmptyState, ErrorPanel, PageFrame
 from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
-from app.gui.widgets.text import Label
+from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _SIDES = {ModelsSide.HERE: "On this computer", ModelsSide.DISK: "Disk", ModelsSide.HUB: "Discover"}
 
@@ -285,3 +289,59 @@ class _SideChips(QWidget):
     def mark_side(self, side: ModelsSide) -> None:
         """Mark the side that is shown."""
         self._chips[side].setChecked(True)
+
+
+class MemoryPanel(Surface):
+    """Shows a `MemoryState`; hidden while no model holds anything."""
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__(theme)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, margins=(16, 12, 16, 12), gap=12)
+        self._pools = VBox(theme, gap=12)
+        self._pool_views: dict[str, _MemoryPoolView] = {}
+        box.addLayout(self._pools)
+        self._waits = Paragraph(theme, role="meta", color="warn")
+        box.addWidget(self._waits)
+        self.show_state(MemoryState(pools=[]))
+
+    def show_state(self, state: MemoryState) -> None:
+        """Show what is so now."""
+        pools = {pool.id: pool for pool in memory_model.pools_in_use(state)}
+        if list(pools) != list(self._pool_views):
+            clear_layout(self._pools)
+            self._pool_views = {key: _MemoryPoolView(self.theme, pool.name) for key, pool in pools.items()}
+            for view in self._pool_views.values():
+                self._pools.addWidget(view)
+        for key, pool in pools.items():
+            self._pool_views[key].show_pool(pool)
+        waiting_text = memory_model.waits_text(state.waiting)
+        self._waits.setText(waiting_text)
+        self._waits.setVisible(bool(waiting_text))
+        self.setVisible(bool(pools or waiting_text))
+
+
+class _MemoryPoolView(QWidget):
+    """One memory."""
+
+    def __init__(self, theme: Theme, name: str) -> None:
+        super().__init__()
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
+        box = VBox(theme, self, gap=6)
+        head = HBox(theme, gap=8)
+        self._figure = Label(theme, role="meta", color="ink-2")
+        head.addWidget(ElidedLabel(theme, name, weight=500), 1)
+        head.addWidget(self._figure)
+        box.addLayout(head)
+        self._bar, self._legend = PartsBar(theme, f"{name}, used by models"), Legend(theme)
+        box.addWidget(self._bar)
+        box.addWidget(self._legend)
+
+    def show_pool(self, pool: MemoryPool) -> None:
+        """Show what is so now."""
+        entries = memory_model.legend_entries(pool)
+        self._figure.setText(memory_model.pool_headline(pool))
+        self._bar.set_parts(
+            memory_model.bar_parts(pool), memory_model.bar_total(pool), "; ".join(words for _, words in entries)
+        )
+        self._legend.set_entries(entries)

@@ -6,10 +6,9 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
 from app.config.checks import LOOPBACK
-from app.core.api import Status
+from app.core.api import SettingInfo, Status
 from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
-from app.core.settings import SettingInfo
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell

@@ -11,11 +11,10 @@ from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook, Chip
-from app.gui.widgets.control_row import SwitchCard
 from app.gui.widgets.fields import CopyField, Field
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.panels import Section
-from app.gui.widgets.rows import ListRow, RowList
+from app.gui.widgets.rows import ListRow, RowList, SwitchCard
 from app.gui.widgets.text import Paragraph
 
 _NAME_WIDTH = 200

@@ -6,8 +6,8 @@ What is right is decided by the table itself (`app.config`), so that the page an
 from PySide6.QtCore import QObject, Signal
 
 from app.config.store import find_setting, parse_setting, validate_setting
+from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, ErrorBody, NotFound
-from app.core.settings import SettingInfo, SettingValue
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell

@@ -9,8 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.updates import InstallationKind, Release, UpdateJob, UpdateState
-from app.gui.markdown.inline import rich_of
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind, rich_of
 from app.gui.markdown.splitter import MarkdownSplitter
 from app.gui.net.app_updates import UpdateStore
 from app.gui.phrases import time_ago

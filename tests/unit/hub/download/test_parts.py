@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.hub.download import chunk_map
 from app.hub.download.chunk_map import ChunkMap, PartContent, bytes_written
-from app.hub.download.regions import Regions
+from app.hub.download.transfer import Regions
 
 CONTENT = PartContent(size=1050, chunk_bytes=100, etag="e")
 

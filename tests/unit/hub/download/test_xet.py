@@ -19,7 +19,7 @@ from app.core.errors import Forbidden
 from app.hub.download import xet
 from app.hub.download.chunk_map import bytes_written
 from app.hub.download.job import ConnectionsMade, DownloadDone, DownloadMessage, DownloadNote, DownloadProgress
-from app.hub.download.job_fetcher import JobFetcher
+from app.hub.download.program import JobFetcher
 from app.hub.download.transfer import CHUNK_BYTES
 from tests.fake_hub import faults
 from tests.fake_hub.faults import Fault, first

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from app.core.errors import BadRequest, NotFound
 from app.core.model_facts import ModelFacts
 from app.hub.facts import read_facts
-from app.hub.facts.hf_fields import ARCHITECTURES, FIELDS
+from app.hub.facts.hf_config import ARCHITECTURES, FIELDS
 from app.hub.facts.hugging_face import FolderContent, facts_of
 from app.hub.facts.layers import layers_of
 from app.hub.facts.metadata import Metadata

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.hub.shapes.names import count_matches, cut_pattern, name_words, split_name
+from app.hub.shapes.shape import count_matches, cut_pattern, name_words, split_name
 
 
 @pytest.mark.parametrize(

@@ -2,16 +2,26 @@
 
 A box knows the height it will probably have before it is laid out, its text for selecting and copying, and the spots in
 it that can be pressed.
+
+How something that can be pressed is drawn in the transcript: an icon or words, lit below the pointer.
+
+Heights one below the other: where each begins, and which lies at a given place.
+
+Sums are kept up to the first height that changed and made anew from there when asked for, so that a change at the end,
+where answers grow, costs nothing.
 """
 
+from bisect import bisect_right
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import accumulate
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range
+from app.gui.theme.tokens import ICON_SIZE, Radius
 
 
 class Verb(StrEnum):
@@ -118,3 +128,96 @@ def wide_cut(text: str, start: int, end: int) -> str:
 def wide_length(text: str) -> int:
     """Return the length of `text` in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
+
+
+def is_lit(spot: Spot, pose: PaintState) -> bool:
+    """Whether the pointer or the keyboard is on a spot."""
+    return pose.lit_spot is not None and pose.lit_spot.verb is spot.verb and pose.lit_spot.value == spot.value
+
+
+def paint_spot(  # noqa: PLR0913 -- a painter's arguments
+    painter: QPainter, look: TranscriptLook, spot: Spot, *, icon: str, pose: PaintState, color: str = "ink-3"
+) -> None:
+    """Draw an icon that can be pressed, lit when it is pointed at or chosen with the keys."""
+    if is_lit(spot, pose):
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(look.color("hover"))
+        painter.drawRoundedRect(spot.area, look.px(Radius.CONTROL), look.px(Radius.CONTROL))
+        color = "ink"
+    ratio = painter.device().devicePixelRatioF()
+    size = ICON_SIZE - 2
+    pixmap = look.theme.pixmap(icon, color, size=size, ratio=ratio)
+    side, middle = look.px(size), spot.area.center()
+    painter.drawPixmap(QPointF(round(middle.x() - side / 2), round(middle.y() - side / 2)), pixmap)
+
+
+def paint_words(painter: QPainter, look: TranscriptLook, spot: Spot, *, pose: PaintState) -> None:
+    """Draw a button with words: the spot's name on the surface, outlined."""
+    radius = look.px(Radius.CONTROL)
+    painter.setPen(look.hairline_pen("edge" if is_lit(spot, pose) else "line"))
+    painter.setBrush(look.color("surface"))
+    half = 0.5 / painter.device().devicePixelRatioF()
+    painter.drawRoundedRect(spot.area.adjusted(half, half, -half, -half), radius, radius)
+    if is_lit(spot, pose):
+        painter.setBrush(look.color("hover"))
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.drawRoundedRect(spot.area, radius, radius)
+    painter.setPen(look.color("ink"))
+    painter.setFont(look.button.font)
+    painter.drawText(spot.area, Qt.AlignmentFlag.AlignCenter, spot.name)
+
+
+def words_area(look: TranscriptLook, words: str, x: float, y: float) -> QRectF:
+    """Return the room a button with words takes."""
+    return QRectF(x, y, look.button.metrics.horizontalAdvance(words) + look.px(24), look.px(30))
+
+
+class HeightStack:
+    """A column of heights that change."""
+
+    def __init__(self) -> None:
+        self._heights: list[float] = []
+        self._tops: list[float] = [0.0]
+
+    def __len__(self) -> int:
+        return len(self._heights)
+
+    @property
+    def total(self) -> float:
+        """The height of all together."""
+        return self._update_tops()[-1]
+
+    def append(self, height: float) -> None:
+        """Add one at the end."""
+        self._heights.append(height)
+
+    def replace_from(self, start: int, heights: list[float]) -> None:
+        """Put `heights` in the place of everything from `start` on."""
+        self._heights[start:] = heights
+        del self._tops[start + 1 :]
+
+    def set_height(self, index: int, height: float) -> None:
+        """Change one."""
+        if self._heights[index] != height:
+            self._heights[index] = height
+            del self._tops[index + 1 :]
+
+    def height_of(self, index: int) -> float:
+        """Return the height of one."""
+        return self._heights[index]
+
+    def top_of(self, index: int) -> float:
+        """Return where one begins."""
+        return self._update_tops()[index]
+
+    def index_at(self, place: float) -> int:
+        """Return which one covers `place`; the first or last for a place outside. Must not be empty."""
+        index = bisect_right(self._update_tops(), place) - 1
+        return min(max(index, 0), len(self._heights) - 1)
+
+    def _update_tops(self) -> list[float]:
+        known_count = len(self._tops) - 1
+        if known_count < len(self._heights):
+            tail = accumulate(self._heights[known_count:], initial=self._tops[known_count])
+            self._tops[known_count:] = tail
+        return self._tops

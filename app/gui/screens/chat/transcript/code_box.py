@@ -9,11 +9,9 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPainterPath
 
 from app.gui.markdown.highlight import highlight_code
-from app.gui.markdown.inline import LINE_BREAK
-from app.gui.markdown.pieces import MarkdownPiece
-from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, paint_spot
 from app.gui.screens.chat.transcript.look import TranscriptLook
-from app.gui.screens.chat.transcript.spot import paint_spot
 from app.gui.screens.chat.transcript.text_box import indent_of, paint_quote
 from app.gui.screens.chat.transcript.text_lines import TextLines, ink_formats
 from app.gui.theme.tokens import Radius

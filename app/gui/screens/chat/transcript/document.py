@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.box import PaintState, Spot, wide_cut, wide_length
+from app.gui.screens.chat.transcript.box import HeightStack, PaintState, Spot, wide_cut, wide_length
 from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
-from app.gui.screens.chat.transcript.height_stack import HeightStack
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range
 from app.gui.screens.chat.transcript.transcript_turn import TranscriptTurn

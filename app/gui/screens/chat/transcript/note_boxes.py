@@ -3,9 +3,8 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit, paint_spot, paint_words, words_area
 from app.gui.screens.chat.transcript.look import TranscriptLook
-from app.gui.screens.chat.transcript.spot import is_lit, paint_spot, paint_words, words_area
 from app.gui.screens.chat.transcript.text_lines import TextLines
 from app.gui.screens.chat.turns import AnswerTrouble, TroubleRemedy, TurnProgress
 from app.gui.theme.tokens import Radius

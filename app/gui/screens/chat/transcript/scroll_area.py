@@ -7,11 +7,11 @@ from PySide6.QtCore import QPointF, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractScrollArea
 
-from app.gui.screens.chat.buttons import RoundButton
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.document import TranscriptDocument
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import RoundButton
 
 _MARGIN = 300
 """Unscaled pixels laid out above and below the view."""

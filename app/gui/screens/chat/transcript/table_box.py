@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from app.gui.markdown.inline import table_of
-from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle
+from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle, table_of
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, wide_length
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote

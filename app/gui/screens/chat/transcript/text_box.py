@@ -5,8 +5,7 @@ from math import ceil
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
-from app.gui.markdown.inline import rich_of
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText, rich_of
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range, TextLines, code_spans, rich_formats
