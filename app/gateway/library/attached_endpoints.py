@@ -218,7 +218,7 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
     listed = next((one for one in await models_at(endpoint, MODELS) if one.id == attachment.served_as), None)
     if listed is None:
-        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r} now.", code="model_not_found")
+        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r}.", code="model_not_found")
     if only_if_changed and digest_of(listed) == attachment.known.digest:
         return False
     card = (await cards_of(endpoint, [listed]))[listed.id]

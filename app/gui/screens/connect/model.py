@@ -153,7 +153,7 @@ class ConnectModel(QObject):
     def _undone(self, tool: str, change: ToolChange) -> None:
         self._set(tool, CLOSED)
         self.tools.read()
-        self.said.emit(f"{change.name}'s settings are as they were.", None)
+        self.said.emit(f"{change.name}'s settings were restored.", None)
 
     def _probed(self, tool: str, probe: ToolProbe) -> None:
         self._set(tool, Opened(probe=probe))
