@@ -82,7 +82,7 @@ class TakesFlags(Protocol):
     """An adapter whose engine is told its options on a command line."""
 
     @property
-    def table(self) -> FlagTable:
+    def flag_table(self) -> FlagTable:
         """How options become its flags."""
 
 

@@ -60,7 +60,7 @@ class ProbeSession:
 
     @contextlib.contextmanager
     def run_program(self, command: Sequence[str]) -> Iterator["subprocess.Popen[str]"]:
-        """Have a program run; it and all it started are gone afterwards. Raises OSError or CalledOff."""
+        """Have a program run; it and all it started are gone afterwards. Raises OSError or ProbeCancelled."""
         with _start_program(command) as process:
             with self._lock:
                 self._processes.add(process)
@@ -92,7 +92,7 @@ def open_probe_session() -> Iterator[ProbeSession]:
 def flags_of(command: Sequence[str], keep_in: Path | None = None, timeout_s: float = HELP_TIMEOUT_S) -> frozenset[str]:
     """Return the flags a command's help names; empty when it gives none. Kept in `keep_in`, where there is one.
 
-    Remembered for as long as the program is the same file. Raises CalledOff.
+    Remembered for as long as the program is the same file. Raises ProbeCancelled.
     """
     key = (*command, *file_identity(Path(command[0])))
     if key not in _flags_by_command:
@@ -104,13 +104,13 @@ def flags_of(command: Sequence[str], keep_in: Path | None = None, timeout_s: flo
 
 
 def output_of(command: Sequence[str], timeout_s: float = QUICK_S) -> str:
-    """Return what a command writes, both streams; empty when it cannot be run or takes too long. Raises CalledOff."""
+    """Return what a command writes, both streams; empty if it does not run or takes too long. Raises ProbeCancelled."""
     answer = answer_of(command, timeout_s)
     return "" if answer.is_late else answer.text
 
 
 def answer_of(command: Sequence[str], timeout_s: float = QUICK_S) -> ProgramOutput:
-    """Run a command to its end, or for so long. Raises CalledOff."""
+    """Run a command to its end, or for so long. Raises ProbeCancelled."""
     if shutil.which(command[0]) is None:
         return ProgramOutput()
     try:

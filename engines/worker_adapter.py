@@ -1,4 +1,4 @@
-"""The adapter of a library that our own server serves (`engines.serving`); all about one is data in its `WorkerRecipe`."""
+"""The adapter of a library that our own server serves (`engines.serving`); what differs is in its `WorkerRecipe`."""
 
 import importlib.metadata
 import sys

@@ -51,7 +51,7 @@ def listed() -> Iterator[str]:
 
 def options() -> Iterator[str]:
     """Yield the table of which option is which flag, for engines that are told on a command line."""
-    tables = [adapter.table for adapter in ADAPTERS.values() if isinstance(adapter, TakesFlags)]
+    tables = [adapter.flag_table for adapter in ADAPTERS.values() if isinstance(adapter, TakesFlags)]
     yield from heading("option", *(table.engine for table in tables))
     for option, words in WORDS.items():
         yield line(f"{words} (`{option}`)", *(flags(table, option) for table in tables))

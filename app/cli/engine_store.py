@@ -414,7 +414,8 @@ def _outcome_lines(job: EngineJob) -> Iterator[str]:
 
 def _update_lines(update_found: EngineUpdate) -> Iterator[str]:
     if not update_found.to:
-        yield f"{update_found.engine} {update_found.current} is the newest version on the {update_found.channel} channel."
+        version = f"{update_found.engine} {update_found.current}"
+        yield f"{version} is the newest version on the {update_found.channel} channel."
         return
     size = f", {words.format_bytes(update_found.download_bytes)} to download" if update_found.download_bytes else ""
     size = ", installed already" if update_found.is_here else size

@@ -91,7 +91,8 @@ def _log_text(line: LogLine) -> str:
 
 def _ready_lines(status: EngineStatus) -> Iterator[str]:
     took = f" in {words.format_duration(status.load_seconds)}" if status.load_seconds is not None else ""
-    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {words.format_tokens(status.context)}."
+    context = words.format_tokens(status.context)
+    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {context}."
     yield from status.notes
     for kind in dict.fromkeys(applied.kind for applied in status.mended):
         yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"

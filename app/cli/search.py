@@ -205,7 +205,8 @@ def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[
 
 def _hub_lines(model: HubModel) -> Iterator[str]:
     capabilities = ", ".join(model.capabilities)
-    yield f"{model.repository}  {words.format_parameters(model.parameters)}  {model.architecture}  {capabilities}".rstrip()
+    parameters = words.format_parameters(model.parameters)
+    yield f"{model.repository}  {parameters}  {model.architecture}  {capabilities}".rstrip()
     yield f"licence {model.licence or 'unknown'}, {model.downloads} downloads, {model.likes} likes, {model.page}"
     for sentence in (model.gate, model.note):
         if sentence:
@@ -218,7 +219,8 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
     projector = next((entry for entry in model.variants if entry.projector), None)
     if projector is not None:
         yield ""
-        yield f"With it comes {projector.projector}, {words.format_bytes(projector.projector_bytes)}, which lets it see."
+        size = words.format_bytes(projector.projector_bytes)
+        yield f"With it comes {projector.projector}, {size}, which lets it see."
     for entry in model.companions:
         here = " (here)" if entry.is_here else f": roundhouse pull {model.repository}/{entry.path}"
         yield f"Optional: {entry.kind.value} {entry.path}, {words.format_bytes(entry.size_bytes)}{here}"

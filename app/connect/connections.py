@@ -140,14 +140,14 @@ class ToolConnections:
         return record.model if record is not None and is_as_left else ""
 
     def preview(self, name: str, wiring: WiringTarget) -> ToolChange:
-        """Return what `connect` would do. Raises NotFound or Unreadable."""
+        """Return what `connect` would do. Raises NotFound or UnreadableSettings."""
         tool = find_tool(name)
         if tool.file is None:
             return _manual_change(tool, wiring)
         return _describe_change(tool, self._make_plan(tool, wiring), wiring.model, is_written=False)
 
     def connect(self, name: str, wiring: WiringTarget) -> ToolChange:
-        """Wire a tool. Doing it twice changes nothing. Raises NotFound, Unreadable, Conflict or EnvironmentFault."""
+        """Wire a tool; twice is as once. Raises NotFound, UnreadableSettings, Conflict or EnvironmentFault."""
         tool = find_tool(name)
         if tool.file is None:
             return _manual_change(tool, wiring)

@@ -67,7 +67,7 @@ def wrap_in_path(path: Sequence[Step], value: Plain) -> Plain:
 
 
 def place_value(data: Plain, path: Sequence[Step], value: Plain) -> Plain:
-    """Return a copy of `data` with `value` at `path`. Raises Unreadable where something else is in the way."""
+    """Return a copy of `data` with `value` at `path`. Raises UnreadableSettings where something else is in the way."""
     if not path:
         return value
     if data is None:
@@ -83,14 +83,14 @@ def place_value(data: Plain, path: Sequence[Step], value: Plain) -> Plain:
 
 
 def expect_list(data: Plain) -> list[Plain]:
-    """Return a list as one. Raises Unreadable."""
+    """Return a list as one. Raises UnreadableSettings."""
     if not isinstance(data, list):
         raise UnreadableSettings("there is something else where a list was expected.")
     return data
 
 
 def expect_members(data: Plain, key: str) -> Mapping[str, Plain]:
-    """Return a mapping as one. Raises Unreadable."""
+    """Return a mapping as one. Raises UnreadableSettings."""
     if not isinstance(data, dict):
         raise UnreadableSettings(f"the place for `{key}` does not hold named values.")
     return data

@@ -25,7 +25,7 @@ class DocumentFormat:
 def edit_document(form: DocumentFormat, text: str, changes: Iterable[DocumentChange]) -> str:
     """Return `text` with the changes made. The same text comes back when all of them are there already.
 
-    Raises Unreadable for a file that cannot be read, or whose result would not be exactly what was meant.
+    Raises UnreadableSettings for a file that cannot be read, or whose result would not be exactly what was meant.
     """
     for change in changes:
         before = form.parsed(text)

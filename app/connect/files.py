@@ -28,7 +28,7 @@ class FileState:
 
     @property
     def text(self) -> str:
-        """What it says; "" if there is none. Raises Unreadable for what is not UTF-8."""
+        """What it says; "" if there is none. Raises UnreadableSettings for what is not UTF-8."""
         try:
             return "" if self.data is None else self.data.decode()
         except UnicodeDecodeError:
@@ -36,7 +36,7 @@ class FileState:
 
 
 def read_file_state(path: Path) -> FileState:
-    """Return what is at `path`. Raises Unreadable for anything but a plain file of one's own, or nothing."""
+    """Return what is at `path`. Raises UnreadableSettings for anything but a plain file of one's own, or nothing."""
     try:
         real = path.resolve()
         if path.is_symlink() and not real.exists():

@@ -41,13 +41,13 @@ class JsonNode:
 
 
 def parse_text(text: str) -> Plain:
-    """Return what the text says; None for an empty one. Raises Unreadable."""
+    """Return what the text says; None for an empty one. Raises UnreadableSettings."""
     node = _parse_root(text)
     return None if node is None else node.value
 
 
 def put(text: str, path: Sequence[Step], value: Plain) -> str:
-    """Return `text` with `value` at `path`. Raises Unreadable."""
+    """Return `text` with `value` at `path`. Raises UnreadableSettings."""
     root = _parse_root(text)
     if root is None:
         lead = text.rstrip()

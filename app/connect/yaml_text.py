@@ -21,7 +21,7 @@ _FAULTS = (YAMLError, ValueError, TypeError, RecursionError)
 
 
 def parse_text(text: str) -> Plain:
-    """Return what the text says; None for an empty one. Raises Unreadable."""
+    """Return what the text says; None for an empty one. Raises UnreadableSettings."""
     try:
         data: Plain = YAML(typ="safe", pure=True).load(text)
     except _FAULTS as error:
@@ -30,7 +30,7 @@ def parse_text(text: str) -> Plain:
 
 
 def put(text: str, path: Sequence[Step], value: Plain) -> str:
-    """Return `text` with `value` at `path`. Raises Unreadable."""
+    """Return `text` with `value` at `path`. Raises UnreadableSettings."""
     node = _compose_node(text)
     if node is None:
         return _append_block(text, _block(wrap_in_path(path, value), 0, _newline(text)))

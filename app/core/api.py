@@ -10,10 +10,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     PATCH  /settings             {name: value} list[SettingInfo]; null resets
     GET    /events[?logs=1]                    SSE of Event
     GET    /keys                               list[KeyInfo]
-    POST   /keys                 NewKey        MadeKey, the only time the key is told
+    POST   /keys                 NewKey        KeyWithSecret, the only time the key is told
     DELETE /keys/{name}                        204, from then on it opens nothing
     POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
-    GET    /engines/stock                      list[EngineStock], those that suit this machine first
+    GET    /engines/stock                      list[EngineListing], those that suit this machine first
     GET    /engines/job                        EngineJob or null: what runs, or ran last
     DELETE /engines/job                        204, calls it off
     GET    /engines/log                        list[LogLine], what jobs said
@@ -23,7 +23,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /engines/{id}/use     UseEngine     EngineJob or null, when it was done at once
     POST   /engines/{id}/rollback              204
     POST   /engines/{id}/test    TestEngine    EngineJob
-    POST   /engines/{id}/plan    AskPlan       EnginePlan: the commands it would be started with
+    POST   /engines/{id}/plan    EnginePlanRequest  EnginePlan: the commands it would be started with
     POST   /engines/{id}/bundle  BundleEngine  EngineJob
     DELETE /engines/{id}/versions/{version}    204
     GET    /engines                            list[EngineInfo]
@@ -93,9 +93,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /calibration                        204, forgets what was measured
     POST   /calibrate                          202; /events say how far it is
     DELETE /calibrate                          204, stops it
-    GET    /loads                              list[LoadTruth], newest first
+    GET    /loads                              list[EstimateAccuracy], newest first
     GET    /doctor                             the report, see docs/reference/advisor.md
-    GET    /bundle                             Bundle, with the report in it, see docs/guide/security.md
+    GET    /bundle                             DiagnosticBundle, with the report in it, see docs/guide/security.md
     GET    /tools                              list[ToolInfo], those found here first
     POST   /tools/{id}/preview   WireTool      ToolChange, nothing is written
     POST   /tools/{id}/connect   WireTool      ToolChange

@@ -15,21 +15,19 @@ class EngineState(StrEnum):
         stopped     -> starting
         starting    -> loading  failed  stopping
         loading     -> ready    failed  stopping
-        ready       -> draining stopping sleeping failed
-        sleeping    -> loading  stopping failed
+        ready       -> draining stopping failed
         draining    -> stopping ready    failed
         stopping    -> stopped
         failed      -> starting backing_off stopped
         backing_off -> starting stopped
 
-    `ready`, `stopped`, `failed` and `sleeping` are settled: every waiter has been answered by the time one is entered.
+    `ready`, `stopped` and `failed` are settled: every waiter has been answered by the time one is entered.
     """
 
     STOPPED = "stopped"
     STARTING = "starting"
     LOADING = "loading"
     READY = "ready"
-    SLEEPING = "sleeping"
     DRAINING = "draining"
     STOPPING = "stopping"
     FAILED = "failed"
@@ -42,15 +40,14 @@ TRANSITIONS: dict[EngineState, frozenset[EngineState]] = {
     _S.STOPPED: frozenset({_S.STARTING}),
     _S.STARTING: frozenset({_S.LOADING, _S.FAILED, _S.STOPPING}),
     _S.LOADING: frozenset({_S.READY, _S.FAILED, _S.STOPPING}),
-    _S.READY: frozenset({_S.DRAINING, _S.STOPPING, _S.SLEEPING, _S.FAILED}),
-    _S.SLEEPING: frozenset({_S.LOADING, _S.STOPPING, _S.FAILED}),
+    _S.READY: frozenset({_S.DRAINING, _S.STOPPING, _S.FAILED}),
     _S.DRAINING: frozenset({_S.STOPPING, _S.READY, _S.FAILED}),
     _S.STOPPING: frozenset({_S.STOPPED}),
     _S.FAILED: frozenset({_S.STARTING, _S.BACKING_OFF, _S.STOPPED}),
     _S.BACKING_OFF: frozenset({_S.STARTING, _S.STOPPED}),
 }
 
-SETTLED = frozenset({_S.STOPPED, _S.READY, _S.FAILED, _S.SLEEPING})
+SETTLED = frozenset({_S.STOPPED, _S.READY, _S.FAILED})
 
 
 class RemedyOffer(msgspec.Struct, frozen=True, kw_only=True):

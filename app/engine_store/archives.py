@@ -169,12 +169,11 @@ def _zip_members(archive: Path) -> Iterator[_ArchiveMember]:
             mode = info.external_attr >> 16
             is_executable = bool(mode & stat.S_IXUSR) or info.filename.endswith((".exe", ".dll"))
             if info.is_dir():
-                yield _ArchiveMember(info.filename, _MemberKind.FOLDER, "", False, None)  # noqa: FBT003 -- a folder is no program
+                yield _ArchiveMember(info.filename, _MemberKind.FOLDER, "", can_execute=False, content=None)
                 continue
             if stat.S_ISLNK(mode) and info.file_size <= _LONGEST_LINK:
-                yield _ArchiveMember(
-                    info.filename, _MemberKind.LINK, opened.read(info).decode("utf-8", "replace"), False, None
-                )
+                target = opened.read(info).decode("utf-8", "replace")
+                yield _ArchiveMember(info.filename, _MemberKind.LINK, target, can_execute=False, content=None)
                 continue
             kind = _MemberKind.FILE if not stat.S_IFMT(mode) or stat.S_ISREG(mode) else _MemberKind.OTHER
             with opened.open(info) as content:

@@ -60,7 +60,8 @@ def is_built_for(variant: EngineVariant, host: InstallHost) -> bool:
 def unfit_reason(variant: EngineVariant, host: InstallHost) -> str:
     """Return why this machine cannot run a variant, in a sentence; empty when it can."""
     if host.platform not in variant.platforms:
-        return f"It is made for {_join_words(_SYSTEMS.get(platform_name, platform_name) for platform_name in variant.platforms)}."
+        systems = _join_words(_SYSTEMS.get(platform_name, platform_name) for platform_name in variant.platforms)
+        return f"It is made for {systems}."
     if host.architecture not in variant.architectures:
         return f"It is made for {_join_words(variant.architectures)} processors; this one is {host.architecture}."
     if host.platform == "linux" and variant.glibc:

@@ -49,7 +49,7 @@ class BackgroundJob(Generic[J]):
         self._task: asyncio.Task[None] | None = None
         self._told_at = 0.0
         self.off = threading.Event()
-        """Set when the job is called off: what works in a thread raises `Stopped` then."""
+        """Set when the job is called off: what works in a thread raises `DownloadStopped` then."""
         self.last: J | None = None
         """The job that runs, or ran last: who listens late is told it first."""
 

@@ -312,7 +312,7 @@ class Updates:
         self._settle(await asyncio.to_thread(roll_back, self._known.installation))
 
     async def _let_answers_end(self) -> None:
-        """Wait until nobody is being answered, unless somebody wants it now. Raises Stopped."""
+        """Wait until nobody is being answered, unless somebody wants it now. Raises DownloadStopped."""
         while not self._is_urgent and (count := self._in_flight()):
             self.job.tell(stage="Waiting for answers to end", waits_for=count, total_bytes=0)
             await asyncio.sleep(_WAIT_S)

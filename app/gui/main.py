@@ -1,6 +1,6 @@
 """The window's program: draw first, then look for the gateway.
 
-On the way out it ends the gateway that it started, unless a person wants that to go on (`shell.leaving`).
+On the way out it ends the gateway that it started, unless a person wants that to go on (`shell.quit_flow`).
 
 Ctrl-C in the terminal, and being asked to end, close the window in good order.
 

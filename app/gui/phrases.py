@@ -20,7 +20,6 @@ _STATES = {
     _S.STARTING: ("accent", "Starting"),
     _S.LOADING: ("accent", "Loading"),
     _S.READY: ("ok", "Ready"),
-    _S.SLEEPING: ("ink-3", "Asleep"),
     _S.DRAINING: ("accent", "Finishing answers"),
     _S.STOPPING: ("accent", "Stopping"),
     _S.FAILED: ("bad", "Failed"),

@@ -1,4 +1,4 @@
-"""A probe child: `python -m app.hardware FAMILY` prints one `Part` as JSON. Standard error is evidence.
+"""A probe child: `python -m app.hardware FAMILY` prints one `ProbePart` as JSON. Standard error is evidence.
 
 `python -m app.hardware free FAMILY...` stays, and tells what is free of graphics memory whenever it is sent a line.
 """

@@ -113,7 +113,7 @@ _UUID_NOISE = str.maketrans("", "", "-")
 
 
 def merge_gpus(probe_lists: Sequence[Sequence[Gpu]]) -> list[Gpu]:
-    """Return every card once, cards with memory of their own first; `probe_lists` has one list for each probe, best first."""
+    """Return every card once, those with memory of their own first; `probe_lists` has a list per probe, best first."""
     cards: list[Gpu] = []
     for batch in probe_lists:
         pairs = [(gpu, _find_card(gpu, cards, batch)) for gpu in batch if not _is_partitioned(gpu, cards)]

@@ -71,7 +71,7 @@ def block_bytes(threads: int, cache_bytes: int, available_bytes: int) -> int:
 
 
 def best_read(threads: int, block: int) -> ReadRate:
-    """Read for `ROUNDS` rounds and return the best. Raises Unanswered when there is no memory for it."""
+    """Read for `ROUNDS` rounds and return the best. Raises NoAnswer when there is no memory for it."""
     if block < _BLOCK_MIN // 4:
         raise NoAnswer("Too little memory is free to measure how fast it is.")
     compare = _load_memcmp()

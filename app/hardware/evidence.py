@@ -128,7 +128,7 @@ class Evidence:
         self._path_record = path_record
 
     def read_table(self, table: str, kind: type[T], reader: Callable[[], T]) -> T:
-        """Return what `reader` returns, now or when this was recorded. Raises Unanswered.
+        """Return what `reader` returns, now or when this was recorded. Raises NoAnswer.
 
         `kind` is what the recorded JSON is turned back into. Live, a reader may raise OSError, ValueError,
         AttributeError (a library without that entry point) or Unanswered: each is no answer, and is remembered.

@@ -51,7 +51,8 @@ def refuse_newer(connection: sqlite3.Connection, steps: Sequence[Migration]) -> 
     version, newest = version_of(connection), len(steps)
     if version > newest:
         raise StorageFault(
-            f"Your conversations were saved by a newer version of Roundhouse (format {version}; this one reads {newest}).",
+            "Your conversations were saved by a newer version of Roundhouse "
+            f"(format {version}; this one reads {newest}).",
             hint="Update Roundhouse to open them. Nothing in the file was changed.",
             code="database_newer",
         )

@@ -14,7 +14,7 @@ from app.store.opening import transaction
 MOST_ROWS = 200
 """Pairs of client and model returned at most: a client may call itself something new every time."""
 _FAILED = "('failed', 'engine_failed', 'refused', 'bug')"
-"""`Outcome` and `MessageStatus` values that are failures; a reader who stopped reading is none."""
+"""`ExchangeOutcome` and `MessageStatus` values that are failures; a reader who stopped reading is none."""
 
 
 class UsageEntry(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The half of an engine's state machine that goes down: stopping, failing, backing off, and what falls due.
 
-`Machine` adds the half that comes up. It is one machine in two files: the state, the timers and the rules they share
-are here.
+`EngineMachine` adds the half that comes up. It is one machine in two files: the state, the timers and the rules they
+share are here.
 """
 
 import math

@@ -112,7 +112,8 @@ def room_failure(refusal: RefuseLoad) -> Failure:
         beside = f" beside {pinned}, which {'are' if len(refusal.pinned) > 1 else 'is'} pinned" if pinned else ""
         takes = "an unknown amount of" if refusal.needed is None else f"about {words.format_bytes(refusal.needed)} of"
         where = "memory" if refusal.pool == SYSTEM else f"memory on {refusal.pool}"
-        sentence = f"{model} takes {takes} {where}, and at most {words.format_bytes(refusal.available)} can be made available{beside}."
+        available = words.format_bytes(refusal.available)
+        sentence = f"{model} takes {takes} {where}, and at most {available} can be made available{beside}."
     kind = FailureKind.OUT_OF_MEMORY if refusal.pool in {SYSTEM, PLACES} else FailureKind.OUT_OF_GPU_MEMORY
     return Failure(kind=kind, sentence=sentence, hint=hint)
 

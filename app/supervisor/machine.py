@@ -3,12 +3,13 @@
 `app.core.engines.TRANSITIONS` is the law, and `EngineStateBase._move_to` the only place that changes `state`. Whoever
 waits is answered by the time a settled state is entered. What the decisions are:
 
-- A lease takes the model as it runs; only an explicit `Ask` for other options, or a changed file, restarts it.
+- A lease takes the model as it runs; only an explicit `ReadyRequest` for other options, or a changed file, restarts it.
 - A lease that needs more context than it runs with restarts it too, after everybody who uses it is done.
 - A failure that the same arguments would repeat is told again at once, until the file changed or somebody asks
-  explicitly. Other failures use up restarts (three in ten minutes); an explicit `Ask` starts counting afresh.
+  explicitly. Other failures use up restarts (three in ten minutes); an explicit `ReadyRequest` starts counting afresh.
 - After a crash it starts again by itself only if somebody was waiting for it or being served by it.
-- Who asks while it stops is served by the next run. An explicit `Ask` for what is draining calls the draining off.
+- Who asks while it stops is served by the next run. An explicit `ReadyRequest` for what is draining calls the
+  draining off.
 - A taken port is tried again within the same load, up to three times, without failing it.
 - A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
 - One that is refused room leaves no failure behind: the next request finds out anew.
@@ -100,11 +101,11 @@ class EngineMachine(EngineStateBase):
                 self._ask_after_failure(ask, now)
             case _S.BACKING_OFF:
                 self._ask_backing_off(ask)
-            case _S.STARTING | _S.LOADING | _S.READY | _S.SLEEPING if not self._fits_request(ask):
+            case _S.STARTING | _S.LOADING | _S.READY if not self._fits_request(ask):
                 self._replace_load(ask, now)
             case _S.READY:
                 self._serve_or_grow(ask, now)
-            case _S.STARTING | _S.LOADING | _S.SLEEPING:
+            case _S.STARTING | _S.LOADING:
                 self.waiters[ask.ticket] = ask
             case _S.DRAINING if ask.explicit and self._fits_request(ask):
                 self._call_off_draining(ask, now)

@@ -38,7 +38,7 @@ from app.supervisor.scheduling import (
 
 
 class MemoryArbiter:
-    """The room. `seat` describes a model's engine; `send` reaches its owner."""
+    """The room. `describe_resident` describes a model's engine; `send` reaches its owner."""
 
     def __init__(
         self,
@@ -159,7 +159,7 @@ LOOK_S = 0.02
 
 
 class MemoryLedger:
-    """The places and the queue. `seat` describes a model's engine. Times are monotonic seconds."""
+    """The places and the queue. `describe_resident` describes a model's engine. Times are monotonic seconds."""
 
     def __init__(self, policy: Callable[[], SupervisorPolicy], describe_resident: Callable[[str], Resident]) -> None:
         self._policy = policy

@@ -2,9 +2,9 @@
 
 Make way for another program that needs memory, and come back when it needs it no more. Off unless a person wants it.
 
-While less than `Policy.keep_free` of a memory is free, the idle engine that is worth least goes; a pinned or busy one
-never does. What went so is loaded again once there has been room for it, and for what is to stay free, for a while; or
-at once when somebody asks for it, which is the usual way of loading.
+While less than `SupervisorPolicy.keep_free` of a memory is free, the idle engine that is worth least goes; a pinned or
+busy one never does. What went so is loaded again once there has been room for it, and for what is to stay free, for a
+while; or at once when somebody asks for it, which is the usual way of loading.
 """
 
 import asyncio

@@ -95,7 +95,7 @@ class EngineOwner:
         self._inbox.put_nowait(message)
 
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
-        """Wait until it is ready and hold it. Give it back with `Release`. Raises EngineFailed or Unavailable."""
+        """Wait until it is ready and hold it. Give it back with `ReleaseLease`. Raises EngineFailed or Unavailable."""
         asked_s = time.monotonic()
         # A ready one is taken as it runs: nobody would compare.
         fingerprint = (

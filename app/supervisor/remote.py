@@ -78,7 +78,7 @@ class _RemoteModelList(msgspec.Struct, frozen=True):
 
 
 async def list_remote_models(endpoint: EngineEndpoint, path: str) -> list[RemoteModel]:
-    """Return the models an endpoint lists. Raises Unstartable with what to say if it does not, or Offline."""
+    """Return the models an endpoint lists. Raises StartFailed with what to say if it does not, or Offline."""
     where = urlsplit(endpoint.base_url).netloc
     try:
         reply = await endpoint.send_request("GET", path, timeout_s=LOOK_S)

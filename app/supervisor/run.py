@@ -1,7 +1,7 @@
 """One run of an engine, from finding it to the last process gone.
 
-A run does what the state machine orders, tells the engine's owner what happens, and always ends with `Ended`: nothing
-it started is alive by then, its record and its private files are gone, and its port is free.
+A run does what the state machine orders, tells the engine's owner what happens, and always ends with `RunEnded`:
+nothing it started is alive by then, its record and its private files are gone, and its port is free.
 
 Free loopback ports, none handed out twice while it may still be about to be bound.
 """

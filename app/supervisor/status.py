@@ -105,7 +105,7 @@ def list_remedy_offers(model: str, failure: Failure, request: LoadRequest | None
 
 
 def _build_offer(context: _OfferContext, remedy: Remedy) -> RemedyOffer:
-    """Return a remedy with its command. Options that a load cannot choose are left to `mending`."""
+    """Return a remedy with its command. Options that a load cannot choose are left to `apply_auto_remedy`."""
     options = dict(remedy.options) if remedy.options.keys() <= set(LoadOptions.__struct_fields__) else {}
     is_load = bool(options) or remedy.kind is RemedyKind.LOAD_AGAIN
     words = ["load", context.model, *(word for name, value in options.items() for word in _option_flag(name, value))]

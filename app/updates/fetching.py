@@ -52,7 +52,7 @@ def fetch_manifest(url: str) -> SignedManifest:
 
 
 def fetch_file(manifest_url: str, file: ReleaseFile, folder: Path, means: TransferDeps) -> Path:
-    """Return a release's file, whole and checked. Raises Stopped, StorageFault, UpdateRefused, or the network's.
+    """Return a release's file, checked. Raises DownloadStopped, StorageFault, UpdateRefused, or the network's.
 
     Only the manifest's own server may be other than https, as it is on this computer in tests.
     """
@@ -96,7 +96,8 @@ def check_room(folder: Path, needed_bytes: int) -> None:
     missing = needed_bytes + HEAD_ROOM_BYTES - free
     if missing > 0:
         raise StorageFault(
-            f"The update needs {words.format_bytes(needed_bytes)} in {folder}, and {words.format_bytes(free)} are free there.",
+            f"The update needs {words.format_bytes(needed_bytes)} in {folder}, "
+            f"and {words.format_bytes(free)} are free there.",
             hint=f"Free {words.format_bytes(missing)}.",
             code="disk_full",
         )

@@ -210,7 +210,7 @@ FinalAction = Callable[[], object]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateResult:
-    """What is left when a way is through. `final_action` is done by the service as its last, when everything is closed."""
+    """What is left when a way is through. The service does `final_action` as its last, when everything is closed."""
 
     final_action: FinalAction | None = None
     goes_on: bool = False

@@ -1,4 +1,4 @@
-"""The contract every engine adapter keeps. An engine is data (`Descriptor`) plus a small `Adapter`.
+"""The contract every engine adapter keeps. An engine is data (`Descriptor`) plus a small `EngineAdapter`.
 
 The adapter only computes: it turns a model and options into a `LaunchPlan`, reads log lines, and classifies ends. The
 supervisor does what the plan says. Four launch families cover every engine we know; several processes in one plan

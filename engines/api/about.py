@@ -64,7 +64,6 @@ class Feature(StrEnum):
     TENSOR_PARALLEL = "tensor_parallel"
     PIPELINE_PARALLEL = "pipeline_parallel"
     CONTINUOUS_BATCHING = "continuous_batching"
-    SLEEP = "sleep"
     PROGRESS = "progress"
     API_KEY = "api_key"
     PORT_ZERO = "port_zero"

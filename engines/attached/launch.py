@@ -40,7 +40,11 @@ class AttachedAdapter:
         return EngineInstallation(engine=DESCRIPTOR.id, version="", backend="")
 
     def plan(
-        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+        self,
+        model: ModelSource,
+        options: LaunchOptions,
+        net: ListenOptions,  # noqa: ARG002 -- the contract's
+        installation: EngineInstallation,  # noqa: ARG002 -- the contract's
     ) -> LaunchPlan:
         """Say where the endpoint is. Raises ValueError for a model that is no endpoint's."""
         if model.format not in DESCRIPTOR.formats or model.remote is None:

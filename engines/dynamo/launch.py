@@ -118,7 +118,7 @@ class DynamoAdapter:
         return DESCRIPTOR
 
     @property
-    def table(self) -> FlagTable:
+    def flag_table(self) -> FlagTable:
         """How options become its flags."""
         return TABLE
 

@@ -93,7 +93,7 @@ class LlamaCppAdapter:
         return DESCRIPTOR
 
     @property
-    def table(self) -> FlagTable:
+    def flag_table(self) -> FlagTable:
         """How options become the flags of `llama-server`."""
         return binary.TABLE
 

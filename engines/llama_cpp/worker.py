@@ -20,7 +20,7 @@ SPARE_HTTP_THREADS = 16
 LOG_LEVEL = 4
 """The level at which llama.cpp names its buffers and its real context; prompts are not written at it."""
 TINY_BYTES = 64 * 1024 * 1024
-"""Below this a model computes so little between two waits that its threads had better sleep; see `thread_wait_policy`."""
+"""Below this a model computes so little between two waits that its threads had better sleep (`thread_wait_policy`)."""
 SPECULATION = {"model": "DRAFT_SIMPLE", "eagle3": "DRAFT_EAGLE3", "mtp": "DRAFT_MTP", "ngram": "NGRAM_SIMPLE"}
 """Kinds of drafts, and the endings of llama.cpp's names for them."""
 SAMPLING = {

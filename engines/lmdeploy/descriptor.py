@@ -39,7 +39,6 @@ DESCRIPTOR = Descriptor(
             Feature.KV_QUANT,
             Feature.TENSOR_PARALLEL,
             Feature.CONTINUOUS_BATCHING,
-            Feature.SLEEP,
             Feature.API_KEY,
         }
     ),

@@ -31,7 +31,10 @@ class HttpRequest:
 
 
 class WorkerConnection(asyncio.Protocol):
-    """One client's connection. `handle` answers each request by `send_answer`, or by `begin_chunks`, `write_chunk` and `end`."""
+    """One client's connection.
+
+    `handle` answers each request by `send_answer`, or by `begin_chunks`, `write_chunk` and `end`.
+    """
 
     def __init__(
         self,

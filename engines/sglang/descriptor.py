@@ -41,7 +41,6 @@ DESCRIPTOR = Descriptor(
             Feature.TENSOR_PARALLEL,
             Feature.PIPELINE_PARALLEL,
             Feature.CONTINUOUS_BATCHING,
-            Feature.SLEEP,
             Feature.API_KEY,
         }
     ),

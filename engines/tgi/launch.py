@@ -158,7 +158,7 @@ class TgiAdapter:
         return DESCRIPTOR
 
     @property
-    def table(self) -> FlagTable:
+    def flag_table(self) -> FlagTable:
         """How options become its flags."""
         return TABLE
 

@@ -36,7 +36,11 @@ class Running(AttachedAdapter):
         self._engine, self._key_file = engine, key_file
 
     def plan(
-        self, model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
+        self,
+        model: ModelSource,  # noqa: ARG002 -- the contract's
+        options: LaunchOptions,
+        net: ListenOptions,  # noqa: ARG002 -- the contract's
+        installation: EngineInstallation,  # noqa: ARG002 -- the contract's
     ) -> LaunchPlan:
         """Say where it is."""
         return LaunchPlan(

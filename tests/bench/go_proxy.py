@@ -32,7 +32,7 @@ class GoUnavailable(Exception):
 
 
 def build() -> Path:
-    """Return the program, built when it is missing or older than its source. Raises NoGo."""
+    """Return the program, built when it is missing or older than its source. Raises GoUnavailable."""
     if _BUILT.exists() and _BUILT.stat().st_mtime >= max(file.stat().st_mtime for file in SOURCE.iterdir()):
         return _BUILT
     _run(_go_command(), "build", "-o", str(_BUILT), ".")
@@ -40,7 +40,7 @@ def build() -> Path:
 
 
 def _go_command() -> str:
-    """Return the `go` command, installed when it is missing. Raises NoGo."""
+    """Return the `go` command, installed when it is missing. Raises GoUnavailable."""
     command = next(_PROGRAMS.glob("go*"), None)
     if command is None:
         uv = uv_program()

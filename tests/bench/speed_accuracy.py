@@ -27,8 +27,8 @@ from tests.bench.speed_rows import (
     UNQUANTISED,
     SpeedRow,
     all_rows,
+    evaluation_rows,
     fit_rows,
-    test_rows,
 )
 
 MEDIAN, P90, COVERAGE = 12.0, 32.0, 90.0
@@ -90,7 +90,7 @@ def measure() -> Sequence[BenchFigure]:
 @cache
 def cross_validated_cases() -> tuple[SpeedCase, ...]:
     """Return a prediction for each held-out row whose model lies in the memory of one device."""
-    return tuple(predict_row(row, fit_without(row.chip)) for row in test_rows())
+    return tuple(predict_row(row, fit_without(row.chip)) for row in evaluation_rows())
 
 
 def predict_row(row: SpeedRow, constants: SpeedFit) -> SpeedCase:
@@ -112,7 +112,7 @@ def fit_without(chip: str) -> SpeedFit:
 def cases_aside(group: str) -> list[SpeedCase]:
     """Return the predictions, with what is shipped, of a set that is reported apart."""
     cases = []
-    for row in test_rows(group):
+    for row in evaluation_rows(group):
         rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
         if rate is not None:
             cases.append(SpeedCase(row, rate.tokens_per_second, rate.low, rate.high))
@@ -127,7 +127,7 @@ def errors_after_calibration() -> list[float]:
 def rows_by_chip() -> dict[tuple[str, str], list[SpeedRow]]:
     """Return the held-out rows by chip and engine, where there are enough to calibrate with two and predict more."""
     rows_of_chip: dict[tuple[str, str], list[SpeedRow]] = {}
-    for row in test_rows():
+    for row in evaluation_rows():
         rows_of_chip.setdefault((row.device, row.setting.engine.id), []).append(row)
     return {name: rows for name, rows in rows_of_chip.items() if len(rows) >= FEWEST_RUNS}
 

@@ -88,7 +88,8 @@ def _axes() -> Iterator[str]:
         rate = 10.0**decade
         at, up = _x_of(rate), _y_of(rate)
         label = f"{rate:g}"
-        yield f'<path d="M{at:.1f} {_y_of(_LOW):.1f}V{_y_of(_HIGH):.1f}M{first:.1f} {up:.1f}H{last:.1f}" stroke="#d0d7de"/>'
+        lines = f"M{at:.1f} {_y_of(_LOW):.1f}V{_y_of(_HIGH):.1f}M{first:.1f} {up:.1f}H{last:.1f}"
+        yield f'<path d="{lines}" stroke="#d0d7de"/>'
         yield f'<text x="{at:.1f}" y="{_y_of(_LOW) + 18:.1f}" text-anchor="middle">{label}</text>'
         yield f'<text x="{first - 8:.1f}" y="{up + 4:.1f}" text-anchor="end">{label}</text>'
     middle = _SIZE / 2
@@ -110,7 +111,8 @@ def _point(case: SpeedCase) -> str:
     measured, predicted = (min(_HIGH, max(_LOW, rate)) for rate in (case.row.decode, case.predicted))
     name = f"{case.row.device}: {case.row.model}, {case.row.decode:g} measured, {case.predicted:.3g} predicted"
     place = f'cx="{_x_of(measured):.1f}" cy="{_y_of(predicted):.1f}" r="3"'
-    return f'<circle {place} fill="{_COLOURS[plot_family(case)]}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
+    colour = _COLOURS[plot_family(case)]
+    return f'<circle {place} fill="{colour}" fill-opacity="0.7"><title>{escape(name)}</title></circle>'
 
 
 def _legend(cases: Sequence[SpeedCase]) -> Iterator[str]:

@@ -118,7 +118,7 @@ def fit_rows() -> list[SpeedRow]:
     return [row for row in all_rows()[0] if row.is_training and row.group == MAIN]
 
 
-def test_rows(group: str = MAIN) -> list[SpeedRow]:
+def evaluation_rows(group: str = MAIN) -> list[SpeedRow]:
     """Return the rows no constant is fitted to, of one set."""
     return [row for row in all_rows()[0] if not row.is_training and row.group == group]
 

@@ -44,7 +44,7 @@ def test_a_table_that_was_changed_by_hand_is_found() -> None:
 
 @ALL
 def test_no_engine_has_two_rows_for_an_option(adapter: EngineAdapter) -> None:
-    options = [flag.option for flag in adapter.table.flags] if isinstance(adapter, TakesFlags) else []
+    options = [flag.option for flag in adapter.flag_table.flags] if isinstance(adapter, TakesFlags) else []
     assert len(options) == len(set(options))
 
 

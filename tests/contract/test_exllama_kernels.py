@@ -51,8 +51,8 @@ def test_without_one_the_computer_s_is_left_alone(tmp_path: Path) -> None:
 WORKER = """
 import subprocess, sys
 from pathlib import Path
-from engines.exllama.kernel_build import mortal_ninja
-subprocess.run([mortal_ninja(sys.argv[1], Path(sys.argv[2])) / "ninja", "-v"])
+from engines.exllama.kernel_build import write_ninja_wrapper
+subprocess.run([write_ninja_wrapper(sys.argv[1], Path(sys.argv[2])) / "ninja", "-v"])
 """
 
 

@@ -189,10 +189,10 @@ def test_a_build_without_devices_names_none(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    "elf": ("not an engine", FailureKind.NOT_INSTALLED, "is no llama-server"),
-    "other": ("#!/bin/sh\necho '--all --color'", FailureKind.NOT_INSTALLED, "is no llama-server"),
+    "elf": ("not an engine", FailureKind.NOT_INSTALLED, "is not a llama-server"),
+    "other": ("#!/bin/sh\necho '--all --color'", FailureKind.NOT_INSTALLED, "is not a llama-server"),
     "killed": ("#!/bin/sh\nkill -ILL $$", FailureKind.ILLEGAL_INSTRUCTION, "lacks an instruction"),
-    "is incomplete": (
+    "lacking": (
         "#!/bin/sh\necho 'loading shared libraries: libgomp.so.1: cannot open shared object file'; exit 127",
         FailureKind.MISSING_LIBRARY,
         "A library that llama.cpp needs",

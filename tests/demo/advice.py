@@ -73,8 +73,9 @@ def make_estimate(*, context: int = 8192, slots: int = 4, kv_type: str = "f16") 
         largest_context=min(_TRAINED, int(room / per_token) // 256 * 256),
         decode=Rate(tokens_per_second=11.4, low=10.6, high=12.3, confidence=_C.CALIBRATED),
         prefill=Rate(tokens_per_second=64.0, low=48.0, high=81.0, confidence=_C.PREDICTED),
-        sentence=f"{_format_gib(_WEIGHTS)} weights + {_format_gib(kv)} KV cache + {_format_gib(_COMPUTE)} compute + {_format_gib(_RUNTIME)} "
-        f"runtime = {_format_gib(total)} of {_format_gib(_FREE)} GiB free, with {_format_gib(_MARGIN)} kept free.",
+        sentence=f"{_format_gib(_WEIGHTS)} weights + {_format_gib(kv)} KV cache + {_format_gib(_COMPUTE)} compute + "
+        f"{_format_gib(_RUNTIME)} runtime = {_format_gib(total)} of {_format_gib(_FREE)} GiB free, "
+        f"with {_format_gib(_MARGIN)} kept free.",
         depth=0,
     )
 
@@ -289,7 +290,8 @@ def _split_sums() -> Estimate:
         largest_context=0,
         decode=None,
         prefill=None,
-        sentence=f"39.6 weights + 10.0 KV cache + 1.4 compute + 1.1 runtime = {_format_gib(2 * half)} of 45.2 GiB free.",
+        sentence="39.6 weights + 10.0 KV cache + 1.4 compute + 1.1 runtime = "
+        f"{_format_gib(2 * half)} of 45.2 GiB free.",
         notes=["Without NVLink the cards speak over PCIe: layers are shared out in stages, not split across both."],
     )
 

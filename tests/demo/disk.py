@@ -25,7 +25,7 @@ def _gib_bytes(count: float) -> int:
     return int(count * GIB)
 
 
-def _make_holding(
+def _make_holding(  # noqa: PLR0913 -- a line of a table
     model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0
 ) -> Holding:
     return Holding(

@@ -103,7 +103,7 @@ def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy,
     assert (before.version, copy.version) == ("0.1.0", "0.1.0")
 
     done = copy.run("update", "--yes")
-    assert done.stdout == "Roundhouse 0.2.0 runs.\n", done.stderr
+    assert done.stdout == "Roundhouse 0.2.0 is running.\n", done.stderr
     after = copy.service()
     assert (after.version, copy.version) == ("0.2.0", "0.2.0")
     assert after.pid == before.pid, "whoever keeps the service running sees one process"
@@ -112,7 +112,7 @@ def test_a_folder_is_updated_and_brought_back_while_its_service_runs(copy: Copy,
     assert "is the newest" in copy.run("update", "--check").stdout
 
     back = copy.run("update", "--rollback", "--yes")
-    assert back.stdout == "Roundhouse 0.1.0 runs.\n", back.stderr
+    assert back.stdout == "Roundhouse 0.1.0 is running.\n", back.stderr
     assert (copy.service().version, copy.version) == ("0.1.0", "0.1.0")
     assert "0.1.0 -> 0.2.0" in copy.run("update", "--check").stdout
 

@@ -26,7 +26,7 @@ class Request:
 
 
 class Reply:
-    """The way back. `gone` is set when the client has closed its end."""
+    """The way back."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
         self._writer = writer

@@ -71,7 +71,7 @@ class Upstream:
 class StandInPausing:
     """Nothing is paused."""
 
-    def state(self) -> Pause:
+    def pause_state(self) -> Pause:
         return Pause()
 
 
@@ -150,7 +150,7 @@ class StandInSupervisor:
     def serves_at_once(self, _model: str) -> bool:
         return self.may_load.is_set() and self.refuse_with is None
 
-    async def capacity(self, _model: str) -> dict[str, int]:
+    async def model_capacity(self, _model: str) -> dict[str, int]:
         return {}
 
     def status(self) -> EngineStatus:
@@ -163,22 +163,22 @@ class StandInSupervisor:
             is_pinned=self.is_pinned,
         )
 
-    def reachable(self) -> list[ReadyEndpoint]:
+    def list_ready(self) -> list[ReadyEndpoint]:
         if not self.is_loaded:
             return []
         return [ReadyEndpoint(model="guide", engine="llama.cpp", base_url=self.upstream.url, key=self.upstream.key)]
 
-    def statuses(self) -> list[EngineStatus]:
+    def list_statuses(self) -> list[EngineStatus]:
         return [self.status()] if self.is_loaded else []
 
     def request_of(self, model: str) -> LoadRequest | None:
         return next((one for one in reversed(self.asked) if one.source.name == model), None)
 
-    async def unload(self, model: str, *, force: bool = False) -> EngineStatus:
+    async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
         self.unloaded.append((model, force))
         return self.status()
 
-    async def expire(self, model: str) -> EngineStatus:
+    async def expire_model(self, model: str) -> EngineStatus:
         self.expired.append(model)
         return self.status()
 
@@ -202,10 +202,10 @@ class StandInLibrary:
             ModelInfo(name="broken", title="Broken", problem="it is cut off.", **common),
         ]
 
-    def models(self) -> list[ModelInfo]:
+    def list_models(self) -> list[ModelInfo]:
         return self._models
 
-    def find(self, name: str) -> ModelInfo:
+    def find_model(self, name: str) -> ModelInfo:
         for model in self._models:
             if model.name == name.lower().removesuffix(":latest"):
                 return model
@@ -215,25 +215,25 @@ class StandInLibrary:
 class ListedEngines:
     """What a catalogue says of single engines, where a test says what the list is."""
 
-    def list(self) -> list[EngineInfo]:
+    def list_engines(self) -> list[EngineInfo]:
         raise NotImplementedError
 
     def readers_of(self, model_format: str) -> Sequence[EngineInfo]:
-        return [engine for engine in self.list() if model_format in engine.formats]
+        return [engine for engine in self.list_engines() if model_format in engine.formats]
 
     def backend_of(self, engine_id: str) -> str:
-        return next((engine.backend for engine in self.list() if engine.id == engine_id), "")
+        return next((engine.backend for engine in self.list_engines() if engine.id == engine_id), "")
 
 
 class StandInCatalogue(ListedEngines):
     """llama.cpp is installed."""
 
-    def list(self) -> list[EngineInfo]:
+    def list_engines(self) -> list[EngineInfo]:
         return [
             EngineInfo(id="llama.cpp", name="llama.cpp", licence="MIT", homepage="", formats=["gguf"], installed=True)
         ]
 
-    def installation(self, engine_id: str) -> EngineInstallation:
+    def find_installation(self, engine_id: str) -> EngineInstallation:
         raise EngineFailed(f"{engine_id} cannot be asked here.", code="not_installed")
 
 

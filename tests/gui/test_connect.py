@@ -103,7 +103,7 @@ def test_the_palette_wires_and_undoes(model: ConnectModel, api: DemoApi, shell: 
     commands = {command.title: command for command in shell.commands()}
     assert "Undo the connection of Codex CLI" in commands
     assert "Undo the connection of Zed" not in commands
-    commands["Wire Zed"].run()
+    commands["Connect Zed"].run()
     assert shell.pages == [PageId.CONNECT]
     assert api.calls[-1][:2] == ("POST", "/tools/zed/preview")
 

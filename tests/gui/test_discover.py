@@ -342,7 +342,7 @@ def test_the_queue_is_paused_moved_and_cancelled(
     model.remove(hub.DOWNLOADS[1])
     api.flush()
     assert hub.DOWNLOADS[1] not in model.queue.items
-    assert said == [f"{hub.DOWNLOADS[1].title} is no longer downloaded."]
+    assert said == [f"The download of {hub.DOWNLOADS[1].title} was cancelled."]
 
 
 def test_a_row_follows_the_events_and_stays_the_same_row(
@@ -379,7 +379,7 @@ def test_all_that_comes_is_summed_up() -> None:
     assert downloads.time_left(3.2) == "3 s"
     assert downloads.time_left(75) == "1 min 15 s"
     assert phrases.download_ended(hub.DOWNLOADS[2])[0].endswith("was not downloaded")
-    assert phrases.download_ended(hub.DOWNLOADS[3])[0].endswith("is here")
+    assert phrases.download_ended(hub.DOWNLOADS[3])[0].endswith("was downloaded")
     assert data.gateway_replies()["GET /downloads"] == []
 
 

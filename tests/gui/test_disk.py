@@ -96,11 +96,11 @@ def test_the_trash_is_cut_into_models_and_all_else() -> None:
 @pytest.mark.parametrize(
     ("path", "files", "said"),
     [
-        ("/", 1, ("1 file of a removed model (7 B) is deleted from the trash of this computer.", "Delete 1 file")),
+        ("/", 1, ("1 file of a removed model (7 B) is deleted from the trash on this computer.", "Delete 1 file")),
         (
             "/usb",
             2000,
-            ("2,000 files of removed models (7 B) are deleted from the trash of /usb.", "Delete 2,000 files"),
+            ("2,000 files of removed models (7 B) are deleted from the trash on /usb.", "Delete 2,000 files"),
         ),
     ],
 )
@@ -207,7 +207,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     assert api.bodies_of("POST", "/library/empty-trash") == []
     ((title, sentence, deed),) = shell.asked
     assert title == "Delete removed models for good?"
-    assert "3 files of removed models (11.3 GiB) are deleted from the trash of this computer." in sentence
+    assert "3 files of removed models (11.3 GiB) are deleted from the trash on this computer." in sentence
     deed.run()
     assert api.bodies_of("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
     api.flush()

@@ -56,7 +56,7 @@ def test_engines_that_suit_come_first_and_the_others_are_kept_apart(model: Engin
 def test_a_version_says_what_it_takes_and_what_its_test_showed() -> None:
     current, bundled, failed, on_path = engines.LLAMA_CPP.versions
     assert version_facts(current) == "cpu · 101.1 MiB · 1282 tok/s with the Guide"
-    assert version_facts(bundled) == "cpu · comes with Roundhouse"
+    assert version_facts(bundled) == "cpu · bundled with Roundhouse"
     assert version_facts(on_path) == "/usr/local/bin/llama-server"
     assert failed.problem
     assert engine_state(engines.LLAMA_CPP) == ("ok", "Tested")

@@ -151,6 +151,6 @@ def test_the_key_is_shown_and_copied_once(section: KeysSection, api: DemoApi) ->
 
 def test_a_key_is_told_in_one_line() -> None:
     laptop, server = data.KEYS
-    assert key_facts(laptop).startswith("may ask models · last used 20")
+    assert key_facts(laptop).startswith("may use models · last used 20")
     assert key_facts(server).startswith("may manage Roundhouse · never used · until 2")
     assert key_facts(msgspec.structs.replace(server, expires_at=1.0)).endswith("expired")

@@ -160,7 +160,7 @@ def test_the_estimate_says_how_fast_how_much_and_whether_it_fits(screen: Machine
     assert figures == {
         "decode": "writing (decode): 11 tok/s, 11 to 12, calibrated",
         "prefill": "reading (prefill): 64 tok/s, 48 to 81, predicted",
-        "context": "largest context per conversation: 40k, 8k asked for",
+        "context": "largest context per conversation: 40k, 8k requested",
         "memory": "memory: 9.6 GiB, predicted",
     }
     assert screen.estimate_card.fit.accessibleName() == "It fits"
@@ -493,4 +493,4 @@ def test_the_controls_are_named_for_a_screen_reader(screen: MachineScreen) -> No
         controls.people.field.accessibleName(),
         controls.context.accessibleName(),
         controls.kv_type.accessibleName(),
-    ] == ["Model", "For: Chat", "Users at once", "Context: Automatic", "KV cache: Automatic"]
+    ] == ["Model", "Use case: Chat", "Users at once", "Context: Automatic", "KV cache: Automatic"]

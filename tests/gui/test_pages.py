@@ -253,7 +253,7 @@ def test_typed_text_means_a_value(name: str, text: str, value: object) -> None:
     [
         ("gateway.port", "70000", "65535"),
         ("gateway.port", "x", "whole number"),
-        ("gateway.host", "a.example", "figures"),
+        ("gateway.host", "a.example", "numeric address"),
     ],
 )
 def test_typed_text_that_does_not_fit_says_why(name: str, text: str, word: str) -> None:

@@ -57,7 +57,7 @@ def test_who_waits_for_whom_is_a_sentence() -> None:
         WaitingLoad(model="a", seconds=1.0, needs={}, waits_for=["b", "c"]),
         WaitingLoad(model="d", seconds=1.0, needs=None),
     ]
-    assert memory_model.waits_text(waiting) == "a waits for b and c. d waits for room."
+    assert memory_model.waits_text(waiting) == "a is waiting for b and c. d is waiting for memory."
 
 
 def test_the_panel_is_there_only_while_somebody_holds_or_waits(qtbot: QtBot, theme: Theme) -> None:

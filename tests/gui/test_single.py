@@ -23,9 +23,9 @@ import sys
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from app.config.paths import default_paths
-from app.gui.single_instance import Single
+from app.gui.single_instance import SingleInstance
 application = QCoreApplication([])
-single = Single(default_paths())
+single = SingleInstance(default_paths())
 if single.claim():
     print("first", flush=True)
     sys.stdin.read()

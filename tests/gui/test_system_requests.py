@@ -15,17 +15,17 @@ ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = """
 from PySide6.QtCore import QCoreApplication, QTimer, QUrl
 from PySide6.QtGui import QFileOpenEvent
-from app.gui.main import prepared
-application = prepared(["roundhouse"])
-def opened(arguments):
+from app.gui.main import prepare_application
+application = prepare_application(["roundhouse"])
+def print_arguments(arguments):
     print("opened", *arguments)
-def quit_asked():
+def print_quit():
     print("quit")
     application.exit(7)
-application.requests.opened.connect(opened)
-application.requests.quit_asked.connect(quit_asked)
+application.requests.arguments_received.connect(print_arguments)
+application.requests.quit_requested.connect(print_quit)
 QCoreApplication.sendEvent(application, QFileOpenEvent(QUrl("roundhouse://chat?model=guide")))
-application.requests.begin()
+application.requests.start_forwarding()
 QTimer.singleShot(0, application.quit)
 raise SystemExit(application.exec())
 """

@@ -1,7 +1,7 @@
 """What a model takes on a machine, whether that fits, and the most context that does: the memory half of the advisor.
 
-`sum_components` sums what an engine allocates by its own rules; `estimate_memory` lays that against the machine's pools. Pure and
-fast: no file is read, nothing is asked.
+`sum_components` sums what an engine allocates by its own rules; `estimate_memory` lays that against the machine's
+pools. Pure and fast: no file is read, nothing is asked.
 
 The largest that still fits: contexts, layers on the GPU, experts off it. All by bisection over the real sums.
 
@@ -115,9 +115,10 @@ def estimate_memory(
 
 
 def memory_by_pool(facts: ModelFacts, machine: Machine, setting: RunSetting) -> dict[str, int]:
-    """Return the bytes that running `facts` takes of each pool, with layers or experts moved as `estimate_memory` moves them.
+    """Return the bytes that running `facts` takes of each pool.
 
-    Caches the system may drop are not counted. Raises KeyError for a KV type we do not know.
+    Layers and experts are moved as `estimate_memory` moves them. Caches the system may drop are
+    not counted. Raises KeyError for a KV type we do not know.
     """
     fitting = _FitCheck(facts, machine, placement.adapt_setting(setting, machine))
     parts = sum_components(facts, fitting.with_offload()).parts
@@ -300,8 +301,8 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
     copied = sum(part.reclaimable for part in total.parts)
     if copied:
         yield (
-            f"{words.format_bytes(copied)} of the weights are held twice: mapped from the file and in the processor's own "
-            "layout. The system drops the mapped ones when it needs the memory."
+            f"{words.format_bytes(copied)} of the weights are held twice: mapped from the file and "
+            "in the processor's own layout. The system drops the mapped ones when it needs the memory."
         )
     if setting.engine.is_ggml:
         yield from _checkpoint_notes(facts, setting)
@@ -314,6 +315,7 @@ def _checkpoint_notes(facts: ModelFacts, setting: RunSetting) -> Iterator[str]:
     count = min(_CHECKPOINTS, setting.context // _CHECKPOINT_TOKENS)
     if state_bytes and count:
         yield (
-            f"Each {words.format_tokens(_CHECKPOINT_TOKENS)} tokens of a conversation add a checkpoint of {words.format_bytes(state_bytes)} "
-            f"in system memory, up to {words.format_bytes(state_bytes * count)} per conversation."
+            f"Each {words.format_tokens(_CHECKPOINT_TOKENS)} tokens of a conversation add a checkpoint of "
+            f"{words.format_bytes(state_bytes)} in system memory, "
+            f"up to {words.format_bytes(state_bytes * count)} per conversation."
         )

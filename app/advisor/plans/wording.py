@@ -352,7 +352,8 @@ def _estimate_reasons(pick_estimate: Estimate | None) -> Iterator[Reason]:
     )
     if pick_estimate.decode is not None:
         rate = pick_estimate.decode
-        between = f"{words.format_rate(rate.low).removesuffix(' tok/s')} to {words.format_rate(rate.high).removesuffix(' tok/s')}"
+        low, high = (words.format_rate(bound).removesuffix(" tok/s") for bound in (rate.low, rate.high))
+        between = f"{low} to {high}"
         filled = (
             f" with {words.format_tokens(pick_estimate.depth)} tokens in the context" if pick_estimate.depth else ""
         )
@@ -382,9 +383,11 @@ def _context_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
     if chosen.facts is not None and chosen.fit is FitQuality.NONE:
         return
     if got < min(target, trained or target):
-        yield f"{words.format_tokens(got)} of context fit, {words.format_tokens(target)} are wanted for {ask.work.needs.title}."
+        target_words = words.format_tokens(target)
+        yield f"{words.format_tokens(got)} of context fit, {target_words} are wanted for {ask.work.needs.title}."
     elif ask.work.context and got < target:
-        yield f"{words.format_tokens(target)} of context were requested; the model was trained for {words.format_tokens(got)}."
+        target_words = words.format_tokens(target)
+        yield f"{target_words} of context were requested; the model was trained for {words.format_tokens(got)}."
 
 
 def _speed_warnings(ask: EngineQuery, pick_estimate: Estimate | None) -> Iterator[str]:

@@ -53,7 +53,7 @@ _FIRST_BELIEF = 0.01
 
 
 class SpeedSample(msgspec.Struct, frozen=True, kw_only=True):
-    """One run or answer: what one token read and took. `app.advisor.speed.calibration.sample_from` makes it from an answer.
+    """One run or answer: what one token read and took. `sample_from` makes it from an answer.
 
     `layers` counts plain layers' worth of kernels; the expected figures are what the tables say of this device.
     """
@@ -106,7 +106,7 @@ def solve_calibration(samples: Sequence[SpeedSample]) -> Calibration:
 
 
 def refine_calibration(calibration: Calibration, sample: SpeedSample) -> Calibration:
-    """Return the calibration moved towards one real answer (`is_usable` says which are); unchanged if it tells nothing."""
+    """Return the calibration moved towards one real answer (see `is_usable`); unchanged if it tells nothing."""
     if (
         _sample_key(sample) != (calibration.device, calibration.engine, calibration.version, calibration.backend)
         or sample.seconds <= 0

@@ -39,6 +39,7 @@ from app.hub.library.library import Library
 from app.network.egress import egress_gate
 
 routes = RouteTable()
+update_routes = RouteTable()
 
 SettingChanges = dict[str, SettingValue | None]
 
@@ -195,37 +196,37 @@ async def restore_key(call: AdminCall[None, NoQuery]) -> KeyInfo:
     return call.services.keys.restore_key(call.names["name"])
 
 
-@routes.add("GET", "/update")
+@update_routes.add("GET", "/update")
 async def state(call: AdminCall[None, NoQuery]) -> UpdateState:
     """Say how this copy was installed and what is known to be newer; nobody is asked."""
     return await call.updates.state()
 
 
-@routes.add("POST", "/update/check")
+@update_routes.add("POST", "/update/check")
 async def check(call: AdminCall[None, NoQuery]) -> UpdateState:
     """Ask whether there is a newer Roundhouse, if its description is signed and current."""
     return await call.updates.check()
 
 
-@routes.add("POST", "/update/skip")
+@update_routes.add("POST", "/update/skip")
 async def skip(call: AdminCall[SkipUpdate, NoQuery]) -> UpdateState:
     """Say no more of a version; with an empty one, say everything again."""
     return await call.updates.skip(call.body.version)
 
 
-@routes.add("POST", "/update/install", status=202)
+@update_routes.add("POST", "/update/install", status=202)
 async def install(call: AdminCall[InstallUpdate, NoQuery]) -> UpdateJob:
     """Fetch, check and try out the version that was found, let answers end, and use it."""
     return await call.updates.install(call.body)
 
 
-@routes.add("POST", "/update/rollback", status=202)
+@update_routes.add("POST", "/update/rollback", status=202)
 async def roll_back(call: AdminCall[None, NoQuery]) -> UpdateJob:
     """Use the version before again."""
     return await call.updates.roll_back()
 
 
-@routes.add("DELETE", "/update/job")
+@update_routes.add("DELETE", "/update/job")
 async def cancel(call: AdminCall[None, NoQuery]) -> None:
     """Call the installation off."""
     await call.updates.cancel()

@@ -5,14 +5,22 @@ The document is made from the table and the types of what its rows take and give
 
 import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 from aiohttp import web
 
+from app.core.advice import EstimateAccuracy
 from app.core.api import API_VERSION, PREFIX
+from app.core.connections import ConnectionReason
+from app.core.engine_store import EngineListing, EngineVersion
+from app.core.engines import EnginePlanRequest
 from app.core.errors import ErrorBody
+from app.core.hub import HubSearchHit
+from app.core.keys import KeyWithSecret
+from app.core.library import TrashContents
+from app.core.machine import DiagnosticBundle, EngineBuild
 from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic
 from app.gateway.admin.calls import (
     ANSWERS,
@@ -30,8 +38,34 @@ from app.gateway.chats.answers import ChatAnswers
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
-PARTS = (gateway, engines, models, loading, hub, library, gateway, chats, advice, tools, traffic)
-ENDPOINTS: tuple[AdminEndpoint, ...] = tuple(row for part in PARTS for row in part.routes.endpoints)
+TABLES = (
+    gateway.routes,
+    engines.routes,
+    models.routes,
+    loading.routes,
+    hub.routes,
+    library.routes,
+    gateway.update_routes,
+    chats.routes,
+    advice.routes,
+    tools.routes,
+    traffic.routes,
+)
+ENDPOINTS: tuple[AdminEndpoint, ...] = tuple(row for table in TABLES for row in table.endpoints)
+PUBLISHED_NAMES: dict[type, str] = {
+    ConnectionReason: "Why",
+    DiagnosticBundle: "Bundle",
+    EngineBuild: "app.core.report.EngineVersion",
+    EngineListing: "EngineStock",
+    EnginePlanRequest: "AskPlan",
+    EngineVersion: "app.core.engine_store.EngineVersion",
+    EstimateAccuracy: "LoadTruth",
+    HubSearchHit: "HubFound",
+    KeyWithSecret: "MadeKey",
+    TrashContents: "Trashed",
+}
+"""Names of schemas in the document, where they are not those of the classes: clients are generated from them."""
+
 _REFERENCE = "#/components/schemas/{name}"
 _VARIABLE = re.compile(r"{(\w+)}")
 
@@ -69,7 +103,7 @@ async def _close_services(app: web.Application) -> None:
 def openapi_document(endpoints: tuple[AdminEndpoint, ...]) -> bytes:
     """Return the document as JSON."""
     kinds = _table_types(endpoints)
-    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    schemas, components = _make_schemas(kinds)
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
     paths: Document = {}
     for endpoint in endpoints:
@@ -91,6 +125,30 @@ def _table_types(endpoints: Iterable[AdminEndpoint]) -> list[Any]:
     """Return every type of the table once."""
     types = [ErrorBody, *(kind for row in endpoints for kind in (row.body, row.reply) if kind is not None)]
     return list({repr(kind): kind for kind in types}.values())
+
+
+def _make_schemas(kinds: Iterable[Any]) -> tuple[list[Document], Document]:
+    """Return the schema of each type, and those that they refer to by the names they are published under."""
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    published = {kind.__name__: name for kind, name in PUBLISHED_NAMES.items()}
+    references = {_REFERENCE.format(name=own): _REFERENCE.format(name=name) for own, name in published.items()}
+    for own in published.keys() & components.keys():
+        components[own]["title"] = published[own].rpartition(".")[2]
+    components = {published.get(own, own): schema for own, schema in components.items()}
+    for schema in (*schemas, *components.values()):
+        _replace_references(schema, references)
+    return list(schemas), components
+
+
+def _replace_references(schema: object, references: Mapping[str, str]) -> None:
+    """Have every reference in `schema` that is a key of `references` name the value instead."""
+    if isinstance(schema, dict):
+        if schema.get("$ref") in references:
+            schema["$ref"] = references[schema["$ref"]]
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for value in schema:
+            _replace_references(value, references)
 
 
 def _describe_operation(endpoint: AdminEndpoint, schema_of: Document) -> Document:
@@ -135,7 +193,7 @@ def _path_parameters(endpoint: AdminEndpoint) -> list[Document]:
 
 
 def _query_parameters(endpoint: AdminEndpoint) -> list[Document]:
-    (_, components) = msgspec.json.schema_components([endpoint.query], ref_template=_REFERENCE)
+    _, components = _make_schemas([endpoint.query])
     schema = components[endpoint.query.__name__]
     required = schema.get("required", [])
     return [

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 LEAST_TOKENS = 16
 """Shorter answers say more about starting and stopping than about speed."""
 LEAST_BYTES = 64 << 20
-"""Smaller models run with sleeping threads (the worker's `waiting`): their pace says nothing of others."""
+"""Smaller models run with sleeping threads (the worker's `thread_wait_policy`): their pace says nothing of others."""
 _MS = 1e3
 CPU = "cpu"
 

@@ -1,7 +1,8 @@
-"""A request in the form that every dialect is translated to: a conversation (`ConversationRequest`) or a bare prompt (`CompletionRequest`).
+"""A request in the form that every dialect is translated to.
 
-A dialect decodes its own request into one of them, and what engines are sent is made of it (`exchange.engine.request`).
-Nothing here knows a wire format, so a new dialect is two functions and no change to the others.
+It is a conversation (`ConversationRequest`) or a bare prompt (`CompletionRequest`). A dialect decodes its own request
+into one of them, and what engines are sent is made of it (`exchange.engine.request`). Nothing here knows a wire
+format, so a new dialect is two functions and no change to the others.
 
 Pictures and files within a request: `data:` URIs, of which no other address is ever fetched, and a picture's size.
 
@@ -119,7 +120,7 @@ class ResponseShape(StrEnum):
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """`schema` is a JSON schema as it came, for `Shape.SCHEMA`."""
+    """`schema` is a JSON schema as it came, for `ResponseShape.SCHEMA`."""
 
     shape: ResponseShape = ResponseShape.TEXT
     schema: msgspec.Raw | None = None

@@ -1,7 +1,7 @@
 """What happens when the version of an engine in use fails: another takes over, and the same request is answered.
 
-The one before takes over from one that fails; the decision is `engine_store.choosing`, which is asked at the two places
-where a failure is seen: a load that a request waits for, and an engine that ends by itself.
+The one before takes over from one that fails; the decision is in `engine_store.version_store`, which is asked at the
+two places where a failure is seen: a load that a request waits for, and an engine that ends by itself.
 
 Where a person wants that done, a model that the version in use cannot run moves to any other that is installed. Each is
 tried once for a model. When none helped, the one that was used first is used again, and nobody moves for that model

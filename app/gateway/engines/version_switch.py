@@ -31,7 +31,7 @@ from app.supervisor.pool import Supervisor
 from engines.api import EngineLocation, Failure
 
 ProbeCallback = Callable[[], object]
-"""Asks a program or an environment what it is: an `Installation` or a `Failure`."""
+"""Asks a program or an environment what it is: an `EngineInstallation` or a `Failure`."""
 
 
 class VersionSwitch:

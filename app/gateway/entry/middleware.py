@@ -121,7 +121,7 @@ def _is_preflight(headers: Mapping[str, str]) -> bool:
 def _refusal_response(request: web.Request, error: RoundhouseError) -> web.Response:
     if (observed := request.get(OBSERVATION)) is not None:
         if observed.outcome is ExchangeOutcome.CLIENT_GONE:
-            observed.failed(error)
+            observed.note_failure(error)
         observed.error = error.body.text
     if isinstance(error, EnvironmentFault):
         log.error(str(error), extra={"code": error.code, "request": request[REQUEST_ID], "path": request.path})

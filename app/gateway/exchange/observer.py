@@ -116,7 +116,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 class ExchangeSink:
     """Who is told of exchanges. Called in the event loop; must return at once.
 
-    All but `answered` are called in the loop's next turn, so that who is told keeps no token waiting.
+    All but `on_answer` are called in the loop's next turn, so that who is told keeps no token waiting.
     """
 
     def on_request(self, exchange: "Observation") -> None:
@@ -141,10 +141,10 @@ class Observers:
     def __init__(self, sinks: Sequence[ExchangeSink], keep_bodies: Callable[[], bool] = lambda: False) -> None:
         self.keep_bodies = keep_bodies
         """Whether somebody wants to read what is said."""
-        self.request_sinks = [sink.on_request for sink in sinks if _overrides(sink, "understood")]
-        self.change_sinks = [sink.on_change for sink in sinks if _overrides(sink, "changed")]
-        self.answer_sinks = [sink.on_answer for sink in sinks if _overrides(sink, "answered")]
-        self.end_sinks = [sink.on_end for sink in sinks if _overrides(sink, "ended")]
+        self.request_sinks = [sink.on_request for sink in sinks if _overrides(sink, "on_request")]
+        self.change_sinks = [sink.on_change for sink in sinks if _overrides(sink, "on_change")]
+        self.answer_sinks = [sink.on_answer for sink in sinks if _overrides(sink, "on_answer")]
+        self.end_sinks = [sink.on_end for sink in sinks if _overrides(sink, "on_end")]
         self._events: list[tuple[Sequence[Notify], Observation]] = []
 
     def notify_soon(self, sinks: Sequence[Notify], exchange: "Observation") -> None:
@@ -221,7 +221,7 @@ class Observation:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """Note the outcome. A request that was ended by hand says so: raises Stopped for its cancellation."""
+        """Note the outcome. A request that was ended by hand says so: raises RequestStopped for its cancellation."""
         if error is None:
             return
         if isinstance(error, RoundhouseError):

@@ -61,7 +61,7 @@ class PromptTokenCounter(msgspec.Struct, frozen=True, kw_only=True):
     estimate: int | None = None
 
     async def count(self, engines: EngineAccess, observed: Observation) -> RequestTokenCount:
-        """Return the count. Raises as `fetch` does, and EngineFailed for answers that are not as expected."""
+        """Return the count. Raises as `fetch_body` does, and EngineFailed for answers that are not as expected."""
         if self.estimate is not None:
             observed.outcome = ExchangeOutcome.OK
             return RequestTokenCount(self.estimate, is_estimate=True)
@@ -76,7 +76,10 @@ class PromptTokenCounter(msgspec.Struct, frozen=True, kw_only=True):
 async def token_counter(
     services: Services, found: ResolvedModel, work: ConversationRequest, terms: LeaseOptions
 ) -> PromptTokenCounter:
-    """Return how a conversation is counted. Raises BadRequest if the model does not write, or as `supplied` does."""
+    """Return how a conversation is counted.
+
+    Raises BadRequest if the model does not write, or what `plan_fallbacks` does.
+    """
     found = await with_probes(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
     model, routes = found.model, routes_of(services.adapters, services.library, found.load.engine, found.model)
     path = engine_path(services, found.load.engine, model, Route.CHAT)

@@ -1,7 +1,7 @@
 """Have an engine answer, and hand on what it says as events: for dialects that it does not speak, and for ourselves.
 
-Nothing ends silently: every answer has one end, `AnswerFinished` or `Failed`. The end is not handed on but returned, so
-that what it lacks (times, counts) and what must come before it is seen to by the one who asked.
+Nothing ends silently: every answer has one end, `AnswerFinished` or `AnswerFailed`. The end is not handed on but
+returned, so that what it lacks (times, counts) and what must come before it is seen to by the one who asked.
 """
 
 import asyncio
@@ -96,8 +96,8 @@ async def translate_answer(
 ) -> End:
     """Hand on what an engine answers, and return how it ended.
 
-    Raises what loading raises, or the engine's refusal, before the first event; later troubles are a `Failed` end. Be
-    cancelled to stop the engine's work.
+    Raises what loading raises, or the engine's refusal, before the first event; later troubles are an `AnswerFailed`
+    end. Be cancelled to stop the engine's work.
     """
     must_call = upstream.plan is not None and upstream.plan.reading is not None and upstream.plan.reading.must_call
     once = _retry_until_tool_call if must_call else _translate_once
@@ -127,7 +127,7 @@ async def translate_whole(
 
 
 async def fetch_body(engines: EngineAccess, upstream: UpstreamRequest, observed: Observation) -> bytes:
-    """Return an answer that comes in one piece. Raises as `translate_answer` does, and EngineFailed if it breaks off."""
+    """Return an answer that comes in one piece. Raises as `translate_answer`, and EngineFailed if it breaks off."""
     async with EngineAnswer(engines, upstream, observed) as answer:
         body = await answer.read()
         if answer.is_refusal:

@@ -269,7 +269,7 @@ class EngineAnswer:
     async def hand_on(self, take: Callable[[bytes], ReadFlow], drain: Callable[[], Awaitable[None]]) -> bool:
         """Have `take` called with each piece of the body as it comes; return whether it ended as HTTP wants.
 
-        After `Flow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
+        After `ReadFlow.PAUSE` nothing more is read until `drain` returns. Raises what `take` does.
         """
         connection = self._connection
         connection.deliver_to(take)

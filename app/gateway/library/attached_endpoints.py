@@ -213,7 +213,7 @@ def make_knowledge(model: RemoteModel, card: EndpointCard) -> EndpointKnowledge:
 async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: bool = False) -> bool:
     """Ask an endpoint what it says of a model, and forget what it said before; tell whether anything was asked.
 
-    Raises Unstartable with what to say if it does not answer, NotFound if it lists the model no more.
+    Raises StartFailed with what to say if it does not answer, NotFound if it lists the model no more.
     """
     attachment = library.find_attachment(model)
     endpoint = await asyncio.to_thread(endpoint_of, attachment, model)
@@ -226,7 +226,7 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
         None,
     )
     if listed is None:
-        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r} now.", code="model_not_found")
+        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r}.", code="model_not_found")
     if only_if_changed and digest_of(listed) == attachment.known.digest:
         return False
     card = (await cards_of(endpoint, [listed]))[listed.id]

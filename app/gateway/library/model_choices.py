@@ -51,7 +51,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         find_recommendation(services.hub, model),
     )
     running = next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
-    is_loaded = running is not None and running.state in {EngineState.READY, EngineState.SLEEPING}
+    is_loaded = running is not None and running.state is EngineState.READY
     facts = services.facts.read_model(model)
     return ModelChoices(
         model=model.runs_as,

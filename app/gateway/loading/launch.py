@@ -44,7 +44,10 @@ HEAD_ROOM = 1024 * _MIB
 
 
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
-    """Return what `supervisor.lease` wants. Raises NotFound, BadRequest or EngineFailed (nothing reads the format)."""
+    """Return what `Supervisor.lease` wants.
+
+    Raises NotFound, BadRequest or EngineFailed (nothing reads the format).
+    """
     _, request = await resolve_model(services, model_name, options)
     return request
 

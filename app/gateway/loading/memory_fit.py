@@ -192,7 +192,7 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
 
 
 async def with_context(services: Services, target_model: ResolvedModel, requested_context: int) -> LoadRequest:
-    """Return what loads the model with `requested_context` tokens of context, or as many as it can have. Says so if fewer."""
+    """Return what loads the model with `requested_context` tokens of context, or as many as fit. Says so if fewer."""
     load = target_model.load
     usual = load.options.context
     most = min(target_model.model.trained_context or requested_context, _MOST_CONTEXT)

@@ -133,8 +133,8 @@ def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
         raise BadRequest(f"{draft_model.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
     if draft_model.format != model.format:
         sentence = (
-            f"{draft_model.name} is {draft_model.format}, and {model.name} {model.format}: a draft model needs the same format as "
-            "its model."
+            f"{draft_model.name} is {draft_model.format}, and {model.name} {model.format}: a draft model needs "
+            "the same format as its model."
         )
         raise BadRequest(sentence, code="invalid_value")
     if draft_model.path == model.path and draft_model.name == model.name:

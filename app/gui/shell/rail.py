@@ -32,7 +32,7 @@ def engines_sign(statuses: list[EngineStatus]) -> tuple[str, str]:
     states = {status.state for status in statuses}
     if states & (BUSY_STATES | {EngineState.BACKING_OFF}):
         return "accent", "loading a model"
-    if EngineState.READY in states or EngineState.SLEEPING in states:
+    if EngineState.READY in states:
         return "ok", "ready"
     if EngineState.FAILED in states:
         return "bad", "a model failed"

@@ -60,7 +60,7 @@ class NvmlState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_nvml(nvml: Any) -> NvmlState:  # noqa: ANN401 -- the binding has no types; tests pass a recorded one
-    """Ask `nvml` (the module `pynvml`) everything. Raises Unanswered when there is no driver to ask."""
+    """Ask `nvml` (the module `pynvml`) everything. Raises NoAnswer when there is no driver to ask."""
     try:
         nvml.nvmlInit()
     except nvml.NVMLError as error:

@@ -174,7 +174,7 @@ _S_TYPES = {
 
 
 def read_vulkan() -> list[VulkanDevice]:
-    """Return every physical device. Raises Unanswered without a loader, or when it finds no driver."""
+    """Return every physical device. Raises NoAnswer without a loader, or when it finds no driver."""
     try:
         library = ctypes.CDLL(LIBRARIES.get(sys.platform, _LIBRARY))
     except OSError as error:

@@ -26,7 +26,7 @@ def ask_windows_cpu(evidence: Evidence) -> Cpu:
 
 
 def ask_windows_memory(evidence: Evidence) -> Memory:
-    """Ask for the memory and its modules and return the facts. Raises Unanswered when Windows does not state any."""
+    """Ask for the memory and its modules and return the facts. Raises NoAnswer when Windows does not state any."""
     memory = windows_memory(evidence.read_table("windows_memory", WindowsMemory, read_windows_memory))
     try:
         memory_modules = evidence.read_table(

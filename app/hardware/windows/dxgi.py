@@ -51,7 +51,7 @@ class _MemoryInfo(ctypes.Structure):
 
 
 def read_adapters() -> list[DxgiAdapter]:
-    """Return every adapter DXGI lists, software ones too. Raises Unanswered or OSError."""
+    """Return every adapter DXGI lists, software ones too. Raises NoAnswer or OSError."""
     factory = Pointer()
     result = load_library("dxgi.dll").CreateDXGIFactory1(_guid_buffer(_FACTORY1), ctypes.byref(factory))
     if result < 0 or not factory.value:
@@ -202,7 +202,7 @@ def _query_numbers(gdi: ctypes.CDLL, handle: int, kind: int, count: int) -> list
 
 
 def read_usage() -> list[AdapterUsage]:
-    """Return what all programs use of each adapter. Raises Unanswered where the counters do not exist."""
+    """Return what all programs use of each adapter. Raises NoAnswer where the counters do not exist."""
     pdh = load_library("pdh.dll")
     query = ctypes.c_void_p()
     if pdh.PdhOpenQueryW(None, ctypes.c_size_t(0), ctypes.byref(query)):

@@ -123,7 +123,10 @@ def collect_files(model: ModelInfo, others: OtherModels = _ALONE) -> RemovableFi
 def plan_removal(
     model: ModelInfo, models: Sequence[ModelInfo], *, aliases: Iterable[str], chosen: Mapping[str, str]
 ) -> Removal:
-    """Return what removing a model takes away, and whom it concerns; `chosen` as for `OtherModels.from_models`. Raises as above."""
+    """Return what removing a model takes away, and whom it concerns. Raises as `collect_files`.
+
+    `chosen` is as for `OtherModels.from_models`.
+    """
     model_files = collect_files(model, OtherModels.from_models(model, models, chosen))
     return Removal(
         model=model.name,

@@ -1,7 +1,8 @@
-"""One download as a process of its own: `python -m app.hub.download.program`, told by `job.DownloadJob` on standard input.
+"""One download as a process of its own: `python -m app.hub.download.program`.
 
-It can be killed at any moment; the next one goes on. It ends by itself when its standard input does, so that none is
-left when the gateway dies. The token comes by that way too: neither argv nor environment shows it.
+A `job.DownloadJob` on standard input tells it what to do. It can be killed at any moment; the
+next one goes on. It ends by itself when its standard input does, so that none is left when the gateway dies. The token
+comes by that way too: neither argv nor environment shows it.
 
 By which way the files of one job come: from Xet where the hub keeps them there and that works, else over plain HTTP.
 
@@ -53,7 +54,7 @@ class JobFetcher:
         self._library: xet.XetLibrary | None = None
 
     def fetch_file(self, cache: RepositoryCache, file: RepoFile) -> None:
-        """Bring a file's content into the cache's blobs. Raises Stopped, or what no way can mend."""
+        """Bring a file's content into the cache's blobs. Raises DownloadStopped, or what no way can mend."""
         url = resolve_address(self._job.endpoint, self._job.repository, self._job.commit, file.path)
         source = self._xet_source(file, url)
         if source is None or not self._fetch_from_xet(cache, file, source):

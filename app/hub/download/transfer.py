@@ -132,7 +132,7 @@ class BlobFolder(Protocol):
 
 
 def fetch_blob(cache: BlobFolder, file: RepoFile, source: StreamSource, deps: TransferDeps) -> None:
-    """Bring a file's content to its place on the shelf. Raises Stopped, or what no further try can mend."""
+    """Bring a file's content to its place on the shelf. Raises DownloadStopped, or what no further try can mend."""
     blob, part = cache.blob_path(file), cache.part_path(file)
     if blob.exists():
         return
@@ -185,7 +185,7 @@ class _FileStreams:
         """The server knows no ranges: one stream, from the start."""
 
     def fetch_all(self, on_chunk: Callable[[], None]) -> None:
-        """Fetch every missing chunk. Raises Changed, Stopped, or an error of ours."""
+        """Fetch every missing chunk. Raises FileChanged, DownloadStopped, or an error of ours."""
         threads: list[threading.Thread] = []
         most = min(self._deps.streams, len(self._chunks.chunks_to_fetch))
         while not threads or (len(threads) < most and self._would_help(threads)):

@@ -70,7 +70,7 @@ class ByteStream(Protocol):
     """Bytes of a file as they come, from the position that was asked for."""
 
     def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
-        """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
+        """Yield `count` bytes, each piece valid until the next. Raises StreamInterrupted or DownloadStopped."""
         ...
 
 
@@ -78,7 +78,7 @@ class StreamSource(Protocol):
     """Where one file is, and how it is read."""
 
     def open_stream(self, start: int, end: int) -> contextlib.AbstractContextManager[ByteStream]:
-        """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
+        """Open bytes `start` to `end`. Raises StreamInterrupted, NoRanges, FileChanged, or what no try can mend."""
         ...
 
     def forget_version(self) -> None:
@@ -95,7 +95,7 @@ class HttpSource:
 
     @contextlib.contextmanager
     def open_stream(self, start: int, end: int) -> Iterator[ByteStream]:
-        """Open the bytes from `start` up to `end`. Raises Interrupted, NoRanges, Changed, or what no try can mend."""
+        """Open bytes `start` to `end`. Raises StreamInterrupted, NoRanges, FileChanged, or what no try can mend."""
         try:
             answer = self._remote.open_address(self._url, {"Range": f"bytes={start}-{end - 1}"})
         except HubBusy as busy:
@@ -147,7 +147,7 @@ class _AnswerBody:
         self._answer = answer
 
     def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
-        """Yield the next `count` bytes; each piece is valid until the next. Raises Interrupted or Stopped."""
+        """Yield `count` bytes, each piece valid until the next. Raises StreamInterrupted or DownloadStopped."""
         buffer = memoryview(bytearray(min(PIECE_BYTES, count)))
         waited_s, received = 0.0, 0
         while received < count:

@@ -92,7 +92,7 @@ def grant_address(endpoint: str, repository: str, commit: str) -> str:
 
 
 def request_grant(remote: RemoteHost, xet_file: XetFile) -> ReadGrant:
-    """Return leave to read a file. Raises Interrupted, or XetFailed when it is no use."""
+    """Return leave to read a file. Raises StreamInterrupted, or XetFailed when it is no use."""
     with _translate_refusals():
         grant = msgspec.json.decode(remote.read_small_file(xet_file.address, _MAX_ANSWER_BYTES), type=ReadGrant)
         remote.check_address(grant.cas_url)
@@ -102,7 +102,7 @@ def request_grant(remote: RemoteHost, xet_file: XetFile) -> ReadGrant:
 def note_calls(remote: RemoteHost, xet_file: XetFile, grant: ReadGrant, start: int) -> list[EgressCall]:
     """Note whom `hf_xet` will call for the bytes from `start` on; the last of them sends the bytes.
 
-    Raises Interrupted, or XetFailed when it is no use.
+    Raises StreamInterrupted, or XetFailed when it is no use.
     """
     with _translate_refusals():
         urls = _read_fetch_plan(remote, xet_file, grant, start).urls
@@ -198,7 +198,7 @@ class XetSource:
 
     @contextlib.contextmanager
     def open_stream(self, start: int, end: int) -> Iterator[ByteStream]:
-        """Open the bytes from `start` up to `end`. Raises Interrupted, or XetFailed when it is no use."""
+        """Open the bytes from `start` up to `end`. Raises StreamInterrupted, or XetFailed when it is no use."""
         try:
             self._grant = grant = self._grant or request_grant(self._remote, self._xet_file)
             call = note_calls(self._remote, self._xet_file, grant, start)[-1]
@@ -272,7 +272,7 @@ class _XetStream:
         self._rest = memoryview(b"")
 
     def read_pieces(self, count: int, stop: Event) -> Iterator[memoryview]:
-        """Yield the next `count` bytes. Raises Interrupted, Stopped, or XetFailed when it is no use."""
+        """Yield the next `count` bytes. Raises StreamInterrupted, DownloadStopped, or XetFailed when it is no use."""
         while count:
             if not self._is_wanted():
                 raise XetFailed("A speed limit was set.")

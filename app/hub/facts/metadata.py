@@ -25,10 +25,6 @@ class Metadata:
         if self.block_count > MAX_LAYERS:
             raise corrupt_error("it claims more layers than any model has")
 
-    def general_text(self, key: str) -> str:
-        """Return a text by its whole key; empty if it is not there."""
-        return self._general_value(key)
-
     def has_key(self, key: str) -> bool:
         """Whether the architecture states this."""
         return f"{self.architecture}.{key}" in self.values

@@ -38,7 +38,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     parameters: int
     """As published; 0 where nobody says."""
     patterns: tuple[str, ...] = ()
-    """What `find` compares a name with."""
+    """What `find_shape` compares a name with."""
 
     def build_metadata(self) -> dict[str, Value]:
         """Return what the header of its GGUF file says, but for the tokeniser."""

@@ -115,7 +115,7 @@ def test_a_pause_gives_memory_back_after_the_answer_and_says_so_in_each_dialect(
     assert "was not paused" in said("resume")
     with asked(gateway, "/v1/chat/completions", streams=True) as first:
         assert first.read(10)
-        assert "slow finishes what it is answering" in said("pause")
+        assert "slow is finishing its answers first" in said("pause")
         assert "Paused" in said("status")
         for path in ("/v1/chat/completions", "/v1/completions", "/api/chat"):
             with asked(gateway, path) as refused:

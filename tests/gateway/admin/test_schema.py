@@ -35,7 +35,7 @@ from app.core.api import PREFIX, SettingInfo
 from app.core.chats import Chat, NewChat, NewTurn, Turn
 from app.core.errors import BadRequest, Conflict
 from app.gateway.admin.calls import AdminEndpoint
-from app.gateway.admin.routes import ENDPOINTS, openapi_document
+from app.gateway.admin.routes import ENDPOINTS, PUBLISHED_NAMES, openapi_document
 from app.hub.disk.duplicates import SMALLEST_BYTES
 from tests.fake_hub.faults import breaks_after
 from tests.fake_hub.hub import FakeHub
@@ -383,6 +383,14 @@ def test_the_document_is_a_document(gateway: RealGateway) -> None:
     assert (kind, json.loads(data)) == ("application/json", DOCUMENT)
     for schema in DOCUMENT["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
+
+
+def test_schemas_keep_the_names_that_clients_were_generated_from() -> None:
+    names = DOCUMENT["components"]["schemas"].keys()
+    assert names >= set(PUBLISHED_NAMES.values())
+    assert not names & {kind.__name__ for kind in PUBLISHED_NAMES}
+    references = set(re.findall(r'"#/components/schemas/([^"]+)"', json.dumps(DOCUMENT)))
+    assert references <= names
 
 
 def test_the_table_is_the_one_the_contract_lists() -> None:

@@ -85,7 +85,7 @@ def test_the_command_lists_previews_wires_and_undoes(
     assert "needs no change" in said("codex", "--model", "quick")
     assert json.loads(said("--json"))["tools"][0]["model"] == "quick"
     assert "quick answered" in said("opencode", "--model", "quick", "--probe")
-    assert "are as they were" in said("codex", "--undo")
+    assert "were restored" in said("codex", "--undo")
     assert not file.parent.exists()
     assert "Base URL: " + real.port_file.url + "/v1" in said("cline", "--model", "quick")
 

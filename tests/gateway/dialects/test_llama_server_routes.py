@@ -168,7 +168,7 @@ async def test_the_model_chosen_for_chats_goes_before_one_that_failed(
     other = ModelInfo(name="other", title="Other", path="other.gguf", format="gguf", size_bytes=1)
     gateway.services.settings.change_values({"models.default": "other"})
     models = [*gateway.services.library.list_models(), other]
-    monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [failed])
+    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [failed])
     monkeypatch.setattr(gateway.services.library, "list_models", lambda: models)
     assert (await post(gateway, "/tokenize", content="a"))[0] == 200
     assert gateway.supervisor.asked[0].source.name == "other"

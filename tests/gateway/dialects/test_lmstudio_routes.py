@@ -102,7 +102,7 @@ async def test_models_of_the_newer_api(gateway: Gateway) -> None:
 async def test_what_a_file_says_is_listed(gateway: Gateway, tmp_path: Path) -> None:
     TinyLlama().write(tmp_path / "tiny.gguf")
     library: Any = gateway.services.library
-    library.models()[0] = msgspec.structs.replace(library.models()[0], path=str(tmp_path / "tiny.gguf"))
+    library.list_models()[0] = msgspec.structs.replace(library.list_models()[0], path=str(tmp_path / "tiny.gguf"))
     _, listed = await get(gateway, "/api/v1/models")
     guide = listed["models"][0]
     assert guide["architecture"] == "llama"
@@ -350,7 +350,7 @@ async def test_how_far_loading_is_comes_from_the_engine(gateway: Gateway) -> Non
     supervisor: Any = gateway.supervisor
     supervisor.may_load.clear()
     loading = EngineStatus(model="guide", engine="llama.cpp", state=EngineState.LOADING, progress=0.5)
-    supervisor.statuses = lambda: [loading]
+    supervisor.list_statuses = lambda: [loading]
     async with gateway.http.post(f"{gateway.url}/api/v1/chat", json={**CHAT, "stream": True}) as reply:
         assert await asyncio.wait_for(reply.content.readuntil(b'"progress":0.5'), PATIENCE_S)
 

@@ -153,7 +153,7 @@ class Registered:
     def __getattr__(self, name: str) -> Any:  # noqa: ANN401 -- whatever the library has
         return getattr(self._library, name)
 
-    def forget(self, name: str) -> None:
+    def forget_model(self, name: str) -> None:
         if name != "guide":
             raise Conflict(f"{name} is in a model folder and would be found again.", hint="Move it elsewhere.")
         self.forgotten.append(name)

@@ -102,7 +102,7 @@ async def test_an_unknown_model_is_answered_with_the_names_there_are(gateway: Ga
 async def test_a_model_that_was_forgotten_is_not_found_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the last request found is kept for a moment, but not past a change."""
     assert (await gateway.chat())[0] == 200
-    monkeypatch.setattr(gateway.services.library, "_refresh_models", [])
+    monkeypatch.setattr(gateway.services.library, "_models", [])
     gateway.services.events.publish(ModelsChanged())
     assert (await gateway.chat())[0] == 404
 

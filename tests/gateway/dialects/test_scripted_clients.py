@@ -34,7 +34,7 @@ def script(gateway: Gateway, tmp_path: Path) -> Script:
     library: Any = gateway.services.library
     file = ScriptedLlama(["Hello"]).write(tmp_path / "tools.gguf")
     library._models[0] = msgspec.structs.replace(
-        library.find("guide"), path=str(file), capabilities=read_gguf(file).capabilities
+        library.find_model("guide"), path=str(file), capabilities=read_gguf(file).capabilities
     )
     return Script(gateway.upstream)
 

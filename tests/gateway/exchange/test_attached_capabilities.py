@@ -271,7 +271,7 @@ async def test_a_correction_needs_no_endpoint_and_asking_does(near: Gateway, far
     with pytest.raises(Unavailable, match="answers 500"):
         await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
     far.is_up, far.listing = True, {"data": []}
-    with pytest.raises(NotFound, match="no model 'big'"):
+    with pytest.raises(NotFound, match="no longer lists the model 'big'"):
         await attached_endpoints.correct(near.services.library, near.services.events, "distant", CorrectAttached())
     with pytest.raises(BadRequest, match="at least one capability"):
         await attach(near.services, AttachEndpoint(url=far.url, can=[]))

@@ -87,7 +87,7 @@ def engine() -> Engine:
 def services(services: Services, engine: Engine) -> Services:
     library: Any = services.library
     can = [Capability(word) for word in Facts.capabilities]
-    library._models[0] = msgspec.structs.replace(library.find("guide"), capabilities=can)
+    library._models[0] = msgspec.structs.replace(library.find_model("guide"), capabilities=can)
     return replace(services, adapters=cast("Any", {"llama.cpp": engine}), facts=Facts())
 
 

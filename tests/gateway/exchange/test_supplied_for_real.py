@@ -49,7 +49,7 @@ def upstream(worker: Worker) -> Upstream:
 @pytest.fixture
 def services(services: Services) -> Services:
     library: Any = services.library
-    library._models[0] = msgspec.structs.replace(library.find("guide"), path=str(MODEL))
+    library._models[0] = msgspec.structs.replace(library.find_model("guide"), path=str(MODEL))
     return replace(services, adapters=cast("Any", {"llama.cpp": ADAPTER}))
 
 

@@ -72,7 +72,7 @@ async def test_tools_pass_where_a_template_tells_of_them(
 
 async def test_a_made_models_system_prompt_stands_beside_the_tools(gateway: Gateway) -> None:
     library: Any = gateway.services.library
-    guide = library.find("guide")
+    guide = library.find_model("guide")
     library._models.append(msgspec.structs.replace(guide, name="made", preset=Preset(base="guide", system="Rhyme.")))
     gateway.upstream.play = writes(CALLS)
     body = {"model": "made", **CHAT, "tools": [TOOL]}

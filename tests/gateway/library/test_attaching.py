@@ -89,7 +89,7 @@ def test_a_hub_with_thousands_of_models_is_asked_for_some() -> None:
     with pytest.raises(BadRequest, match="501 models"):
         attached_endpoints._choose_models(many, [])
     assert [model.id for model in attached_endpoints._choose_models(many, ["m7", "m3"])] == ["m7", "m3"]
-    with pytest.raises(NotFound, match="does not list models"):
+    with pytest.raises(NotFound, match="lists no models"):
         attached_endpoints._choose_models([], [])
 
 

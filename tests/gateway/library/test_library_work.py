@@ -37,10 +37,10 @@ class Setting:
         self.lists: dict[str, list[str]] = {}
         self.flags: dict[str, bool] = {}
 
-    def items(self, name: str) -> list[str]:
+    def get_list(self, name: str) -> list[str]:
         return self.lists.get(name, [])
 
-    def flag(self, name: str) -> bool:
+    def get_flag(self, name: str) -> bool:
         return self.flags[name]
 
 
@@ -50,7 +50,7 @@ class Engines:
     def __init__(self) -> None:
         self.loaded: list[EngineStatus] = []
 
-    def statuses(self) -> list[EngineStatus]:
+    def list_statuses(self) -> list[EngineStatus]:
         return self.loaded
 
 
@@ -210,16 +210,16 @@ async def test_a_removed_model_comes_back_as_it_was_registered(
     tmp_path: Path,
 ) -> None:
     file = TinyLlama().write(tmp_path / "more" / "m.gguf")
-    services.library.register(file)
+    services.library.register_path(file)
     plan = await work.plan_removal("m")
     assert (plan.id, plan.files, plan.frees_bytes) == ("", [str(file)], file.stat().st_size)
     before = services.events.revision
     done = await work.remove("m", for_good=False)
     assert not file.exists()
     assert services.events.revision > before
-    assert [model.name for model in services.library.models()] == ["guide"]
+    assert [model.name for model in services.library.list_models()] == ["guide"]
     assert (await work.undo(done.id)).path == str(file)
-    assert services.library.find("m").problem == ""
+    assert services.library.find_model("m").problem == ""
     with pytest.raises(NotFound):
         await work.undo(done.id)
 
@@ -233,9 +233,9 @@ async def test_a_projector_goes_with_its_model_unless_another_was_given_it(
     model, projector = TinyLlama().write(models / "m.gguf"), projector_for(TinyLlama(), models / "mmproj.gguf")
     (models / "far").mkdir()
     TinyLlama().write(models / "far" / "far.gguf")
-    services.tuning.change("far", ModelSettings(projector=str(projector)))
+    services.tuning.change_settings("far", ModelSettings(projector=str(projector)))
     assert (await work.plan_removal("m")).left == ["mmproj.gguf stays: far needs it."]
-    services.tuning.change("far", ModelSettings(projector=NO_PROJECTOR))
+    services.tuning.change_settings("far", ModelSettings(projector=NO_PROJECTOR))
     plan = await work.plan_removal("m")
     assert (plan.files, plan.projectors) == ([str(model), str(projector)], ["mmproj.gguf"])
     done = await work.remove("m", for_good=False)

@@ -40,7 +40,7 @@ def cache(tmp_path: Path) -> RepositoryCache:
 def services(tmp_path: Path) -> Any:  # noqa: ANN401 -- stands in for a frozen class of many parts
     return SimpleNamespace(
         library=Library(lambda: [tmp_path / "hub"], tmp_path / "models.json", tmp_path / "none.gguf"),
-        hub=SimpleNamespace(token=SimpleNamespace(read=lambda: "")),
+        hub=SimpleNamespace(token=SimpleNamespace(read_token=lambda: "")),
     )
 
 

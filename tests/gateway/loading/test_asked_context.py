@@ -29,7 +29,7 @@ class Case(NamedTuple):
 
 
 class Room:
-    """Stands in for `fitted`: there is room for so many tokens, and the last to ask is remembered."""
+    """Stands in for `fit_load`: there is room for so many tokens, and the last to ask is remembered."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
@@ -82,7 +82,7 @@ async def test_what_the_running_engine_has_fits(gateway: Gateway, monkeypatch: p
     running = EngineStatus(
         model="guide", engine="llama.cpp", state=EngineState.READY, context=16_384, memory_bytes=5_000
     )
-    monkeypatch.setattr(gateway.supervisor, "statuses", lambda: [running])
+    monkeypatch.setattr(gateway.supervisor, "list_statuses", lambda: [running])
     load = await with_context(gateway.services, guide, 9_000)
     assert (load.options.context, room.asked) == (16_384, 0), "it runs with as much: it need not be asked"
     await with_context(gateway.services, guide, 20_000)

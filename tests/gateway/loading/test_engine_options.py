@@ -30,7 +30,7 @@ USED = ("llama.cpp", "vllm", "mlc-llm")
 class Catalogue(ListedEngines):
     """vLLM for folders and llama.cpp for files; MLC LLM is there too."""
 
-    def list(self) -> list[EngineInfo]:
+    def list_engines(self) -> list[EngineInfo]:
         common: dict[str, Any] = {"licence": "", "homepage": "", "installed": True}
         return [
             EngineInfo(id="llama.cpp", name="llama.cpp", formats=["gguf"], **common),
@@ -38,7 +38,7 @@ class Catalogue(ListedEngines):
             EngineInfo(id="mlc-llm", name="MLC LLM", formats=["mlc"], **common),
         ]
 
-    def installation(self, engine_id: str) -> EngineInstallation:
+    def find_installation(self, engine_id: str) -> EngineInstallation:
         known = _flags(engine_id)
         flags = frozenset({"--seed", *known}) if known else frozenset()
         return EngineInstallation(
@@ -47,7 +47,7 @@ class Catalogue(ListedEngines):
 
 
 def _flags(engine_id: str) -> set[str]:
-    table = getattr(REAL[engine_id], "table", None)
+    table = getattr(REAL[engine_id], "flag_table", None)
     return set() if table is None else {name for row in table.flags for name in row.names}
 
 

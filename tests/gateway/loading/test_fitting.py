@@ -45,7 +45,7 @@ async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkey
     async def little(_model: str) -> dict[str, int]:
         return {"system": MARGIN + 60 * 2**20}
 
-    monkeypatch.setattr(gateway.supervisor, "capacity", little)
+    monkeypatch.setattr(gateway.supervisor, "model_capacity", little)
     monkeypatch.setattr("psutil.virtual_memory", lambda: Free(available=0))
     fitted = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert fitted.options.slots == 1, "fewer conversations rather than a refusal"

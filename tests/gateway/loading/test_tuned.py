@@ -37,7 +37,7 @@ BOTH = {**{name: REAL[name] for name in ("llama.cpp", "tgi")}, **FAKE}
 class Catalogue(ListedEngines):
     """Two engines that read GGUF, one that says it does, and one that does not."""
 
-    def list(self) -> list[EngineInfo]:
+    def list_engines(self) -> list[EngineInfo]:
         common: dict[str, Any] = {"licence": "", "homepage": ""}
         return [
             EngineInfo(id="llama.cpp", name="llama.cpp", formats=["gguf"], installed=True, **common),
@@ -46,7 +46,7 @@ class Catalogue(ListedEngines):
             EngineInfo(id="mlx-lm", name="MLX-LM", formats=["mlx"], installed=False, **common),
         ]
 
-    def installation(self, engine_id: str) -> EngineInstallation:
+    def find_installation(self, engine_id: str) -> EngineInstallation:
         return EngineInstallation(engine=engine_id, version="1", backend="cpu", python=Path(sys.executable))
 
 

@@ -116,7 +116,7 @@ async def test_documents_are_ranked_by_a_model_that_ranks(
 ) -> None:
     status, refusal = await post(gateway, "/v1/rerank", {**RANKS, **unnamed})
     assert (status, "No installed model ranks documents." in refusal["error"]["message"]) == (404, True)
-    monkeypatch.setattr(gateway.services.library, "_refresh_models", [*gateway.services.library.list_models(), RANKER])
+    monkeypatch.setattr(gateway.services.library, "_models", [*gateway.services.library.list_models(), RANKER])
     gateway.supervisor.served_name = "ranker"
     assert (await post(gateway, "/v1/rerank", {**RANKS, **unnamed}))[0] == 200
     assert (gateway.supervisor.asked[-1].source.name, named_to_the_engine(gateway)) == ("ranker", "ranker")
@@ -128,7 +128,7 @@ async def test_that_there_is_none_is_said_in_a_sentence(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch, path: str, body: dict[str, Any], name: str
 ) -> None:
     gateway.services.settings.change_values({"models.aliases": ["text-embedding-*=auto"]})
-    monkeypatch.setattr(gateway.services.library, "_refresh_models", gateway.services.library.list_models()[:1])
+    monkeypatch.setattr(gateway.services.library, "_models", gateway.services.library.list_models()[:1])
     status, refusal = await post(gateway, path, {**body, "model": name})
     assert (status, "No installed model makes embeddings." in json.dumps(refusal)) == (404, True)
 

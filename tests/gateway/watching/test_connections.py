@@ -133,7 +133,7 @@ async def test_offline_is_said_and_what_was_kept_back_is_listed(gateway: Gateway
     await asked(gateway, "PATCH", "/settings", {"network.offline": True})
     status, refusal = await asked(gateway, "GET", "/hub/search?text=x")
     assert (status, refusal["code"]) == (409, "offline")
-    assert refusal["sentence"] == "Roundhouse is set to stay offline, so 127.0.0.1 is not called."
+    assert refusal["sentence"] == "Roundhouse is set to stay offline, so it does not connect to 127.0.0.1."
     found = await listed(gateway)
     assert found.offline
     assert [(one.why, one.refused, one.count) for one in found.connections] == [(ConnectionReason.SEARCH, True, 1)]

@@ -187,7 +187,7 @@ def test_a_gpu_of_unknown_size_is_not_given_one() -> None:
 
 def test_a_probe_without_an_answer_is_not_taken_for_a_no() -> None:
     choice = choose_engine(ENGINES, Box(gpu_probe="timeout").machine(), TODAY)
-    assert "not every place could be looked at" in choice.sentence
+    assert "not everything could be examined" in choice.sentence
     assert choice.reasons[0].source == GPU_PROBE
     assert choice.reasons[0].value == "unknown"
 

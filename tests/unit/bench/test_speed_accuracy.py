@@ -17,7 +17,7 @@ from tests.bench.speed_accuracy import (
     predict_row,
 )
 from tests.bench.speed_plot import plot_family, render_svg
-from tests.bench.speed_rows import SpeedRow, fit_rows, test_rows
+from tests.bench.speed_rows import SpeedRow, evaluation_rows, fit_rows
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +34,14 @@ def test_machines_never_seen_are_predicted_as_well_as_promised(cases: tuple[Spee
 
 
 def test_leaving_a_chip_out_changes_what_is_predicted_for_it() -> None:
-    row = next(row for row in test_rows() if row.chip in {other.chip for other in fit_rows()})
+    row = next(row for row in evaluation_rows() if row.chip in {other.chip for other in fit_rows()})
     with_it, without = (predict_row(row, fit_without(chip)) for chip in ("no such chip", row.chip))
     assert with_it.predicted != without.predicted
     assert with_it.high / with_it.predicted == pytest.approx(without.high / without.predicted)
 
 
 def test_a_case_knows_whether_its_interval_held() -> None:
-    row = test_rows()[0]
+    row = evaluation_rows()[0]
     assert SpeedCase(row, 2 * row.decode, 0.9 * row.decode, 3 * row.decode).is_covered
     assert not SpeedCase(row, 2 * row.decode, 1.1 * row.decode, 3 * row.decode).is_covered
     assert SpeedCase(row, 2 * row.decode, 0, 0).error == 1
@@ -55,7 +55,7 @@ def test_nine_of_ten_errors_are_no_larger_than_p90() -> None:
 
 def test_two_models_tell_the_speed_of_the_others() -> None:
     """A machine made up to be a fourth slower than predicted is predicted right after two of its models."""
-    rows = [row for row in test_rows() if row.device.startswith("NVIDIA GeForce RTX 5070")]
+    rows = [row for row in evaluation_rows() if row.device.startswith("NVIDIA GeForce RTX 5070")]
     slower = [
         msgspec.structs.replace(row, decode=0.8 * predict_row(row, fit_without(row.chip)).predicted) for row in rows
     ]
@@ -75,7 +75,7 @@ def test_each_family_is_drawn_as_its_own(cases: tuple[SpeedCase, ...]) -> None:
     def of(row: SpeedRow) -> str:
         return next(plot_family(one) for one in cases if one.row is row)
 
-    rows = test_rows()
+    rows = evaluation_rows()
     assert of(next(row for row in rows if "1050 Ti" in row.device)) == "GeForce GTX 10"
     assert of(next(row for row in rows if "GB10" in row.device)) == "shared memory (GB10, Strix Halo)"
     assert of(next(row for row in rows if row.setting.engine.id == "mlx-lm")) == "Apple, MLX"

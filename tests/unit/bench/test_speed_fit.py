@@ -3,7 +3,7 @@ import pytest
 from app.advisor.speed.estimate import decode_rate
 from app.advisor.speed.families import DEVICES, PREFILL, PREFILL_EARLY, SOFTWARE
 from tests.bench.fit_speed import EFFICIENCY, SpeedFit, display_value, fit_constants, fit_prefill, value_in_use
-from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, fit_rows, test_rows
+from tests.bench.speed_rows import BOARD, MAIN, SPILL, all_rows, evaluation_rows, fit_rows
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +36,7 @@ def test_the_fit_and_the_advisor_use_one_formula() -> None:
         **{f"layer with {name}": 1e6 * software.layer_s for name, software in SOFTWARE.items()},
         **{f"expert layer with {name}": 1e6 * software.expert_layer_s for name, software in SOFTWARE.items()},
     }
-    for row in [*fit_rows(), *test_rows()]:
+    for row in [*fit_rows(), *evaluation_rows()]:
         rate = decode_rate(row.facts, row.machine, row.setting, depth=row.depth)
         assert rate is not None
         assert SpeedFit(constants).tokens_per_second(row) == pytest.approx(rate.tokens_per_second), (
@@ -48,15 +48,15 @@ def test_the_fit_and_the_advisor_use_one_formula() -> None:
 def test_no_row_both_trains_and_judges() -> None:
     rows, unreadable = all_rows()
     assert len(rows) + len(unreadable) == 575
-    assert not {id(row) for row in fit_rows()} & {id(row) for row in test_rows()}
+    assert not {id(row) for row in fit_rows()} & {id(row) for row in evaluation_rows()}
     sources = {row.source for row in fit_rows()}
     assert not any("llmfit" in source or "geerlingguy" in source for source in sources)
     assert all(row.group == MAIN for row in fit_rows())
 
 
 def test_models_larger_than_the_card_and_cards_on_boards_are_apart() -> None:
-    spilled = {(row.device, row.model) for row in test_rows(SPILL)}
+    spilled = {(row.device, row.model) for row in evaluation_rows(SPILL)}
     assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-32B-Q4_K_M") in spilled
     assert ("NVIDIA GeForce RTX 5070 (11.94 GB)", "Qwen3-8B-Q4_K_M") not in spilled
-    assert all(row.device.startswith(("Pi", "Radxa", "HiFive", "Minisforum")) for row in test_rows(BOARD))
-    assert len(test_rows(BOARD)) == 18
+    assert all(row.device.startswith(("Pi", "Radxa", "HiFive", "Minisforum")) for row in evaluation_rows(BOARD))
+    assert len(evaluation_rows(BOARD)) == 18

@@ -81,7 +81,7 @@ class Gateway:
     def delete(self, path: str) -> None:
         self.asked.append(("DELETE", path, None))
 
-    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
+    def stream_events(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
         del path, event, timeout_s
         yield EnginesChanged(engine="llama.cpp")
         yield EngineJobChanged(job=JOB)

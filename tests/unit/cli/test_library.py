@@ -86,7 +86,7 @@ class Gateway:
     def delete(self, path: str) -> None:
         self.asked.append(("DELETE", path, None))
 
-    def stream(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
+    def stream_events(self, path: str, event: Any, *, timeout_s: float | None = None) -> Iterator[Event]:  # noqa: ANN401 -- any type
         del path, event, timeout_s
         yield ModelsChanged()
         yield LibraryJobChanged(job=msgspec.structs.replace(JOB, id="other", is_done=True))

@@ -11,16 +11,16 @@ pytest.importorskip("resource")
 
 RAISES = """
 import resource, sys
-from app.config.open_files import allow_many
+from app.config.open_files import raise_open_file_limit
 hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
 most = int(sys.argv[2]) if len(sys.argv) > 2 else hard
 resource.setrlimit(resource.RLIMIT_NOFILE, (int(sys.argv[1]), most))
-print(allow_many(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+print(raise_open_file_limit(), resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 """
 
 
 def limits(*wanted: int) -> list[int]:
-    """Return what `raise_open_file_limit` says and what is so, in a process that was given a soft and perhaps a hard limit."""
+    """Return what `raise_open_file_limit` says and what is so, in a process given a soft and perhaps a hard limit."""
     argv = [sys.executable, "-c", RAISES, *map(str, wanted)]
     return [int(word) for word in subprocess.run(argv, capture_output=True, text=True, check=True).stdout.split()]
 

@@ -325,7 +325,7 @@ def test_a_choice_of_tools_is_what_is_offered(choice: object, names: list[str], 
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "https://a.example/b.png"}]}]},
             "invalid_value",
-            "not fetched",
+            "not downloaded",
         ),
         (
             {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]}]},

@@ -93,7 +93,7 @@ def test_another_programs_file_is_kept_and_never_replaced(tmp_path: Path) -> Non
     ((digest, copies),) = found([own, theirs, also])
     told, kept, free = describe_duplicate(digest, copies)
     assert (kept.store, [copy.path.name for copy in free]) == ("Jan", ["a.gguf"])
-    assert any("kept by Ollama" in note for note in told.notes)
+    assert any("belongs to Ollama" in note for note in told.notes)
 
 
 @pytest.mark.parametrize("changed", ["kept", "copy"])

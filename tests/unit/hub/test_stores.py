@@ -112,6 +112,6 @@ def test_the_library_lists_them_uses_them_and_forgets_none(person: Home, tmp_pat
     library = Library(lambda: [own], tmp_path / "models.json", tmp_path / "none.gguf", lambda: other_models(person))
     found = library.find_model("TINY:1b")
     assert (found.path, found.store, found.problem) == (str(blob), "Ollama", "")
-    with pytest.raises(Conflict, match="kept by Ollama"):
+    with pytest.raises(Conflict, match="belongs to Ollama"):
         library.forget_model("tiny:1b")
     assert blob.exists()

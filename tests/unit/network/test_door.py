@@ -64,9 +64,10 @@ def test_what_comes_after_it_was_taken_is_noted_without_being_counted_again() ->
 
 def test_a_closed_door_refuses_in_a_sentence_and_notes_that() -> None:
     door = EgressGate()
+    sentence = r"^Roundhouse is set to stay offline, so it does not connect to a\.example\.$"
     with closed(door):
         for _ in range(2):
-            with pytest.raises(Offline, match=r"^Roundhouse is set to stay offline, so a\.example is not called\.$"):
+            with pytest.raises(Offline, match=sentence):
                 door.note_call("a.example", 443, LOOK)
     found = only(door)
     assert (found.refused, found.count, found.received_bytes) == (True, 2, 0)

@@ -91,7 +91,7 @@ def test_a_description_is_signed_again_for_another_while(
 ) -> None:
     keys = tmp_path / "keys.txt"
     keys.write_text(tool.make_key(tmp_path / "private"))
-    monkeypatch.setattr(tool, "trusted_keys", lambda *_file: read_trusted_keys(keys))
+    monkeypatch.setattr(tool, "read_trusted_keys", lambda *_file: read_trusted_keys(keys))
     monkeypatch.setenv("UPDATE_KEY", (tmp_path / "private").read_text())
     assert tool.main(["make", str(folder)]) == 0
     first = read(folder, keys)

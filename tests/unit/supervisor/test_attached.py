@@ -37,7 +37,7 @@ CARD = {"id": "big", "max_model_len": 4096}
 
 
 class Remotely:
-    """The endpoint, as a test plays it. `play` answers the list of models."""
+    """The endpoint, as a test plays it. `models` answers the list of models."""
 
     def __init__(self) -> None:
         self.asked: list[str | None] = []

@@ -296,7 +296,7 @@ def test_ten_thousand_random_operations_break_no_law(seed: int) -> None:
         pytest.fail(f"world({seed}): {broken}")
     done = sum(played.seen[what] for what in ("ask", "release", "leave", "unload", "crash", "other_program"))
     assert done >= OPERATIONS
-    for kind in ("Granted", "Refused", "TurnedAway", "Grant", "Evict", "Refuse"):
+    for kind in ("LeaseGranted", "LoadRefused", "LoadTurnedAway", "GrantRoom", "EvictEngine", "RefuseLoad"):
         assert played.seen[kind], f"{kind} never happened, so nothing was shown about it: {played.seen}"
 
 

@@ -22,15 +22,15 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="a job object does th
 PARENT = """
 import asyncio, sys
 from pathlib import Path
-from app.supervisor.pool import Folders, LoadRequest, Policy, Supervisor
+from app.supervisor.pool import LoadRequest, Supervisor, SupervisorFolders, SupervisorPolicy
 from engines.api import ModelFormat, ModelSource
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 
 async def main(home, lifeline):
     adapter = FakeAdapter({"m": Behaviour(refuses_to_end=True, child=True)}, has_lifeline=lifeline)
-    folders = Folders(records=home / "records", logs=home / "logs", scratch=home / "scratch")
-    supervisor = Supervisor({"fake": adapter}, folders, Policy(), lambda event: None)
+    folders = SupervisorFolders(records=home / "records", logs=home / "logs", scratch=home / "scratch")
+    supervisor = Supervisor({"fake": adapter}, folders, SupervisorPolicy(), lambda event: None)
     source = ModelSource(name="m", path=home / "m.gguf", format=ModelFormat.GGUF)
     status = await supervisor.ensure_ready(LoadRequest(engine="fake", source=source))
     print(status.pid, flush=True)

@@ -121,7 +121,7 @@ async def test_memory_that_comes_back_late_is_waited_for(
 async def test_a_busy_model_is_waited_for(supervisor: Supervisor, need: Ask, recorder: Recorder) -> None:
     async with supervisor.lease(need("a")):
         waiting = asyncio.create_task(supervisor.ensure_ready(need("c")))
-        await recorder.until(lambda: [one for one in recorder.statuses("c") if "room" in one.stage])
+        await recorder.until(lambda: [one for one in recorder.statuses("c") if "to free memory" in one.stage])
         assert loaded(supervisor) == ["a"]
     await waiting
     assert loaded(supervisor) == ["c"]
@@ -132,7 +132,7 @@ async def test_a_load_that_has_room_never_says_that_it_waits_for_some(
 ) -> None:
     await supervisor.ensure_ready(need("a"))
     await supervisor.ensure_ready(need("b"))
-    assert not [one for model in "ab" for one in recorder.statuses(model) if "room" in one.stage]
+    assert not [one for model in "ab" for one in recorder.statuses(model) if "to free memory" in one.stage]
 
 
 async def test_a_gauge_that_fails_stops_nobody(

@@ -120,7 +120,8 @@ def _token_mixer_steps(context: _Context) -> Iterator[str]:
     """Yield how tokens see each other: attention, recurrence, both, or neither."""
     name, layer = context.facts.architecture, context.layer
     if has_trait(name, GraphTrait.BOTH):
-        yield f"{recipes.NORM}; {_attention_recipe(context)}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
+        attention = _attention_recipe(context)
+        yield f"{recipes.NORM}; {attention}; a = o; {recipes.NORM}; {recipes.BESIDE_MAMBA2}; {recipes.ADD}"
         return
     has_state = bool(layer.conv_elements or layer.state_elements)
     attends = layer.attention is not AttentionKind.NONE

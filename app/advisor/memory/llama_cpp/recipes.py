@@ -2,7 +2,7 @@
 
 A recipe is steps "result WIDTH source ...", separated by ";". A result may go by a name that was there before, which it
 then replaces. "*source" marks the one whose memory the result takes over where nobody else needs it; "." reads sources
-and makes nothing. Views cost nothing and are left out. Widths are words for bytes, given by `blocks`.
+and makes nothing. Views cost nothing and are left out. Widths are words for bytes, given by `build_blocks`.
 The order is that of the graphs of build 11549, as its scheduler lists them.
 
 ggml_gallocr gives a tensor the smallest gap it fits, else the end; what a buffer takes is the furthest end. Gaps too

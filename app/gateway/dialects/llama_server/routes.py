@@ -41,7 +41,7 @@ _NO_TOKEN = (
 
 
 class LlamaInfillForm(OpenAIForm, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.AnswerForm` for `/infill`: no `[DONE]` ends its stream, the last event says that it is."""
+    """`app.gateway.dialects.form.AnswerForm` for `/infill`: no `[DONE]` ends its stream, the last event says so."""
 
     prompt: str = "input_prefix"
 

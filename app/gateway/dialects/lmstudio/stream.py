@@ -114,7 +114,7 @@ class LmStudioEncoder:
         return (load_end if self.is_loading else b"") + _encode_event("prompt_processing.start")
 
     def take_event(self, event: Event) -> bytes:
-        """Encode the next event. Nothing comes after `AnswerFinished` and `Failed`."""
+        """Encode the next event. Nothing comes after `AnswerFinished` and `AnswerFailed`."""
         if self.result is not None:
             return b""
         match event:

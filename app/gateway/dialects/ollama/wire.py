@@ -98,7 +98,7 @@ class OllamaEmbedRequest(KeepAliveFields, frozen=True, kw_only=True):
 
 
 class OllamaEmbeddingsRequest(KeepAliveFields, frozen=True, kw_only=True):
-    """`POST /api/embeddings`, which `embed` replaced."""
+    """`POST /api/embeddings`, which `POST /api/embed` replaced."""
 
     model: str | None = None
     prompt: str | None = None

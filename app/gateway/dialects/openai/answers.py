@@ -36,7 +36,7 @@ _CHOICE, _CHOICE_FIXED, _LOGPROBS = b'{"finish_reason":', b'{"logprobs":null,"fi
 
 
 class OpenAIChatForm(OpenAIForm, frozen=True, kw_only=True):
-    """`Form` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
+    """`AnswerForm` for chats. With `one_call`, whatever calls follow an answer's first are left out."""
 
     one_call: bool = False
 

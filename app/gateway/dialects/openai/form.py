@@ -76,7 +76,7 @@ def _edit_event(raw: bytes, dialect: DialectRecord) -> bytes:
 
 
 class OpenAIForm(msgspec.Struct, frozen=True, kw_only=True):
-    """`app.gateway.dialects.form.AnswerForm` for engines that speak OpenAI's dialect: nothing of an answer needs mending.
+    """`app.gateway.dialects.form.AnswerForm` for engines that speak OpenAI's dialect: no answer needs mending.
 
     Routes where something does inherit what is the same for all. `prefilled` is what a whole chat repeats of what it
     was asked.

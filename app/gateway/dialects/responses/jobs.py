@@ -65,7 +65,7 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 async def prepare_response(services: Services, body: bytes) -> ResponseJob:
-    """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve` raises."""
+    """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     request = decode_body(body, ResponsesRequest)
     target = await resolve_model(services, request.model)
     response_input = await read_input(services, request)

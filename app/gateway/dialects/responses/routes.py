@@ -79,7 +79,7 @@ async def _answer_job(
 ) -> web.StreamResponse:
     services = request.app[SERVICES]
     async with track_response(request, job):
-        with observed:  # a response that was stopped is kept as such, so `made` must hear of it
+        with observed:  # a response that was stopped is kept as such, so `track_response` must hear of it
             trimming = _make_trimming(services, job) if job.request.trims else None
             if not job.request.stream:
                 return await _answer_whole(services, job, engines, observed, trimming)
@@ -117,7 +117,7 @@ async def _answer_whole(
 
 
 async def _prepare_count(request: web.Request) -> RequestJob:
-    """Return what counts them. Raises BadRequest, NotFound, or what `resolve` raises."""
+    """Return what counts them. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     services, response_request = request.app[SERVICES], decode_body(await read_body(request), ResponsesRequest)
     response_input = await read_input(services, response_request)
     target = await resolve_model(services, response_request.model)

@@ -207,7 +207,7 @@ class ResponseEncoder:
         self._response = msgspec.structs.replace(self._response, roundhouse=TruncationNote(dropped_messages=messages))
 
     def take_event(self, event: Event) -> bytes:
-        """Encode the next event. Nothing comes after `AnswerFinished` and `Failed`."""
+        """Encode the next event. Nothing comes after `AnswerFinished` and `AnswerFailed`."""
         if self.is_over:
             return b""
         return self.begin() + self._encode_output(event)

@@ -118,7 +118,7 @@ _NO_DELTA = _MessageDelta()
 
 
 class StreamReader:
-    """Feed it bytes as they come. `is_over` once it has returned `AnswerFinished` or `Failed`."""
+    """Feed it bytes as they come. `is_over` once it has returned `AnswerFinished` or `AnswerFailed`."""
 
     def __init__(self) -> None:
         self.is_over = False

@@ -31,7 +31,7 @@ _WARM_AFTER_MS, _WARM_EVERY_MS = 1500, 120
 
 
 class ConversationView(QWidget):
-    """Shows the `Talk` of a `ChatModel`."""
+    """Shows the `Conversation` of a `ChatModel`."""
 
     def __init__(self, theme: Theme, model: ChatModel) -> None:
         super().__init__()

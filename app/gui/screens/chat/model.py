@@ -208,7 +208,7 @@ class ChatModel(QObject):
                 detail="\n".join(failure.log_tail[-12:]),
             )
             return replace(chip, state="Failed", color="bad", failure=error)
-        ready = status.state in {EngineState.READY, EngineState.SLEEPING}
+        ready = status.state is EngineState.READY
         return replace(chip, color="ok") if ready else chip
 
     def _register_chat(self, chat: Chat) -> None:

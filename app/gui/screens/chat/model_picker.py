@@ -173,5 +173,5 @@ def _state_words(status: EngineStatus | None) -> str:
         return ""
     if status.state in BUSY_STATES:
         return progress_words(status.stage or "Loading", status.progress, None)
-    names = {EngineState.READY: "loaded", EngineState.SLEEPING: "asleep", EngineState.FAILED: "failed to load"}
+    names = {EngineState.READY: "loaded", EngineState.FAILED: "failed to load"}
     return names.get(status.state, "")

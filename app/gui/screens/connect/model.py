@@ -155,7 +155,7 @@ class ConnectModel(QObject):
     def _finish_undo(self, tool: str, change: ToolChange) -> None:
         self._set_detail(tool, NO_DETAIL)
         self.tools.read()
-        self.toast_requested.emit(f"{change.name}'s settings are as they were.", None)
+        self.toast_requested.emit(f"{change.name}'s settings were restored.", None)
 
     def _show_probe(self, tool: str, probe: ToolProbe) -> None:
         self._set_detail(tool, ToolDetail(probe=probe))

@@ -21,7 +21,7 @@ _WIDTH = 320
 
 
 class CalibrationSection(Section):
-    """Shows a `Calibrating`."""
+    """Shows a `CalibrationModel`."""
 
     def __init__(self, theme: Theme, calibration: CalibrationModel) -> None:
         super().__init__(theme, "Calibration")

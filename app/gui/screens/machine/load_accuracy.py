@@ -112,7 +112,8 @@ class Ticks(QWidget):
         super().__init__()
         self._theme, self._lane, self._scale = theme, lane, max(scale, 1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        description = f"predicted {words.format_bytes(lane.predicted)}, measured {words.format_bytes(lane.measured)}, {lane.error_words}"
+        prediction, measurement = words.format_bytes(lane.predicted), words.format_bytes(lane.measured)
+        description = f"predicted {prediction}, measured {measurement}, {lane.error_words}"
         self.setAccessibleName(f"{lane.name}: {description}")
         self.setToolTip(description.capitalize())
         theme.changed.connect(self.updateGeometry)

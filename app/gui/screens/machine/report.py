@@ -16,7 +16,10 @@ from app.gui.shell.contract import Shell
 
 
 class ReportModel(QObject):
-    """`text` is empty until the report is there; with `is_bundle` logs and settings are in it. `toast_requested` is in passing."""
+    """`text` is empty until the report is there; with `is_bundle` logs and settings are in it.
+
+    `toast_requested` is said in passing.
+    """
 
     changed = Signal()
     toast_requested = Signal(str)

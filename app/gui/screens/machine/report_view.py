@@ -28,7 +28,7 @@ _HEIGHT = 280
 
 
 class ReportPanel(Surface):
-    """Shows a `Report`."""
+    """Shows a `ReportModel`."""
 
     def __init__(self, theme: Theme, report: ReportModel, copy: Callable[[str], object]) -> None:
         super().__init__(theme)

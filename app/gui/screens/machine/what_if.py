@@ -236,10 +236,10 @@ class WhatIf(QObject):
         usual = str(self._preferences.get("models.default", ""))
         return next((name for name in (*ready, usual, *names) if name in names), "")
 
-    def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `Ask`
+    def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
         return self._api.post("/plan", body, kind=Advice, then=then, failed=failed)
 
-    def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `Ask`
+    def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
         return self._api.post("/estimate", body, kind=Estimate, then=then, failed=failed)
 
     def _set_advice(self, advice: Advice) -> None:

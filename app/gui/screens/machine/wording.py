@@ -176,7 +176,8 @@ def fit_words(pool: PoolUse) -> str:
     if pool.free is None:
         return f"{words.format_bytes(pool.bytes)}; free memory unknown"
     if pool.bytes + pool.margin > pool.free:
-        return f"{words.format_bytes(pool.bytes)}, but only {words.format_bytes(max(0, pool.free - pool.margin))} may be used"
+        usable = words.format_bytes(max(0, pool.free - pool.margin))
+        return f"{words.format_bytes(pool.bytes)}, but only {usable} may be used"
     return f"{words.format_bytes(pool.bytes)} of {words.format_bytes(pool.free)} free"
 
 

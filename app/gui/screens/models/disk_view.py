@@ -35,7 +35,7 @@ from app.gui.widgets.treemap import Treemap
 
 
 class DiskView(QWidget):
-    """Shows a `Disk`. `model_requested` carries a model that is to be shown in the list."""
+    """Shows a `DiskModel`. `model_requested` carries a model that is to be shown in the list."""
 
     model_requested = Signal(str)
 
@@ -185,7 +185,7 @@ _KINDS = frozenset({JobKind.DUPLICATES, JobKind.RECLAIM, JobKind.SEPARATE})
 
 
 class DuplicatesView(Section):
-    """Shows what a `LibraryWork` found."""
+    """Shows what a `LibraryJobsModel` found."""
 
     def __init__(self, theme: Theme, model: LibraryJobsModel) -> None:
         super().__init__(theme, "Duplicate files")
@@ -295,7 +295,7 @@ class FolderRow(ListRow):
 
 
 class JobView(Surface):
-    """Shows a `LibraryWork` while a job of these kinds goes on; hidden otherwise."""
+    """Shows a `LibraryJobsModel` while a job of these kinds goes on; hidden otherwise."""
 
     def __init__(self, theme: Theme, model: LibraryJobsModel, kinds: Collection[JobKind]) -> None:
         super().__init__(theme)

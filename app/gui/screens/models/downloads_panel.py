@@ -19,7 +19,7 @@ from app.gui.widgets.text import Paragraph
 
 
 class DownloadsPanel(Section):
-    """Shows what a `Fetching` has; hidden while there is nothing."""
+    """Shows what a `DownloadsModel` has; hidden while there is nothing."""
 
     chat_requested = Signal(object)
     """A chat with what this download brought."""

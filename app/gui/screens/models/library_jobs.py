@@ -23,7 +23,10 @@ CANCELLED = "cancelled"
 
 
 class LibraryJobsModel(QObject):
-    """The job that runs or ran last, and the equal files that are known. `toast_requested` is a sentence with a way back."""
+    """The job that runs or ran last, and the equal files that are known.
+
+    `toast_requested` is a sentence with a way back.
+    """
 
     changed = Signal()
     files_changed = Signal()

@@ -47,7 +47,7 @@ class ModelRow(msgspec.Struct, frozen=True):
     @property
     def is_loaded(self) -> bool:
         """Whether it can answer now."""
-        return self.status is not None and self.status.state in {EngineState.READY, EngineState.SLEEPING}
+        return self.status is not None and self.status.state is EngineState.READY
 
     @property
     def is_busy(self) -> bool:

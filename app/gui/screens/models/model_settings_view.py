@@ -42,7 +42,7 @@ _RUNS_AS_BEFORE = "It is running with its previous settings. Changes take effect
 
 
 class ModelSettingsView(QWidget):
-    """Shows a `Tuning`; Escape and the arrow lead back to the list."""
+    """Shows a `ModelSettingsModel`; Escape and the arrow lead back to the list."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
         super().__init__()

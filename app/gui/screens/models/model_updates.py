@@ -90,4 +90,5 @@ def update_offer(update: ModelUpdate) -> str:
     """Return what an update would fetch."""
     day = f", of {update.modified[:10]}" if update.modified else ""
     files = "1 file" if len(update.files) == 1 else f"{len(update.files)} files"
-    return f"Newer on the hub: {files}, {words.format_bytes(update.download_bytes)}{day}. Your files stay until you remove them."
+    size = words.format_bytes(update.download_bytes)
+    return f"Newer on the hub: {files}, {size}{day}. Your files stay until you remove them."

@@ -34,7 +34,10 @@ WAYS_SHOWN = 2
 
 
 class AutoRemedyModel(QObject):
-    """Remedies of the models that run or failed. `toast_requested` carries a sentence and the way back from what it tells of."""
+    """Remedies of the models that run or failed.
+
+    `toast_requested` carries a sentence and the way back from what it tells of.
+    """
 
     changed = Signal()
     toast_requested = Signal(str, object)

@@ -143,7 +143,7 @@ def has_expired(key: KeyInfo) -> bool:
 
 def key_facts(key: KeyInfo) -> str:
     """Return what is told of a key in one quiet line."""
-    may = "may manage Roundhouse" if Scope.MANAGE in key.scopes else "may ask models"
+    may = "may manage Roundhouse" if Scope.MANAGE in key.scopes else "may use models"
     used = f"last used {_format_time(key.last_used_at)}" if key.last_used_at else "never used"
     end = "" if key.expires_at is None else "expired" if has_expired(key) else f"until {_format_time(key.expires_at)}"
     return " · ".join(part for part in (may, used, end) if part)

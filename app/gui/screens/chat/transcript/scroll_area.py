@@ -19,7 +19,7 @@ _ROUNDS = 12
 
 
 class TranscriptScrollArea(QAbstractScrollArea):
-    """A document in a scroll area. What cannot be done here is asked for with `action_requested`: verb, message, value."""
+    """A document in a scroll area. What is not done here goes out as `action_requested`: verb, message, value."""
 
     action_requested = Signal(str, str, str)
     copy_requested = Signal(str)

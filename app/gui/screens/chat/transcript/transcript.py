@@ -1,4 +1,4 @@
-"""The widget: scrolls a `Document`, paints what is visible, and keeps the reader's place while heights become known.
+"""The widget: scrolls a `TranscriptDocument`, paints what is visible, keeps the reader's place while heights settle.
 
 While an answer arrives nothing is done per token: the first one starts a timer, and when it fires everything that has
 come is taken at once. The view follows the end only while the reader is at the end.
