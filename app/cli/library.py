@@ -24,9 +24,9 @@ from app.core.library import (
     EmptyTrash,
     FindDuplicates,
     Folder,
-    Holding,
     JobKind,
     LibraryJob,
+    ModelHolding,
     Removal,
     RemoveModel,
     TrashContents,
@@ -360,7 +360,7 @@ def _folder(folder: Folder) -> tuple[str, ...]:
     return (folder.title, str(folder.models), words.format_bytes(folder.size_bytes), folder.path)
 
 
-def _model_row(holding: Holding) -> tuple[str, ...]:
+def _model_row(holding: ModelHolding) -> tuple[str, ...]:
     return (
         holding.model,
         words.format_bytes(holding.size_bytes),

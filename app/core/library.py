@@ -229,7 +229,7 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
     """Why it cannot be looked through now, in a sentence."""
 
 
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
+class ModelHolding(msgspec.Struct, frozen=True, kw_only=True):
     """What one model takes."""
 
     model: str
@@ -250,6 +250,6 @@ class DiskUse(msgspec.Struct, frozen=True, kw_only=True):
 
     drives: list[Drive]
     folders: list[Folder]
-    holdings: list[Holding]
+    holdings: list[ModelHolding]
     saved_bytes: int = 0
     """What models that share their space would take more, had each a copy of its own."""

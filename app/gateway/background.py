@@ -22,7 +22,7 @@ class Background:
         """Begin `work` now. Whoever wants its result awaits the task, shielded if leaving must not end the work."""
         task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._forget_task)
         return task
 
     async def join(self, *, cancel: bool = False) -> None:
@@ -33,21 +33,21 @@ class Background:
                     task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _ended(self, task: "asyncio.Task[Any]") -> None:
+    def _forget_task(self, task: "asyncio.Task[Any]") -> None:
         self._tasks.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, RoundhouseError):  # those say themselves what is wrong
             log.error("Work in the background failed", exc_info=error)
 
 
-class Shared:
+class SharedWork:
     """Work that several may want at once, and that is done once for all of them."""
 
     def __init__(self) -> None:
         self._background = Background()
         self._running: dict[Hashable, asyncio.Task[Any]] = {}
 
-    async def done(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    async def run_once(self, key: Hashable, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what comes of the work that has this key. It goes on when who wanted it leaves."""
         task: asyncio.Task[T] | None = self._running.get(key)
         if task is None:

@@ -67,7 +67,7 @@ class Instance:
 
     def __enter__(self) -> Self:
         with ExitStack() as unless_ours:
-            lock = unless_ours.enter_context(_opened(self._paths.lock_file))
+            lock = unless_ours.enter_context(_open_lock_file(self._paths.lock_file))
             self._wait_for(lock)
             unless_ours.pop_all()
         self._lock = lock
@@ -94,13 +94,13 @@ class Instance:
 
     def _wait_for(self, lock: IO[bytes]) -> None:
         deadline = time.monotonic() + self._patience_s
-        while not _locked(lock):
+        while not _try_lock(lock):
             if self._paths.port_file.exists() or time.monotonic() > deadline:
                 raise AlreadyRunning(_who_runs(self._paths.port_file), hint="Use that one, or stop it first.")
             time.sleep(_POLL_S)
 
 
-def _opened(lock_file: Path) -> IO[bytes]:
+def _open_lock_file(lock_file: Path) -> IO[bytes]:
     try:
         lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         return lock_file.open("ab")
@@ -108,7 +108,7 @@ def _opened(lock_file: Path) -> IO[bytes]:
         raise _unwritable(lock_file, error) from error
 
 
-def _locked(file: IO[bytes]) -> bool:
+def _try_lock(file: IO[bytes]) -> bool:
     try:
         if sys.platform == "win32":
             file.seek(0)
@@ -151,7 +151,7 @@ class Endpoint:
 def bind(host: str, port: int, tries: int = TRIES) -> Endpoint:
     """Listen on `host` at `port` or up to `tries` ports on. Raises EnvironmentFault when all are taken."""
     for candidate in range(port, min(port + tries, _MAX_PORT + 1)):
-        sockets = _bound(host, candidate)
+        sockets = _bind_addresses(host, candidate)
         if sockets:
             return Endpoint(sockets, _url(host, candidate), _notice(port, candidate))
     raise EnvironmentFault(
@@ -161,13 +161,13 @@ def bind(host: str, port: int, tries: int = TRIES) -> Endpoint:
     )
 
 
-def _bound(host: str, port: int) -> tuple[socket.socket, ...]:
+def _bind_addresses(host: str, port: int) -> tuple[socket.socket, ...]:
     """Bind every address of `host`, all or none."""
     addresses = _addresses(host)
     sockets: list[socket.socket] = []
     for address in addresses:
         try:
-            sockets.append(_listening(address, port))
+            sockets.append(_listen_on(address, port))
         except OSError as error:
             if error.errno in _TAKEN:
                 for bound in sockets:
@@ -189,7 +189,7 @@ def _addresses(host: str) -> tuple[str, ...]:
     return (host,) if address.is_loopback or address.is_unspecified else (host, "127.0.0.1")
 
 
-def _listening(address: str, port: int) -> socket.socket:
+def _listen_on(address: str, port: int) -> socket.socket:
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     try:
         if sys.platform == "win32":

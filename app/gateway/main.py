@@ -76,7 +76,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Running:
+class RunningGateway:
     """What a started gateway must end."""
 
     services: Services
@@ -124,7 +124,7 @@ async def serve(setup: Setup) -> None:
         await shutdown(running)
 
 
-async def startup(setup: Setup) -> Running:
+async def startup(setup: Setup) -> RunningGateway:
     """Listen, then build everything, then tell clients where we are."""
     keys = KeyStore(setup.paths.keys_file)
     endpoint = _listen(setup.settings, keys)
@@ -135,17 +135,17 @@ async def startup(setup: Setup) -> Running:
         stopped.set()
 
     services = await _services(setup, endpoint, keys, stop)
-    runner = await opened(services, endpoint)
+    runner = await open_runner(services, endpoint)
     created_at = psutil.Process().create_time()
     setup.instance.announce(url=endpoint.url, created_at=created_at, version=__version__)
     report(setup.settings, endpoint)
     leave_start_up_out_of_collections()
-    return Running(
+    return RunningGateway(
         services=services, runner=runner, stopped=stopped, background=asyncio.create_task(_settle_in(services))
     )
 
 
-async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
+async def open_runner(services: Services, endpoint: Endpoint) -> web.AppRunner:
     """Answer on the endpoint's sockets; `cleanup()` of what is returned ends that, and the services with it."""
     app = build_app(services)
     app.on_shutdown.append(_end_engines)
@@ -164,14 +164,14 @@ async def opened(services: Services, endpoint: Endpoint) -> web.AppRunner:
     return runner
 
 
-async def main_loop(running: Running) -> None:
+async def main_loop(running: RunningGateway) -> None:
     """Wait until somebody wants us to stop."""
     _on_signals(running.services.stop)
     await running.stopped.wait()
     log.info("Stopping")
 
 
-async def shutdown(running: Running) -> None:
+async def shutdown(running: RunningGateway) -> None:
     """Take no more requests, let answers finish for a while, stop the engines, close what is open."""
     running.background.cancel()
     await asyncio.gather(running.background, return_exceptions=True)

@@ -1,7 +1,7 @@
 """Updates of Roundhouse itself: looked for when asked, or weekly where a person wants it; installed only when asked.
 
-`Known` is what was described and signed, what of it is newer, and what fits this copy. Whatever is read back from the
-disk is checked again: its signature, its time, whether it is still newer.
+`KnownRelease` is what was described and signed, what of it is newer, and what fits this copy. Whatever is read back
+from the disk is checked again: its signature, its time, whether it is still newer.
 
 One installation at a time goes on in the background: fetch, check, make ready, let answers in progress end, replace.
 Until the last step nothing that is used has changed, and all of it can be called off.
@@ -61,7 +61,7 @@ _MB = 1_000_000
 NO_KEY = "This copy trusts no update key yet: no version of Roundhouse has been released."
 
 
-class Known:
+class KnownRelease:
     """Blocks; call it from a thread."""
 
     def __init__(
@@ -109,7 +109,7 @@ class Known:
             return None
         return manifest if version_order(manifest.version) > version_order(__version__) else None
 
-    def wanted(self, version: str) -> UpdateManifest:
+    def find_release(self, version: str) -> UpdateManifest:
         """Return the description of the version that was shown. Raises Conflict (no_update)."""
         manifest = self.newer()
         if manifest is None or manifest.version != version:
@@ -197,12 +197,12 @@ class Updates:
         self._services = services
         keys_files = (keys_file, services.paths.update_keys_file)
         memory = UpdateMemory(services.paths.updates / "known.json")
-        self._known = Known(services.settings, memory, installation or this_installation(), keys_files)
+        self._known = KnownRelease(services.settings, memory, installation or this_installation(), keys_files)
         self._is_urgent = False
         self.job = BackgroundJob(
             JobRules(
                 publish=lambda job: services.events.publish(UpdateJobChanged(job=job)),
-                end=_ended,
+                end=_end_job,
                 conflict=_conflict,
                 bug=Bug("The update failed because of a mistake in Roundhouse.", hint="Please report this."),
             )
@@ -239,7 +239,7 @@ class Updates:
             return self.job.now
         self.job.check_idle()
         self._refuse_blind()
-        manifest = await asyncio.to_thread(self._known.wanted, wish.version)
+        manifest = await asyncio.to_thread(self._known.find_release, wish.version)
         file = self._known.file(manifest)
         way = UPDATE_METHODS[file.kind]
         await asyncio.to_thread(way.check_place, self._known.installation.place, file.size)
@@ -352,9 +352,9 @@ class Updates:
         return TransferDeps(progress=self._from_thread, stop=self.job.off, throttle=limit)
 
     def _from_thread(self, count: int = 0, **changes: object) -> None:
-        self.job.hand_over(lambda: self._moved(count, changes))
+        self.job.hand_over(lambda: self._note_progress(count, changes))
 
-    def _moved(self, count: int, changes: dict[str, object]) -> None:
+    def _note_progress(self, count: int, changes: dict[str, object]) -> None:
         if self.job.is_busy:
             say = self.job.tell if changes else self.job.move
             say(done_bytes=self.job.now.done_bytes + count, **changes)
@@ -366,7 +366,7 @@ class Updates:
             raise Conflict(self._known.unavailable, hint="Update it the way it was installed.", code="no_update_key")
 
 
-def _ended(job: UpdateJob, error: ErrorBody | None) -> UpdateJob:
+def _end_job(job: UpdateJob, error: ErrorBody | None) -> UpdateJob:
     stage = "Ended" if error else "Done"
     return msgspec.structs.replace(job, stage=stage, is_done=True, error=error, waits_for=0, total_bytes=0)
 
@@ -388,11 +388,11 @@ UPDATES = web.AppKey("updates", Updates)
 def add_updates(app: web.Application) -> None:
     """Give the application what looks for updates of it, and have it look."""
     app[UPDATES] = Updates(app[SERVICES])
-    app.cleanup_ctx.append(_watching)
+    app.cleanup_ctx.append(_watch_releases)
     app.on_shutdown.append(lambda app: app[UPDATES].close())
 
 
-async def _watching(app: web.Application) -> AsyncIterator[None]:
+async def _watch_releases(app: web.Application) -> AsyncIterator[None]:
     background = Background()
     background.spawn(app[UPDATES].watch())
     yield

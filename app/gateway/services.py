@@ -12,7 +12,7 @@ from aiohttp import web
 
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
-from app.gateway.background import Shared
+from app.gateway.background import SharedWork
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.runtime import Afterwards
 from app.hub.repositories.answers import HubMemory
@@ -95,7 +95,7 @@ class Services:
     """Where other programs of this person keep their settings."""
     afterwards: Afterwards = field(default_factory=Afterwards)
     """What is done once all this has ended."""
-    shared: Shared = field(default_factory=Shared)
+    shared: SharedWork = field(default_factory=SharedWork)
     """Questions to attached endpoints, asked once for all requests that wait for the answer."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""

@@ -16,7 +16,7 @@ from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths
 from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
-from app.gateway.main import opened
+from app.gateway.main import open_runner
 from app.gateway.runtime import leave_start_up_out_of_collections, run
 from app.gateway.services import Limits, Services
 from app.supervisor.pool import Supervisor, SupervisorFolders
@@ -76,7 +76,7 @@ async def serve(port: int, folder: Path, upstream: Upstream) -> None:
     services = await supervised(await played_services(paths, {}, Limits(), upstream), folder, upstream)
     stopped = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
-    runner = await opened(services, bind("127.0.0.1", port, tries=1))
+    runner = await open_runner(services, bind("127.0.0.1", port, tries=1))
     leave_start_up_out_of_collections()
     await stopped.wait()
     await runner.cleanup()

@@ -9,9 +9,9 @@ from app.core.library import (
     Folder,
     FolderKind,
     Freshness,
-    Holding,
     JobKind,
     LibraryJob,
+    ModelHolding,
     ModelUpdate,
     TrashContents,
 )
@@ -27,8 +27,8 @@ def _gib_bytes(count: float) -> int:
 
 def _make_holding(  # noqa: PLR0913 -- a line of a table
     model: str, title: str, place: str, gib: float, *, drive: str = _HOME, shared: float = 0.0
-) -> Holding:
-    return Holding(
+) -> ModelHolding:
+    return ModelHolding(
         model=model, title=title, place=place, drive=drive, size_bytes=_gib_bytes(gib), shared_bytes=_gib_bytes(shared)
     )
 

@@ -29,7 +29,7 @@ from app.gateway.exchange.resolving import make_session
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.instance import bind
 from app.gateway.loading.launch import policy_from
-from app.gateway.main import opened
+from app.gateway.main import open_runner
 from app.gateway.services import Identity, Limits, Services
 from app.gateway.watching.metrics import GatewayMetrics
 from app.store.database import ChatStore
@@ -264,7 +264,7 @@ class Gateway:
 async def served(services: Services, upstream: Upstream, port: int) -> AsyncIterator[Gateway]:
     """Have a gateway answer on a real socket while the block runs."""
     endpoint = bind("127.0.0.1", port)
-    runner = await opened(services, endpoint)
+    runner = await open_runner(services, endpoint)
     async with aiohttp.ClientSession() as http:
         yield Gateway(
             url=endpoint.url,

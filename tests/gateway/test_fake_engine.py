@@ -18,7 +18,7 @@ from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.version_store import VersionStore
 from app.gateway.instance import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
-from app.gateway.main import opened
+from app.gateway.main import open_runner
 from app.gateway.services import Limits, Services
 from app.hub.library.library import Library
 from app.supervisor import run
@@ -101,7 +101,7 @@ async def real(paths: Paths, limits: Limits, unused_port: int, adapter: FakeAdap
         library=Library(lambda: model_folders(paths, settings), paths.data / "models.json", paths.data / "none.gguf"),
         catalogue=EngineCatalogue(adapters, VersionStore(paths.data / "engines")),
     )
-    runner = await opened(services, bind("127.0.0.1", unused_port))
+    runner = await open_runner(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:
         yield Real(f"http://127.0.0.1:{unused_port}", http, services)
     await runner.cleanup()

@@ -12,7 +12,7 @@ from pytestqt.qtbot import QtBot
 from app.core.downloads import Pull
 from app.core.errors import ErrorBody
 from app.core.events import LibraryJobChanged, ModelsChanged, SettingChanged
-from app.core.library import DiskUse, Drive, EmptyTrash, Holding, JobKind, LibraryJob, TrashContents
+from app.core.library import DiskUse, Drive, EmptyTrash, JobKind, LibraryJob, ModelHolding, TrashContents
 from app.core.models import ModelInfo
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import disk
@@ -31,11 +31,11 @@ from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
 
-def held(name: str, size: int, place: str = "here", **more: object) -> Holding:
-    return Holding(model=name, title=name.upper(), place=place, drive="/", size_bytes=size, **more)  # type: ignore[arg-type]  # by name
+def held(name: str, size: int, place: str = "here", **more: object) -> ModelHolding:
+    return ModelHolding(model=name, title=name.upper(), place=place, drive="/", size_bytes=size, **more)  # type: ignore[arg-type]  # by name
 
 
-def use(*holdings: Holding, **drive: int) -> DiskUse:
+def use(*holdings: ModelHolding, **drive: int) -> DiskUse:
     return DiskUse(drives=[Drive(path="/", **drive)], folders=[], holdings=list(holdings))  # type: ignore[arg-type]  # by name
 
 

@@ -53,8 +53,8 @@ def buttons(widget: object, text: str) -> list[Button]:
 
 
 def test_what_goes_on_comes_first_and_then_the_newest(model: RequestStore) -> None:
-    assert [one.is_over for one in model.shown()[:3]] == [False, False, True]
-    over = [one.at for one in model.shown() if one.is_over]
+    assert [one.is_over for one in model.visible_requests()[:3]] == [False, False, True]
+    over = [one.at for one in model.visible_requests() if one.is_over]
     assert over == sorted(over, reverse=True)
 
 
@@ -69,7 +69,7 @@ def test_a_new_request_is_added_and_no_more_are_kept_than_needed(model: RequestS
         shell.broadcast_event(
             RequestChanged(request=msgspec.structs.replace(DONE, id=str(number), at=DONE.at + 1000 + number))
         )
-    assert (len(model.items), len(model.shown())) == (KEPT, SHOWN)
+    assert (len(model.items), len(model.visible_requests())) == (KEPT, SHOWN)
     assert model.items[0].id == str(KEPT + 4)
 
 

@@ -41,7 +41,7 @@ class MadeUp:
     """`engines.api.EngineAdapter` for the made-up engine."""
 
     descriptor = DESCRIPTOR
-    table = TABLE
+    flag_table = TABLE
 
     def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- it needs no place
         return EngineInstallation(

@@ -58,9 +58,7 @@ IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
 NO_IO = ("app/core", "app/advisor")
 IO_MODULES = {"os", "socket", "subprocess", "shutil", "sqlite3", "asyncio", "threading", "aiohttp", "pathlib", "psutil"}
 
-FUNCTION_CEILING = 60
 FUNCTION_USUAL = 30
-FILE_CEILING = 500
 
 
 def files(*tops: str) -> Iterator[Path]:
@@ -214,16 +212,10 @@ def functions(*tops: str) -> list[tuple[int, str]]:
     ]
 
 
-def test_functions_are_short() -> None:
+def test_most_functions_are_short() -> None:
     sizes = functions(*CODE)
-    assert not [where for size, where in sizes if size > FUNCTION_CEILING]
     assert median(size for size, _ in sizes) <= 10
     assert sum(size <= FUNCTION_USUAL for size, _ in sizes) / len(sizes) >= 0.9
-
-
-def test_files_are_short() -> None:
-    sizes = [(len(path.read_text(encoding="utf-8").splitlines()), name_of(path)) for path in files(*CODE, "tests")]
-    assert not [row for row in sizes if row[0] > FILE_CEILING]
 
 
 def test_no_module_is_named_after_nothing() -> None:

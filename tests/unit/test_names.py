@@ -9,8 +9,8 @@ import pytest
 from tests.name_figures import MANY_MODULES, NameFigures, class_modules, count_names, definitions, is_participle
 
 CEILINGS = {
-    "functions_named_by_participle_alone": 30,  # to come to 0
-    "names_led_by_participle_percent": 1.5,
+    "functions_named_by_participle_alone": 3,  # handlers of the admin API, whose names are its operationIds
+    "names_led_by_participle_percent": 1.2,
     "functions_of_one_word_percent": 17,
     "class_names_in_three_modules": 0,
 }

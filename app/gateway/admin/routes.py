@@ -19,7 +19,7 @@ from app.core.engines import EnginePlanRequest
 from app.core.errors import ErrorBody
 from app.core.hub import HubSearchHit
 from app.core.keys import KeyWithSecret
-from app.core.library import TrashContents
+from app.core.library import ModelHolding, TrashContents
 from app.core.machine import DiagnosticBundle, EngineBuild
 from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic
 from app.gateway.admin.calls import (
@@ -62,6 +62,7 @@ PUBLISHED_NAMES: dict[type, str] = {
     EstimateAccuracy: "LoadTruth",
     HubSearchHit: "HubFound",
     KeyWithSecret: "MadeKey",
+    ModelHolding: "Holding",
     TrashContents: "Trashed",
 }
 """Names of schemas in the document, where they are not those of the classes: clients are generated from them."""
@@ -104,6 +105,9 @@ def openapi_document(endpoints: tuple[AdminEndpoint, ...]) -> bytes:
     """Return the document as JSON."""
     kinds = _table_types(endpoints)
     schemas, components = _make_schemas(kinds)
+    for endpoint in endpoints:  # what parameters of a query refer to
+        components = {**_make_schemas([endpoint.query])[1], **components}
+        components.pop(endpoint.query.__name__, None)
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
     paths: Document = {}
     for endpoint in endpoints:

@@ -117,7 +117,7 @@ def _context(info: ModelInfo, most: int) -> int:
 async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, model: str) -> ToolProbe:
     """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
     tool, began = find_tool(name), time.monotonic()
-    status, said = await _asked(http, identity, tool, model)
+    status, said = await _send_request(http, identity, tool, model)
     return ToolProbe(
         id=tool.id,
         ok=status == _OK,
@@ -129,7 +129,9 @@ async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, mode
     )
 
 
-async def _asked(http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, model: str) -> tuple[int, str]:
+async def _send_request(
+    http: aiohttp.ClientSession, identity: Identity, tool: ClientTool, model: str
+) -> tuple[int, str]:
     headers = {"Authorization": f"Bearer {KEY}", **tool.headers}
     limit = aiohttp.ClientTimeout(total=_PATIENCE_S)
     url = identity.url + tool.route

@@ -49,7 +49,7 @@ class Calibrator:
         self.job = BackgroundJob(
             JobRules(
                 publish=services.events.publish,
-                end=_ended,
+                end=_end_job,
                 conflict=lambda _job: Conflict("A calibration goes on."),
                 cancelled="It was stopped.",
                 bug=Bug("The calibration failed because of a mistake in Roundhouse."),
@@ -148,7 +148,7 @@ class Calibrator:
         self.job.tell(stage=stage, fraction=fraction)
 
 
-def _ended(_job: CalibrationChanged, error: ErrorBody | None) -> CalibrationChanged:
+def _end_job(_job: CalibrationChanged, error: ErrorBody | None) -> CalibrationChanged:
     said = f"{error.sentence} {error.hint}".strip() if error else ""
     return CalibrationChanged(stage="Ended" if error else "Done", fraction=1.0, done=True, error=said)
 

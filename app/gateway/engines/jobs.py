@@ -29,7 +29,7 @@ class EngineJobs(BackgroundJob[EngineJob]):
     """Runs the one job there is, and keeps what it said."""
 
     def __init__(self, publish: Callable[[Event], None]) -> None:
-        rules = JobRules(publish=lambda job: publish(EngineJobChanged(job=job)), end=self._ended, conflict=_conflict)
+        rules = JobRules(publish=lambda job: publish(EngineJobChanged(job=job)), end=self._end_job, conflict=_conflict)
         super().__init__(rules)
         self.lines: deque[LogLine] = deque(maxlen=LINES)
         """What jobs wrote."""
@@ -37,13 +37,13 @@ class EngineJobs(BackgroundJob[EngineJob]):
     def begin(self, engine: str, verb: str, work: Work, *, version: str = "") -> EngineJob:
         """Begin. Raises Conflict while another job runs."""
 
-        async def done() -> ErrorBody | None:
+        async def finish_job() -> ErrorBody | None:
             outcome = await work(self._progress)
             self.keep(version=outcome.version or self.now.version, proofs=outcome.proofs)
             return outcome.error
 
         job = EngineJob(id=job_id(), engine=engine, verb=verb, version=version, stage="Starting")
-        return self.start(job, done)
+        return self.start(job, finish_job)
 
     def _progress(self, stage: str, fraction: float | None) -> None:
         if stage == self.now.stage:
@@ -52,7 +52,7 @@ class EngineJobs(BackgroundJob[EngineJob]):
             self._note(stage)
             self.tell(stage=stage, fraction=fraction)
 
-    def _ended(self, job: EngineJob, error: ErrorBody | None) -> EngineJob:
+    def _end_job(self, job: EngineJob, error: ErrorBody | None) -> EngineJob:
         if error is not None:
             self._note(" ".join(filter(None, (error.sentence, error.hint))))
             for line in error.detail.splitlines():

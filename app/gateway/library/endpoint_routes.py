@@ -113,7 +113,7 @@ async def with_probes(services: Services, target: ResolvedModel, *routes: Route)
         return target
     open_routes = [route for route in routes if _is_open(services.library.find_attachment(target.model), route)]
     for route in open_routes:  # many requests at once ask once
-        await services.shared.done(
+        await services.shared.run_once(
             (target.model.path, route), partial(_learn, services.library, services.events, target.model, route)
         )
     if not open_routes:

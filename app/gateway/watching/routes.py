@@ -122,7 +122,7 @@ class _Slot(msgspec.Struct, frozen=True):
     next_token: list[_Next] = []
 
     @property
-    def held(self) -> int:
+    def held_tokens(self) -> int:
         """Tokens that the request in it has there; what an earlier one left is free to be written over."""
         return self.n_prompt_tokens + sum(each.n_decoded for each in self.next_token) if self.is_processing else 0
 
@@ -134,4 +134,4 @@ def in_slots(document: bytes) -> float | None:
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return None
     total = sum(slot.n_ctx for slot in slots)
-    return min(1.0, sum(slot.held for slot in slots) / total) if total else None
+    return min(1.0, sum(slot.held_tokens for slot in slots) / total) if total else None

@@ -60,7 +60,7 @@ class UpdateStore(RemoteStore[UpdateState]):
             return
         self.is_looking, self.is_newest, self.refusal = True, False, None
         self.changed.emit()
-        self.api.post("/update/check", None, kind=UpdateState, then=self._looked, failed=self._refused)
+        self.api.post("/update/check", None, kind=UpdateState, then=self._take_state, failed=self._show_error)
 
     def install(self, *, now: bool = False) -> None:
         """Install what is newer; with `now` without waiting for answers in progress."""
@@ -73,7 +73,7 @@ class UpdateStore(RemoteStore[UpdateState]):
 
     def cancel(self) -> None:
         """Call the installation off."""
-        self.api.delete("/update/job", lambda: None, self._refused)
+        self.api.delete("/update/job", lambda: None, self._show_error)
 
     def skip(self) -> None:
         """Say no more of the version that is newer now; Undo says it again."""
@@ -89,13 +89,13 @@ class UpdateStore(RemoteStore[UpdateState]):
 
     def _skip(self, version: str) -> None:
         body = SkipUpdate(version=version)
-        self.api.post("/update/skip", body, kind=UpdateState, then=self.replace, failed=self._refused)
+        self.api.post("/update/skip", body, kind=UpdateState, then=self.replace, failed=self._show_error)
 
     def _begin(self, path: str, body: object) -> None:
         self.refusal = None
-        self.api.post(path, body, kind=UpdateJob, then=self._begun, failed=self._refused)
+        self.api.post(path, body, kind=UpdateJob, then=self._track_job, failed=self._show_error)
 
-    def _begun(self, job: UpdateJob) -> None:
+    def _track_job(self, job: UpdateJob) -> None:
         self._asked = job.id
         if self.job is None or self.job.id != job.id:  # the answer may come after the events
             self._put(job)
@@ -117,11 +117,11 @@ class UpdateStore(RemoteStore[UpdateState]):
         if isinstance(event, UpdateJobChanged):
             self._put(event.job)
 
-    def _looked(self, state: UpdateState) -> None:
+    def _take_state(self, state: UpdateState) -> None:
         self.is_looking, self.is_newest = False, state.release is None
         self.replace(state)
 
-    def _refused(self, error: ErrorBody) -> None:
+    def _show_error(self, error: ErrorBody) -> None:
         self.is_looking, self.refusal = False, error
         self.changed.emit()
 

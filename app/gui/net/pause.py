@@ -25,11 +25,11 @@ class PauseStore(RemoteStore[Pause]):
 
     def pause(self) -> None:
         """Have all memory given back."""
-        self.api.post("/pause", None, kind=Pause, then=self.replace, failed=self._refused)
+        self.api.post("/pause", None, kind=Pause, then=self.replace, failed=self._show_error)
 
     def resume(self) -> None:
         """Go on; what was loaded comes back."""
-        self.api.delete("/pause", lambda: self.replace(_RUNS), self._refused)
+        self.api.delete("/pause", lambda: self.replace(_RUNS), self._show_error)
 
     def toggle(self) -> None:
         """Do the one of both that makes sense."""
@@ -48,5 +48,5 @@ class PauseStore(RemoteStore[Pause]):
         if isinstance(event, PauseChanged):
             self.replace(event.pause)
 
-    def _refused(self, error: ErrorBody) -> None:
+    def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(error.sentence)

@@ -95,9 +95,9 @@ class RemoteStore(QObject, Generic[T]):
         self._call = self._ask()
 
     def _ask(self) -> GatewayCall:
-        return self.api.get(self._path, self._kind, self._answered, self._failed)
+        return self.api.get(self._path, self._kind, self._take_answer, self._store_error)
 
-    def _answered(self, value: T) -> None:
+    def _take_answer(self, value: T) -> None:
         self._call = None
         overtaking, self._overtaking = self._overtaking, []
         self.replace(value)
@@ -105,7 +105,7 @@ class RemoteStore(QObject, Generic[T]):
             self.apply(event)
         self._read_if_due()
 
-    def _failed(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self._call, self.error = None, error
         self.changed.emit()
         self._read_if_due()

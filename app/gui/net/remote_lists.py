@@ -56,11 +56,11 @@ class RunningStore(RemoteList[EngineStatus]):
     def unload(self, model: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> None:
         """Ask for a model to be unloaded once its answers are done."""
 
-        def unloaded(status: EngineStatus) -> None:
+        def finish_unload(status: EngineStatus) -> None:
             self._merge(status)
             then()
 
-        self.api.post("/unload", UnloadModel(model=model), kind=EngineStatus, then=unloaded, failed=failed)
+        self.api.post("/unload", UnloadModel(model=model), kind=EngineStatus, then=finish_unload, failed=failed)
 
     def _merge(self, status: EngineStatus) -> None:
         self.take(EngineChanged(status=status))
@@ -132,12 +132,12 @@ class PreferenceStore(RemoteList[SettingInfo]):
     ) -> None:
         """Set several at once: all of them or none."""
 
-        def answered(items: list[SettingInfo]) -> None:
+        def finish_change(items: list[SettingInfo]) -> None:
             self._merge(items)
             if then is not None:
                 then()
 
-        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=answered, failed=failed)
+        self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=finish_change, failed=failed)
 
     def _merge(self, items: list[SettingInfo]) -> None:
         # The reply may hold only what changed: what it lacks stays as it was.

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.library import DiskUse, Drive, Folder, FolderKind, Holding
+from app.core.library import DiskUse, Drive, Folder, FolderKind, ModelHolding
 from app.core.models import ModelInfo
 from app.hub.disk.trash import Trash
 from app.hub.disk.trash_contents import find_in_trash
@@ -96,9 +96,9 @@ def _build_holding(
     users: Counter[_DiskFile],
     folders: Sequence[SearchFolder],
     drives: "_Drives",
-) -> Holding:
+) -> ModelHolding:
     own, around = set(files), _innermost_folder(Path(model.path), folders)
-    return Holding(
+    return ModelHolding(
         model=model.name,
         title=model.title,
         place=around.title if around else model.store or ELSEWHERE,
@@ -115,7 +115,7 @@ def _innermost_folder(path: Path, folders: Sequence[SearchFolder]) -> SearchFold
     return max(around, key=lambda folder: len(folder.path.parts), default=None)
 
 
-def _build_folder(searched: SearchFolder, holdings: Iterable[Holding]) -> Folder:
+def _build_folder(searched: SearchFolder, holdings: Iterable[ModelHolding]) -> Folder:
     inside = [holding for holding in holdings if holding.folder == str(searched.path)]
     return Folder(
         path=str(searched.path),

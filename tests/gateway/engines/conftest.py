@@ -18,7 +18,7 @@ from app.gateway.engines import smoke_tests
 from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.instance import bind
 from app.gateway.loading.launch import model_folders, policy_from
-from app.gateway.main import opened
+from app.gateway.main import open_runner
 from app.gateway.services import Limits
 from app.hub.library.library import Library
 from app.supervisor.pool import Supervisor, SupervisorFolders
@@ -70,7 +70,7 @@ async def store(
     rescuer = EngineRecovery(shelf, lambda event: notices.append(event) if isinstance(event, Notice) else None, moves)
     supervisor.rescue = rescuer.recover_load
     watching = asyncio.create_task(rescuer.watch(services.events))
-    runner = await opened(services, bind("127.0.0.1", unused_port))
+    runner = await open_runner(services, bind("127.0.0.1", unused_port))
     async with aiohttp.ClientSession() as http:
         yield Store(f"http://127.0.0.1:{unused_port}", http, services, adapter, recipe, notices, may_move, moves)
     await runner.cleanup()

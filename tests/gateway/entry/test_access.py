@@ -14,7 +14,7 @@ from app.core.keys import NewKey, Scope
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.entry.access import ALLOWED
 from app.gateway.instance import bind, reachable_at
-from app.gateway.main import opened
+from app.gateway.main import open_runner
 from app.gateway.services import Identity, Services
 from tests.gateway.played import Gateway, Upstream
 
@@ -34,7 +34,7 @@ async def gateway(services: Services, upstream: Upstream, unused_port: int) -> A
     endpoint = bind(ANYWHERE, unused_port)
     identity = Identity(url=endpoint.url, token="token", started_at=0.0, host=host)
     services = dataclasses.replace(services, identity=identity)
-    runner = await opened(services, endpoint)
+    runner = await open_runner(services, endpoint)
     async with aiohttp.ClientSession() as http:
         supervisor = cast("Any", services.supervisor)
         yield Gateway(

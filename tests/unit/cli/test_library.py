@@ -24,9 +24,9 @@ from app.core.library import (
     Folder,
     FolderKind,
     Freshness,
-    Holding,
     JobKind,
     LibraryJob,
+    ModelHolding,
     ModelUpdate,
     Removal,
     TrashContents,
@@ -190,7 +190,9 @@ def test_the_disk_is_told_by_drives_folders_and_models(gateway: Gateway) -> None
         drives=[Drive(path="/", total_bytes=1 << 40, free_bytes=1 << 39, models_bytes=1 << 30)],
         folders=[Folder(path="/usb", kind=FolderKind.NAMED, title="usb", problem="It is not there now.")],
         holdings=[
-            Holding(model=f"m{number}", title="", place="usb", drive="/", size_bytes=1 << 30, shared_bytes=number << 20)
+            ModelHolding(
+                model=f"m{number}", title="", place="usb", drive="/", size_bytes=1 << 30, shared_bytes=number << 20
+            )
             for number in range(12)
         ],
         saved_bytes=1 << 30,

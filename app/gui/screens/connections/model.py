@@ -31,7 +31,9 @@ class ConnectionsModel(RemoteList[Connection]):
         self.preferences.changed.connect(self.changed)
 
     def _ask(self) -> GatewayCall:
-        return self.api.get(self._path, ConnectionList, lambda found: self._answered(found.connections), self._failed)
+        return self.api.get(
+            self._path, ConnectionList, lambda found: self._take_answer(found.connections), self._store_error
+        )
 
     def apply(self, event: Event) -> None:
         """Put the one the event is about on top."""

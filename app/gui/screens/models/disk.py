@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.core import words
 from app.core.events import Event, ModelsChanged, SettingChanged
-from app.core.library import DiskUse, Drive, Folder, FolderKind, Holding, TrashContents
+from app.core.library import DiskUse, Drive, Folder, FolderKind, ModelHolding, TrashContents
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
@@ -57,11 +57,11 @@ class DiskStore(RemoteStore[DiskUse]):
     def look(self, folder: Path, then: Callable[[str], object]) -> None:
         """Ask why a folder cannot be looked through; `then` is told so in a sentence, or nothing where it can be."""
 
-        def known(use: DiskUse) -> None:
+        def take_use(use: DiskUse) -> None:
             self.replace(use)
             then(next((one.problem for one in use.folders if Path(one.path) == folder), ""))
 
-        self.api.get(_PATH, DiskUse, known, lambda _error: then(""))
+        self.api.get(_PATH, DiskUse, take_use, lambda _error: then(""))
 
 
 def place_colors(use: DiskUse) -> dict[str, str]:
@@ -75,7 +75,7 @@ def place_colors(use: DiskUse) -> dict[str, str]:
 
 def treemap_groups(use: DiskUse) -> list[TreemapGroup]:
     """Return the models by place; those too small to be seen are one part of their place."""
-    by_place: dict[str, list[Holding]] = defaultdict(list)
+    by_place: dict[str, list[ModelHolding]] = defaultdict(list)
     for holding in use.holdings:
         if holding.size_bytes:
             by_place[holding.place].append(holding)
@@ -171,14 +171,14 @@ def _trash_pieces(drive: Drive) -> list[tuple[BarPart, str]]:
     return [(part, text) for part, text in parts if part.amount]
 
 
-def _least_size(holdings: Sequence[Holding]) -> float:
+def _least_size(holdings: Sequence[ModelHolding]) -> float:
     """Return the size below which models are too small to be drawn."""
     sizes = sorted((holding.size_bytes for holding in holdings), reverse=True)
     limit = sizes[_MOST_CELLS] if len(sizes) > _MOST_CELLS else 0
     return max(limit, sum(sizes) * _LEAST_SHARE)
 
 
-def _make_cells(holdings: Sequence[Holding], least: float) -> list[TreemapCell]:
+def _make_cells(holdings: Sequence[ModelHolding], least: float) -> list[TreemapCell]:
     large = [holding for holding in holdings if holding.size_bytes >= least]
     small = [holding for holding in holdings if holding.size_bytes < least]
     cells = [TreemapCell(holding.model, holding.title, holding.size_bytes, _size_words(holding)) for holding in large]
@@ -188,7 +188,7 @@ def _make_cells(holdings: Sequence[Holding], least: float) -> list[TreemapCell]:
     return sorted(cells, key=lambda cell: -cell.amount)
 
 
-def _size_words(holding: Holding) -> str:
+def _size_words(holding: ModelHolding) -> str:
     size = words.format_bytes(holding.size_bytes)
     return f"{size}, shared" if holding.shared_bytes else size
 

@@ -125,7 +125,7 @@ class InspectorSection(Section):
 
     def _show_requests(self) -> None:
         model = self._model
-        requests, points = model.shown(), model.points()
+        requests, points = model.visible_requests(), model.points()
         self._kept_note.setVisible(model.keeps_words)
         self._clear.setVisible(any(request.is_over for request in requests))
         self._strip.set_points(points, model.now())

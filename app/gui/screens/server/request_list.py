@@ -86,7 +86,7 @@ class RequestStore(RemoteList[RequestInfo]):
         elif isinstance(event, RequestsForgotten):
             self.replace([item for item in self.items if not item.is_over])
 
-    def shown(self) -> list[RequestInfo]:
+    def visible_requests(self) -> list[RequestInfo]:
         """Return what the page lists: what goes on first, then the newest."""
         ordered = sorted(self.items, key=lambda item: (item.is_over, -item.at))
         return ordered[:SHOWN]
@@ -122,9 +122,9 @@ class RequestStore(RemoteList[RequestInfo]):
         if request.is_over and not self._rest.isActive():
             self._rest.start()
 
-    def _failed(self, error: ErrorBody) -> None:
+    def _store_error(self, error: ErrorBody) -> None:
         self.value = self.items  # a list that cannot be read is shown as an empty one
-        super()._failed(error)
+        super()._store_error(error)
 
 
 class _UsageStore(RemoteStore[Usage]):
