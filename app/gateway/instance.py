@@ -81,9 +81,9 @@ class Instance:
 
     def announce(self, *, url: str, created_at: float, version: str) -> None:
         """Tell clients where we are, once we listen. `created_at` is the creation time of this process."""
-        said = PortFile(pid=os.getpid(), created_at=created_at, url=url, token=self.token, version=version)
+        port_file = PortFile(pid=os.getpid(), created_at=created_at, url=url, token=self.token, version=version)
         try:
-            write_private(self._paths.port_file, msgspec.json.encode(said))
+            write_private(self._paths.port_file, msgspec.json.encode(port_file))
         except OSError as error:
             raise _unwritable(self._paths.port_file, error) from error
 
@@ -225,8 +225,8 @@ def reachable_at(host: str, port: int) -> list[str]:
     if not ipaddress.ip_address(host).is_unspecified:
         return [f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"]
     cards = psutil.net_if_addrs().values()
-    found = [card.address for cards_own in cards for card in cards_own if card.family == socket.AF_INET]
-    return [f"http://{address}:{port}" for address in found if not ipaddress.ip_address(address).is_loopback]
+    addresses = [card.address for cards_own in cards for card in cards_own if card.family == socket.AF_INET]
+    return [f"http://{address}:{port}" for address in addresses if not ipaddress.ip_address(address).is_loopback]
 
 
 def own_names() -> tuple[str, ...]:
@@ -236,10 +236,10 @@ def own_names() -> tuple[str, ...]:
     return tuple({name, bare, f"{bare}.local"})
 
 
-def _notice(wanted: int, got: int) -> str:
-    if wanted == got:
+def _notice(requested_port: int, got: int) -> str:
+    if requested_port == got:
         return ""
     return (
-        f"Port {wanted} is used by another program, so Roundhouse listens on {got}. "
+        f"Port {requested_port} is used by another program, so Roundhouse listens on {got}. "
         "Programs set up for the other port will not find it."
     )

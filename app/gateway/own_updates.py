@@ -122,30 +122,30 @@ class KnownRelease:
 
     def file(self, manifest: UpdateManifest) -> ReleaseFile:
         """Return what updates this copy. Raises Conflict (update_by_hand)."""
-        found = self._file(manifest)
-        if found is None:
+        release_file = self._file(manifest)
+        if release_file is None:
             command = self.installation.command
             raise Conflict(
                 self._problem(manifest) or "This copy is updated with the command that installed it.",
                 hint=f"In a terminal: {command}" if command else "Install it the way you did the first time.",
                 code="update_by_hand",
             )
-        return found
+        return release_file
 
     def state(self, job: UpdateJob | None) -> UpdateState:
         """Return everything, with what is being done."""
         from app.updates.methods import previous_version  # noqa: PLC0415 -- start-up must not pay for the installers
 
-        kept, found = self.memory.read_record(), self.installation
+        kept, installation = self.memory.read_record(), self.installation
         return UpdateState(
             version=__version__,
-            kind=found.kind,
-            place=str(found.place),
-            command=found.command,
+            kind=installation.kind,
+            place=str(installation.place),
+            command=installation.command,
             unavailable=self.unavailable,
             checked_at=kept.checked_at,
             release=self._release(kept),
-            previous=previous_version(found),
+            previous=previous_version(installation),
             failure=kept.failure,
             job=job,
         )

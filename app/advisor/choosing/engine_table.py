@@ -30,9 +30,9 @@ class EngineTable(Mapping[str, EngineTraits]):
     """Engines by id, in the order of `Traits.order`. At least one of them runs everywhere."""
 
     def __init__(self, engines: Iterable[EngineTraits]) -> None:
-        self._engines = {one.id: one for one in sorted(engines, key=lambda one: one.order)}
-        self._readers = {kind: one for one in reversed(self._engines.values()) for kind in one.formats}
-        self._readers |= {kind: one for one in self._engines.values() for kind in one.default_formats}
+        self._engines = {engine.id: engine for engine in sorted(engines, key=lambda engine: engine.order)}
+        self._readers = {kind: engine for engine in reversed(self._engines.values()) for kind in engine.formats}
+        self._readers |= {kind: engine for engine in self._engines.values() for kind in engine.default_formats}
 
     @classmethod
     def of(cls, descriptors: Iterable[Descriptor]) -> "EngineTable":
@@ -60,7 +60,7 @@ class EngineTable(Mapping[str, EngineTraits]):
     @property
     def fallback(self) -> EngineTraits:
         """The engine that runs everywhere."""
-        return next(one for one in self._engines.values() if one.runs_everywhere)
+        return next(engine for engine in self._engines.values() if engine.runs_everywhere)
 
     def reader(self, model_format: str) -> EngineTraits:
         """Return the engine that is meant where none is named: who claims the format, else who reads it."""
@@ -72,5 +72,5 @@ class EngineTable(Mapping[str, EngineTraits]):
 
     def row(self, kind: MachineKind, need: GuideNeed) -> list[EngineTraits]:
         """Return the engines the guide names for one need on one kind of machine, the best first."""
-        placed = [(one.place(kind, need), one) for one in self._engines.values()]
-        return [one for place, one in sorted(placed, key=lambda pair: pair[0]) if place]
+        placed = [(engine.place(kind, need), engine) for engine in self._engines.values()]
+        return [engine for place, engine in sorted(placed, key=lambda pair: pair[0]) if place]

@@ -55,8 +55,8 @@ def guide_row(engines: EngineTable, machine: Machine, work: Workload) -> list[st
     return [engine.id for engine in engines.row(hardware.machine_kind(machine), find_need(work))]
 
 
-def _is_of_use(engine: EngineTraits, asked: GuideNeed, *, sees: bool) -> bool:
-    return sees or engine.blind_needs is None or asked in engine.blind_needs
+def _is_of_use(engine: EngineTraits, need: GuideNeed, *, sees: bool) -> bool:
+    return sees or engine.blind_needs is None or need in engine.blind_needs
 
 
 def _judge_engine(machine: Machine, engine: EngineTraits, kind: MachineKind, work_need: GuideNeed) -> RankedEngine:

@@ -105,13 +105,15 @@ def openapi_document(endpoints: tuple[AdminEndpoint, ...]) -> bytes:
     """Return the document as JSON."""
     kinds = _table_types(endpoints)
     schemas, components = _make_schemas(kinds)
-    for endpoint in endpoints:  # what parameters of a query refer to
-        components = {**_make_schemas([endpoint.query])[1], **components}
-        components.pop(endpoint.query.__name__, None)
+    queries = {endpoint.query: _make_schemas([endpoint.query])[1] for endpoint in endpoints}
+    for query, parts in queries.items():  # what its parameters refer to is published too, itself not
+        components |= {name: part for name, part in parts.items() if name != query.__name__}
     schema_of = dict(zip(map(repr, kinds), schemas, strict=True))
     paths: Document = {}
     for endpoint in endpoints:
-        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _describe_operation(endpoint, schema_of)
+        paths.setdefault(PREFIX + endpoint.path, {})[endpoint.method.lower()] = _describe_operation(
+            endpoint, schema_of, queries[endpoint.query][endpoint.query.__name__]
+        )
     openapi = {
         "openapi": "3.1.0",
         "info": {"title": "Roundhouse", "version": str(API_VERSION), "license": {"name": "Apache-2.0"}},
@@ -155,11 +157,11 @@ def _replace_references(schema: object, references: Mapping[str, str]) -> None:
             _replace_references(value, references)
 
 
-def _describe_operation(endpoint: AdminEndpoint, schema_of: Document) -> Document:
+def _describe_operation(endpoint: AdminEndpoint, schema_of: Document, query: Document) -> Document:
     operation: Document = {
         "operationId": endpoint.handler.__name__,
         "summary": endpoint.summary,
-        "parameters": [*_path_parameters(endpoint), *_query_parameters(endpoint)],
+        "parameters": [*_path_parameters(endpoint), *_query_parameters(query)],
         "responses": {
             str(endpoint.status): _describe_reply(endpoint, schema_of),
             "default": {
@@ -196,9 +198,7 @@ def _path_parameters(endpoint: AdminEndpoint) -> list[Document]:
     ]
 
 
-def _query_parameters(endpoint: AdminEndpoint) -> list[Document]:
-    _, components = _make_schemas([endpoint.query])
-    schema = components[endpoint.query.__name__]
+def _query_parameters(schema: Document) -> list[Document]:
     required = schema.get("required", [])
     return [
         {"name": name, "in": "query", "required": name in required, "schema": value}

@@ -117,14 +117,14 @@ def _context(info: ModelInfo, most: int) -> int:
 async def probe(http: aiohttp.ClientSession, identity: Identity, name: str, model: str) -> ToolProbe:
     """Ask our own endpoint for one token as the tool `name` does. Raises NotFound for an unknown tool."""
     tool, began = find_tool(name), time.monotonic()
-    status, said = await _send_request(http, identity, tool, model)
+    status, body = await _send_request(http, identity, tool, model)
     return ToolProbe(
         id=tool.id,
         ok=status == _OK,
         route=tool.route,
         model=model,
         status=status,
-        sentence=_sentence(tool, model, status, said),
+        sentence=_sentence(tool, model, status, body),
         seconds=round(time.monotonic() - began, 3),
     )
 
@@ -142,14 +142,14 @@ async def _send_request(
         return 0, str(error) or type(error).__name__
 
 
-def _sentence(tool: ClientTool, model: str, status: int, said: str) -> str:
+def _sentence(tool: ClientTool, model: str, status: int, body: str) -> str:
     if status == _OK:
         return f"{model} answered on {tool.route}, as {tool.name} asks."
     if status == _UNAUTHORISED:
         return f"The endpoint requires a key: put one of yours where {tool.name} has {KEY!r}."
-    if status == _NOT_FOUND and "model_not_found" not in said:
+    if status == _NOT_FOUND and "model_not_found" not in body:
         return f"This endpoint has no {tool.route}, which {tool.name} needs."
-    return f"{tool.route} refused: {_message(said) or said or 'nothing answered'}"
+    return f"{tool.route} refused: {_message(body) or body or 'nothing answered'}"
 
 
 class _Inner(msgspec.Struct, frozen=True):
@@ -160,8 +160,8 @@ class _Refusal(msgspec.Struct, frozen=True):
     error: _Inner
 
 
-def _message(said: str) -> str:
+def _message(body: str) -> str:
     try:
-        return msgspec.json.decode(said, type=_Refusal).error.message
+        return msgspec.json.decode(body, type=_Refusal).error.message
     except msgspec.MsgspecError:
         return ""

@@ -149,8 +149,8 @@ class Calibrator:
 
 
 def _end_job(_job: CalibrationChanged, error: ErrorBody | None) -> CalibrationChanged:
-    said = f"{error.sentence} {error.hint}".strip() if error else ""
-    return CalibrationChanged(stage="Ended" if error else "Done", fraction=1.0, done=True, error=said)
+    sentence = f"{error.sentence} {error.hint}".strip() if error else ""
+    return CalibrationChanged(stage="Ended" if error else "Done", fraction=1.0, done=True, error=sentence)
 
 
 def _engine() -> "EngineTraits":

@@ -90,14 +90,14 @@ class Access:
         if is_here and any(self._is_token(key) for key in shown):
             request[MAY_MANAGE] = True
             return
-        found = next(filter(None, map(self._keys.find_key, shown)), None)
-        if found is None:
+        key = next(filter(None, map(self._keys.find_key, shown)), None)
+        if key is None:
             raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
-        CLIENT.set(found.name)
-        request[MAY_MANAGE] = Scope.MANAGE in found.scopes
-        if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in found.scopes):
+        CLIENT.set(key.name)
+        request[MAY_MANAGE] = Scope.MANAGE in key.scopes
+        if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in key.scopes):
             raise Forbidden(
-                f"The key {found.name!r} may use models, but not manage Roundhouse.",
+                f"The key {key.name!r} may use models, but not manage Roundhouse.",
                 hint="Use a key with the scope manage.",
                 code="scope_missing",
             )

@@ -124,9 +124,9 @@ def cors_headers(origin: str) -> CIMultiDict[str]:
     )
 
 
-def preflight_headers(asked: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+def preflight_headers(request_headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """Return what a preflight is told beside `cors_headers`. Of unknown headers, only x-stainless ones are allowed."""
-    names = [name.strip() for name in asked.get("Access-Control-Request-Headers", "").split(",")]
+    names = [name.strip() for name in request_headers.get("Access-Control-Request-Headers", "").split(",")]
     stainless = [name for name in names if name.lower().startswith("x-stainless-")]
     headers = CIMultiDict(
         {
@@ -135,7 +135,7 @@ def preflight_headers(asked: CIMultiDictProxy[str]) -> CIMultiDict[str]:
             "Access-Control-Max-Age": _PREFLIGHT_S,
         }
     )
-    if asked.get("Access-Control-Request-Private-Network") == "true":
+    if request_headers.get("Access-Control-Request-Private-Network") == "true":
         headers["Access-Control-Allow-Private-Network"] = "true"
     return headers
 

@@ -124,14 +124,14 @@ class KeyStore:
 
         Hashes are compared in constant time and all of them, so that the time taken says nothing about any.
         """
-        digest, found = _hash_key(shown), None
+        digest, match = _hash_key(shown), None
         for kept in self._kept.values():
             if secrets.compare_digest(kept.sha256, digest):
-                found = kept
-        if found is None or self._has_expired(found):
+                match = kept
+        if match is None or self._has_expired(match):
             return None
-        self._note_use(found)
-        return found.describe
+        self._note_use(match)
+        return match.describe
 
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""

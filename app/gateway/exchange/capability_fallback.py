@@ -38,24 +38,24 @@ _COUNT_WITHIN_S = 5.0
 _OK = 200
 
 
-async def plan_fallbacks(services: Services, found: ResolvedModel, request: Request) -> UpstreamPlan:
+async def plan_fallbacks(services: Services, target: ResolvedModel, request: Request) -> UpstreamPlan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = running_descriptor(services, found.load)
+    descriptor = running_descriptor(services, target.load)
     if Feature.VISION in descriptor.features:
-        _check_sight(request, found)
-    if isinstance(request, ConversationRequest) and request.tools and not await renders_tools(services, found.model):
+        _check_sight(request, target)
+    if isinstance(request, ConversationRequest) and request.tools and not await renders_tools(services, target.model):
         descriptor = _without_feature(descriptor, Feature.TOOLS)
         # What is said of the tools is a system prompt too, to which the model's own would give way.
-        request = with_system(request, found.model.preset)
+        request = with_system(request, target.model.preset)
     family = _NO_FAMILY
     if isinstance(request, ConversationRequest) and not reads_itself(descriptor):
-        family = await family_for(services, found.model)
-    plan = plan_request(request, descriptor, family, model=found.model.name)
-    if found.model.preset is None:
+        family = await family_for(services, target.model)
+    plan = plan_request(request, descriptor, family, model=target.model.name)
+    if target.model.preset is None:
         return plan
     route = route_of(request)
-    again = None if plan.again is None else apply_preset(plan.again, found.model, route)
-    return msgspec.structs.replace(plan, body=apply_preset(plan.body, found.model, route), again=again)
+    again = None if plan.again is None else apply_preset(plan.again, target.model, route)
+    return msgspec.structs.replace(plan, body=apply_preset(plan.body, target.model, route), again=again)
 
 
 def running_descriptor(services: Services, load: LoadRequest) -> Descriptor:
@@ -67,13 +67,13 @@ def running_descriptor(services: Services, load: LoadRequest) -> Descriptor:
     return with_parser_features(about, (running or load).options)
 
 
-def _check_sight(request: Request, found: ResolvedModel) -> None:
+def _check_sight(request: Request, target: ResolvedModel) -> None:
     """Raise BadRequest for images to a model of GGUF files without a projector."""
-    load = found.load
+    load = target.load
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
     if is_blind and RequestNeed.IMAGES in needs_of(request):
         raise BadRequest(
-            f"{found.model.title} cannot read images: it has no projector (mmproj) on this computer.",
+            f"{target.model.title} cannot read images: it has no projector (mmproj) on this computer.",
             hint="Leave them out, or choose a model that reads images.",
             code="unsupported_content",
         )
@@ -95,26 +95,26 @@ def with_system(request: ConversationRequest, preset: Preset | None) -> Conversa
 
 
 async def with_plan(
-    services: Services, upstream: UpstreamRequest, found: ResolvedModel, request: Request
+    services: Services, upstream: UpstreamRequest, target: ResolvedModel, request: Request
 ) -> UpstreamRequest:
     """Return what asks the engine for this. Raises as `plan_fallbacks` does."""
-    plan = await plan_fallbacks(services, found, request)
+    plan = await plan_fallbacks(services, target, request)
     return msgspec.structs.replace(upstream, body=plan.body, plan=plan)
 
 
-async def can_pass_bytes(services: Services, found: ResolvedModel, *, has_tools: bool) -> bool:
+async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools: bool) -> bool:
     """Tell whether nothing in the model's answers is left for us to tell apart, and nobody else tells it of its tools.
 
     An engine that reads tool calls alone is enough for a model that does not think.
     """
-    descriptor = running_descriptor(services, found.load)
+    descriptor = running_descriptor(services, target.load)
     if Feature.TOOLS not in descriptor.features:
         return False
-    if has_tools and not await renders_tools(services, found.model):
+    if has_tools and not await renders_tools(services, target.model):
         return False
     if reads_itself(descriptor):
         return True
-    facts = await services.facts.of_model(found.model)
+    facts = await services.facts.of_model(target.model)
     return facts is not None and "thinking" not in facts.capabilities
 
 
@@ -152,22 +152,22 @@ class AnswerTokenCounter:
         self._body = upstream.body
         self._routes = engines.adapters[upstream.load.engine].descriptor.routes
 
-    async def count_tokens(self, end: AnswerFinished, said: str) -> AnswerFinished:
+    async def count_tokens(self, end: AnswerFinished, answer_text: str) -> AnswerFinished:
         """Return the end of an answer in which the model wrote this, with both counts."""
         usage = end.usage
         prompt = usage.prompt if usage.prompt is not None else await self._count_prompt()
-        completion = usage.completion if usage.completion is not None else await self._count_text(said)
+        completion = usage.completion if usage.completion is not None else await self._count_text(answer_text)
         counts = TokenUsage(prompt=prompt, cached=usage.cached, completion=completion, reasoning=usage.reasoning)
         return msgspec.structs.replace(end, usage=counts)
 
     async def _count_prompt(self) -> int | None:
-        told = await self._ask_engine(Route.APPLY_TEMPLATE, self._body, TemplateReply)
-        return None if told is None else await self._count_text(told.prompt, special=True)
+        reply = await self._ask_engine(Route.APPLY_TEMPLATE, self._body, TemplateReply)
+        return None if reply is None else await self._count_text(reply.prompt, special=True)
 
     async def _count_text(self, text: str, *, special: bool = False) -> int | None:
-        asked = {"content": text, "add_special": special, "parse_special": True}
-        told = await self._ask_engine(Route.TOKENIZE, msgspec.json.encode(asked), TokenizeReply)
-        return None if told is None else len(told.tokens)
+        question = {"content": text, "add_special": special, "parse_special": True}
+        reply = await self._ask_engine(Route.TOKENIZE, msgspec.json.encode(question), TokenizeReply)
+        return None if reply is None else len(reply.tokens)
 
     async def _ask_engine(self, route: Route, body: bytes, kind: type[T]) -> T | None:
         path = self._routes.get(route)

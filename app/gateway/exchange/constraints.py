@@ -54,8 +54,8 @@ def refuse_remote_media(body: bytes) -> None:
     if not _HINT.search(body):
         return
     fields = decode_body(body, _MediaFields)
-    said = [fields.messages, fields.input, fields.prompt, fields.system, fields.content]
-    for address in _iter_addresses(said, 0):
+    texts = [fields.messages, fields.input, fields.prompt, fields.system, fields.content]
+    for address in _iter_addresses(texts, 0):
         scheme = _SCHEME.match(address)
         if scheme and scheme[1].lower() != "data":
             raise BadRequest(
@@ -156,12 +156,12 @@ def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
     """Yield every object in it."""
     left = [value]
     while left:
-        one = left.pop()
-        if isinstance(one, dict):
-            yield one
-            left += one.values()
-        elif isinstance(one, list):
-            left += one
+        value_at = left.pop()
+        if isinstance(value_at, dict):
+            yield value_at
+            left += value_at.values()
+        elif isinstance(value_at, list):
+            left += value_at
 
 
 def _check_bounds(schema: dict[str, Any]) -> None:
@@ -176,9 +176,9 @@ def _check_bounds(schema: dict[str, Any]) -> None:
 
 
 def _check_repetitions(text: str) -> None:
-    for found in _REPEATED.finditer(text):
-        if int(found[1]) > int(found[2]):
-            raise _constraint_error(f"{found[0]} repeats more often than allowed.")
+    for match in _REPEATED.finditer(text):
+        if int(match[1]) > int(match[2]):
+            raise _constraint_error(f"{match[0]} repeats more often than allowed.")
 
 
 def _check_pattern(pattern: str) -> None:

@@ -91,10 +91,10 @@ def lease_options(wishes: ModelLoadFields, route: Route) -> LeaseOptions:
     return LeaseOptions(keep_s=wishes.keep_s, context=wishes.context, takes_slot=takes_slot)
 
 
-async def load_for_context(services: Services, found: ResolvedModel, context: int | None) -> LoadRequest:
+async def load_for_context(services: Services, target: ResolvedModel, context: int | None) -> LoadRequest:
     """Return what loads the model with at least so much context, if any was asked for, as far as it can be had."""
     if context is None:
-        return found.load
+        return target.load
     from app.gateway.loading.memory_fit import with_context  # noqa: PLC0415 -- brings in the advisor, once it is needed
 
-    return await with_context(services, found, context)
+    return await with_context(services, target, context)

@@ -94,16 +94,16 @@ async def _prepare_infill(engines: EngineAccess, lease: Lease, upstream: Upstrea
     engine = engines.adapters[lease.engine].descriptor
     if _surely_fits(around, batch) or Route.RAW not in engine.routes:
         return upstream
-    asked = _InfillEngine(engines, lease, engine)
+    infill_engine = _InfillEngine(engines, lease, engine)
     try:
-        marks = None if _AFTER_FIRST in options.extra_args else await asked.find_marks()
+        marks = None if _AFTER_FIRST in options.extra_args else await infill_engine.find_marks()
     except _RefusesError:
         return upstream
     if marks is None:
-        await _check_bounds(asked, around, batch or _BATCH)
+        await _check_bounds(infill_engine, around, batch or _BATCH)
         return upstream
-    began = await asked.tokenize([around.prompt], reads_marks=True) if around.prompt else []
-    tokens = await asked.tokenize(whole_prompt(around, marks, began))
+    began = await infill_engine.tokenize([around.prompt], reads_marks=True) if around.prompt else []
+    tokens = await infill_engine.tokenize(whole_prompt(around, marks, began))
     return msgspec.structs.replace(upstream, path=engine.routes[Route.RAW], body=_raw_request(upstream.body, tokens))
 
 
@@ -141,11 +141,11 @@ async def _find_marks(engine: "_InfillEngine") -> InfillMarks | None:
 
     Raises _RefusesError for a model without any.
     """
-    told = await engine.ask(Route.INFILL, {"input_prefix": "", "input_suffix": "", "n_predict": 0}, _InfillReply)
-    if told is None:
+    reply = await engine.ask(Route.INFILL, {"input_prefix": "", "input_suffix": "", "n_predict": 0}, _InfillReply)
+    if reply is None:
         raise _RefusesError
-    tokens = await engine.tokenize([told.prompt], reads_marks=True)
-    if len(tokens) != told.tokens_evaluated or len(tokens) < _QUARTERS - 1:
+    tokens = await engine.tokenize([reply.prompt], reads_marks=True)
+    if len(tokens) != reply.tokens_evaluated or len(tokens) < _QUARTERS - 1:
         return None
     *before, start, after, gap = tokens
     first = await engine.tokenize([""], adds_first=True)
@@ -172,8 +172,8 @@ async def _check_bounds(engine: "_InfillEngine", around: InfillContext, batch: i
     for place, texts, most in parts:
         count = len(await engine.tokenize(texts)) if texts else 0
         if count > most:
-            said = f"This engine accepts at most {most} tokens {place}, and there are {count}."
-            raise BadRequest(said, hint="Send less of it.", code=ContextOverflow.default_code)
+            sentence = f"This engine accepts at most {most} tokens {place}, and there are {count}."
+            raise BadRequest(sentence, hint="Send less of it.", code=ContextOverflow.default_code)
 
 
 class _InfillEngine:
@@ -197,28 +197,30 @@ class _InfillEngine:
         self, written: Sequence[str | int], *, reads_marks: bool = False, adds_first: bool = False
     ) -> list[int]:
         """Return the tokens of texts, one after another; tokens among them stay what they are."""
-        asked = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
-        told = await self.ask(Route.TOKENIZE, asked, TokenizeReply)
-        if told is None:
+        question = {"content": written, "parse_special": reads_marks, "add_special": adds_first}
+        reply = await self.ask(Route.TOKENIZE, question, TokenizeReply)
+        if reply is None:
             raise EngineFailed("The engine does not tell the tokens of a text.", code="engine_error")
-        return told.tokens
+        return reply.tokens
 
     async def find_mark(self, names: Sequence[str], *, apart: int) -> int | None:
         """Return the token that has one of these names; `apart` is put between them."""
         tokens = await self.tokenize([part for name in names for part in (name, apart)], reads_marks=True)
-        found: list[int] = []
+        mark_tokens: list[int] = []
         for token in tokens:
             if token != apart:
-                found.append(token)
-            elif len(found) == 1:
-                return found[0]
+                mark_tokens.append(token)
+            elif len(mark_tokens) == 1:
+                return mark_tokens[0]
             else:
-                found = []
+                mark_tokens = []
         return None
 
-    async def ask(self, route: Route, asked: object, kind: type[T]) -> T | None:
+    async def ask(self, route: Route, question: object, kind: type[T]) -> T | None:
         """Return what the engine answers, None for anything else."""
-        _, answer = await self._engines.ask_engine(self._lease, self._about.routes[route], msgspec.json.encode(asked))
+        _, answer = await self._engines.ask_engine(
+            self._lease, self._about.routes[route], msgspec.json.encode(question)
+        )
         try:
             return msgspec.json.decode(answer, type=kind)
         except msgspec.MsgspecError:

@@ -79,8 +79,12 @@ def _into_messages(fields: _Fields, preset: Preset) -> None:
 
 
 def _into_responses(fields: _Fields, preset: Preset) -> None:
-    said = fields.get("input")
-    turns = [{"role": "user", "content": said}] if isinstance(said, str) and said else _turns_in(said)
+    text_input = fields.get("input")
+    turns = (
+        [{"role": "user", "content": text_input}]
+        if isinstance(text_input, str) and text_input
+        else _turns_in(text_input)
+    )
     if preset.system and not fields.get("instructions") and not any(_role_of(turn) in _SYSTEM for turn in turns):
         fields["instructions"] = preset.system
     if preset.messages:

@@ -24,10 +24,10 @@ class Resolver(AbstractResolver):
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
     ) -> list[ResolveResult]:
         """Return where a name leads. Raises OSError if that is nowhere, or nowhere that may be called."""
-        found = await self._system.resolve(host, port, family)
-        if any(is_forbidden(one["host"]) for one in found):
+        addresses = await self._system.resolve(host, port, family)
+        if any(is_forbidden(address["host"]) for address in addresses):
             raise OSError(f"{host} leads to an address that is never contacted")
-        return found
+        return addresses
 
     async def close(self) -> None:
         """Let go of what the system's resolver holds."""

@@ -66,27 +66,27 @@ class PromptTokenCounter(msgspec.Struct, frozen=True, kw_only=True):
             observed.outcome = ExchangeOutcome.OK
             return RequestTokenCount(self.estimate, is_estimate=True)
         prompt = decode_reply(await fetch_body(engines, self.upstream, observed), TemplateReply).prompt
-        asked = {"model": self.upstream.model, "content": prompt, "add_special": True, "parse_special": True}
-        body = msgspec.json.encode(asked)
+        question = {"model": self.upstream.model, "content": prompt, "add_special": True, "parse_special": True}
+        body = msgspec.json.encode(question)
         upstream = msgspec.structs.replace(self.upstream, path=self.tokenize, body=body)
         tokens = decode_reply(await fetch_body(engines, upstream, observed), TokenizeReply).tokens
         return RequestTokenCount(len(tokens), is_estimate=False)
 
 
 async def token_counter(
-    services: Services, found: ResolvedModel, work: ConversationRequest, terms: LeaseOptions
+    services: Services, target: ResolvedModel, work: ConversationRequest, terms: LeaseOptions
 ) -> PromptTokenCounter:
     """Return how a conversation is counted.
 
     Raises BadRequest if the model does not write, or what `plan_fallbacks` does.
     """
-    found = await with_probes(services, found, Route.TOKENIZE, Route.APPLY_TEMPLATE)
-    model, routes = found.model, routes_of(services.adapters, services.library, found.load.engine, found.model)
-    path = engine_path(services, found.load.engine, model, Route.CHAT)
-    blank = UpstreamRequest(load=found.load, path=path, body=b"", model=model.name, terms=terms)
+    target = await with_probes(services, target, Route.TOKENIZE, Route.APPLY_TEMPLATE)
+    model, routes = target.model, routes_of(services.adapters, services.library, target.load.engine, target.model)
+    path = engine_path(services, target.load.engine, model, Route.CHAT)
+    blank = UpstreamRequest(load=target.load, path=path, body=b"", model=model.name, terms=terms)
     if not {Route.APPLY_TEMPLATE, Route.TOKENIZE} <= routes.keys():
         return PromptTokenCounter(upstream=blank, estimate=estimate_tokens(_with_preset(work, model.preset)))
-    upstream = await with_plan(services, blank, found, work)
+    upstream = await with_plan(services, blank, target, work)
     upstream = msgspec.structs.replace(upstream, path=routes[Route.APPLY_TEMPLATE])
     return PromptTokenCounter(upstream=upstream, tokenize=routes[Route.TOKENIZE])
 

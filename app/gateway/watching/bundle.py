@@ -96,15 +96,15 @@ class Scrubber:
 
     def engine_line(self, line: str) -> str:
         """Return what an engine wrote: some put what they were asked into their logs."""
-        return self.scrub_text(_SAID.sub(lambda found: found[1] + LEFT_OUT, line))
+        return self.scrub_text(_SAID.sub(lambda match: match[1] + LEFT_OUT, line))
 
-    def scrub_value(self, found: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
+    def scrub_value(self, content: Any) -> Any:  # noqa: ANN401 -- JSON of any shape
         """Return plain JSON with every text in it cleaned; names of fields stay."""
-        if isinstance(found, Mapping):
-            return {key: self.scrub_value(value) for key, value in found.items()}
-        if isinstance(found, list):
-            return [self.scrub_value(value) for value in found]
-        return self.scrub_text(found) if isinstance(found, str) else found
+        if isinstance(content, Mapping):
+            return {key: self.scrub_value(value) for key, value in content.items()}
+        if isinstance(content, list):
+            return [self.scrub_value(value) for value in content]
+        return self.scrub_text(content) if isinstance(content, str) else content
 
     def _scrub_match(self, text: str) -> str:
         text = self._known.redact_text(text)
@@ -119,13 +119,13 @@ class Scrubber:
         return _IPV6.sub(_address, _IPV4.sub(_address, text))
 
 
-def _address(found: re.Match[str]) -> str:
+def _address(match: re.Match[str]) -> str:
     """Return a stand-in for another computer's address; versions and times of day only look like one."""
     try:
-        address = ipaddress.ip_address(found[0].partition("%")[0])
+        address = ipaddress.ip_address(match[0].partition("%")[0])
     except ValueError:
-        return found[0]
-    return found[0] if address.is_loopback or address.is_unspecified else "[address]"
+        return match[0]
+    return match[0] if address.is_loopback or address.is_unspecified else "[address]"
 
 
 async def machine_report(catalogue: EngineCatalogue) -> DoctorReport:
@@ -223,11 +223,11 @@ def _clean_log(file: BundleFile, scrubber: Scrubber) -> BundleFile:
 
 def _manifest_text(files: Sequence[BundleFile]) -> BundleFile:
     listed = [{"name": file.name, "why": file.why, "bytes": len(file.text.encode())} for file in files]
-    said = (
+    lines = (
         "Made by `roundhouse doctor --bundle`. Conversations, prompts, keys, host and user names, addresses of other "
         "computers, serial numbers and folders are left out or replaced. Please check it anyway."
     )
-    text = _json_bytes({"about": said, "files": listed})
+    text = _json_bytes({"about": lines, "files": listed})
     return BundleFile(name="manifest.json", why="The contents of this bundle, and why they are included", text=text)
 
 
@@ -261,16 +261,16 @@ def _shown_setting(info: SettingInfo) -> object:
 
 def _running_engines(supervisor: Supervisor) -> list[object]:
     """Return each engine's status. Its last lines, and what it said of its failure, are in its log."""
-    found = [msgspec.to_builtins(status) for status in supervisor.list_statuses()]
-    for status in found:
+    statuses = [msgspec.to_builtins(status) for status in supervisor.list_statuses()]
+    for status in statuses:
         if status.get("failure"):
             status["failure"] = {"code": status["failure"].get("code")}
-    return list(found)
+    return list(statuses)
 
 
 def _requests(inspector: RequestInspector) -> list[object]:
-    found = [msgspec.to_builtins(info) for info in inspector.list_requests(limit=REQUESTS)]
-    return [{name: value for name, value in info.items() if name not in _WITHOUT} for info in found]
+    requests = [msgspec.to_builtins(info) for info in inspector.list_requests(limit=REQUESTS)]
+    return [{name: value for name, value in info.items() if name not in _WITHOUT} for info in requests]
 
 
 def _metrics(supervisor: Supervisor, metrics: GatewayMetrics) -> str:
@@ -293,14 +293,14 @@ def _logs(folder: Path, scrubber: Scrubber) -> list[BundleFile]:
     """Return the ends of the service's log and of the engines', cleaned."""
     engines = sorted(folder.glob("engine-*.log"), key=lambda file: -(_modified_at(file)))[:ENGINE_LOGS]
     own = [("gateway.jsonl", "The service's log, its end"), ("gateway-start.log", "What the service said at its start")]
-    found = [
+    log_files = [
         BundleFile(name=f"logs/{name}", why=why, text="\n".join(_own_lines(folder / name, scrubber)))
         for name, why in own
     ]
     for file in engines:
         lines = map(scrubber.engine_line, last_lines(file, ENGINE_LINES))
-        found.append(BundleFile(name=f"logs/{file.name}", why="An engine's log, its end", text="\n".join(lines)))
-    return [file for file in found if file.text]
+        log_files.append(BundleFile(name=f"logs/{file.name}", why="An engine's log, its end", text="\n".join(lines)))
+    return [file for file in log_files if file.text]
 
 
 def _modified_at(file: Path) -> float:

@@ -88,11 +88,11 @@ def open_journal(file: Path) -> logging.Handler:
     """Send records from INFO on to `file`, warnings to stderr too. Return the file's handler, to be closed."""
     written = LossyFile(file, maxBytes=FILE_BYTES, backupCount=FILES_KEPT, encoding="utf-8", delay=True)
     written.setFormatter(JsonLines())
-    said = logging.StreamHandler(sys.stderr)
-    said.setLevel(logging.WARNING)
-    said.setFormatter(PlainText())
+    stderr_handler = logging.StreamHandler(sys.stderr)
+    stderr_handler.setLevel(logging.WARNING)
+    stderr_handler.setFormatter(PlainText())
     logging.getLogger("aiohttp.server").addFilter(is_ours_to_mend)
-    logging.basicConfig(level=logging.INFO, handlers=[written, said])
+    logging.basicConfig(level=logging.INFO, handlers=[written, stderr_handler])
     return written
 
 

@@ -106,7 +106,9 @@ class GatewayMetrics(ExchangeSink):
             "roundhouse_tpot_seconds", "Mean time per token after the first.", of_model, TPOT_BUCKETS_S
         )
 
-        self._spans = {field: MetricHistogram(name, said, of_model, bounds) for field, name, said, bounds in _SPANS}
+        self._spans = {
+            field: MetricHistogram(name, help_text, of_model, bounds) for field, name, help_text, bounds in _SPANS
+        }
 
     def on_request(self, exchange: Observation) -> None:
         """Count a request that is being answered."""
@@ -138,14 +140,14 @@ class GatewayMetrics(ExchangeSink):
                 histogram.observe(value, route, model)
 
     def format_exposition(
-        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), said: Iterable[EngineGauges] = ()
+        self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), gauges: Iterable[EngineGauges] = ()
     ) -> str:
         """Return the text for `GET /metrics`: what was counted, and engines and requests as they are now.
 
-        `said` is what engines tell of themselves.
+        `gauges` is what engines tell of themselves.
         """
         counted: Families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *self._spans.values())
-        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_reported_gauges(said))
+        families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_reported_gauges(gauges))
         return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
 
@@ -178,7 +180,7 @@ def _request_gauges(live: Iterable[RequestInfo]) -> tuple[MetricCounter, MetricC
     waiting = MetricCounter(
         "roundhouse_requests_waiting", "Requests that wait for an engine.", ("model",), kind="gauge"
     )
-    for (model, is_waiting), count in Tally((one.model, one.state in _WAITING) for one in live).items():
+    for (model, is_waiting), count in Tally((request.model, request.state in _WAITING) for request in live).items():
         (waiting if is_waiting else running).add(model, amount=count)
         (running if is_waiting else waiting).add(model, amount=0)
     return running, waiting
@@ -212,13 +214,13 @@ _SAID: tuple[tuple[Gauge, str, str, str], ...] = (
 """What, under which name, of which kind, in words."""
 
 
-def _reported_gauges(said: Iterable[EngineGauges]) -> Iterator[MetricCounter]:
-    engines = list(said)
+def _reported_gauges(gauges: Iterable[EngineGauges]) -> Iterator[MetricCounter]:
+    engines = list(gauges)
     for gauge, name, kind, words in _SAID:
         family = MetricCounter(f"roundhouse_engine_{name}", words, ("model", "engine"), kind=kind)
-        for one in engines:
-            if gauge in one.gauges:
-                family.add(one.model, one.engine, amount=one.gauges[gauge])
+        for engine in engines:
+            if gauge in engine.gauges:
+                family.add(engine.model, engine.engine, amount=engine.gauges[gauge])
         yield family
 
 

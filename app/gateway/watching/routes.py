@@ -49,9 +49,9 @@ async def health(_request: web.Request) -> web.Response:
 async def metrics(request: web.Request) -> web.Response:
     """GET /metrics, in Prometheus' text format."""
     services = request.app[SERVICES]
-    said = await engine_gauges(request.app[ENGINE_ACCESS])
+    gauges = await engine_gauges(request.app[ENGINE_ACCESS])
     text = services.metrics.format_exposition(
-        services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), said
+        services.supervisor.list_statuses(), request.app[INSPECTOR].list_running(), gauges
     )
     return web.Response(body=text.encode(), headers={"Content-Type": CONTENT_TYPE})
 
@@ -59,10 +59,10 @@ async def metrics(request: web.Request) -> web.Response:
 async def engine_gauges(engines: EngineAccess) -> list[EngineGauges]:
     """Return the figures of every ready engine that has some."""
     there = engines.supervisor.list_ready()
-    told = await asyncio.gather(*(_gauges_of(engines, engine) for engine in there))
+    readings = await asyncio.gather(*(_gauges_of(engines, engine) for engine in there))
     return [
         EngineGauges(model=engine.model, engine=engine.engine, gauges=gauges)
-        for engine, gauges in zip(there, told, strict=True)
+        for engine, gauges in zip(there, readings, strict=True)
         if gauges
     ]
 
@@ -91,16 +91,16 @@ async def _read_gauges(engines: EngineAccess, engine: ReadyEndpoint, path: str) 
 
 def in_series(text: str, about: Descriptor) -> Mapping[Gauge, float]:
     """Return the figures in Prometheus' text, by the engine's own names for them."""
-    found: dict[Gauge, float] = {}
+    gauges: dict[Gauge, float] = {}
     for gauge, name in about.metrics.items():
         series = re.findall(rf"^{re.escape(name)}(?:{{[^}}]*}})?\s+([-+.\deE]+)", text, re.MULTILINE)
         values = [float(value) for value in series if _is_number(value)]
         if values:
-            found[gauge] = max(values) if gauge in _SHARES else sum(values)
-    queries = found.get(Gauge.PREFIX_QUERIES, 0.0)
-    if queries > 0 and Gauge.PREFIX_HITS in found:
-        found.setdefault(Gauge.PREFIX_HIT_RATE, found[Gauge.PREFIX_HITS] / queries)
-    return found
+            gauges[gauge] = max(values) if gauge in _SHARES else sum(values)
+    queries = gauges.get(Gauge.PREFIX_QUERIES, 0.0)
+    if queries > 0 and Gauge.PREFIX_HITS in gauges:
+        gauges.setdefault(Gauge.PREFIX_HIT_RATE, gauges[Gauge.PREFIX_HITS] / queries)
+    return gauges
 
 
 def _is_number(text: str) -> bool:

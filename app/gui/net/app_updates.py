@@ -46,8 +46,8 @@ class UpdateStore(RemoteStore[UpdateState]):
     @property
     def release(self) -> Release | None:
         """What is newer, unless it was skipped."""
-        found = self.value.release if self.value else None
-        return found if found is not None and not found.is_skipped else None
+        release = self.value.release if self.value else None
+        return release if release is not None and not release.is_skipped else None
 
     @property
     def has_gone_ahead(self) -> bool:

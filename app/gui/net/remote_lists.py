@@ -50,8 +50,8 @@ class RunningStore(RemoteList[EngineStatus]):
 
     def load(self, model: str, failed: ErrorHandler | None = None, options: LoadOptions = _UNCHOSEN) -> None:
         """Ask for a model; how it goes comes as events."""
-        asked = LoadModel(model=model, options=options, wait=False)
-        self.api.post("/load", asked, kind=EngineStatus, then=self._merge, failed=failed)
+        body = LoadModel(model=model, options=options, wait=False)
+        self.api.post("/load", body, kind=EngineStatus, then=self._merge, failed=failed)
 
     def unload(self, model: str, then: Callable[[], object], failed: ErrorHandler | None = None) -> None:
         """Ask for a model to be unloaded once its answers are done."""

@@ -229,11 +229,15 @@ class Library:
         uploaded = self._upload_candidates(made, unique)
         self._inspector.keep_only(candidate.first for candidate in [*unique, candidate_for(self._guide), *uploaded])
         here = _LibraryContent(
-            described=[model for one in unique if (model := self._inspector.describe_model(one)) is not None],
+            described=[
+                model for candidate in unique if (model := self._inspector.describe_model(candidate)) is not None
+            ],
             attached=self.attachments.list_models(),
             made=made,
             alone={
-                str(one.first): model for one in uploaded if (model := self._inspector.describe_model(one)) is not None
+                str(candidate.first): model
+                for candidate in uploaded
+                if (model := self._inspector.describe_model(candidate)) is not None
             },
             guide=guide,
         )

@@ -92,10 +92,10 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
         )
     message, kind = _text_in(error["message"]), _text_in(error.get("type"))
     if kind == _CONTEXT_TYPE or _text_in(error.get("code")) == ContextOverflow.default_code:
-        told = overflow_in(message) or Overflow()
+        counts = overflow_in(message) or Overflow()
         prompt, context = _integer_in(error.get("n_prompt_tokens")), _integer_in(error.get("n_ctx"))
-        told = msgspec.structs.replace(told, prompt=prompt or told.prompt, context=context or told.context)
-        return _overflow_refusal(EngineRefusal(status=status, message=message, extra=error), told)
+        counts = msgspec.structs.replace(counts, prompt=prompt or counts.prompt, context=context or counts.context)
+        return _overflow_refusal(EngineRefusal(status=status, message=message, extra=error), counts)
     param = _text_in(error.get("param")) or _field_of(message)
     return _classify_refusal(
         EngineRefusal(status=status, message=message, code=_error_code(error), param=param, kind=kind, extra=error)
@@ -103,8 +103,8 @@ def parse_refusal(body: bytes, status: int) -> EngineRefusal:
 
 
 def _field_of(message: str) -> str | None:
-    found = _FIELD.match(message)
-    return found[1] if found else None
+    match = _FIELD.match(message)
+    return match[1] if match else None
 
 
 def _classify_refusal(refused: EngineRefusal) -> EngineRefusal:
@@ -133,9 +133,9 @@ def _decode_document(body: bytes) -> _EngineError | None:
         return None
 
 
-def _error_code(told: dict[str, msgspec.Raw]) -> str | int | None:
-    number = _integer_in(told.get("code"))
-    return number if number is not None else _text_in(told.get("code")) or None
+def _error_code(document: dict[str, msgspec.Raw]) -> str | int | None:
+    number = _integer_in(document.get("code"))
+    return number if number is not None else _text_in(document.get("code")) or None
 
 
 def _integer_in(raw: msgspec.Raw | None) -> int | None:
@@ -155,12 +155,16 @@ def _text_in(raw: msgspec.Raw | None) -> str:
         return bytes(raw).decode()
 
 
-def _error_sentence(said: _EngineError | None, body: bytes) -> str:
+def _error_sentence(engine_error: _EngineError | None, body: bytes) -> str:
     """Return what an engine says that does not say it as OpenAI's do; "" for nothing at all."""
-    if said is None:
+    if engine_error is None:
         text = body.decode(errors="replace").strip()
     else:
-        text = said.error if isinstance(said.error, str) else said.message or _text_in(said.detail)
+        text = (
+            engine_error.error
+            if isinstance(engine_error.error, str)
+            else engine_error.message or _text_in(engine_error.detail)
+        )
     return text[:_LONGEST_TEXT]
 
 
@@ -196,9 +200,9 @@ _CONTAINER = re.compile(r"(?:\w+::)?_M_\w+|std::\w+|basic_string|invalid vector 
 
 def plain_sentence(message: str) -> str:
     """Return the message with what no caller can read put into a sentence; any other as it is."""
-    found = _JSON.search(message)
-    if found is not None:
-        return message[: found.start()] + _of_json(found["field"], found["said"])
+    match = _JSON.search(message)
+    if match is not None:
+        return message[: match.start()] + _of_json(match["field"], match["said"])
     if _PART in message:
         return "A part of a message is of a type that the engine cannot read."
     if _CONTAINER.search(message):
@@ -206,12 +210,12 @@ def plain_sentence(message: str) -> str:
     return message
 
 
-def _of_json(field: str | None, said: str) -> str:
-    if kinds := _TYPE.search(said):
+def _of_json(field: str | None, detail: str) -> str:
+    if kinds := _TYPE.search(detail):
         return f"{_field_name(field)} must be of type {kinds['wanted']}, and is of type {kinds['found']}."
-    if missing := _MISSING.search(said):
+    if missing := _MISSING.search(detail):
         return f"`{missing['key']}` is missing."
-    return f"{_field_name(field)} is not as expected: {said}"
+    return f"{_field_name(field)} is not as expected: {detail}"
 
 
 def _field_name(field: str | None) -> str:

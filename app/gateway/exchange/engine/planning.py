@@ -63,12 +63,12 @@ def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, 
     check_needs(request, descriptor.features, engine=descriptor.name)
     if not isinstance(request, ConversationRequest) or reads_itself(descriptor):
         return UpstreamPlan(body=body_of(request, model=model, features=descriptor.features))
-    asked, reading = _fitted_request(request, descriptor, family)
+    fitted, reading = _fitted_request(request, descriptor, family)
     again = None
     if reading.must_call:
-        insisting = with_system(asked.messages, AGAIN)
-        again = _request_body(msgspec.structs.replace(asked, messages=insisting), model, descriptor)
-    return UpstreamPlan(body=_request_body(asked, model, descriptor), reading=reading, again=again)
+        insisting = with_system(fitted.messages, AGAIN)
+        again = _request_body(msgspec.structs.replace(fitted, messages=insisting), model, descriptor)
+    return UpstreamPlan(body=_request_body(fitted, model, descriptor), reading=reading, again=again)
 
 
 def _request_body(request: ConversationRequest, model: str, descriptor: Descriptor) -> bytes:
@@ -82,13 +82,13 @@ def _fitted_request(
     reads_calls = Feature.TOOLS not in descriptor.features
     tools = _offered_tools(request) if reads_calls else ()
     stops = request.limits.stops if reads_calls else ()
-    asked = request
+    fitted = request
     if reads_calls:
         limits = msgspec.structs.replace(request.limits, stops=())
-        asked = msgspec.structs.replace(request, limits=limits, tools=tools)
-    asked, must_be = _with_format(asked, tools, descriptor)
+        fitted = msgspec.structs.replace(request, limits=limits, tools=tools)
+    fitted, must_be = _with_format(fitted, tools, descriptor)
     if reads_calls:
-        asked = _with_tool_turns(asked, family)
+        fitted = _with_tool_turns(fitted, family)
     is_held = must_be.shape is not ResponseShape.TEXT
     reading = ReadingOptions(
         family=_CONSTRAINED if is_held else _readable_family(family),
@@ -99,7 +99,7 @@ def _fitted_request(
         must_call=bool(tools) and request.tool_choice.is_required,
         stops=stops,
     )
-    return asked, reading
+    return fitted, reading
 
 
 def _offered_tools(request: ConversationRequest) -> tuple[ToolDefinition, ...]:
@@ -109,32 +109,34 @@ def _offered_tools(request: ConversationRequest) -> tuple[ToolDefinition, ...]:
 
 
 def _with_format(
-    asked: ConversationRequest, tools: tuple[ToolDefinition, ...], descriptor: Descriptor
+    request: ConversationRequest, tools: tuple[ToolDefinition, ...], descriptor: Descriptor
 ) -> tuple[ConversationRequest, ResponseFormat]:
     """Return the request with the format its answer is held to; in a format there is no room for reasoning."""
-    wanted = asked.response_format
-    if tools and asked.tool_choice.is_required:
+    response_format = request.response_format
+    if tools and request.tool_choice.is_required:
         is_held = fulfilment_of(RequestNeed.TOOL_CHOICE, descriptor.features) is Fulfilment.CONSTRAINED
-        wanted = must_call(tools) if is_held else ResponseFormat()
-    elif tools and wanted.shape is not ResponseShape.TEXT:
-        wanted = may_call(tools, wanted)
-    if wanted.shape is ResponseShape.TEXT:
-        return msgspec.structs.replace(asked, response_format=wanted), wanted
-    return msgspec.structs.replace(asked, response_format=wanted, thinking=ThinkingLevel.OFF), wanted
+        response_format = must_call(tools) if is_held else ResponseFormat()
+    elif tools and response_format.shape is not ResponseShape.TEXT:
+        response_format = may_call(tools, response_format)
+    if response_format.shape is ResponseShape.TEXT:
+        return msgspec.structs.replace(request, response_format=response_format), response_format
+    return msgspec.structs.replace(
+        request, response_format=response_format, thinking=ThinkingLevel.OFF
+    ), response_format
 
 
-def _with_tool_turns(asked: ConversationRequest, family: ModelFamily) -> ConversationRequest:
+def _with_tool_turns(request: ConversationRequest, family: ModelFamily) -> ConversationRequest:
     """Return the request with its tools told of, and insisted upon, where the template and the engine do not."""
-    messages, tools, choice = asked.messages, asked.tools, asked.tool_choice
+    messages, tools, choice = request.messages, request.tools, request.tool_choice
     if not family.renders_tools:
         messages, tools = with_tool_prompt(messages, tools), ()
-    if asked.tools and choice.is_required:
+    if request.tools and choice.is_required:
         must = MUST_NAMED.format(name=choice.name) if choice.name else MUST
         messages = with_system(messages, must)
-    arguments = {**_thinking_arguments(asked.thinking), **asked.template_arguments}
+    arguments = {**_thinking_arguments(request.thinking), **request.template_arguments}
     automatic = msgspec.structs.replace(choice, choose=ToolMode.AUTO, name="", one_at_a_time=False)
     return msgspec.structs.replace(
-        asked, messages=messages, tools=tools, tool_choice=automatic, template_arguments=arguments
+        request, messages=messages, tools=tools, tool_choice=automatic, template_arguments=arguments
     )
 
 
@@ -195,21 +197,21 @@ def _call_format(others: list[tuple[str, Mapping[str, object]]], tools: Sequence
 def _hoist_definitions(schema: Mapping[str, object], prefix: str, definitions: dict[str, object]) -> dict[str, object]:
     """Return a schema whose definitions lie in the document around it: references are from the document's root."""
     for place in _DEFINITIONS:
-        found = schema.get(place)
-        for name, one in found.items() if isinstance(found, Mapping) else ():
-            definitions[prefix + name] = _rename_references(one, prefix)
+        nested = schema.get(place)
+        for name, definition in nested.items() if isinstance(nested, Mapping) else ():
+            definitions[prefix + name] = _rename_references(definition, prefix)
     kept = {name: value for name, value in schema.items() if name not in {*_DEFINITIONS, "$schema"}}
     return {name: _rename_references(value, prefix) for name, value in kept.items()}
 
 
 def _rename_references(value: object, prefix: str) -> object:
     if isinstance(value, list):
-        return [_rename_references(one, prefix) for one in value]
+        return [_rename_references(item, prefix) for item in value]
     if not isinstance(value, Mapping):
         return value
     return {
-        name: _rename_reference(one, prefix) if name == "$ref" else _rename_references(one, prefix)
-        for name, one in value.items()
+        name: _rename_reference(item, prefix) if name == "$ref" else _rename_references(item, prefix)
+        for name, item in value.items()
     }
 
 
@@ -238,8 +240,8 @@ def with_tool_prompt(
     turns = [_plain_message(message) for message in messages]
     if not tools:
         return tuple(turns)
-    said = "\n".join(_tool_signature(tool) for tool in tools)
-    return with_system(turns, _OFFER.format(tools=said))
+    signatures = "\n".join(_tool_signature(tool) for tool in tools)
+    return with_system(turns, _OFFER.format(tools=signatures))
 
 
 def with_system(messages: Sequence[ConversationMessage], text: str) -> tuple[ConversationMessage, ...]:
@@ -250,8 +252,8 @@ def with_system(messages: Sequence[ConversationMessage], text: str) -> tuple[Con
 
 def _tool_signature(tool: ToolDefinition) -> str:
     parameters = tool.parameters if tool.parameters is not None else msgspec.Raw(b"{}")
-    said = {"name": tool.name, "description": tool.description, "parameters": parameters}
-    return msgspec.json.encode(said).decode()
+    fields = {"name": tool.name, "description": tool.description, "parameters": parameters}
+    return msgspec.json.encode(fields).decode()
 
 
 def _plain_message(message: ConversationMessage) -> ConversationMessage:

@@ -114,12 +114,12 @@ def _limit_fields(limits: GenerationLimits) -> dict[str, object]:
 
 
 def _sampling_fields(sampling: SamplingParams) -> dict[str, object]:
-    said = {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
+    chosen_values = {name: value for name, value in msgspec.structs.asdict(sampling).items() if value is not None}
     if sampling.repeat_last_n is not None:
-        said["repeat_last_n"] = look_back_tokens(sampling.repeat_last_n)
+        chosen_values["repeat_last_n"] = look_back_tokens(sampling.repeat_last_n)
     if sampling.repeat_penalty is not None:
-        said["repetition_penalty"] = sampling.repeat_penalty  # every other engine's name for it
-    return said
+        chosen_values["repetition_penalty"] = sampling.repeat_penalty  # every other engine's name for it
+    return chosen_values
 
 
 def _tool_definition(tool: ToolDefinition) -> dict[str, object]:
@@ -154,17 +154,17 @@ def callable_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple
     return named
 
 
-def _format_field(wanted: ResponseFormat) -> dict[str, object]:
-    if wanted.shape is ResponseShape.TEXT:
+def _format_field(response_format: ResponseFormat) -> dict[str, object]:
+    if response_format.shape is ResponseShape.TEXT:
         return {}
-    if wanted.shape is ResponseShape.JSON:
+    if response_format.shape is ResponseShape.JSON:
         return {"response_format": {"type": "json_object"}}
-    schema = {"name": wanted.name, "schema": wanted.schema, "strict": True}
+    schema = {"name": response_format.name, "schema": response_format.schema, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
 
 
-def _schema_of(wanted: ResponseFormat) -> object:
-    return {"type": "object"} if wanted.shape is ResponseShape.JSON else wanted.schema
+def _schema_of(response_format: ResponseFormat) -> object:
+    return {"type": "object"} if response_format.shape is ResponseShape.JSON else response_format.schema
 
 
 def _template_arguments(request: ConversationRequest) -> dict[str, object]:

@@ -175,8 +175,8 @@ class StreamReader:
             _add_delta(delta, events)
         text = choice.text or delta.content
         if text:
-            told = choice.logprobs.content if choice.logprobs else None
-            events.append(TextDelta(text, told or ()))
+            logprobs = choice.logprobs.content if choice.logprobs else None
+            events.append(TextDelta(text, logprobs or ()))
         if choice.finish_reason:
             self._reason = _REASONS.get(choice.finish_reason, FinishReason.STOP)
 

@@ -32,14 +32,14 @@ class ConnectionsModel(RemoteList[Connection]):
 
     def _ask(self) -> GatewayCall:
         return self.api.get(
-            self._path, ConnectionList, lambda found: self._take_answer(found.connections), self._store_error
+            self._path, ConnectionList, lambda reply: self._take_answer(reply.connections), self._store_error
         )
 
     def apply(self, event: Event) -> None:
         """Put the one the event is about on top."""
         if isinstance(event, ConnectionChanged):
-            others = [one for one in self.items if one.id != event.connection.id]
-            self.replace(sorted([event.connection, *others], key=lambda one: -one.last_at)[:KEPT])
+            others = [item for item in self.items if item.id != event.connection.id]
+            self.replace(sorted([event.connection, *others], key=lambda item: -item.last_at)[:KEPT])
         elif isinstance(event, ConnectionsForgotten):
             self.replace([])
 

@@ -59,7 +59,7 @@ class DiskStore(RemoteStore[DiskUse]):
 
         def take_use(use: DiskUse) -> None:
             self.replace(use)
-            then(next((one.problem for one in use.folders if Path(one.path) == folder), ""))
+            then(next((place.problem for place in use.folders if Path(place.path) == folder), ""))
 
         self.api.get(_PATH, DiskUse, take_use, lambda _error: then(""))
 

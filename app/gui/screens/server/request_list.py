@@ -95,8 +95,8 @@ class RequestStore(RemoteList[RequestInfo]):
         """Return the answers of the last minutes, oldest first."""
         since = self._clock() - STRIP_S
         done = [item for item in self.items if item.state is _S.DONE and item.at + item.total_s >= since]
-        found = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
-        return sorted(point for point in found if point[1:] != (None, None))
+        points = [LatencyPoint(item.at + item.total_s, item.ttft_s, item.tokens_per_s) for item in done]
+        return sorted(point for point in points if point[1:] != (None, None))
 
     def now(self) -> float:
         """Return where the strip ends."""
