@@ -1,6 +1,6 @@
 """`roundhouse plan` and `roundhouse estimate`: what to run, on this machine or any other, with the arithmetic shown."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -14,8 +14,7 @@ from app.core.errors import BadRequest
 
 _TIMEOUT_S = 120.0
 """A repository's headers may have to be read first."""
-_SHOWN_WHOLE = 1
-"""Plans shown with their reasons; the others get a line."""
+_LABELLED = "  {:<10}{}"
 
 machine_option = click.option(
     "--machine",
@@ -32,9 +31,10 @@ machine_option = click.option(
 @click.option("--context", type=click.IntRange(min=1), help="Tokens of context per conversation.")
 @click.option("--loras", type=click.IntRange(0, 10_000), default=0, help="LoRA adapters served at the same time.")
 @click.option("--kv", "kv_type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache.")
+@click.option("--why", "with_reasons", is_flag=True, help="Show every reason, and which engines are ruled out and why.")
 @machine_option
 @json_option
-def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: object) -> None:
+def plan(*, model: str, machine_file: Path | None, as_json: bool, with_reasons: bool, **wishes: object) -> None:
     """Recommend engines, formats and settings, best first, with reasons.
 
     MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
@@ -46,7 +46,7 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, **wishes: obje
     if as_json:
         write_fields(advice)
         return
-    for line in advice_lines(advice):
+    for line in advice_lines(advice, with_reasons=with_reasons):
         click.echo(line)
 
 
@@ -75,21 +75,41 @@ def estimate(*, model: str, machine_file: Path | None, as_json: bool, **wishes: 
         click.echo(line)
 
 
-def advice_lines(advice: Advice) -> Iterator[str]:
-    """Yield the best plan in full, the others in a line each, what was refused last."""
+def advice_lines(advice: Advice, *, with_reasons: bool = False) -> Iterator[str]:
+    """Yield the best plan in full, the alternatives in a line each, and what something is missing for."""
     yield click.style(f"For {advice.machine}:", dim=True)
-    usable = [plan_found for plan_found in advice.plans if not plan_found.refused]
-    for plan_found in usable[:_SHOWN_WHOLE]:
-        yield from _plan_lines(plan_found)
-    if usable[_SHOWN_WHOLE:]:
-        yield ""
-        rows = (
-            _plan_row(number, plan_found) for number, plan_found in enumerate(usable[_SHOWN_WHOLE:], _SHOWN_WHOLE + 1)
-        )
+    best, *others = advice.plans
+    yield from _plan_lines(best, with_reasons=with_reasons)
+    obtainable = [other for other in others if other.obtainable]
+    if obtainable:
+        yield from ("", "Alternatives:")
+        rows = (_plan_row(number, other) for number, other in enumerate(obtainable, 2))
         yield from format_table(("", "ENGINE", "BACKEND", "FORMAT", "QUANT", "CONTEXT", "SPEED", "NOTE"), rows)
-    for plan_found in advice.plans:
-        if plan_found.refused:
-            yield f"Not {plan_found.name}: {plan_found.refused}"
+    yield from _preferred_lines([other for other in others if other.is_preferred])
+    yield from _lines_of_ruled_out(
+        [other for other in others if not other.obtainable and not other.is_preferred], with_reasons=with_reasons
+    )
+
+
+def _preferred_lines(preferred: Sequence[Plan]) -> Iterator[str]:
+    """Yield what would stand first if something were not missing, and how to get that."""
+    if preferred:
+        yield from ("", "Would be better, if these were possible here:")
+    for other in preferred:
+        yield f"  {other.name}: {' '.join(other.missing)}"
+        yield from (f"    {number}. {step}" for number, step in enumerate(other.steps, 1))
+
+
+def _lines_of_ruled_out(ruled_out: Sequence[Plan], *, with_reasons: bool) -> Iterator[str]:
+    if not ruled_out:
+        return
+    yield ""
+    if not with_reasons:
+        engines = "engine" if len(ruled_out) == 1 else "engines"
+        yield click.style(f"{len(ruled_out)} {engines} ruled out; --why shows the reasons.", dim=True)
+        return
+    yield "Ruled out:"
+    yield from (f"  {other.name}: {' '.join(other.missing)}" for other in ruled_out)
 
 
 def estimate_lines(estimate_found: Estimate) -> Iterator[str]:
@@ -108,26 +128,34 @@ def estimate_lines(estimate_found: Estimate) -> Iterator[str]:
     yield from estimate_found.notes
 
 
-def _plan_lines(plan_found: Plan) -> Iterator[str]:
-    yield click.style(plan_found.sentence, bold=True)
-    yield f"  {_settings_text(plan_found)}"
-    for reason in plan_found.reasons:
+def _plan_lines(best: Plan, *, with_reasons: bool) -> Iterator[str]:
+    yield click.style(best.sentence, bold=True)
+    yield _LABELLED.format("Settings", _settings_text(best))
+    if best.estimate is not None:
+        yield _LABELLED.format("Memory", best.estimate.sentence)
+        labels = ("Speed", "")
+        yield from map(_LABELLED.format, labels, _speed_lines(best.estimate))
+    yield from (_LABELLED.format("Missing", sentence) for sentence in best.missing)
+    if with_reasons:
+        yield from _reason_lines(best)
+    yield from (f"  ! {warning}" for warning in best.warnings)
+    yield from (f"  ~ {other.text}" for other in best.counterfactuals)
+
+
+def _reason_lines(best: Plan) -> Iterator[str]:
+    for reason in best.reasons:
         source = click.style(f"  [{reason.source}]", dim=True) if reason.source else ""
         yield f"  - {reason.text}{source}"
-    if plan_found.estimate and plan_found.estimate.prefill:
-        yield f"  - {_rate_line('Reading prompts', plan_found.estimate.prefill)}"
-    yield from (f"  ! {warning}" for warning in plan_found.warnings)
-    yield from (f"  ~ {other.text}" for other in plan_found.counterfactuals)
 
 
-def _settings_text(plan_found: Plan) -> str:
+def _settings_text(best: Plan) -> str:
     parts = [
-        plan_found.format,
-        plan_found.quantization,
-        f"{words.format_tokens(plan_found.context)} context",
-        f"{plan_found.kv_type} KV",
+        best.format,
+        best.quantization,
+        f"{words.format_tokens(best.context)} context",
+        f"{best.kv_type} KV",
     ]
-    spread = plan_found.parallelism
+    spread = best.parallelism
     if spread.mode != "single":
         parts.append(f"{spread.mode} parallel over {max(spread.tensor, spread.pipeline, spread.replicas)}")
     if spread.slots > 1:
@@ -135,20 +163,18 @@ def _settings_text(plan_found: Plan) -> str:
     return ", ".join(part for part in parts if part.strip())
 
 
-def _plan_row(number: int, plan_found: Plan) -> tuple[str, ...]:
+def _plan_row(number: int, other: Plan) -> tuple[str, ...]:
     speed = (
-        words.format_rate(plan_found.estimate.decode.tokens_per_second)
-        if plan_found.estimate and plan_found.estimate.decode
-        else ""
+        words.format_rate(other.estimate.decode.tokens_per_second) if other.estimate and other.estimate.decode else ""
     )
-    note = "" if plan_found.is_installed else "not installed" if plan_found.can_install else "not for this system"
-    context = words.format_tokens(plan_found.context)
+    note = "" if other.is_installed else "not installed"
+    context = words.format_tokens(other.context)
     return (
         str(number),
-        plan_found.name,
-        plan_found.backend,
-        plan_found.format,
-        plan_found.quantization,
+        other.name,
+        other.backend,
+        other.format,
+        other.quantization,
         context,
         speed,
         note,

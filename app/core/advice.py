@@ -140,6 +140,9 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way to run it. `refused` says why an engine that one might think of is not used at all."""
 
+    obtainable: bool
+    """Whether engine and weights can be had here and fit; `missing` says in sentences what stands against it."""
+
     engine: str
     name: str
     backend: str
@@ -155,6 +158,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     estimate: Estimate | None = None
     counterfactuals: list[Counterfactual] = []
     warnings: list[str] = []
+    missing: list[str] = []
+    steps: list[str] = []
+    """How to get what is missing, in order; empty where no step helps."""
+    is_preferred: bool = False
+    """Whether it would stand before the first plan if nothing were missing."""
     is_installed: bool = False
     can_install: bool = True
     """Whether this engine exists for this operating system and hardware."""

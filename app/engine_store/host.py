@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from app.config.programs import uv_program
+from app.core.machine import Machine
 from app.engine_store.recipe import EngineVariant, InstallRecipe, VariantKind
 
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
@@ -23,7 +25,8 @@ class InstallHost(msgspec.Struct, frozen=True, kw_only=True):
 
     platform: str
     architecture: str
-    glibc: str = ""
+    glibc: str | None = ""
+    """None: nobody knows; empty: another C library."""
     drivers: Mapping[str, str] = {}
     has_uv: bool = True
     isa: Sequence[str] = ()
@@ -40,6 +43,29 @@ def this_host(drivers: Mapping[str, str], *, isa: Sequence[str] = (), has_uv: bo
         has_uv=has_uv,
         isa=isa,
     )
+
+
+def host_of(machine: Machine) -> InstallHost:
+    """Return what decides which variants start on this very machine."""
+    return this_host(_drivers_of(machine), isa=machine.cpu.isa.value or (), has_uv=uv_program() is not None)
+
+
+def described_host(machine: Machine) -> InstallHost:
+    """Return what decides which variants start on a machine that somebody described; its C library is not known."""
+    platforms = {name: platform_name for platform_name, name in _SYSTEMS.items()}
+    architecture = (machine.os.architecture.value or "").lower()
+    return InstallHost(
+        platform=platforms.get(machine.os.name.value or "", ""),
+        architecture=_ARCHITECTURES.get(architecture, architecture),
+        glibc=None,
+        drivers=_drivers_of(machine),
+        isa=machine.cpu.isa.value or (),
+    )
+
+
+def _drivers_of(machine: Machine) -> Mapping[str, str]:
+    """Return each GPU vendor's driver; empty text for one whose version nobody told."""
+    return {gpu.vendor: gpu.driver.value or "" for gpu in machine.gpus}
 
 
 def _glibc_version() -> str:
@@ -64,7 +90,7 @@ def unfit_reason(variant: EngineVariant, host: InstallHost) -> str:
         return f"It is made for {systems}."
     if host.architecture not in variant.architectures:
         return f"It is made for {_join_words(variant.architectures)} processors; this one is {host.architecture}."
-    if host.platform == "linux" and variant.glibc:
+    if host.platform == "linux" and variant.glibc and host.glibc is not None:
         if not host.glibc:
             return f"It needs glibc {variant.glibc} or newer, which this system does not have."
         if version_numbers(host.glibc) < version_numbers(variant.glibc):

@@ -5,6 +5,8 @@ from engines.api.traits import (
     ANY_CUDA,
     ARM,
     DESKTOP,
+    INSTINCT,
+    LINUX,
     MAC,
     X86,
     EngineAbility,
@@ -20,6 +22,8 @@ TRAITS = Traits(
     targets=(
         EngineTarget(backend="metal", vendors=("apple",), systems=(MAC,), architectures=(ARM,)),
         EngineTarget(backend="cuda", vendors=("nvidia",), systems=DESKTOP, compute=ANY_CUDA),
+        # AMD's accelerators have no driver for Vulkan.
+        EngineTarget(backend="rocm", vendors=("amd",), systems=(LINUX,), architectures=(X86,), gfx=INSTINCT),
         EngineTarget(backend="vulkan", vendors=("amd", "intel", "nvidia", "apple"), systems=DESKTOP),
         EngineTarget(backend="rocm", vendors=("amd",), systems=DESKTOP, architectures=(X86,)),
         EngineTarget(backend="cpu", systems=(), architectures=()),

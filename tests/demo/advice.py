@@ -90,6 +90,7 @@ def answer_plan(request: PlanRequest) -> Advice:
     slots = max(4, request.users)
     sums = make_estimate(context=request.context or 8192, slots=slots, kv_type=request.kv_type or "f16")
     best = Plan(
+        obtainable=True,
         engine="llama.cpp",
         name="llama.cpp",
         backend="cpu",
@@ -188,6 +189,8 @@ def _speed_up(sums: Estimate | None) -> Estimate | None:
 
 def _make_refusal(engine: str, name: str, why: str, *, format_: str = "") -> Plan:
     return Plan(
+        obtainable=False,
+        missing=[why],
         engine=engine,
         name=name,
         backend="",
@@ -297,6 +300,8 @@ def _split_sums() -> Estimate:
 
 
 _SPLIT_PLAN = Plan(
+    obtainable=False,
+    missing=["4.5 bpw does not fit."],
     engine="exllamav3",
     name="ExLlamaV3",
     backend="cuda",
@@ -324,6 +329,7 @@ _SPLIT_PLAN = Plan(
 def workstation_advice(request: PlanRequest) -> Advice:
     """Return the workstation's plans, whatever the question."""
     second = Plan(
+        obtainable=True,
         engine="llama.cpp",
         name="llama.cpp",
         backend="cpu",

@@ -71,6 +71,8 @@ def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
     assert best["reasons"]
     assert all({"text", "value", "source"} >= set(reason) for reason in best["reasons"])
     assert "ollama" not in {plan["engine"] for plan in found["plans"]}
+    assert best["obtainable"] is True
+    assert all(plan["missing"] for plan in found["plans"] if not plan["obtainable"])
 
 
 def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:
@@ -124,6 +126,21 @@ def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
     assert "tok/s" in text
     text = roundhouse("plan", "Qwen3 14B", "--machine", workstation).stdout
     assert "ExLlamaV2" in text.splitlines()[1]
+    assert len(text.splitlines()) <= 24, "it fits on one screen"
+    assert "MLX" not in text
+    reasons = roundhouse("plan", "Qwen3 14B", "--machine", workstation, "--why").stdout
+    assert "MLX-LM needs a Mac" in reasons
+
+
+def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Roundhouse, tmp_path: Path) -> None:
+    file = tmp_path / "machine.json"
+    machine = {"os": "windows", "architecture": "x86_64", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
+    file.write_text(json.dumps(machine))
+    first, second, *_ = said(roundhouse, "plan", "Qwen3 14B", "--machine", str(file))["plans"]
+    assert (first["engine"], first["obtainable"]) == ("llama.cpp", True)
+    assert (second["engine"], second["obtainable"], second["is_preferred"]) == ("exllamav2", False, True)
+    text = roundhouse("plan", "Qwen3 14B", "--machine", str(file)).stdout
+    assert "wsl --install" in text.partition("Would be better")[2]
 
 
 def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:

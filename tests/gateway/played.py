@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, cast
 
 import aiohttp
@@ -19,6 +20,7 @@ from app.config.store import SettingsStore
 from app.core.engines import EngineInfo, EngineState, EngineStatus, Pause
 from app.core.errors import EngineFailed, NotFound
 from app.core.models import ModelInfo
+from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.advising.speed_measurements import SpeedMeasurements
@@ -214,6 +216,10 @@ class StandInLibrary:
 
 class ListedEngines:
     """What a catalogue says of single engines, where a test says what the list is."""
+
+    @cached_property
+    def recipes(self) -> dict[str, InstallRecipe]:
+        return read_recipes()
 
     def list_engines(self) -> list[EngineInfo]:
         raise NotImplementedError

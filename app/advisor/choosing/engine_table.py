@@ -19,6 +19,12 @@ class EngineTraits(Traits, frozen=True, kw_only=True, eq=False):
     id: str
     name: str
     formats: tuple[str, ...]
+    obtained: str = ""
+    """How a person gets it where Roundhouse does not install it."""
+    missing: tuple[str, ...] = ()
+    """Why it cannot be installed on the machine in question, in sentences."""
+    steps: tuple[str, ...] = ()
+    """How to run it there all the same."""
 
     @property
     def runs_everywhere(self) -> bool:
@@ -42,6 +48,7 @@ class EngineTable(Mapping[str, EngineTraits]):
                 id=about.id,
                 name=about.name,
                 formats=tuple(kind.value for kind in about.formats),
+                obtained=about.obtained,
                 **msgspec.structs.asdict(about.traits),
             )
             for about in descriptors

@@ -129,7 +129,7 @@ def is_data_centre(gpu: Gpu) -> bool:
         gpu.vendor == "nvidia"
         and "RTX" not in name
         and bool(_DATA_CENTRE.search(name))
-        and compute_capability(gpu) >= TURING
+        and compute_capability(gpu) >= AMPERE
         and not is_shared(gpu)
     )
 

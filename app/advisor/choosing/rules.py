@@ -99,9 +99,9 @@ def _is_discouraged(engine: EngineTraits, kind: MachineKind) -> bool:
 
 
 def _demotion_rank(machine: Machine, candidate: RankedEngine) -> int:
-    """Order what the guide's order does not know: first those that use the GPU, last those not advised."""
+    """Order what the guide's order does not know: first those obtainable and on the GPU, last those not advised."""
     idles_gpu = bool(hardware.main_gpus(machine)) and not candidate.target.vendors
-    return 2 * candidate.is_discouraged + idles_gpu
+    return 4 * bool(candidate.traits.missing) + 2 * candidate.is_discouraged + idles_gpu
 
 
 def choose_engine(known: EngineTable, machine: Machine, engines: Sequence[EngineInfo]) -> EngineChoice:

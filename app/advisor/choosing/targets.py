@@ -66,10 +66,10 @@ def capability_of(gpus: list[Gpu]) -> Version:
 def _is_published(candidate: EngineTarget, machine: Machine) -> bool:
     if not candidate.systems:
         return True
-    return machine.os.name.value in candidate.systems and _processor_architecture(machine) in candidate.architectures
+    return machine.os.name.value in candidate.systems and processor_architecture(machine) in candidate.architectures
 
 
-def _processor_architecture(machine: Machine) -> str:
+def processor_architecture(machine: Machine) -> str:
     """Return what the processor is, also when we run translated on it; empty for others and when it is unknown."""
     if hardware.is_arm(machine) or hardware.is_translated(machine):
         return ARM

@@ -53,18 +53,25 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine with what would be run with it; `missing` says which weights nobody has."""
+    """One engine with what would be run. `no_weights` says why none are known, `to_convert` what they are made from."""
 
     ranked: RankedEngine
     ask: EngineQuery
     chosen: PlanPick
     options: list[ModelFacts] = []
-    missing: str = ""
-    note: str = ""
+    no_weights: str = ""
+    to_convert: str = ""
 
     @property
     def engine(self) -> str:
         return self.ranked.traits.id
+
+    @property
+    def obstacles(self) -> list[str]:
+        """What stands against it, in sentences: no build for this machine, no weights, not enough memory."""
+        too_large = plan_wording.memory_lack(self.ask, self.chosen) if self.chosen.fit is FitQuality.NONE else ""
+        weights = self.no_weights or self.to_convert
+        return [*self.ranked.traits.missing, *filter(None, (weights, too_large))]
 
 
 def build_advice(inputs: PlanInputs) -> Advice:
@@ -80,10 +87,13 @@ def build_advice(inputs: PlanInputs) -> Advice:
     usable = _order_drafts(inputs, drafts)
     refused = [*_without_weights(drafts, usable), *(candidate for candidate in ranked if candidate.refused)]
     plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
-    passed = _reasons_not_first(guide_row(inputs.traits, inputs.machine, work), usable, refused)
+    row = guide_row(inputs.traits, inputs.machine, work)
+    passed = _reasons_not_first(row, usable, refused)
     plans[0] = msgspec.structs.replace(plans[0], reasons=[*plans[0].reasons, *passed])
+    preferred = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
+    plans += [_build_refusal(inputs, candidate) for candidate in refused]
     return Advice(
-        plans=[*plans, *(_build_refusal(inputs, candidate) for candidate in refused)],
+        plans=[plans[0], *(_mark_preferred(plan, preferred) for plan in plans[1:])],
         intent=inputs.intent,
         users=inputs.users,
         machine=wording.machine_summary(inputs.machine),
@@ -146,8 +156,8 @@ def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, show
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
     if made and not inputs.is_fixed:
         note = f"No version in {FORMAT_NAMES[min(made)]} was found; it is converted from the original weights."
-        return msgspec.structs.replace(draft, note=note)
-    return msgspec.structs.replace(draft, missing=_weights_problem(inputs.model, ranked.traits, shown, ask))
+        return msgspec.structs.replace(draft, to_convert=note)
+    return msgspec.structs.replace(draft, no_weights=_weights_problem(inputs.model, ranked.traits, shown, ask))
 
 
 def _training_limit(shown: Sequence[ModelFacts]) -> int | None:
@@ -165,20 +175,19 @@ def _weights_problem(model: str, engine: EngineTraits, shown: Sequence[ModelFact
 
 
 def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_PlanDraft]:
-    """Return the drafts best first: the guide's order, but what fits well before what does not."""
-    with_weights = [draft for draft in drafts if not draft.missing]
+    """Return the drafts best first: the guide's order, but what can be had and fits well before what does not."""
+    with_weights = [draft for draft in drafts if not draft.no_weights]
     if not with_weights:
         return [*drafts[:1]]
     if not inputs.model:
         return with_weights
     has_gpu = any(draft.ask.gpus for draft in with_weights)
-    fits_none = all(draft.chosen.fit is FitQuality.NONE for draft in with_weights if draft.chosen.facts)
     return sorted(
         with_weights,
         key=lambda draft: (
+            len(draft.obstacles),
             draft.ranked.is_discouraged,
-            # Weights that are yet to be made fit no better than those that are there.
-            _TIERS[FitQuality.NONE] if draft.note and fits_none else _fit_tier(draft, has_gpu=has_gpu),
+            _fit_tier(draft, has_gpu=has_gpu),
             _joins_for_nothing(draft),
         ),
     )
@@ -186,7 +195,7 @@ def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_Pla
 
 def _fit_tier(draft: _PlanDraft, *, has_gpu: bool) -> int:
     """Return how well it fits. System memory is slow beside a GPU; without one it is all there is, for every engine."""
-    fit = draft.chosen.fit
+    fit = FitQuality.NONE if draft.to_convert else draft.chosen.fit
     if draft.ask.gpus or fit is FitQuality.NONE:
         return _TIERS[fit]
     return _TIERS[FitQuality.SLOW] if has_gpu else _TIERS[FitQuality.WHOLE]
@@ -199,16 +208,19 @@ def _joins_for_nothing(draft: _PlanDraft) -> bool:
 
 
 def _without_weights(drafts: Sequence[_PlanDraft], usable: Sequence[_PlanDraft]) -> list[RankedEngine]:
-    lacking = [draft for draft in drafts if draft.missing and draft not in usable]
-    return [msgspec.structs.replace(draft.ranked, refused=draft.missing) for draft in lacking]
+    lacking = [draft for draft in drafts if draft.no_weights and draft not in usable]
+    return [msgspec.structs.replace(draft.ranked, refused=draft.no_weights) for draft in lacking]
 
 
 def _build_plan(inputs: PlanInputs, draft: _PlanDraft, *, place: int) -> Plan:
     ask, chosen, facts = draft.ask, draft.chosen, draft.chosen.facts
     pick_estimate = _estimate_pick(ask, chosen) if place < ESTIMATED else None
     preferred_format, preferred_bits = choose_format(ask.engine, ask.machine, ask.gpus)
-    format_name = facts.format if facts else preferred_format
+    format_name, obstacles = facts.format if facts else preferred_format, draft.obstacles
     return Plan(
+        obtainable=not obstacles,
+        missing=obstacles,
+        steps=list(draft.ranked.traits.steps),
         engine=ask.engine.id,
         name=ask.engine.name,
         backend=ask.target.backend,
@@ -227,15 +239,10 @@ def _build_plan(inputs: PlanInputs, draft: _PlanDraft, *, place: int) -> Plan:
         else [],
         warnings=[
             *draft.ranked.warnings,
-            *_draft_notes(draft),
             *plan_wording.plan_warnings(ask, chosen, pick_estimate),
         ],
         is_installed=_is_installed(inputs.engines, ask),
     )
-
-
-def _draft_notes(draft: _PlanDraft) -> list[str]:
-    return [text for text in (draft.missing, draft.note) if text]
 
 
 def _estimate_pick(ask: EngineQuery, chosen: PlanPick) -> Estimate | None:
@@ -263,12 +270,18 @@ def _is_installed(engines: Sequence[EngineInfo], ask: EngineQuery) -> bool:
     )
 
 
+def _mark_preferred(plan: Plan, preferred: Sequence[str]) -> Plan:
+    """Mark a plan that the guide puts first and that something is missing for. Nothing helps what has no steps."""
+    is_preferred = plan.engine in preferred and not plan.obtainable and bool(plan.steps or not plan.refused)
+    return msgspec.structs.replace(plan, is_preferred=True) if is_preferred else plan
+
+
 def _reasons_not_first(
     row: Sequence[str], usable: Sequence[_PlanDraft], refused: Sequence[RankedEngine]
 ) -> list[Reason]:
     """Say why engines the guide puts before the first plan's are not first."""
     why: Mapping[str, str] = {
-        **{draft.engine: plan_wording.why_behind(draft.chosen) for draft in usable},
+        **{draft.engine: next(iter(draft.obstacles), plan_wording.why_behind(draft.chosen)) for draft in usable},
         **{engine_refused.traits.id: engine_refused.refused for engine_refused in refused},
     }
     names = {draft.engine: draft.ask.engine.name for draft in usable} | {
@@ -296,6 +309,9 @@ def _build_refusal(inputs: PlanInputs, candidate: RankedEngine) -> Plan:
     gpus = gpus_for(inputs.machine, candidate.traits)
     format_name, quantization = choose_format(candidate.traits, inputs.machine, gpus)
     return Plan(
+        obtainable=False,
+        missing=[candidate.refused],
+        steps=list(candidate.traits.steps),
         engine=candidate.traits.id,
         name=candidate.traits.name,
         backend=next((target.backend for target in candidate.traits.targets), ""),

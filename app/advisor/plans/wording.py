@@ -47,6 +47,14 @@ def plan_warnings(ask: EngineQuery, chosen: PlanPick, pick_estimate: Estimate | 
     ]
 
 
+def memory_lack(ask: EngineQuery, chosen: PlanPick) -> str:
+    """Return the sum of memory that shows how much too large the best choice of an engine is."""
+    if chosen.facts is None:
+        return ""
+    sizes = ask.trials.trial_of(chosen.facts).full_estimate(chosen.setting).sentence
+    return f"{chosen.facts.quantization} does not fit: {sizes}."
+
+
 def why_behind(chosen: PlanPick) -> str:
     """Say why an engine stands behind others that the guide puts after it; empty when nothing is wrong with it."""
     if chosen.fit is FitQuality.NONE:

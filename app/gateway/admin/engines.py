@@ -116,7 +116,10 @@ async def engines(call: AdminCall[None, NoQuery]) -> list[EngineInfo]:
 async def choice(call: AdminCall[None, NoQuery]) -> EngineChoice:
     """Name the engine this computer should use, and why."""
     from app.advisor.choosing.rules import choose_engine  # noqa: PLC0415 -- the gateway starts without the advisor
-    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
+    from app.engine_store.host import host_of  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
-    machine = await call.services.machine.read()
-    return choose_engine(engine_table(), machine, await asyncio.to_thread(call.services.catalogue.list_engines))
+    machine, catalogue = await call.services.machine.read(), call.services.catalogue
+    engines_here = await asyncio.to_thread(catalogue.list_engines)
+    known = engines_for(machine, catalogue.recipes, engines_here, host_of(machine))
+    return choose_engine(known, machine, engines_here)

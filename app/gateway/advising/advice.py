@@ -43,7 +43,8 @@ from app.core.errors import BadRequest, NotFound, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.advising.engine_table import engine_table
+from app.engine_store.host import described_host, host_of
+from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
@@ -112,8 +113,10 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
     candidates_found, (machine, is_here) = await asyncio.gather(
         find_candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
+    engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
+    host = host_of(machine) if is_here else described_host(machine)
     inputs = PlanInputs(
-        traits=engine_table(),
+        traits=engines_for(machine, services.catalogue.recipes, engines, host),
         machine=machine,
         candidates=candidates_found.candidates,
         model=candidates_found.model,
@@ -122,7 +125,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
         context=request.context,
         loras=request.loras,
         kv_type=request.kv_type,
-        engines=await asyncio.to_thread(services.catalogue.list_engines) if is_here else [],
+        engines=engines,
         calibrations=await services.measuring.calibrations() if is_here else [],
         is_fixed=candidates_found.is_fixed,
     )

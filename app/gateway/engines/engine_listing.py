@@ -1,6 +1,6 @@
 """What there is of every engine, put together: the advisor's judgement of this machine, what is here, what could be."""
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 
 from app.advisor.choosing.intents import build_workload
@@ -10,28 +10,19 @@ from app.core.engine_store import BUNDLED, OWN, EngineListing, EngineOffer, Engi
 from app.core.errors import NotFound
 from app.core.machine import Machine
 from app.engine_store.catalogue import EngineCatalogue, find_missing_files
-from app.engine_store.host import InstallHost, is_built_for, this_host, unfit_reason, variant_gain
+from app.engine_store.host import InstallHost, is_built_for, unfit_reason, variant_gain
 from app.engine_store.recipe import InstallRecipe
 from app.engine_store.version_store import VersionManifest, VersionState, place_of
-from app.gateway.advising.engine_table import engine_table
+from app.gateway.advising.engine_table import engines_for
 from engines.api import EngineFamily, EngineInstallation, Failure, FailureKind
-
-
-def drivers_of(machine: Machine) -> Mapping[str, str]:
-    """Return each GPU vendor's driver; empty text for one whose version nobody told."""
-    return {gpu.vendor: gpu.driver.value or "" for gpu in machine.gpus}
-
-
-def host_of(machine: Machine, *, has_uv: bool) -> InstallHost:
-    """Return what decides which variants start here."""
-    return this_host(drivers_of(machine), isa=machine.cpu.isa.value or (), has_uv=has_uv)
 
 
 def list_engines(
     catalogue: EngineCatalogue, machine: Machine, host: InstallHost, preferred: Sequence[str]
 ) -> list[EngineListing]:
     """Return every engine, those that suit this machine first. Looks at the disk."""
-    ranked = rank_engines(engine_table(), machine, build_workload(Intent.CHAT))
+    known = engines_for(machine, catalogue.recipes, catalogue.list_engines(), host)
+    ranked = rank_engines(known, machine, build_workload(Intent.CHAT))
     order = {
         engine_entry.traits.id: number
         for number, engine_entry in enumerate(

@@ -19,11 +19,11 @@ from app.engine_store.bundling import make_bundle
 from app.engine_store.catalogue import unknown_engine
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import ReleaseFetcher
-from app.engine_store.host import InstallHost, best_variant, unfit_reason
+from app.engine_store.host import InstallHost, best_variant, host_of, unfit_reason
 from app.engine_store.installer import Installer, InstallerDeps, InstallOptions, InstallTask, update_for
 from app.engine_store.program_run import run_cancellable
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, SmokeModel
-from app.gateway.engines.engine_listing import host_of, list_engines
+from app.gateway.engines.engine_listing import list_engines
 from app.gateway.engines.jobs import EngineJobs, JobOutcome
 from app.gateway.engines.smoke_tests import SmokeTests
 from app.gateway.engines.version_switch import VersionSwitch
@@ -205,7 +205,7 @@ class EngineStore:
         ]
 
     async def _host(self) -> InstallHost:
-        return host_of(await self._services.machine.read(), has_uv=uv_program() is not None)
+        return host_of(await self._services.machine.read())
 
     def _smoke(self, engine: str) -> SmokeModel:
         recipe = self._catalogue.recipes.get(engine)

@@ -247,12 +247,14 @@ def pick_best(
 async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list[Plan]:
     """Return how these variants would be run here, the best that is installed first."""
     from app.advisor.plans.ranking import PlanInputs, build_advice  # noqa: PLC0415 -- the gateway starts without the advisor
-    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
+    from app.engine_store.host import host_of  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list_engines) if engine.installed]
+    machine = await services.machine.read_free()
     inputs = PlanInputs(
-        traits=engine_table(),
-        machine=await services.machine.read_free(),
+        traits=engines_for(machine, services.catalogue.recipes, engines, host_of(machine)),
+        machine=machine,
         candidates=list(facts.values()),
         model=next(iter(facts.values())).name,
         intent=Intent.CHAT,

@@ -290,21 +290,20 @@ def best_reader(readers: Sequence[EngineInfo], preferred: Sequence[str], machine
     """
     if len(readers) == 1:
         return readers[0]
-    order = [*preferred, *_advice_order(machine)]
+    order = [*preferred, *_advice_order(readers, machine)]
     places = {engine: place for place, engine in reversed(list(enumerate(order)))}
     return min(readers, key=lambda engine: (bool(engine.problem), places.get(engine.id, len(order))))
 
 
-def _advice_order(machine: Machine | None) -> list[str]:
+def _advice_order(readers: Sequence[EngineInfo], machine: Machine | None) -> list[str]:
     if machine is None:
         return []
     from app.advisor.choosing.intents import build_workload  # noqa: PLC0415 -- the advisor is brought in once it is needed
     from app.advisor.choosing.rules import rank_engines  # noqa: PLC0415 -- as above
     from app.core.advice import Intent  # noqa: PLC0415 -- as above
-    from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
+    from app.engine_store.host import host_of  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
-    return [
-        ranked.traits.id
-        for ranked in rank_engines(engine_table(), machine, build_workload(Intent.CHAT))
-        if not ranked.refused
-    ]
+    known = engines_for(machine, {}, readers, host_of(machine))
+    ranked = rank_engines(known, machine, build_workload(Intent.CHAT))
+    return [candidate.traits.id for candidate in ranked if not candidate.refused]

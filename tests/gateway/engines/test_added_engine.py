@@ -84,9 +84,10 @@ def test_the_command_line_lists_it(gateway: RealGateway, added: Mapping[str, str
 
 def test_plans_have_it_where_its_traits_put_it(gateway: RealGateway) -> None:
     plans = gateway.client.post("/plan", {"model": "Qwen3 8B", "machine": NO_GPU}, Advice).plans
-    assert plans[0].engine == "made-up"
-    assert "answers before it is asked" in plans[0].sentence
-    assert plans[0].estimate is not None
+    made_up = next(plan for plan in plans if plan.engine == "made-up")
+    assert made_up.is_preferred, "its folder has no recipe, so that it cannot be had on another machine"
+    assert "no build of Made-up" in made_up.missing[0]
+    assert "answers before it is asked" in made_up.sentence
     fleet = gateway.client.post("/plan", {"intent": "fleet", "machine": NO_GPU}, Advice).plans
     assert "made-up" not in [plan.engine for plan in fleet]
 

@@ -15,7 +15,7 @@ from app.core.advice import Advice, Intent, Plan
 from app.core.machine import Machine
 from app.hardware.description import machine_from
 from tests.unit.advisor.boxes import engine
-from tests.unit.advisor.engines import ENGINES
+from tests.unit.advisor.engines import ENGINES, engines_on
 from tests.unit.advisor.made_models import EIGHT, GIANT, MIXTURE, SEVENTY, THIRTY_TWO, Made
 
 Json = dict[str, Any]
@@ -56,11 +56,12 @@ class Row:
 
     def advice(self) -> Advice:
         candidates = self.model.every(*self.formats) if self.model else []
+        machine = described(self.machine)
         name = self.model.name if self.model else ""
         return build_advice(
             PlanInputs(
-                traits=ENGINES,
-                machine=described(self.machine),
+                traits=engines_on(machine),
+                machine=machine,
                 candidates=candidates,
                 model=name,
                 intent=self.intent,
@@ -115,7 +116,7 @@ WITH_MODELS: dict[str, Row] = {
     "two RTX, a model over both": Row(TWO_3090, "exllamav3", ("vllm",), model=SEVENTY),
     "internal team, MoE": Row(H100, "sglang", ("vllm",), TEAM, model=MIXTURE),
     "app with a named model": Row(
-        LAPTOP, "onnxruntime-genai", intent=APP, model=EIGHT, formats=("gguf", "safetensors")
+        LAPTOP, "llama.cpp", ("onnxruntime-genai",), intent=APP, model=EIGHT, formats=("gguf", "safetensors")
     ),
     "RTX and Radeon, a model for one": Row(linux(RTX, "RX 7900 XTX"), "exllamav2", ("llama.cpp",), model=EIGHT),
     "RTX and Radeon, a model for both": Row(
