@@ -1,6 +1,7 @@
 """What one change would bring, computed by really trying it: another KV type, size, number of slots, card or limit.
 
-Each is kept only when it changes something a person would notice, and says the figure before and after.
+Each is kept only when it gains a tenth of something (speed, context, bits, memory) or changes whether the model fits
+wholly, and says the figure before and after.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,19 +11,16 @@ import msgspec
 from app.advisor.choosing import hardware
 from app.advisor.memory.estimate import sum_components
 from app.advisor.memory.setting import RunSetting
-from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, apply_offload
+from app.advisor.plans.quantisations import FULL, nominal_bits
+from app.advisor.plans.selection import NOTICEABLE, EngineQuery, FitQuality, PlanPick, apply_offload
 from app.advisor.plans.trials import SettingTrial
 from app.advisor.plans.wording import short_name
 from app.core import words
 from app.core.advice import Counterfactual, Estimate
 from app.core.machine import Confidence, Fact, Machine
-from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
+from app.core.model_facts import ModelFacts, WeightKind
 from engines.api.traits import EngineAbility
 
-NOTICEABLE = 1.1
-"""A change by less than a tenth is not worth a line."""
-LLAMA_SERVER_SLOTS = 4
-"""What llama-server opens when it is not told (`-np -1`)."""
 MAC_RESERVE = 8 << 30
 """Left to macOS and its programs when the wired limit is raised; below that it has been seen to kill programs."""
 _MIB = 1 << 20
@@ -67,6 +65,9 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
     def rate(self) -> float | None:
         return self.found.decode.tokens_per_second if self.found.decode else None
 
+    def is_faster(self, rate: float | None) -> bool:
+        return rate is not None and self.rate is not None and rate >= self.rate * NOTICEABLE
+
     def with_facts(self, facts: ModelFacts) -> SettingTrial:
         return self.ask.trials.trial_of(facts)
 
@@ -77,7 +78,7 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
 def _try_smaller_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """Where a part is in system memory: the largest file that would not need it; else one size down."""
     facts = tried.trial.facts
-    below = [other for other in others if other.file_bytes < facts.file_bytes]
+    below = sorted((other for other in others if other.file_bytes < facts.file_bytes), key=_file_size, reverse=True)
     whole = msgspec.structs.replace(tried.setting, gpu_layers=None, cpu_moe_layers=0)
     fitting = (other for other in below if tried.is_whole or tried.with_facts(other).fits_memory(whole))
     other = next(fitting, None)
@@ -85,6 +86,8 @@ def _try_smaller_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterat
         return
     trial = tried.with_facts(other)
     rate = trial.tokens_per_second(whole)
+    if tried.is_whole and not tried.is_faster(rate):
+        return
     where = "fits" if tried.is_whole or not tried.ask.gpus else "fits wholly in GPU memory"
     size = "One size lower" if other is below[0] else "A smaller file"
     yield Counterfactual(
@@ -98,11 +101,13 @@ def _try_smaller_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterat
 def _try_larger_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterator[Counterfactual]:
     """One size up, if it can be run at all."""
     facts = tried.trial.facts
-    above = [other for other in others if other.file_bytes > facts.file_bytes]
-    if not above or not tried.is_whole:
+    least = min(nominal_bits(facts) * NOTICEABLE, FULL)
+    larger = (other for other in others if other.file_bytes > facts.file_bytes and nominal_bits(other) >= least)
+    above = min(larger, key=_file_size, default=None)
+    if above is None or not tried.is_whole or nominal_bits(facts) >= FULL:
         return
-    trial = tried.with_facts(above[-1])
-    name, fits = above[-1].quantization, trial.fits_memory(tried.setting)
+    trial = tried.with_facts(above)
+    name, fits = above.quantization, trial.fits_memory(tried.setting)
     if not fits and not tried.ask.may_offload:
         room = trial.largest_context(tried.setting)
         if room:
@@ -114,6 +119,10 @@ def _try_larger_file(tried: _PlanTrial, others: Sequence[ModelFacts]) -> Iterato
     where = "fits too" if fits else "needs system memory as well"
     text = f"One size higher, {name}, {where}: {_compare_rates(rate, tried.rate)}."
     yield Counterfactual(text=text, change={"quantization": name}, tokens_per_second=rate, context=setting.context)
+
+
+def _file_size(facts: ModelFacts) -> int:
+    return facts.file_bytes
 
 
 def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
@@ -132,21 +141,16 @@ def _try_kv_type(tried: _PlanTrial) -> Iterator[Counterfactual]:
 
 
 def _try_single_slot(tried: _PlanTrial) -> Iterator[Counterfactual]:
-    """Tell what one conversation at a time frees: much where layers slide or recur, since each slot has its own."""
+    """Tell what one conversation at a time frees: each slot has its own KV cache, windows and states."""
     facts, setting = tried.trial.facts, tried.setting
-    keeps_windows = any(layer.attention is AttentionKind.SLIDING or layer.state_elements for layer in facts.layers)
-    if not setting.engine.is_ggml or not (keeps_windows or setting.slots > 1):
+    if not setting.engine.is_ggml or setting.slots == 1:
         return
-    slots = max(setting.slots, LLAMA_SERVER_SLOTS)
-    shared = setting.slots == 1  # llama-server's own default divides one cache among its slots
-    many = msgspec.structs.replace(setting, slots=slots, is_kv_unified=shared)
-    many = msgspec.structs.replace(many, context=setting.context // slots) if shared else many
     single = msgspec.structs.replace(setting, slots=1)
-    freed = sum_components(facts, many).total.bytes - sum_components(facts, single).total.bytes
-    if freed < _MIB:
+    total = sum_components(facts, setting).total.bytes
+    freed = total - sum_components(facts, single).total.bytes
+    if freed * NOTICEABLE < total * (NOTICEABLE - 1):
         return
-    against = f"against llama-server's own {slots} slots" if shared else f"against {slots} slots"
-    text = f"-np 1 frees {words.format_bytes(freed)} {against}{', and is what is planned' if shared else ''}."
+    text = f"One conversation at a time frees {words.format_bytes(freed)} against {setting.slots} at once."
     yield Counterfactual(text=text, change={"slots": 1}, context=setting.context)
 
 
@@ -160,7 +164,8 @@ def _try_experts_on_host(tried: _PlanTrial) -> Iterator[Counterfactual]:
     if not tried.trial.fits_memory(setting):
         return
     room, rate = tried.trial.largest_context(setting), tried.trial.tokens_per_second(setting)
-    if tried.is_whole and room < tried.found.largest_context * NOTICEABLE:
+    has_room = room >= tried.found.largest_context * NOTICEABLE
+    if not has_room and (tried.is_whole or not tried.is_faster(rate)):
         return
     text = (
         f"With all experts in system memory there is room for {words.format_tokens(room)} of context, at "
@@ -202,11 +207,7 @@ def _try_second_gpu(tried: _PlanTrial) -> Iterator[Counterfactual]:
     """Try a second card of the same kind, where one is short."""
     gpus = tried.ask.gpus
     has_short_one = len(gpus) == 1 and not hardware.is_shared(gpus[0]) and not gpus[0].partition_of
-    if (
-        not has_short_one
-        or tried.chosen.fit is FitQuality.WHOLE
-        or EngineAbility.PIPELINE not in tried.ask.engine.abilities
-    ):
+    if not has_short_one or tried.is_whole or EngineAbility.PIPELINE not in tried.ask.engine.abilities:
         return
     trial = tried.on_machine(_with_twin_gpu(tried.ask.machine, gpus[0].id))
     setting = msgspec.structs.replace(tried.setting, gpus=2, gpu_layers=None, cpu_moe_layers=0)
@@ -227,22 +228,20 @@ def _with_twin_gpu(machine: Machine, gpu_id: str) -> Machine:
 
 
 def _try_longer_context(tried: _PlanTrial) -> Iterator[Counterfactual]:
-    """Twice the context: what it takes, or that it does not fit."""
+    """Twice the context, where it fits: what it takes."""
     setting = tried.setting
     doubled = min(2 * setting.context, tried.trial.longest)
     if doubled <= setting.context or not tried.found.fits or EngineAbility.RESERVES in tried.ask.engine.abilities:
         return
     longer = msgspec.structs.replace(setting, context=doubled)
+    if doubled < setting.context * NOTICEABLE or not tried.trial.fits_memory(longer):
+        return
     more = (
         sum_components(tried.trial.facts, longer).total.bytes - sum_components(tried.trial.facts, setting).total.bytes
     )
-    fits = tried.trial.fits_memory(longer)
-    end = "and fit" if fits else f"and do not fit; {words.format_tokens(tried.found.largest_context)} do"
     longer_by = f"{words.format_tokens(doubled)} of context instead of {words.format_tokens(setting.context)}"
-    text = f"{longer_by} take {words.format_bytes(more)} more, {end}."
-    yield Counterfactual(
-        text=text, change={"context": doubled}, context=doubled if fits else tried.found.largest_context
-    )
+    text = f"{longer_by} take {words.format_bytes(more)} more, and fit."
+    yield Counterfactual(text=text, change={"context": doubled}, context=doubled)
 
 
 def _compare_rates(rate: float | None, now: float | None) -> str:

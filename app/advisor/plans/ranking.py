@@ -26,8 +26,8 @@ from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from engines.api.traits import MachineKind
 
-ESTIMATED = 2
-"""So many of the best plans carry the whole arithmetic: the choice and its runner-up, quick enough to answer live."""
+ESTIMATED = 3
+"""So many of the best plans carry the whole arithmetic: the choice and the next two, quick enough to answer live."""
 _TIERS = {fit: place for place, fit in enumerate(FitQuality)}
 
 

@@ -324,7 +324,9 @@ def _quality_reasons(ask: EngineQuery, chosen: PlanPick, *, has_choice: bool) ->
     elif not has_choice and bits >= USUAL:
         text = f"{name} is the only one available for this engine."
     elif chosen.fit is FitQuality.WHOLE and chosen.is_known:
-        better = "nothing better is needed" if bits >= FULL else "nothing larger fits wholly and is fast enough"
+        better = (
+            "more bits would gain less than 1 %" if bits >= FULL else "nothing larger fits wholly and is fast enough"
+        )
         text = f"{name} is the best quality that fits in fast memory with this context; {better}."
     elif bits < USUAL:
         text = f"{name} has fewer than four bits per weight, since nothing larger fits."

@@ -8,6 +8,7 @@ import pytest
 from app.advisor.memory.estimate import sum_components
 from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.plans.trials import SettingTrial
+from app.core import words
 from app.core.advice import Counterfactual, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
@@ -32,9 +33,21 @@ MAC_64 = machine_from(b'{"os": "macos", "cpu": "Apple M3 Max", "ram_gb": 64}')
 
 
 def first(
-    where: Machine, candidates: list[ModelFacts], intent: Intent = Intent.CHAT, context: int | None = None
+    where: Machine,
+    candidates: list[ModelFacts],
+    intent: Intent = Intent.CHAT,
+    context: int | None = None,
+    users: int = 1,
 ) -> Plan:
-    asked = PlanInputs(traits=ENGINES, machine=where, model="it", candidates=candidates, intent=intent, context=context)
+    asked = PlanInputs(
+        traits=ENGINES,
+        machine=where,
+        model="it",
+        candidates=candidates,
+        intent=intent,
+        context=context,
+        users=users,
+    )
     return build_advice(asked).plans[0]
 
 
@@ -92,18 +105,19 @@ def test_a_larger_file_says_what_it_would_cost() -> None:
     assert told.tokens_per_second < plan.estimate.decode.tokens_per_second
 
 
-def test_one_slot_frees_what_the_windows_of_four_would_take() -> None:
-    plan = first(RTX_4090, SLIDING.every("gguf"))
+def test_one_conversation_at_a_time_frees_what_the_others_take() -> None:
+    plan = first(RTX_4090, EIGHT.every("gguf"), Intent.TEAM, users=8)
     told = one(plan, "slots")
-    facts = SLIDING.facts(plan.quantization)
-    alone = setting_for(engine="llama.cpp", backend="cuda", context=16_384)
-    four = msgspec.structs.replace(alone, context=4096, slots=4, is_kv_unified=True)
-    freed = sum_components(facts, four).total.bytes - sum_components(facts, alone).total.bytes
-    assert f"-np 1 frees {round(freed / MIB)} MiB" in told.text
+    many = setting_for(
+        engine="llama.cpp", backend="cuda", context=plan.context, slots=plan.parallelism.slots, kv_type=plan.kv_type
+    )
+    alone, facts = msgspec.structs.replace(many, slots=1), EIGHT.facts(plan.quantization)
+    freed = sum_components(facts, many).total.bytes - sum_components(facts, alone).total.bytes
+    assert f"frees {words.format_bytes(freed)} against {plan.parallelism.slots} at once" in told.text
 
 
-def test_one_slot_says_nothing_where_layers_share_one_cache() -> None:
-    assert "slots" not in names(first(RTX_4090, EIGHT.every("gguf")))
+def test_what_is_planned_already_is_no_change() -> None:
+    assert "slots" not in names(first(RTX_4090, SLIDING.every("gguf")))
 
 
 def test_experts_in_system_memory_make_room() -> None:

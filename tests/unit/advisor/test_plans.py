@@ -93,16 +93,16 @@ def test_sentences_without_a_model() -> None:
 @pytest.mark.parametrize(
     ("where", "model", "quantization", "context", "kv_type"),
     [
-        (RTX_4090, EIGHT, "8.0bpw", 16_384, "f16"),
-        (RTX_4090, FOURTEEN, "8.0bpw", 16_384, "f16"),
+        (RTX_4090, EIGHT, "5.0bpw", 16_384, "f16"),
+        (RTX_4090, FOURTEEN, "5.0bpw", 16_384, "f16"),
         (RTX_4090, THIRTY_TWO, "4.0bpw", 16_384, "f16"),
-        (RTX_5070, EIGHT, "8.0bpw", 16_384, "f16"),
+        (RTX_5070, EIGHT, "5.0bpw", 16_384, "f16"),
         (RTX_5070, FOURTEEN, "4.0bpw", 16_384, "f16"),
         (MAC, SEVENTY, "4-bit", 16_384, "f16"),
-        (LAPTOP, SMALL, "Q8_0", 16_384, "f16"),
+        (LAPTOP, SMALL, "Q5_K_M", 16_384, "f16"),
     ],
 )
-def test_the_largest_quality_that_fits_wholly(
+def test_the_smallest_of_full_quality_else_the_largest_that_fits_wholly(
     where: Machine, model: Made, quantization: str, context: int, kv_type: str
 ) -> None:
     first = plans_for(where, model)[0]
