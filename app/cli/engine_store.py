@@ -42,9 +42,7 @@ from app.core.models import LoadOptions
 @click.option(
     "--node", "nodes", multiple=True, help="A computer of the team; the first one answers. Can be given repeatedly."
 )
-@click.option(
-    "--tensor-parallel", default=1, show_default=True, type=click.IntRange(1), help="GPUs that share a layer."
-)
+@click.option("--tensor-parallel", type=click.IntRange(1), help="GPUs that share a layer; by default as the plan says.")
 @click.option("--context", type=click.IntRange(1), help="Tokens of context per request.")
 @click.option("--slots", type=click.IntRange(1), help="Requests answered at once.")
 @click.option("--kv-type", help="Type of the KV cache.")

@@ -171,7 +171,8 @@ class EnginePlanRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
     model: str
     nodes: list[str] = []
-    tensor_parallel: int = 1
+    tensor_parallel: int | None = None
+    """GPUs that share each layer; None: as is planned for this computer."""
     options: LoadOptions = LoadOptions()
 
 

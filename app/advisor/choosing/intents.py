@@ -139,6 +139,10 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     users: int
     context: int | None = None
     loras: int = 0
+    slots: int = 1
+    """Requests that one copy of the model is to answer at once, however many people there are."""
+    is_fixed: bool = False
+    """Whether context and slots stay, and a part goes to system memory instead: somebody asked for just those."""
     is_moe: bool = False
 
     @property
@@ -162,7 +166,9 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
         return self.needs.serves or self.users >= SEVERAL
 
 
-def build_workload(intent: Intent, *, users: int = 1, context: int | None = None, loras: int = 0) -> Workload:
+def build_workload(
+    intent: Intent, *, users: int = 1, context: int | None = None, loras: int = 0, slots: int = 1
+) -> Workload:
     """Return what is asked with the intent's own least numbers; nonsense is brought into range, never refused."""
     least = INTENTS[intent].least_users
     return Workload(
@@ -170,6 +176,7 @@ def build_workload(intent: Intent, *, users: int = 1, context: int | None = None
         users=min(max(users, least), MOST_USERS),
         context=context if context and context > 0 else None,
         loras=max(loras, 0),
+        slots=max(slots, 1),
     )
 
 

@@ -169,6 +169,8 @@ class EngineQuery(msgspec.Struct, frozen=True, kw_only=True):
     work: Workload
     kv_type: str | None = None
     trials: SettingTrials
+    template: RunSetting | None = None
+    """What every setting begins as: with a draft, a projector, or layers that a person chose."""
     model: str = "the model"
     """What to call it."""
     is_model_named: bool = True
@@ -351,17 +353,20 @@ class _PickSearch:
         return min(self._ask.work.target_context, trial.longest)
 
     def _least_context(self, trial: SettingTrial) -> int:
-        return min(self._ask.work.needs.least_context, self._target_context(trial))
+        work, target = self._ask.work, self._target_context(trial)
+        return target if work.is_fixed else min(work.needs.least_context, target)
 
     def _round_context(self, room: int, trial: SettingTrial) -> int:
         most = min(room, self._target_context(trial))
         return most // ROUND * ROUND if most > ROUND else most
 
     def _target_slots(self, spread: Spread) -> int:
-        return min(-(-self._ask.work.users // spread.replicas), self._ask.engine.most_slots)
+        work, engine = self._ask.work, self._ask.engine
+        return max(work.slots, min(-(-work.users // spread.replicas), engine.most_slots))
 
     def _least_slots(self, spread: Spread) -> int:
-        return -(-self._target_slots(spread) // ASKING_SHARE)
+        target = self._target_slots(spread)
+        return target if self._ask.work.is_fixed else -(-target // ASKING_SHARE)
 
     def _is_fast(self, facts: ModelFacts, setting: RunSetting) -> bool:
         """Whether it decodes fast enough; where nothing is known of the device, it is taken to."""
@@ -397,7 +402,8 @@ def apply_offload(setting: RunSetting, spill_estimate: Estimate) -> RunSetting:
 
 
 def _build_setting(ask: EngineQuery, spread: Spread, *, kv_type: str, context: int) -> RunSetting:
-    return RunSetting(
+    return msgspec.structs.replace(
+        ask.template or RunSetting(engine=ask.engine),
         engine=ask.engine,
         backend=ask.target.backend,
         context=context,

@@ -86,7 +86,7 @@ class Calibrator:
 
     async def _measure_model(self, path: Path, name: str, *, share: float) -> "list[SpeedSample]":
         """Return what one model showed."""
-        from app.gateway.loading.memory_fit import measure_load  # noqa: PLC0415 -- as above
+        from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- as above
         from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- as above
 
         self._publish_stage("Running the built-in model" if "guide" in name else "Running the synthetic model", share)
@@ -95,7 +95,7 @@ class Calibrator:
             source=ModelSource(name=name, path=path, format=ModelFormat.GGUF),
             options=LaunchOptions(context=CONTEXT, slots=1, threads=engine_threads(), extra_env=_AS_LARGE_MODELS),
         )
-        request = await measure_load(self._services, request)
+        request = await fit_load(self._services, request, is_fixed=True)
         try:
             async with self._services.supervisor.lease(request) as lease:
                 generations = [await self._time_answer(lease, number) for number in range(ROUNDS)]

@@ -11,8 +11,9 @@ from app.core.engines import EnginePlan, EnginePlanRequest, PlannedStep
 from app.core.errors import BadRequest, EngineFailed, NotFound
 from app.core.models import ModelInfo
 from app.engine_store.catalogue import EngineCatalogue, unknown_engine
-from app.gateway.loading.launch import find_model, launch_options
+from app.gateway.loading.launch import find_model, launch_options, size_load
 from app.gateway.services import Services
+from app.supervisor.policy import LoadRequest
 from app.supervisor.run import HOST
 from engines.api import (
     EngineAdapter,
@@ -40,7 +41,7 @@ async def engine_plan(services: Services, engine: str, ask: EnginePlanRequest) -
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
     installation = await asyncio.to_thread(_find_installation, services.catalogue, engine)
-    options = await asyncio.to_thread(_options_for, services, model, engine, ask)
+    options = await _options_for(services, model, LoadRequest(engine=engine, source=source), ask)
     net = ListenOptions(host=HOST, port=PORT, key=_KEY)
     try:
         if ask.nodes:
@@ -82,9 +83,16 @@ def _describe_step(machine: str, process: ProcessSpec) -> PlannedStep:
     )
 
 
-def _options_for(services: Services, model: ModelInfo, engine: str, ask: EnginePlanRequest) -> LaunchOptions:
+async def _options_for(
+    services: Services, model: ModelInfo, load: LoadRequest, ask: EnginePlanRequest
+) -> LaunchOptions:
+    """Return what a load would be given. A team's computers are not known: they share out what is asked for."""
     own = services.tuning.settings_of(model.runs_as)
-    options = launch_options(services, model, ask.options, own, engine=engine)
+    options = await asyncio.to_thread(launch_options, services, model, ask.options, own, engine=load.engine)
+    if not ask.nodes:
+        options = (await size_load(services, msgspec.structs.replace(load, options=options), ask.options)).options
+    if ask.tensor_parallel is None:
+        return options
     return msgspec.structs.replace(options, tensor_parallel=ask.tensor_parallel)
 
 

@@ -119,6 +119,8 @@ class EngineRecovery:
         self._publish = publish
         self._moves = moves
         self._switched_s: dict[str, float] = {}
+        self._moved_for: dict[str, tuple[str, FailureReport]] = {}
+        """Engine -> the version and failure it last moved on from: a request may hear of that later than others."""
         self._one_at_a_time = asyncio.Lock()
         self._loads: set[tuple[str, float]] = set()
 
@@ -141,6 +143,7 @@ class EngineRecovery:
 
     async def _note_status(self, status: EngineStatus) -> None:
         if status.state is EngineState.READY and status.loaded_at is not None:
+            self._moved_for.pop(status.engine, None)
             if self._moves is not None:
                 self._moves.note_loaded(status)
             await self._count(status.engine, (status.model, status.loaded_at))
@@ -182,7 +185,8 @@ class EngineRecovery:
             return False
         async with self._one_at_a_time:
             state = await asyncio.to_thread(self._shelf.read_state, status.engine)
-            if state.current != used:
+            failed = status.version, status.failure
+            if state.current != used or self._moved_for.get(status.engine) == failed:
                 return True  # of several requests that failed together, the first has seen to it
             move = await asyncio.to_thread(moves.choose_move, status, state)
             if move is None:
@@ -195,6 +199,7 @@ class EngineRecovery:
             return False
         if move.is_hope:
             self._switched_s[status.engine] = time.monotonic()
+            self._moved_for[status.engine] = failed
         self._publish(move_notice(status.engine, status.model, used, move, status.failure.sentence))
         return move.is_hope
 

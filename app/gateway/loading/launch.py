@@ -76,21 +76,21 @@ async def resolve_model(
             _usable, services.settings, services.library, model_name, services.supervisor.list_statuses(), route
         )
         resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
-        resolved_model = resolved_model._replace(load=await _size_load(services, resolved_model, options))
+        resolved_model = resolved_model._replace(load=await size_load(services, resolved_model.load, options))
         # Whom a name stands for can change with every request; a model's own name cannot.
         if fold_name(model_name) == fold_name(resolved_model.model.name):
             services.recent.put(key, resolved_model)
     return resolved_model
 
 
-async def _size_load(services: Services, resolved_model: ResolvedModel, options: LoadOptions) -> LoadRequest:
-    """Return what loads the model with what that takes; where nobody asked for a size, with one there is room for."""
-    if resolved_model.model.attached:
-        return resolved_model.load
-    from app.gateway.loading.memory_fit import fit_load, measure_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
+async def size_load(services: Services, load: LoadRequest, options: LoadOptions) -> LoadRequest:
+    """Return the load as it is planned, and with what that takes; a size that `options` ask for stays."""
+    if not load.takes_memory:
+        return load
+    from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
-    is_free = options.context is None and options.slots is None
-    return await (fit_load if is_free else measure_load)(services, resolved_model.load)
+    is_fixed = options.context is not None or options.slots is not None
+    return await fit_load(services, load, is_fixed=is_fixed)
 
 
 def is_ready(supervisor: Supervisor, model: str) -> bool:

@@ -11,6 +11,7 @@ everybody else, never above what the model was trained for or what fits. A model
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,14 +23,16 @@ from app.advisor.memory import estimate as memory
 from app.advisor.memory import placement
 from app.advisor.memory.setting import MemoryComponents, RunSetting
 from app.config.table import BY_NAME
-from app.core.engines import EngineState
+from app.core.engines import EngineInfo, EngineState
 from app.core.errors import RoundhouseError
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.engine_store.catalogue import EngineCatalogue
-from app.gateway.advising.engine_table import engine_table
+from app.engine_store.host import host_of
+from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader, with_capacity
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.loading.load_plan import plan_setting, planned_options
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, MemoryNeeds
@@ -62,25 +65,19 @@ class _ComputedLoad(NamedTuple):
         return self._replace(setting=setting, found=memory.sum_components(self.facts, setting))
 
 
-async def fit_load(services: Services, request: LoadRequest) -> LoadRequest:
-    """Return the request with slots and context that can be had on this machine now, and with what that takes."""
+async def fit_load(services: Services, request: LoadRequest, *, is_fixed: bool = False) -> LoadRequest:
+    """Return the request as it is planned for this machine now, and with what that takes.
+
+    Context and slots stay as they are if they are fixed: somebody asked for them.
+    """
     known = await _compute_load(services, request)
     if known is None:
         return await _by_size(services.catalogue, request)
-    if _is_ample(known):
+    if _is_ample(known) or (known.setting.backend == "cpu" and is_fixed):
         return _with_needs(known, None)
-    return await asyncio.to_thread(
-        _fit_within, known, await _with_capacity_for(services.supervisor, services.machine, request.source.name)
-    )
-
-
-async def measure_load(services: Services, request: LoadRequest) -> LoadRequest:
-    """Return the request as it is, with what it takes."""
-    known = await _compute_load(services, request)
-    if known is None:
-        return await _by_size(services.catalogue, request)
-    machine = None if known.setting.backend == "cpu" else await services.machine.read()
-    return await asyncio.to_thread(_with_needs, known, machine)
+    machine = await _with_capacity_for(services.supervisor, services.machine, request.source.name)
+    engines = await asyncio.to_thread(services.catalogue.readers_of, request.source.format)
+    return await asyncio.to_thread(_fit_within, known, machine, engines, is_fixed=is_fixed)
 
 
 async def _with_capacity_for(supervisor: Supervisor, machine: MachineReader, model: str) -> Machine:
@@ -130,8 +127,17 @@ def _is_ample(known: _ComputedLoad) -> bool:
     return is_cpu and known.found.total.bytes * _AMPLE < psutil.virtual_memory().available
 
 
-def _fit_within(known: _ComputedLoad, machine: Machine) -> LoadRequest:
-    setting, facts = known.setting, known.facts
+def _fit_within(
+    known: _ComputedLoad, machine: Machine, engines: Sequence[EngineInfo], *, is_fixed: bool
+) -> LoadRequest:
+    setting, facts, options = known.setting, known.facts, known.request.options
+    table = engines_for(machine, {}, engines, host_of(machine))
+    pick = plan_setting(table, facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
+    if pick is not None:
+        planned = known.with_setting(placement.adapt_setting(pick.setting, machine))
+        return msgspec.structs.replace(_with_needs(planned, machine), options=planned_options(options, pick))
+    if is_fixed:
+        return _with_needs(known, machine)
     for slots in dict.fromkeys((setting.slots, 1)):
         estimate = memory.estimate_memory(facts, machine, msgspec.structs.replace(setting, slots=slots))
         if estimate.fits:

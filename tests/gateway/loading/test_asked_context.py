@@ -35,7 +35,9 @@ class Room:
         self.tokens = tokens
         self.asked = 0
 
-    async def __call__(self, _services: Services, load: LoadRequest) -> LoadRequest:
+    async def __call__(self, _services: Services, load: LoadRequest, *, is_fixed: bool = False) -> LoadRequest:
+        if is_fixed:
+            return load
         self.asked += 1
         context = min(self.tokens, load.options.context or 0)
         slots = load.options.slots if context == load.options.context else 1

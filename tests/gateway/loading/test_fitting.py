@@ -22,7 +22,7 @@ def request(path: Path, engine: str = "llama.cpp", **options: int) -> LoadReques
 
 async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     await gateway.services.machine.read()
-    small = await memory_fit.measure_load(gateway.services, request(guide_gguf(), context=512, slots=1))
+    small = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=512, slots=1), is_fixed=True)
     large = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert small.needs is not None
     assert large.needs is not None
@@ -38,7 +38,7 @@ async def test_an_engine_nobody_knows_takes_what_its_files_suggest(gateway: Gate
     assert sized.needs is not None
     assert sized.needs.pools == {"system": 2000}
     nothing = request(tmp_path / "none", engine="mine")
-    assert await memory_fit.measure_load(gateway.services, nothing) is nothing, "unknown is not zero"
+    assert await memory_fit.fit_load(gateway.services, nothing, is_fixed=True) is nothing, "unknown is not zero"
 
 
 async def test_what_pinned_models_hold_is_not_to_be_had(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

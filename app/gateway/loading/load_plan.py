@@ -1,0 +1,79 @@
+"""What a model is loaded with: the advisor's plan for this engine and file, as far as a person has not said otherwise.
+
+The plan gives way in the advisor's order: an 8-bit KV cache, less context, a part in system memory. What was asked for,
+or set for the model, stays as it is and the rest is planned around it. The same plan is what `roundhouse plan`, the
+Machine page and the engine's command line say.
+"""
+
+import msgspec
+
+from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
+from app.advisor.choosing.intents import build_workload
+from app.advisor.choosing.targets import find_target, gpus_for
+from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best
+from app.advisor.plans.trials import SettingTrials
+from app.core.advice import Intent
+from app.core.machine import Machine
+from app.core.model_facts import ModelFacts
+from engines.api import LaunchOptions
+from engines.api.traits import EngineAbility
+
+
+def plan_setting(
+    engines: EngineTable,
+    facts: ModelFacts,
+    machine: Machine,
+    setting: RunSetting,
+    *,
+    kv_type: str | None,
+    is_fixed: bool = False,
+) -> PlanPick | None:
+    """Return how to run a model like `setting` with what is free; None if it cannot be had like that.
+
+    `kv_type` is None where the advisor may choose. `setting` has the context and slots to reach, and what a person set;
+    less of either is planned only where they are not fixed.
+    """
+    engine = engines[setting.engine.id]
+    target = find_target(machine, engine)
+    if target is NOWHERE:
+        return None
+    work = build_workload(Intent.CHAT, context=setting.context, slots=setting.slots)
+    query = EngineQuery(
+        engine=engine,
+        target=target,
+        gpus=gpus_for(machine, engine),
+        machine=machine,
+        work=msgspec.structs.replace(work, is_fixed=is_fixed),
+        kv_type=kv_type,
+        trials=SettingTrials(machine),
+        template=setting,
+    )
+    pick = pick_best(query, [facts])
+    if pick.fit is FitQuality.NONE or not pick.is_known or (is_fixed and _is_smaller(pick.setting, setting)):
+        return None
+    return pick
+
+
+def _is_smaller(planned: RunSetting, wanted: RunSetting) -> bool:
+    return planned.context < wanted.context or planned.slots < wanted.slots
+
+
+def planned_options(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:
+    """Return the options with what is planned, in the terms in which this engine is told; what was set stays."""
+    setting, engine = pick.setting, pick.setting.engine
+    planned = {"context": setting.context, "slots": setting.slots, **_spread_options(engine, pick)}
+    if options.kv_type is None and setting.kv_type != "f16":
+        planned["kv_type"] = setting.kv_type
+    if options.gpu_layers is None:
+        planned |= {"gpu_layers": setting.gpu_layers, "cpu_moe_layers": setting.cpu_moe_layers or None}
+    return msgspec.structs.replace(options, **planned)
+
+
+def _spread_options(engine: EngineTraits, pick: PlanPick) -> dict[str, object]:
+    """Return how the model lies on several cards. Engines in one process deal out layers by themselves."""
+    if engine.is_ggml:
+        return {"split_ratio": pick.setting.split}
+    if EngineAbility.RESERVES not in engine.abilities:
+        return {}
+    return {"tensor_parallel": pick.spread.tensor, "pipeline_parallel": pick.spread.pipeline}

@@ -1,0 +1,126 @@
+"""The plan is carried out: what the advisor says is what an engine is started with, field by field."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.advisor.memory.setting import RunSetting
+from app.advisor.plans.ranking import PlanInputs, build_advice
+from app.advisor.plans.selection import PlanPick
+from app.core.advice import Intent, Plan
+from app.core.machine import Machine
+from app.gateway.loading.load_plan import plan_setting, planned_options
+from engines.api import EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelFormat, ModelSource
+from engines.registry import ADAPTERS
+from tests.unit.advisor.engines import engines_on
+from tests.unit.advisor.made_models import EIGHT, FOURTEEN, GIANT, MIXTURE, SEVENTY, SLIDING, SMALL, THIRTY_TWO, Made
+from tests.unit.advisor.test_recipes import described, linux, mac, several, windows
+
+MACHINES = {
+    "laptop": linux(cpu="AMD Ryzen 7 7730U", ram_gb=16),
+    "Xeon": linux(cpu="Intel Xeon Platinum 8480+", ram_gb=256),
+    "RTX 3060": linux("RTX 3060", ram_gb=32),
+    "RTX 4090": linux("RTX 4090"),
+    "RTX 4090 on Windows": windows("RTX 4090"),
+    "2 x RTX 3090": linux(several("RTX 3090", 2), ram_gb=128),
+    "RTX 4090 and 3060": linux("RTX 4090", "RTX 3060"),
+    "4 x A100": linux(several("A100", 4), ram_gb=512),
+    "8 x H100": linux(several("H100", 8), ram_gb=1024),
+    "RX 7900 XTX": linux("RX 7900 XTX"),
+    "Arc B580": linux("Arc B580"),
+    "Strix Halo": linux(cpu="AMD Ryzen AI Max+ 395", ram_gb=128),
+    "Mac": mac("Apple M3 Max", 64),
+    "small Mac": mac("Apple M2", 8),
+}
+MODELS = (SMALL, EIGHT, FOURTEEN, THIRTY_TWO, SEVENTY, MIXTURE, SLIDING, GIANT)
+USES = ((Intent.CHAT, 1), (Intent.CODING, 1), (Intent.TEAM, 8))
+
+
+def plans_of(machine: Machine, model: Made, intent: Intent, users: int) -> list[Plan]:
+    inputs = PlanInputs(
+        traits=engines_on(machine),
+        machine=machine,
+        candidates=model.every(),
+        model=model.name,
+        intent=intent,
+        users=users,
+    )
+    return [plan for plan in build_advice(inputs).plans if plan.obtainable]
+
+
+def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
+    """Return what loading the plan's file with the plan's sizes and KV type is planned as."""
+    facts = next(one for one in model.every(plan.format) if one.quantization == plan.quantization)
+    table, slots = engines_on(machine), plan.parallelism.slots // plan.parallelism.replicas
+    setting = RunSetting(engine=table[plan.engine], backend=plan.backend, context=plan.context, slots=slots)
+    pick = plan_setting(table, facts, machine, setting, kv_type=plan.kv_type, is_fixed=True)
+    assert pick is not None
+    return pick
+
+
+def started(plan: Plan, pick: PlanPick) -> LaunchPlan:
+    """Return what the engine would be started with."""
+    kv_type = None if plan.kv_type == "f16" else plan.kv_type
+    slots = plan.parallelism.slots // plan.parallelism.replicas
+    options = planned_options(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick)
+    source = ModelSource(name="m", path=Path("/models/m"), format=ModelFormat(plan.format))
+    program = Path("/engines/program") if plan.backend in {"cuda", "vulkan", "rocm", "sycl"} else None
+    installation = EngineInstallation(
+        engine=plan.engine, version="", backend=plan.backend, python=Path("/engines/python"), executable=program
+    )
+    net = ListenOptions(host="127.0.0.1", port=1, key="k")
+    return ADAPTERS[plan.engine].plan(source, options, net, installation)
+
+
+def told(argv: str, *flags: str) -> str:
+    """Return what a command line says for the first of these flags; empty where it has none of them."""
+    words = argv.split("\0")
+    return next((words[place + 1] for place, word in enumerate(words) if word in flags), "")
+
+
+@pytest.mark.parametrize("name", MACHINES)
+def test_loading_a_plan_plans_the_same(name: str) -> None:
+    machine = described(MACHINES[name])
+    for model, intent, plan in cases_of(machine):
+        pick, how = followed(machine, model, plan), plan.parallelism
+        case = f"{name}, {model.name}, {intent}: {plan.engine} {plan.quantization}"
+        assert pick.setting.context == plan.context, case
+        assert pick.setting.slots == how.slots // how.replicas, case
+        assert pick.setting.kv_type == plan.kv_type, case
+        if how.replicas == 1:
+            assert (pick.spread.tensor, pick.spread.pipeline) == (how.tensor, how.pipeline), case
+        if plan.offload is not None:
+            on_gpu = pick.setting.gpu_layers
+            assert pick.setting.cpu_moe_layers == plan.offload.cpu_moe_layers, case
+            assert on_gpu is None or on_gpu == plan.offload.gpu_layers, case
+        check_argv(plan, pick, case)
+
+
+def cases_of(machine: Machine) -> Iterator[tuple[Made, Intent, Plan]]:
+    """Yield every plan that can be followed on a machine."""
+    for model in MODELS:
+        for intent, users in USES:
+            for plan in plans_of(machine, model, intent, users):
+                yield model, intent, plan
+
+
+def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
+    (process, *_) = started(plan, pick).processes
+    argv = "\0".join(process.argv)
+    if plan.engine in {"vllm", "sglang", "lmdeploy"}:
+        assert told(argv, "--tensor-parallel-size", "--tp-size", "--tp") in {"", str(pick.spread.tensor)}, case
+        assert told(argv, "--max-model-len", "--context-length", "--session-len") == str(plan.context), case
+        at_once = "" if pick.setting.slots == 1 else str(pick.setting.slots)
+        assert told(argv, "--max-num-seqs", "--max-running-requests", "--max-batch-size") == at_once, case
+    if pick.spread.tensor > 1 and plan.engine in {"vllm", "sglang", "lmdeploy"}:
+        assert told(argv, "--tensor-parallel-size", "--tp-size", "--tp") == str(pick.spread.tensor), case
+    if plan.engine == "llama.cpp" and "/engines/program" in argv:
+        slots = pick.setting.slots
+        assert told(argv, "--ctx-size") == str(plan.context * slots), case
+        assert told(argv, "--gpu-layers") == ("" if pick.setting.gpu_layers is None else str(pick.setting.gpu_layers))
+        assert told(argv, "--n-cpu-moe") == (str(pick.setting.cpu_moe_layers) if pick.setting.cpu_moe_layers else "")
+
+
+def test_at_least_three_hundred_plans_are_compared() -> None:
+    assert sum(1 for machine in MACHINES.values() for _ in cases_of(described(machine))) >= 300
