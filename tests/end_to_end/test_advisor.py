@@ -9,7 +9,7 @@ import pytest
 from app.client.http import GatewayClient
 from app.core.advice import Advice, Calibration, Estimate, EstimateAccuracy
 from app.core.engines import EngineStatus
-from app.core.models import LoadModel, LoadOptions
+from app.core.models import LoadModel, LoadOptions, ModelSettings, SetModel, UnloadModel
 from tests.end_to_end.conftest import Roundhouse
 from tests.patience import wait_until
 
@@ -73,6 +73,24 @@ def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
     assert "ollama" not in {plan["engine"] for plan in found["plans"]}
     assert best["obtainable"] is True
     assert all(plan["missing"] for plan in found["plans"] if not plan["obtainable"])
+
+
+def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: GatewayClient) -> None:
+    settings = ModelSettings(context=1024, slots=3, kv_type="q8_0")
+    client.post("/model-settings", SetModel(model="guide", settings=settings), ModelSettings)
+    try:
+        plan = said(roundhouse, "plan", "guide")["plans"][0]
+        status = client.post("/load", LoadModel(model="guide"), EngineStatus, timeout_s=120)
+        assert (plan["engine"], plan["backend"]) == (status.engine, status.backend)
+        assert (plan["context"], plan["parallelism"]["slots"]) == (status.context, status.slots) == (1024, 3)
+        assert plan["kv_type"] == status.kv_type == "q8_0"
+        assert any(reason["source"] == "settings" for reason in plan["reasons"])
+        (step,) = said(roundhouse, "engines", "plan", "guide", "--engine", "llama.cpp")["engine_plan"]["steps"]
+        started = json.loads(step["env"]["ROUNDHOUSE_WORKER_CONFIG"])
+        assert (started["context"], started["slots"], started["kv_type"]) == (1024, 3, "q8_0")
+    finally:
+        client.post("/model-settings", SetModel(model="guide"), ModelSettings)
+        client.post("/unload", UnloadModel(model="guide"), EngineStatus)
 
 
 def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:

@@ -138,6 +138,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     intent: Intent
     users: int
     context: int | None = None
+    is_context_set: bool = False
+    """Whether the context is the settings', and nobody asked for it."""
     loras: int = 0
     slots: int = 1
     """Requests that one copy of the model is to answer at once, however many people there are."""

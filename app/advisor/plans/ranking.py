@@ -50,6 +50,12 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     engines: list[EngineInfo] = []
     calibrations: list[Calibration] = []
     is_fixed: bool = False
+    is_context_set: bool = False
+    """Whether `context` is what the settings say; else it was asked for."""
+    slots: int = 1
+    """Requests that one copy of the model is to answer at once."""
+    preferred: Sequence[str] = ()
+    """Engines that a person prefers for this model, or for all."""
 
 
 class _PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +95,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
     plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
     row = guide_row(inputs.traits, inputs.machine, work)
     passed = _reasons_not_first(row, usable, refused)
-    plans[0] = msgspec.structs.replace(plans[0], reasons=[*plans[0].reasons, *passed])
+    plans[0] = msgspec.structs.replace(plans[0], reasons=[*_preference(inputs, plans[0]), *plans[0].reasons, *passed])
     preferred = row[: row.index(usable[0].engine)] if usable[0].engine in row else row
     plans += [_build_refusal(inputs, candidate) for candidate in refused]
     return Advice(
@@ -102,9 +108,11 @@ def build_advice(inputs: PlanInputs) -> Advice:
 
 
 def _build_workload(inputs: PlanInputs) -> Workload:
-    work = build_workload(inputs.intent, users=inputs.users, context=inputs.context, loras=inputs.loras)
+    work = build_workload(
+        inputs.intent, users=inputs.users, context=inputs.context, loras=inputs.loras, slots=inputs.slots
+    )
     is_moe = bool(inputs.model) and any(layer.experts for facts in inputs.candidates[:1] for layer in facts.layers)
-    return msgspec.structs.replace(work, is_moe=is_moe)
+    return msgspec.structs.replace(work, is_moe=is_moe, is_context_set=inputs.is_context_set)
 
 
 def _needs_vision(candidates: Sequence[ModelFacts]) -> bool:
@@ -179,13 +187,15 @@ def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_Pla
     with_weights = [draft for draft in drafts if not draft.no_weights]
     if not with_weights:
         return [*drafts[:1]]
+    places = {engine: place for place, engine in enumerate(inputs.preferred)}
     if not inputs.model:
-        return with_weights
+        return sorted(with_weights, key=lambda draft: places.get(draft.engine, len(places)))
     has_gpu = any(draft.ask.gpus for draft in with_weights)
     return sorted(
         with_weights,
         key=lambda draft: (
             len(draft.obstacles),
+            places.get(draft.engine, len(places)),
             draft.ranked.is_discouraged,
             _fit_tier(draft, has_gpu=has_gpu),
             _joins_for_nothing(draft),
@@ -268,6 +278,12 @@ def _is_installed(engines: Sequence[EngineInfo], ask: EngineQuery) -> bool:
         engine.installed and engine.id == ask.engine.id and engine.backend in {"", ask.target.backend}
         for engine in engines
     )
+
+
+def _preference(inputs: PlanInputs, first: Plan) -> list[Reason]:
+    if first.engine not in inputs.preferred:
+        return []
+    return [Reason(text=f"{first.name} was chosen in the settings.", value=first.engine, source="settings")]
 
 
 def _mark_preferred(plan: Plan, preferred: Sequence[str]) -> Plan:

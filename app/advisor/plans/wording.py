@@ -309,8 +309,9 @@ def _hardware_reasons(ask: EngineQuery) -> Iterator[Reason]:
 def _need_reason(work: Workload) -> Reason:
     needs = work.needs
     if work.context:
-        text = f"A context of {words.format_tokens(work.context)} was requested."
-        return Reason(text=text, value=str(work.context), source="asked")
+        how, source = ("is set", "settings") if work.is_context_set else ("was requested", "asked")
+        text = f"A context of {words.format_tokens(work.context)} {how}."
+        return Reason(text=text, value=str(work.context), source=source)
     text = f"For {needs.title} {words.format_tokens(needs.context)} of context are wanted: {needs.context_why}."
     return Reason(text=text, value=str(needs.context), source=GUIDE)
 

@@ -35,6 +35,7 @@ from app.core.advice import (
     EstimateConfidence,
     EstimateRequest,
     Generation,
+    Intent,
     PlanRequest,
     Rate,
 )
@@ -48,6 +49,7 @@ from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
+from app.gateway.loading.launch import UNCHOSEN, choose_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
@@ -113,6 +115,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
     candidates_found, (machine, is_here) = await asyncio.gather(
         find_candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
+    own = await asyncio.to_thread(_own_wishes, services, request) if is_here else OwnWishes()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
     inputs = PlanInputs(
@@ -122,14 +125,44 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
         model=candidates_found.model,
         intent=request.intent,
         users=request.users,
-        context=request.context,
+        context=request.context or own.context,
+        is_context_set=request.context is None,
+        slots=own.slots if request.users == 1 else 1,
+        preferred=own.engines,
         loras=request.loras,
-        kv_type=request.kv_type,
+        kv_type=request.kv_type or own.kv_type,
         engines=engines,
         calibrations=await services.measuring.calibrations() if is_here else [],
         is_fixed=candidates_found.is_fixed,
     )
     return await asyncio.to_thread(build_advice, inputs)
+
+
+class OwnWishes(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person set that a plan for this computer keeps to, as a load does."""
+
+    context: int | None = None
+    slots: int = 1
+    kv_type: str | None = None
+    engines: Sequence[str] = ()
+
+
+def _own_wishes(services: Services, request: PlanRequest) -> OwnWishes:
+    """Return what is set for a model of the library; for others, which engines are preferred. Reads disks."""
+    preferred = services.settings.get_list("engines.preferred")
+    try:
+        model = services.library.find_model(request.model.strip())
+    except NotFound:
+        return OwnWishes(engines=preferred)
+    own = services.tuning.settings_of(model.runs_as)
+    chosen = choose_options(services.settings, model, UNCHOSEN, own)
+    is_usual = request.intent is Intent.CHAT or own.context is not None
+    return OwnWishes(
+        context=chosen.context if is_usual else None,
+        slots=chosen.slots,
+        kv_type=chosen.kv_type,
+        engines=[own.engine] if own.engine else preferred,
+    )
 
 
 async def estimate_model(services: Services, request: EstimateRequest) -> Estimate:

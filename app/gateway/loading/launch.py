@@ -220,13 +220,14 @@ def launch_options(
 
     Raises NotFound or BadRequest for files that go with it. Reads disks: for a thread.
     """
-    chosen = _choose_options(services.settings, model, requested, own)
+    chosen = choose_options(services.settings, model, requested, own)
     return with_tuning(services, model, own, engine=engine, options=chosen)
 
 
-def _choose_options(
+def choose_options(
     settings: SettingsStore, model: ModelInfo, requested: LoadOptions, own: ModelSettings
 ) -> LaunchOptions:
+    """Return what an engine would be given if there were room for everything: what was asked for, else what is set."""
     from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
 
     preset = model.preset or _NO_PRESET

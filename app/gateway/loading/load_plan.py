@@ -7,7 +7,7 @@ Machine page and the engine's command line say.
 
 import msgspec
 
-from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
+from app.advisor.choosing.engine_table import NOWHERE, EngineTraits
 from app.advisor.choosing.intents import build_workload
 from app.advisor.choosing.targets import find_target, gpus_for
 from app.advisor.memory.setting import RunSetting
@@ -21,20 +21,14 @@ from engines.api.traits import EngineAbility
 
 
 def plan_setting(
-    engines: EngineTable,
-    facts: ModelFacts,
-    machine: Machine,
-    setting: RunSetting,
-    *,
-    kv_type: str | None,
-    is_fixed: bool = False,
+    facts: ModelFacts, machine: Machine, setting: RunSetting, *, kv_type: str | None, is_fixed: bool = False
 ) -> PlanPick | None:
     """Return how to run a model like `setting` with what is free; None if it cannot be had like that.
 
-    `kv_type` is None where the advisor may choose. `setting` has the context and slots to reach, and what a person set;
-    less of either is planned only where they are not fixed.
+    `kv_type` is None where the advisor may choose. `setting` has the engine as it can be had on the machine, what a
+    person set, and the context and slots to reach; less of either is planned only where they are not fixed.
     """
-    engine = engines[setting.engine.id]
+    engine = setting.engine
     target = find_target(machine, engine)
     if target is NOWHERE:
         return None

@@ -131,8 +131,9 @@ def _fit_within(
     known: _ComputedLoad, machine: Machine, engines: Sequence[EngineInfo], *, is_fixed: bool
 ) -> LoadRequest:
     setting, facts, options = known.setting, known.facts, known.request.options
-    table = engines_for(machine, {}, engines, host_of(machine))
-    pick = plan_setting(table, facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
+    engine = engines_for(machine, {}, engines, host_of(machine))[setting.engine.id]
+    setting = msgspec.structs.replace(setting, engine=engine)
+    pick = plan_setting(facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
     if pick is not None:
         planned = known.with_setting(placement.adapt_setting(pick.setting, machine))
         return msgspec.structs.replace(_with_needs(planned, machine), options=planned_options(options, pick))

@@ -54,7 +54,7 @@ def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     facts = next(one for one in model.every(plan.format) if one.quantization == plan.quantization)
     table, slots = engines_on(machine), plan.parallelism.slots // plan.parallelism.replicas
     setting = RunSetting(engine=table[plan.engine], backend=plan.backend, context=plan.context, slots=slots)
-    pick = plan_setting(table, facts, machine, setting, kv_type=plan.kv_type, is_fixed=True)
+    pick = plan_setting(facts, machine, setting, kv_type=plan.kv_type, is_fixed=True)
     assert pick is not None
     return pick
 
