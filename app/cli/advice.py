@@ -9,12 +9,29 @@ import msgspec
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, write_fields
 from app.core import words
-from app.core.advice import Advice, Amount, Estimate, EstimateRequest, Intent, Plan, PlanRequest, PoolUse, Rate
+from app.core.advice import (
+    Advice,
+    Amount,
+    Estimate,
+    EstimateRequest,
+    FitVerdict,
+    Intent,
+    Plan,
+    PlanRequest,
+    PoolUse,
+    Rate,
+)
 from app.core.errors import BadRequest
 
 _TIMEOUT_S = 120.0
 """A repository's headers may have to be read first."""
 _LABELLED = "  {:<10}{}"
+
+_VERDICTS = {
+    FitVerdict.FITS: ("It fits.", "green"),
+    FitVerdict.SLOW: ("It fits, but is too slow to talk to.", "yellow"),
+    FitVerdict.TOO_LARGE: ("It does not fit.", "red"),
+}
 
 machine_option = click.option(
     "--machine",
@@ -190,13 +207,14 @@ def _list_amounts(estimate_found: Estimate) -> Iterator[tuple[str, Amount]]:
 
 def _pool_line(pool: PoolUse) -> str:
     free = "an unknown amount" if pool.free is None else words.format_bytes(pool.free)
-    return f"{pool.name}: {words.format_bytes(pool.bytes)} of {free} free"
+    return f"{pool.name}: {words.format_bytes(pool.needed)} of {free} free"
 
 
 def _verdict(estimate_found: Estimate) -> str:
     if not estimate_found.fits and not estimate_found.largest_context:
         return click.style("It does not fit, with any context.", fg="red")
-    fits = click.style("It fits.", fg="green") if estimate_found.fits else click.style("It does not fit.", fg="red")
+    sentence, color = _VERDICTS[estimate_found.verdict]
+    fits = click.style(sentence, fg=color)
     moved = (
         " with this much of it off the GPU"
         if estimate_found.offload.cpu_moe_layers or _is_split(estimate_found)

@@ -12,7 +12,7 @@ from app.cli.output import format_table, json_option, print_note, show_result
 from app.cli.tuning import model_details
 from app.client.http import GatewayClient
 from app.core import words
-from app.core.advice import Rate
+from app.core.advice import FitVerdict, Rate
 from app.core.errors import BadRequest
 from app.core.hub import (
     CatalogueInfo,
@@ -148,7 +148,7 @@ def _card(card: HubCard) -> tuple[str, ...]:
     return (
         card.title,
         words.format_parameters(card.parameters),
-        fit_word(card.fits),
+        fit_word(card.verdict),
         words.format_bytes(card.memory_bytes) if card.memory_bytes else "",
         words.format_rate(card.decode.tokens_per_second) if card.decode else "",
         " ".join(formats),
@@ -170,7 +170,7 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     rows = (
         (
             pick.name,
-            fit_word(pick.card.fits),
+            fit_word(pick.card.verdict),
             words.format_bytes(pick.card.memory_bytes),
             words.format_rate(pick.card.decode.tokens_per_second) if pick.card.decode else "",
             pick.reason,
@@ -180,9 +180,9 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     yield from format_table(("NAME", "FITS", "MEMORY", "SPEED", "WHY"), rows)
 
 
-def fit_word(value: bool | None) -> str:  # noqa: FBT001 -- the value is all it is about
+def fit_word(verdict: FitVerdict | None) -> str:
     """Return whether something fits, in a word."""
-    return {True: "yes", False: "no", None: "unknown"}[value]
+    return {FitVerdict.FITS: "yes", FitVerdict.SLOW: "slow", FitVerdict.TOO_LARGE: "no", None: "unknown"}[verdict]
 
 
 def _local_lines(model: ModelInfo, more: Iterable[tuple[str, str]]) -> Iterator[str]:
@@ -236,7 +236,7 @@ def _variant(variant: HubVariant) -> tuple[str, ...]:
         variant.quantization or "-",
         variant.format,
         words.format_bytes(variant.size_bytes + variant.projector_bytes) + (" (here)" if variant.is_here else ""),
-        fit_word(variant.fits),
+        fit_word(variant.verdict),
         words.format_tokens(variant.largest_context) if variant.largest_context else "",
         rate_interval(variant.decode),
         variant.engine_name,

@@ -70,8 +70,36 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
     id: str = ""
     margin: int = 0
     """Kept free besides."""
+    reclaimable: int = 0
+    """Of the bytes, what the system drops without harm when it needs the memory: pages of a file held in a copy too."""
     parts: dict[str, int] = {}
-    """The bytes by component ("weights", "kv", ...): each pool can be drawn. Empty where only the sum is known."""
+    """The needed bytes by component ("weights", ...): each pool can be drawn. Empty where only the sum is known."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that must stay in memory."""
+        return self.bytes - self.reclaimable
+
+
+class FitVerdict(StrEnum):
+    """Whether a model can be run here."""
+
+    FITS = "fits"
+    SLOW = "slow"
+    """It fits, but writes more slowly than people talk."""
+    TOO_LARGE = "too large"
+
+
+TALK_TOKENS_PER_SECOND = 5.0
+"""Slower answers are no conversation: 300 words take more than a minute. People read about 7 tokens a second."""
+
+
+def fit_verdict(*, fits: bool, decode: Rate | None) -> FitVerdict:
+    """Return the verdict on what fits or not and writes so fast; where the speed is unknown it is taken to suffice."""
+    if not fits:
+        return FitVerdict.TOO_LARGE
+    is_slow = decode is not None and decode.tokens_per_second < TALK_TOKENS_PER_SECOND
+    return FitVerdict.SLOW if is_slow else FitVerdict.FITS
 
 
 class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,6 +163,16 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     notes: list[str] = []
     depth: int = 0
     """Tokens already in the context for which `decode` holds."""
+
+    @property
+    def needed(self) -> int:
+        """Bytes that must stay in memory."""
+        return self.total.bytes - sum(pool.reclaimable for pool in self.pools)
+
+    @property
+    def verdict(self) -> FitVerdict:
+        """Whether it can be run, and fast enough to talk to."""
+        return fit_verdict(fits=self.fits, decode=self.decode)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
-from app.core.advice import Rate
+from app.core.advice import FitVerdict, Rate, fit_verdict
 from app.core.models import CompanionKind
 
 
@@ -43,6 +43,11 @@ class HubVariant(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     """Why it is recommended, or why it cannot be run."""
     is_here: bool = False
+
+    @property
+    def verdict(self) -> FitVerdict | None:
+        """Whether it can be run here; None where nobody knows."""
+        return None if self.fits is None else fit_verdict(fits=self.fits, decode=self.decode)
 
 
 class HubCompanion(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,6 +172,11 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     basis: str = ""
     """What the figures rest on, in a sentence: all of them are estimates until one repository is looked at."""
     downloads: int = 0
+
+    @property
+    def verdict(self) -> FitVerdict | None:
+        """Whether it can be run here; None where nobody knows."""
+        return None if self.fits is None else fit_verdict(fits=self.fits, decode=self.decode)
 
 
 class HubResults(msgspec.Struct, frozen=True, kw_only=True):

@@ -125,6 +125,9 @@ def test_how_old_an_answer_is_is_said(screen: ModelsScreen, api: DemoApi) -> Non
 def test_a_card_says_at_a_glance_whether_it_fits_and_that_it_is_an_estimate() -> None:
     card = hub.CARDS[0]
     assert hub_search.fit_sign(card) == ("ok", "Fits")
+    assert card.decode is not None
+    slow = msgspec.structs.replace(card.decode, tokens_per_second=0.2)
+    assert hub_search.fit_sign(msgspec.structs.replace(card, decode=slow)) == ("warn", "Fits, but slow")
     assert hub_search.card_figures(card) == "about 6.1 GiB · ~38 tok/s"
     assert hub_search.card_facts(card) == "Qwen · 5 repositories · apache-2.0 · 2.8M downloads"
     unknown = HubCard(base="a/b", title="b", repositories=card.repositories)

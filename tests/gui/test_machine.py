@@ -24,6 +24,7 @@ from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import LIMIT, BarPart, Legend, PartsBar
 from app.gui.widgets.fields import Combo, Stepper
 from app.gui.widgets.menus import DropDown, Menu
+from app.gui.widgets.text import Label
 from tests.demo import advice, data, machines
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -142,6 +143,34 @@ def test_a_further_plan_without_sums_has_them_asked_for(screen: MachineScreen, a
     api.flush()
     assert len(api.bodies_of("POST", "/estimate")) == 1
     assert "ONNX Runtime GenAI" in screen.estimate_card.title.text()
+
+
+def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen: MachineScreen, api: DemoApi) -> None:
+    found = advice.answer_plan(PlanRequest())
+    better = msgspec.structs.replace(
+        advice.REFUSED[1], missing=["There is no build for Windows."], steps=["Install WSL 2."], is_preferred=True
+    )
+    api.replies["POST /plan"] = msgspec.structs.replace(found, plans=[found.plans[0], better, advice.REFUSED[0]])
+    screen.model.what_if.ask_again()
+    api.flush()
+    (view,) = screen.decision.preferred.rows.values()
+    texts = [label.text() for label in view.findChildren(Label)]
+    assert texts[1:] == ["There is no build for Windows.", "1. Install WSL 2."]
+    assert screen.decision._preferred_fold._button.text() == "1 would be better, if"
+    assert screen.decision._refused_fold._button.text() == "1 ruled out, and why"
+
+
+def test_an_estimate_that_fits_but_is_slow_is_amber(screen: MachineScreen, api: DemoApi) -> None:
+    found = advice.answer_plan(PlanRequest())
+    first = found.plans[0]
+    assert first.estimate is not None
+    assert first.estimate.decode is not None
+    rate = msgspec.structs.replace(first.estimate.decode, tokens_per_second=0.2)
+    slow = msgspec.structs.replace(first, estimate=msgspec.structs.replace(first.estimate, decode=rate))
+    api.replies["POST /plan"] = msgspec.structs.replace(found, plans=[slow])
+    screen.model.what_if.ask_again()
+    api.flush()
+    assert screen.estimate_card.fit.accessibleName() == "It fits, but is too slow to talk to"
 
 
 def test_no_plan_at_all_says_so_and_why_not(screen: MachineScreen, api: DemoApi) -> None:

@@ -280,7 +280,7 @@ _CHECKPOINTS = 32
 
 def memory_sentence(pools: Sequence[PoolUse]) -> str:
     """Return the sums, the fullest pool first: "16.0 weights + 4.2 KV = 20.2 of 29.6 GiB free in RTX 5090"."""
-    return "; ".join(_pool_sentence(pool) for pool in sorted(pools, key=lambda pool: -pool.bytes))
+    return "; ".join(_pool_sentence(pool) for pool in sorted(pools, key=lambda pool: -pool.needed))
 
 
 def _pool_sentence(pool: PoolUse) -> str:
@@ -290,7 +290,7 @@ def _pool_sentence(pool: PoolUse) -> str:
     if small and terms:
         terms.append(f"{small:.1f} other" if small >= _SMALL else "a little more")
     free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, out of an unknown amount,"
-    total = f"{pool.bytes / GIB:.1f}" if pool.bytes / GIB >= _SMALL else words.format_bytes(pool.bytes)
+    total = f"{pool.needed / GIB:.1f}" if pool.needed / GIB >= _SMALL else words.format_bytes(pool.needed)
     return f"{' + '.join(terms)} = {total} {free} in {pool.name}" if terms else f"{total} {free} in {pool.name}"
 
 
@@ -301,8 +301,8 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
     copied = sum(part.reclaimable for part in total.parts)
     if copied:
         yield (
-            f"{words.format_bytes(copied)} of the weights are held twice: mapped from the file and "
-            "in the processor's own layout. The system drops the mapped ones when it needs the memory."
+            f"{words.format_bytes(copied)} of the weights are held twice: in the processor's own layout, and mapped from "
+            "the file. The mapped ones are not counted: the system drops them when it needs the memory."
         )
     if setting.engine.is_ggml:
         yield from _checkpoint_notes(facts, setting)

@@ -81,9 +81,10 @@ def pool_uses(components: MemoryComponents, in_use: Sequence[PoolRoom]) -> list[
             id=room.pool.id,
             name=room.name,
             bytes=sum(part.bytes for part in parts),
+            reclaimable=sum(part.reclaimable for part in parts),
             free=room.free,
             margin=MARGIN,
-            parts=by_component(parts),
+            parts=by_component(parts, is_needed=True),
         )
         for room, parts in held
         if parts

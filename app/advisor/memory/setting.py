@@ -130,12 +130,13 @@ class MemoryComponents(msgspec.Struct, frozen=True, kw_only=True):
         return by_component(part for part in self.parts if part.place == place)
 
 
-def by_component(parts: Iterable[MemoryPart]) -> dict[str, int]:
-    """Sum parts by component, leaving out what is nothing."""
+def by_component(parts: Iterable[MemoryPart], *, is_needed: bool = False) -> dict[str, int]:
+    """Sum parts by component, leaving out what is nothing; with `is_needed` also what the system may drop."""
     sums: dict[str, int] = {}
     for part in parts:
-        if part.bytes:
-            sums[part.component.value] = sums.get(part.component.value, 0) + part.bytes
+        size = part.bytes - part.reclaimable if is_needed else part.bytes
+        if size:
+            sums[part.component.value] = sums.get(part.component.value, 0) + size
     return sums
 
 

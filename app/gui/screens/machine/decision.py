@@ -44,12 +44,15 @@ class DecisionCard(Surface):
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
         self.others = RowList(theme, "Other plans", inset=0)
+        self.preferred = RowList(theme, "Would be better, if", inset=0)
         self._refused = RowList(theme, "Ruled out", inset=0)
-        for rows in (self.reasons, self.more_reasons, self.others, self._refused):
+        for rows in (self.reasons, self.more_reasons, self.others, self.preferred, self._refused):
             rows.fill = rows.outline = ""
         self._others_fold = Fold(theme, "Other plans", self.others)
+        self._preferred_fold = Fold(theme, "Would be better, if", self.preferred)
         self._refused_fold = Fold(theme, "Ruled out, and why", self._refused)
         box.addWidget(self._others_fold)
+        box.addWidget(self._preferred_fold)
         box.addWidget(self._refused_fold)
 
     def show_plans(self) -> None:
@@ -65,9 +68,13 @@ class DecisionCard(Surface):
         self.others.sync({_plan_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
         self._others_fold.set_title(f"{len(further)} other plan{'s' if len(further) > 1 else ''}")
         self._others_fold.setVisible(bool(further))
-        self._refused.sync(
-            {_plan_key(plan): plan for plan in refused}, lambda _: PlanRefusalRow(self.theme), PlanRefusalRow.show_plan
-        )
+        preferred = self._what_if.preferred_plans
+        for rows, plans in ((self.preferred, preferred), (self._refused, refused)):
+            rows.sync(
+                {_plan_key(plan): plan for plan in plans}, lambda _: MissingView(self.theme), MissingView.show_plan
+            )
+        self._preferred_fold.set_title(f"{len(preferred)} would be better, if")
+        self._preferred_fold.setVisible(bool(preferred))
         self._refused_fold.set_title(f"{len(refused)} ruled out, and why")
         self._refused_fold.setVisible(bool(refused))
 
@@ -169,21 +176,25 @@ class PlanRow(ListRow):
         self._look.show_plan(plan)
 
 
-class PlanRefusalRow(QWidget):
-    """An engine that is not used, and why."""
+class MissingView(QWidget):
+    """An engine that is not used: what is missing for it, and how to get that."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         box = VBox(theme, self, margins=(0, 8, 0, 8), gap=2)
         self._name = Label(theme, weight=500)
         self._why = Paragraph(theme, color="ink-2")
-        box.addWidget(self._name)
-        box.addWidget(self._why)
+        self._steps = Paragraph(theme, color="ink-2")
+        for label in (self._name, self._why, self._steps):
+            box.addWidget(label)
 
     def show_plan(self, plan: Plan) -> None:
-        """Show the refusal."""
+        """Show what is missing; the steps where the engine would be better."""
         self._name.setText(plan_title(plan))
-        self._why.setText(plan.refused)
+        self._why.setText(" ".join(plan.missing))
+        steps = plan.steps if plan.is_preferred else []
+        self._steps.setText("\n".join(f"{number}. {step}" for number, step in enumerate(steps, 1)))
+        self._steps.setVisible(bool(steps))
 
 
 class ReasonView(QWidget):

@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.core.advice import Counterfactual, Estimate, PoolUse, Rate
+from app.core.advice import Counterfactual, Estimate, FitVerdict, PoolUse, Rate
 from app.gui.screens.machine.decision import WarningList
 from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import (
@@ -124,9 +124,11 @@ class EstimateCard(Surface):
         )
         total = estimate.total
         self.figures["memory"].show_value(
-            words.format_bytes(total.bytes), tip=CONFIDENCE_TIPS[total.confidence], more=CONFIDENCE[total.confidence]
+            words.format_bytes(estimate.needed),
+            tip=CONFIDENCE_TIPS[total.confidence],
+            more=CONFIDENCE[total.confidence],
         )
-        self.fit.show_fit(fits=estimate.fits)
+        self.fit.show_verdict(estimate.verdict)
 
     def _show_pools(self, estimate: Estimate) -> None:
         for bar in set(self._bars) - {_pool_key(pool) for pool in estimate.pools}:
@@ -160,6 +162,13 @@ class EstimateCard(Surface):
         self._changes_title.setVisible(bool(changes))
 
 
+_VERDICTS = {
+    FitVerdict.FITS: ("It fits", "ok"),
+    FitVerdict.SLOW: ("It fits, but is too slow to talk to", "warn"),
+    FitVerdict.TOO_LARGE: ("It does not fit", "bad"),
+}
+
+
 class FitMark(QWidget):
     """Whether it fits, as a sign and a word."""
 
@@ -168,20 +177,22 @@ class FitMark(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         line = HBox(theme, self, gap=6)
         self._signs = {
-            True: IconLabel(theme, "circle-check", color="ok"),
-            False: IconLabel(theme, "circle-x", color="bad"),
+            FitVerdict.FITS: IconLabel(theme, "circle-check", color="ok"),
+            FitVerdict.SLOW: IconLabel(theme, "triangle-alert", color="warn"),
+            FitVerdict.TOO_LARGE: IconLabel(theme, "circle-x", color="bad"),
         }
         for sign in self._signs.values():
             line.addWidget(sign)
         self._word = Label(theme, weight=600)
         line.addWidget(self._word)
 
-    def show_fit(self, *, fits: bool) -> None:
+    def show_verdict(self, verdict: FitVerdict) -> None:
         """Show which."""
         for value, sign in self._signs.items():
-            sign.setVisible(value is fits)
-        self._word.setText("It fits" if fits else "It does not fit")
-        self._word.set_color("ok" if fits else "bad")
+            sign.setVisible(value is verdict)
+        text, color = _VERDICTS[verdict]
+        self._word.setText(text)
+        self._word.set_color(color)
         self.setAccessibleName(self._word.text())
 
 
@@ -208,9 +219,9 @@ class PoolBar(QWidget):
         """Show it now: the track is what is free, or what would be needed where that is more."""
         self._name.setText(pool.name)
         self.usage.setText(fit_words(pool))
-        is_too_much = pool.free is not None and pool.bytes + pool.margin > pool.free
+        is_too_much = pool.free is not None and pool.needed + pool.margin > pool.free
         self.usage.set_color("bad" if is_too_much else "ink-2")
-        whole = max(pool.free or 0, pool.bytes)
+        whole = max(pool.free or 0, pool.needed)
         description = ", ".join(f"{share.name} {words.format_bytes(share.bytes)}" for share in parts)
         self.bar.set_parts([BarPart(share.key, share.bytes, share.color) for share in parts], whole, description)
         self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)

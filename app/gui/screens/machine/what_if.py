@@ -149,13 +149,20 @@ class WhatIf(QObject):
 
     @property
     def usable_plans(self) -> list[Plan]:
-        """Plans that could be followed, best first."""
-        return [plan for plan in self.advice.plans if not plan.refused] if self.advice else []
+        """The best plan, and the others that can be followed here."""
+        plans = self.advice.plans if self.advice else []
+        return [plan for place, plan in enumerate(plans) if plan.obtainable or not (place or plan.refused)]
+
+    @property
+    def preferred_plans(self) -> list[Plan]:
+        """Plans that would be better, if what is missing could be had."""
+        return [plan for plan in self.advice.plans if plan.is_preferred] if self.advice else []
 
     @property
     def plan_refusals(self) -> list[Plan]:
         """Engines one might think of, and why not."""
-        return [plan for plan in self.advice.plans if plan.refused] if self.advice else []
+        shown = {key_of(plan) for plan in (*self.usable_plans, *self.preferred_plans)}
+        return [plan for plan in self.advice.plans if key_of(plan) not in shown] if self.advice else []
 
     @property
     def current_plan(self) -> Plan | None:

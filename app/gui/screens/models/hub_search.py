@@ -6,7 +6,7 @@ import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.core import words
-from app.core.advice import Rate
+from app.core.advice import FitVerdict, Rate
 from app.core.errors import ErrorBody
 from app.core.hub import (
     HubCard,
@@ -200,9 +200,17 @@ def default_repository(card: HubCard) -> str:
     return next(fitting, card.repositories[0].repository)
 
 
+_FIT_SIGNS = {
+    FitVerdict.FITS: ("ok", "Fits"),
+    FitVerdict.SLOW: ("warn", "Fits, but slow"),
+    FitVerdict.TOO_LARGE: ("bad", "Too large"),
+    None: ("ink-3", "Unknown"),
+}
+
+
 def fit_sign(card: HubCard | HubVariant) -> tuple[str, str]:
     """Return the colour and the word of how something fits."""
-    return {True: ("ok", "Fits"), False: ("bad", "Too large"), None: ("ink-3", "Unknown")}[card.fits]
+    return _FIT_SIGNS[card.verdict]
 
 
 def card_figures(card: HubCard) -> str:
