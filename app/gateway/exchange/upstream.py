@@ -32,6 +32,7 @@ from app.gateway.exchange.connections import (
     ReadFlow,
     address_of,
 )
+from app.gateway.exchange.constraint_limits import refuse_large_constraints
 from app.gateway.exchange.constraints import refuse_constraints, refuse_remote_media
 from app.gateway.exchange.engine.planning import UpstreamPlan
 from app.gateway.exchange.observer import Observation, RequestStopped
@@ -202,6 +203,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
+        if self.load.source.remote is None:  # otherwise whoever runs the endpoint judges
+            refuse_large_constraints(self.body)
 
 
 class EngineLostError(Exception):
