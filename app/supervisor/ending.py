@@ -113,7 +113,8 @@ class EngineStateBase(ABC):
     @property
     def has_free_slot(self) -> bool:
         """Whether a request would be served at once."""
-        return self.state is _S.READY and (self.slots is None or self.in_slots < self.slots)
+        is_serving = self.state is _S.READY and not self._verdict
+        return is_serving and (self.slots is None or self.in_slots < self.slots)
 
     @property
     def effective_request(self) -> LoadRequest | None:

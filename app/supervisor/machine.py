@@ -10,6 +10,7 @@ waits is answered by the time a settled state is entered. What the decisions are
 - After a crash it starts again by itself only if somebody was waiting for it or being served by it.
 - Who asks while it stops is served by the next run. An explicit `ReadyRequest` for what is draining calls the
   draining off.
+- One that answers nothing any more is killed: requests it had are told, those that wait are for the next run.
 - A taken port is tried again within the same load, up to three times, without failing it.
 - A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
 - One that is refused room leaves no failure behind: the next request finds out anew.
@@ -23,7 +24,7 @@ from typing import assert_never
 from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, EngineStateBase, EngineTimer
-from app.supervisor.faults import give_up_failure
+from app.supervisor.faults import UNRESPONSIVE, give_up_failure
 from app.supervisor.policy import RETRIED_AT_ONCE, back_off_delay
 from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
@@ -74,6 +75,8 @@ class EngineMachine(EngineStateBase):
                 self._note_alive(run, now)
             case m.EngineReady():
                 self._enter_ready(news, now)
+            case m.EngineStuck(run=run):
+                self._restart_stuck(run, now)
             case m.RunEnded():
                 self._handle_end(news, now)
             case _:
@@ -245,6 +248,11 @@ class EngineMachine(EngineStateBase):
         for ask in sorted(order_by_turns(waiters.values()), key=self._is_too_small):
             self._handle_ask(ask, now)
         self._arm_idle()
+
+    def _restart_stuck(self, run: int, now: float) -> None:
+        """Kill it: its end is a failure after which it starts again for those who wait for a slot."""
+        if run == self.run and self.state in {_S.READY, _S.DRAINING} and not self._verdict:
+            self._give_up(UNRESPONSIVE, now)
 
     def _release_lease(self, release: m.ReleaseLease, now: float) -> None:
         if release.run != self.run or not self.in_flight:
