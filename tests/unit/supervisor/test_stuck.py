@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 import psutil
@@ -55,6 +56,10 @@ async def test_an_engine_that_hangs_does_not_answer_and_one_that_wakes_does(
     assert await supervisor.is_answering(lease) is True
 
 
+def _has_gone_on(asking: "asyncio.Task[bool | None]", used: Iterator[int], until_s: int) -> bool:
+    return asking.done() or next(used) > until_s
+
+
 async def test_one_that_computes_has_longer(
     adapter: FakeAdapter, supervisor: Supervisor, ask: Ask, suspend: Suspend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,8 +70,7 @@ async def test_one_that_computes_has_longer(
         async with supervisor.lease(ask(f"m{stuck_s}")) as lease:
             process = suspend(lease)
             asking = asyncio.create_task(supervisor.is_answering(lease))
-            before = next(used)
-            await until(lambda asking=asking, before=before: asking.done() or next(used) > before + 100)
+            await until(partial(_has_gone_on, asking, used, next(used) + 100))
             process.resume()
             assert await asking is (stuck_s > 1)
 
