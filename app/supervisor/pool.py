@@ -177,7 +177,7 @@ class Supervisor:
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
         Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is
-        cancelled while waiting just leaves; a load that has begun goes on.
+        cancelled while waiting just leaves; a load that has begun goes on for half a minute.
         """
         return LeaseBlock(self._owner_of(request), request, options, self._is_rescued)
 
