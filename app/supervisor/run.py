@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import secrets
 import shlex
 import shutil
@@ -22,7 +23,7 @@ import msgspec
 import psutil
 
 from app.supervisor import messages as m
-from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
+from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess, limit_memory
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import (
     CALLED_OFF,
@@ -86,6 +87,8 @@ class LoopbackPorts:
                     return port
 
 
+_STACK_BYTES = 16 << 20
+"""For each core: some engines have two threads on each, with stacks of 8 MiB that hardly anything is used of."""
 PULSE_S = 1.0
 ALIVE_SHARE = 0.02
 """An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
@@ -297,6 +300,9 @@ class EngineRun:
         )
         for spec in plan.processes:
             child = self._start_process(spec, handlers, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
+            if (needs := self._request.needs) is not None and needs.private_limit:
+                stacks = _STACK_BYTES * (os.cpu_count() or 1)
+                limit_memory(child.pid, needs.private_limit + adapter.descriptor.overhead_bytes + stacks)
             self._ends[child] = asyncio.get_running_loop().create_future()
             self._record = self._record.with_process(child.pid, spec.argv[0])
             self._deps.records.write_record(self._record)

@@ -1,7 +1,8 @@
-"""The real engine, stopped in its tracks and set a task without end: both are noticed, and who waits is served."""
+"""The real engine stopped, set a task without end, and short of memory: each is noticed, and who waits is served."""
 
 import asyncio
 import json
+import os
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,14 +14,17 @@ import pytest
 
 from app.config.paths import RESOURCES
 from app.core.errors import EngineFailed
-from app.supervisor.policy import LoadRequest, SupervisorFolders, SupervisorPolicy
+from app.supervisor.policy import LoadRequest, MemoryNeeds, SupervisorFolders, SupervisorPolicy
 from app.supervisor.pool import Supervisor
+from app.supervisor.scheduling import SYSTEM
 from engines.api import Descriptor, LaunchOptions, ModelFormat, ModelSource
+from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.launch import LlamaCppAdapter
 from tests.patience import until
 
 pytestmark = pytest.mark.real_engine
 
+OVERHEAD = DESCRIPTOR.overhead_bytes + (16 << 20) * (os.cpu_count() or 1)
 ENDLESS = "root ::= ([a-z]?){0,40}"
 """Not refused, since its cost is in the repetition; 16 tokens take minutes."""
 
@@ -93,3 +97,19 @@ async def test_an_engine_with_a_task_without_end_does_not_answer_though_it_says_
             assert reply.status == 200
         assert not asking.done()
         asking.cancel()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process limit another")
+async def test_an_engine_on_the_processor_has_as_much_memory_as_it_needs_and_no_more(supervisor: Supervisor) -> None:
+    def request(name: str, limit: int) -> LoadRequest:
+        source = msgspec.structs.replace(GUIDE.source, name=name)
+        needs = MemoryNeeds(pools={SYSTEM: 32 << 20}, private_limit=limit)
+        return msgspec.structs.replace(GUIDE, source=source, needs=needs)
+
+    async with supervisor.lease(request("enough", 64 << 20)) as lease:
+        assert sys.platform == "linux"  # for the type checker
+        assert psutil.Process(lease.status.pid).rlimit(psutil.RLIMIT_DATA)[0] == (64 << 20) + OVERHEAD
+        assert await supervisor.is_answering(lease) is True
+    with pytest.raises(EngineFailed) as caught:
+        await supervisor.ensure_ready(request("too little", (64 << 20) - OVERHEAD))
+    assert caught.value.code == "out_of_memory"
