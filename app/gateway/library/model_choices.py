@@ -46,6 +46,8 @@ _TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
 
 def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
+    from app.gateway.library.template_reading import read_template  # noqa: PLC0415 -- start-up must not pay for Jinja
+
     own, recommended = (
         in_force(model, services.tuning.settings_of(model.runs_as)),
         find_recommendation(services.hub, model),
@@ -68,6 +70,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         ],
         aliases=names_for(services.settings.get_list("models.aliases"), model.name),
         chat_template=facts.chat_template if facts is not None else "",
+        template_reading=read_template(model, own, facts, services.paths.hub_cache) if model.chats else None,
         brings_code=facts is not None and facts.needs_remote_code,
         takes=[name for name, value in _TRIED.items() if _engine_takes(services, model, own, {name: value})],
         tool_parser=_tool_parser(services, model, own),
