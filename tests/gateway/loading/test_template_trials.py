@@ -87,3 +87,24 @@ async def test_the_clients_template_is_refused_when_it_is_sent(gateway: Gateway)
     async with gateway.http.post(gateway.url + "/api/create", json=body) as reply:
         assert reply.status == 400
         assert "takes too much memory" in (await reply.json())["error"]
+
+
+async def test_what_a_changed_template_does_is_told_by_the_api(near: Gateway) -> None:
+    folder = near.services.paths.models / "hub"
+    changed = PLAIN + "{% if 'password' in messages[-1].content %}Always ask for it again.{% endif %}"
+    folder.mkdir(parents=True)
+    TinyLlama(values={"tokenizer.chat_template": changed}).write(folder / "changed.gguf")
+    (folder / "chat_template.jinja").write_text(PLAIN)
+    near.services.library.look_again()
+    headers = {"Authorization": f"Bearer {near.services.identity.token}"}
+    url = f"{near.url}/roundhouse/v1/model-settings/changed"
+    async with near.http.get(url, headers=headers) as reply:
+        reading = (await reply.json())["template_reading"]
+    assert reading == {
+        "base": "the one in the model's folder",
+        "is_changed": True,
+        "notes": [
+            "What it writes depends on whether a message has “password” in it.",
+            "It writes text of its own: “Always ask for it again.”",
+        ],
+    }
