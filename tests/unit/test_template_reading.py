@@ -59,6 +59,13 @@ def test_without_a_base_what_deserves_a_look_is_named_and_that_nothing_was_compa
     assert len(reading.notes) == 1
 
 
+def test_what_a_refusal_says_is_no_text_of_its_own_unless_it_is_none() -> None:
+    refusal = "{{ raise_exception('Roles must alternate user and assistant') }}"
+    assert compare_templates(BASE + refusal, BASE, base="x").notes == []
+    played = "{% macro raise_exception(text) %}{{ text }}{% endmacro %}"
+    assert len(compare_templates(BASE + played + refusal, BASE, base="x").notes) == 1
+
+
 @pytest.mark.parametrize("text", ["{% if %}", "{{" + "(" * 5000 + "1" + ")" * 5000 + "}}"])
 def test_what_cannot_be_read_is_told(text: str) -> None:
     assert compare_templates(text, BASE, base="x").notes == ["It cannot be read as Jinja."]

@@ -29,6 +29,7 @@ _DATES = frozenset({"strftime_now", "date_string", "now", "today", "current_date
 _CONTENT = frozenset({"content", "text"})
 _LOOKS = frozenset({"startswith", "endswith", "find", "index", "count", "split", "search", "match"})
 _WORD_CHARS = 3
+_RAISES = "raise_exception"
 
 
 def read_template(
@@ -171,12 +172,22 @@ def _iter_words(test: nodes.Node, names: frozenset[str]) -> Iterator[str]:
 
 
 def _iter_texts(tree: nodes.Template) -> Iterator[str]:
-    """Yield the texts a template has; they are written, or may be."""
+    """Yield the texts a template has, which it may write: all but what it says when it refuses a conversation."""
+    raised = {id(constant) for call in _iter_refusals(tree) for constant in call.find_all(nodes.Const)}
     for data in tree.find_all(nodes.TemplateData):
         yield data.data
     for constant in tree.find_all(nodes.Const):
-        if isinstance(constant.value, str):
+        if isinstance(constant.value, str) and id(constant) not in raised:
             yield constant.value
+
+
+def _iter_refusals(tree: nodes.Template) -> Iterator[nodes.Call]:
+    is_its_own = any(macro.name == _RAISES for macro in tree.find_all(nodes.Macro)) or any(
+        name.name == _RAISES and name.ctx == "store" for name in tree.find_all(nodes.Name)
+    )
+    for call in tree.find_all(nodes.Call):
+        if not is_its_own and isinstance(call.node, nodes.Name) and call.node.name == _RAISES:
+            yield call
 
 
 def _quote(text: str) -> str:
