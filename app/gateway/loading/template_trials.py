@@ -15,11 +15,10 @@ import msgspec
 
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.gateway.advising.model_facts import FactsReader
-from app.hub.facts.capabilities import MAX_TEMPLATE_CHARACTERS
+from app.hub.gguf.header import MAX_TEMPLATE_BYTES
 from app.supervisor.policy import LoadRequest
 from engines.api import FailureKind
 from engines.environment import engine_environment
-from engines.serving.template_trial import CPU_S, MEMORY_BYTES
 from engines.worker_launch import own_python, worker_environment
 
 log = logging.getLogger(__name__)
@@ -27,7 +26,7 @@ log = logging.getLogger(__name__)
 _MODULE = "engines.serving.template_trial"
 _WALL_S = 60.0
 """A child that uses no processor waits for something: there is nothing to wait for."""
-_MOST_BYTES = MAX_TEMPLATE_CHARACTERS - 4
+_MOST_BYTES = MAX_TEMPLATE_BYTES - 4
 """One that was cut lacks the rest of a character."""
 _MOST_KEPT = 1000
 _EDITION = b"1\n"
@@ -118,6 +117,8 @@ def _templates_of(reader: FactsReader, load: LoadRequest) -> list[str]:
 
 
 def _run_trial(templates: Sequence[str]) -> TemplateVerdict:
+    from engines.serving.template_trial import CPU_S, MEMORY_BYTES  # noqa: PLC0415 -- the gateway starts without it
+
     if any(len(template.encode()) >= _MOST_BYTES for template in templates):  # what is longer was cut
         return TemplateVerdict(cost=f"The chat template has {_MOST_BYTES:,} bytes or more.")
     try:
