@@ -101,6 +101,10 @@ FAILURE_TEXTS: Mapping[FailureKind, FailureText] = MappingProxyType(
             "{engine} was stuck and stopped itself.",
             "Load the model again; with several graphics cards, check that they can reach each other.",
         ),
+        _K.UNRESPONSIVE: FailureText(
+            "{engine} answered nothing any more and was stopped.",
+            "Send the request again; if only this request does it, make it shorter or leave out its grammar.",
+        ),
         _K.TOO_SLOW: FailureText(
             "Loading took longer than allowed.",
             "Choose a smaller model, or keep the file on a faster disk.",

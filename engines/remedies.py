@@ -158,6 +158,7 @@ _OFFERS: dict[FailureKind, tuple[Offer, ...]] = {
     _K.CRASHED: (_again,),
     _K.LOST_PARENT: (_again,),
     _K.STALLED: (_again,),
+    _K.UNRESPONSIVE: (_again,),
     _K.TOO_SLOW: (_again,),
     _K.UNKNOWN: (_again,),
 }

@@ -158,6 +158,7 @@ def model_details(client: GatewayClient, model: ModelInfo) -> Iterator[tuple[str
     shown = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
     if model.chats:
         yield "sampling", _sampling(shown)
+    yield from (("template", line) for line in _template_lines(shown))
     if shown.engine:
         yield "engine", shown.engine
     if shown.brings_code or shown.settings.allows_code:
@@ -191,6 +192,7 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         ("Engine", own.engine or f"the best installed{f', {shown.engine}' if shown.engine else ''}"),
         ("Sampling", _sampling(shown)),
         ("Template", "not the model's own" if own.chat_template else "the model's own"),
+        *(("", line) for line in _template_lines(shown)),
         ("Draft", own.draft or "none"),
         ("LoRA", ", ".join(Path(path_given).name for path_given in own.loras) or "none"),
         ("Projector", _projector(shown)),
@@ -199,6 +201,11 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         *_engine_only(shown),
     )
     yield from (f"{name:14}{value}" for name, value in rows)
+
+
+def _template_lines(shown: ModelChoices) -> list[str]:
+    reading = shown.template_reading
+    return [] if reading is None else [reading.summary, *reading.notes]
 
 
 def _engine_only(shown: ModelChoices) -> Iterator[tuple[str, str]]:

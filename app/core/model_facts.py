@@ -106,6 +106,8 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The output matrix is the input embedding."""
     trained_context: int | None = None
     chat_template: str = ""
+    base_model: str = ""
+    """The repository it says it was made from ("Qwen/Qwen3-8B"); nobody checked that."""
     tool_template: str = ""
     """A second template, which GGUF files may have for conversations with tools."""
     capabilities: list[str] = []

@@ -215,6 +215,26 @@ class EngineOption(msgspec.Struct, frozen=True, kw_only=True):
     is_installed: bool
 
 
+class TemplateReading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a chat template does, read without running it, against the template it was made from where that is here."""
+
+    base: str = ""
+    """Where the other template is from, in words; empty where there is none to compare it with."""
+    is_changed: bool = False
+    """Whether it does otherwise than that one."""
+    notes: list[str] = []
+    """What it does that the other does not, each in a sentence; without another, what deserves a look."""
+
+    @property
+    def summary(self) -> str:
+        """What came of it, in a sentence."""
+        if not self.base:
+            return "There is no template here to compare it with."
+        if not self.is_changed:
+            return f"The same as {self.base}."
+        return f"This template was changed: it is not the same as {self.base}."
+
+
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """One model: what is set for it, what it says of itself, and what there is to choose from."""
 
@@ -234,6 +254,8 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Further names it answers to."""
     chat_template: str = ""
     """The model's own."""
+    template_reading: TemplateReading | None = None
+    """What the template does that the next load takes; None where there is none."""
     brings_code: bool = False
     """Whether programs are among its files, which an engine may want to run."""
     takes: list[str] = []

@@ -18,11 +18,11 @@ from app.supervisor.logs import EngineLog, LineSplitter, LogRedactor
 from engines.api import LogEvent, ProcessSpec, SoftStop
 
 if sys.platform == "win32":
-    from app.supervisor.windows import Group, kill_leader_group
+    from app.supervisor.windows import Group, kill_leader_group, limit_memory
 else:
-    from app.supervisor.posix import Group, kill_leader_group
+    from app.supervisor.posix import Group, kill_leader_group, limit_memory
 
-__all__ = ["ChildHandlers", "ChildOutput", "EngineProcess", "kill_leader_group"]
+__all__ = ["ChildHandlers", "ChildOutput", "EngineProcess", "kill_leader_group", "limit_memory"]
 
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 2.0

@@ -31,6 +31,9 @@ PORT_TRIES = 3
 KILL_S = 10.0
 """A killed process that is still there after this long hangs in the kernel: nothing more can be done here."""
 
+UNWAITED_S = 30.0
+"""A load goes on for so long after the last who waited has left: a page that is reloaded asks again within seconds."""
+
 _USUAL = Readiness()
 _USUAL_STOP = StopPlan()
 """What counts until a run has told what its adapter wants."""
@@ -48,6 +51,7 @@ class EngineTimer(StrEnum):
     GRACE = "grace"
     GONE = "gone"
     RETRY = "retry"
+    UNWAITED = "unwaited"
 
 
 class EngineStateBase(ABC):
@@ -113,7 +117,8 @@ class EngineStateBase(ABC):
     @property
     def has_free_slot(self) -> bool:
         """Whether a request would be served at once."""
-        return self.state is _S.READY and (self.slots is None or self.in_slots < self.slots)
+        is_serving = self.state is _S.READY and not self._verdict
+        return is_serving and (self.slots is None or self.in_slots < self.slots)
 
     @property
     def effective_request(self) -> LoadRequest | None:
@@ -178,7 +183,9 @@ class EngineStateBase(ABC):
         self._is_launched = True
         self._launched_at = now
         self._grace_s = _USUAL_STOP.grace_s
-        self.timers = {EngineTimer.HARD: now + (self._policy().hard_s or _USUAL.hard_s)}
+        is_left = EngineTimer.UNWAITED in self.timers
+        unwaited = {EngineTimer.UNWAITED: self.timers[EngineTimer.UNWAITED]} if is_left else {}
+        self.timers = {EngineTimer.HARD: now + (self._policy().hard_s or _USUAL.hard_s), **unwaited}
         self._effects.append(m.LaunchRun(run=self.run, request=request))
 
     def _arm_idle(self) -> None:
@@ -347,7 +354,7 @@ class EngineStateBase(ABC):
                 self._give_up(stall_failure(self._stall_s), now)
             case EngineTimer.HARD:
                 self._give_up(TOO_SLOW, now)
-            case EngineTimer.IDLE | EngineTimer.DRAIN:
+            case EngineTimer.IDLE | EngineTimer.DRAIN | EngineTimer.UNWAITED:
                 self._ask_to_end(now)
             case EngineTimer.GRACE:
                 self._kill_run(now)

@@ -49,8 +49,6 @@ class RunFacts:
     load_s: float | None = None
     ready_at_s: float | None = None
     """Monotonic."""
-    stuck_at: float | None = None
-    """When it was first reported to be stuck."""
     exit_code: int | None = None
     left_out: tuple[str, ...] = ()
     """What it runs without, each in a sentence."""

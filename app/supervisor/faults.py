@@ -31,6 +31,12 @@ TOO_SLOW = Failure(
     hint="Choose a smaller model, or keep the file on a faster disk.",
 )
 
+UNRESPONSIVE = Failure(
+    kind=FailureKind.UNRESPONSIVE,
+    sentence="The engine answered nothing any more, so it was stopped.",
+    hint="Send the request again; if only this request does it, make it shorter or leave out its grammar.",
+)
+
 UNKILLABLE = Failure(
     kind=FailureKind.KILLED,
     sentence="The engine did not exit, even when it was killed.",

@@ -10,8 +10,9 @@ waits is answered by the time a settled state is entered. What the decisions are
 - After a crash it starts again by itself only if somebody was waiting for it or being served by it.
 - Who asks while it stops is served by the next run. An explicit `ReadyRequest` for what is draining calls the
   draining off.
+- One that answers nothing any more is killed: requests it had are told, those that wait are for the next run.
 - A taken port is tried again within the same load, up to three times, without failing it.
-- A load that waits for room is dropped when nobody waits for it any more; one that has begun goes on.
+- A load that waits for room is dropped when nobody waits for it any more; one that has begun, half a minute later.
 - One that is refused room leaves no failure behind: the next request finds out anew.
 - Who finds every slot taken stands in line, each client in its turn; too many who wait for one model are sent away.
 - While a person has paused everything nobody is let in, whatever the state; what is being answered is finished.
@@ -22,8 +23,8 @@ from typing import assert_never
 
 from app.core.engines import EngineState
 from app.supervisor import messages as m
-from app.supervisor.ending import COMING_UP, EngineStateBase, EngineTimer
-from app.supervisor.faults import give_up_failure
+from app.supervisor.ending import COMING_UP, UNWAITED_S, EngineStateBase, EngineTimer
+from app.supervisor.faults import UNRESPONSIVE, give_up_failure
 from app.supervisor.policy import RETRIED_AT_ONCE, back_off_delay
 from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
@@ -74,6 +75,8 @@ class EngineMachine(EngineStateBase):
                 self._note_alive(run, now)
             case m.EngineReady():
                 self._enter_ready(news, now)
+            case m.EngineStuck(run=run):
+                self._restart_stuck(run, now)
             case m.RunEnded():
                 self._handle_end(news, now)
             case _:
@@ -107,6 +110,7 @@ class EngineMachine(EngineStateBase):
                 self._serve_or_grow(ask, now)
             case _S.STARTING | _S.LOADING:
                 self.waiters[ask.ticket] = ask
+                self.timers.pop(EngineTimer.UNWAITED, None)
             case _S.DRAINING if ask.explicit and self._fits_request(ask):
                 self._call_off_draining(ask, now)
             case _S.DRAINING | _S.STOPPING:
@@ -201,12 +205,14 @@ class EngineMachine(EngineStateBase):
         self._retry_later_asks(now)
 
     def _remove_ticket(self, ticket: int, now: float) -> None:
-        self.waiters.pop(ticket, None)
+        is_left = self.waiters.pop(ticket, None) is not None and not self.waiters
         self.later = [ask for ask in self.later if ask.ticket != ticket]
         self.slot_queue.remove_ticket(ticket)
         self.stoppers = [stopper for stopper in self.stoppers if stopper != ticket]
         if self.awaits_room and not self.waiters:
             self._wind_down(0.0, now)
+        elif is_left and self.state in COMING_UP and not self._verdict:
+            self.timers[EngineTimer.UNWAITED] = now + UNWAITED_S
 
     def _launch_granted(self, run: int, now: float) -> None:
         if run == self.run and self.awaits_room:
@@ -245,6 +251,11 @@ class EngineMachine(EngineStateBase):
         for ask in sorted(order_by_turns(waiters.values()), key=self._is_too_small):
             self._handle_ask(ask, now)
         self._arm_idle()
+
+    def _restart_stuck(self, run: int, now: float) -> None:
+        """Kill it: its end is a failure after which it starts again for those who wait for a slot."""
+        if run == self.run and self.state in {_S.READY, _S.DRAINING} and not self._verdict:
+            self._give_up(UNRESPONSIVE, now)
 
     def _release_lease(self, release: m.ReleaseLease, now: float) -> None:
         if release.run != self.run or not self.in_flight:

@@ -113,6 +113,12 @@ class EngineReady(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None = None
 
 
+class EngineStuck(msgspec.Struct, frozen=True, kw_only=True):
+    """It was ready, and neither answers a probe nor sends anything."""
+
+    run: int
+
+
 class RunEnded(msgspec.Struct, frozen=True, kw_only=True):
     """No process of this run is left, or none could be started. `failure` is what it would be if nobody asked."""
 
@@ -124,7 +130,7 @@ class PolicyChanged(msgspec.Struct, frozen=True):
     """Times and limits may be others now."""
 
 
-News = RoomGranted | RoomAwaited | RoomRefused | ProcessesStarted | SignOfLife | EngineReady | RunEnded
+News = RoomGranted | RoomAwaited | RoomRefused | ProcessesStarted | SignOfLife | EngineReady | EngineStuck | RunEnded
 Message = ReadyRequest | WithdrawTicket | ReleaseLease | StopRequest | PolicyChanged | News
 
 

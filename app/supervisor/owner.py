@@ -129,16 +129,15 @@ class EngineOwner:
         self._handle_at_once(m.ReleaseLease(run=lease.run, slot=lease.slot))
 
     async def is_answering(self, lease: Lease) -> bool | None:
-        """Ask the engine of a lease, given back or not; None if that is over, or the answer would tell nothing."""
+        """Ask the engine of a lease, given back or not; None if that is over, or there is nothing to ask it."""
         run = self._run_of(lease)
         return None if run is None else await run.is_answering()
 
-    def note_stuck(self, lease: Lease) -> bool:
-        """Note that the engine of a lease is stuck; return whether that is news of one that still serves."""
-        run = self._run_of(lease)
-        if run is None or run.facts.stuck_at is not None:
+    def end_stuck(self, lease: Lease) -> bool:
+        """Have the engine of a lease killed, which is stuck; return whether it still runs."""
+        if self._run_of(lease) is None:
             return False
-        run.facts.stuck_at = time.time()
+        self._handle_at_once(m.EngineStuck(run=lease.run))
         return True
 
     def _run_of(self, lease: Lease) -> EngineRun | None:

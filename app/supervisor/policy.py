@@ -36,6 +36,9 @@ class MemoryNeeds(msgspec.Struct, frozen=True, kw_only=True):
 
     pools: Mapping[str, int]
     buffers: int = 0
+    private_limit: int = 0
+    """On the processor: bytes of its own that a process may have at most, without what the engine takes for itself; 0:
+    nobody knows."""
 
 
 class LoadRequest(msgspec.Struct, frozen=True, kw_only=True):

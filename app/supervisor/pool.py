@@ -24,7 +24,7 @@ from app.supervisor.owner import EngineOwner
 from app.supervisor.pausing import PauseControl
 from app.supervisor.policy import LeaseOptions, LoadRequest, SupervisorFolders, SupervisorPolicy
 from app.supervisor.records import LaunchRecords
-from app.supervisor.run import PROBE_S, LoopbackPorts, RunDeps
+from app.supervisor.run import LoopbackPorts, RunDeps
 from app.supervisor.scheduling import Resident
 from engines.api import EngineAdapter
 from engines.environment import engine_environment
@@ -177,7 +177,7 @@ class Supervisor:
         """Hold a ready engine for as long as the block runs, loading it first if need be.
 
         Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is
-        cancelled while waiting just leaves; a load that has begun goes on.
+        cancelled while waiting just leaves; a load that has begun goes on for half a minute.
         """
         return LeaseBlock(self._owner_of(request), request, options, self._is_rescued)
 
@@ -199,7 +199,7 @@ class Supervisor:
         return self.rescue is not None and await self.rescue(request, owner.engine_status(), error)
 
     async def is_answering(self, lease: Lease) -> bool | None:
-        """Ask the engine of a lease, given back or not, whether it is ready; wait for that `run.PROBE_S` at most.
+        """Ask the engine of a lease, given back or not, until it answers; wait as long as its descriptor says.
 
         None where nobody can tell: the engine has ended or been replaced, somebody else runs it, or it would have to
         generate for an answer.
@@ -208,19 +208,10 @@ class Supervisor:
         return None if owner is None else await owner.is_answering(lease)
 
     def report_stuck(self, lease: Lease) -> None:
-        """Record, once for each run, that the engine of a lease answers nothing.
-
-        It is not stopped for that, nor is anybody alarmed: where one thread answers and computes, it may only be slow.
-        """
+        """Have the engine of a lease, which answers nothing any more, killed; it starts again for those who wait."""
         model = lease.status.model
-        owner = self._owners.get(model)
-        if owner is None or not owner.note_stuck(lease):
-            return
-        log.warning(
-            "%s may be stuck: after a cancelled request it answered nothing for %g seconds.",
-            *(model, PROBE_S),
-            extra={"model": model},
-        )
+        if (owner := self._owners.get(model)) is not None and owner.end_stuck(lease):
+            log.warning("%s answers nothing any more and is restarted.", model, extra={"model": model})
 
     async def unload_model(self, model: str, *, force: bool = False) -> EngineStatus:
         """Stop a model's engine, after the requests in flight unless `force`. Also forgets a failure."""

@@ -20,6 +20,7 @@ from app.supervisor.process import ChildProcess, stdin_for
 from engines.api import SoftStop
 
 if sys.platform != "win32":
+    import resource
 
     class Group(ChildProcess):
         """One running process with its group."""
@@ -95,3 +96,12 @@ if sys.platform != "win32":
     def kill_leader_group(pid: int) -> None:
         """Kill the group that a process of an earlier gateway led."""
         _kill_group(pid, signal.SIGKILL)
+
+    def limit_memory(pid: int, size_bytes: int) -> None:
+        """Let a process have at most so much memory of its own. Only Linux can tell another process so.
+
+        What is mapped from files does not count, unless it is written to: weights are mapped. Threads' stacks do.
+        """
+        if sys.platform == "linux":
+            with contextlib.suppress(ProcessLookupError):  # it ended at once: that is told otherwise
+                resource.prlimit(pid, resource.RLIMIT_DATA, (size_bytes, size_bytes))

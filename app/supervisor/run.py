@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import functools
 import logging
+import os
 import secrets
 import shlex
 import shutil
@@ -22,7 +23,7 @@ import msgspec
 import psutil
 
 from app.supervisor import messages as m
-from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
+from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess, limit_memory
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import (
     CALLED_OFF,
@@ -40,6 +41,7 @@ from app.supervisor.readiness import EngineEndpoint, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
 from app.supervisor.remote import check_endpoint, wait_until_lost
 from engines.api import (
+    Descriptor,
     EngineAdapter,
     Failure,
     LaunchPlan,
@@ -85,11 +87,13 @@ class LoopbackPorts:
                     return port
 
 
+_STACK_BYTES = 16 << 20
+"""For each core: some engines have two threads on each, with stacks of 8 MiB that hardly anything is used of."""
 PULSE_S = 1.0
 ALIVE_SHARE = 0.02
 """An engine that uses less of one core than this is waiting; answering our questions alone costs about so much."""
 PROBE_S = 10.0
-"""How long one that was ready is asked whether it still is. As `remote.LOOK_S`: one thread may answer and compute."""
+"""How long one question to an engine that was ready may take. As `remote.LOOK_S`: one thread may answer and compute."""
 
 
 class RunDeps(msgspec.Struct, frozen=True, kw_only=True):
@@ -126,6 +130,7 @@ class EngineRun:
         self._folder = deps.folders.scratch / self._token
         self._ends: dict[EngineProcess, asyncio.Future[int]] = {}
         self._plan: LaunchPlan | None = None
+        self._limits: Descriptor | None = None
         self._record = LaunchRecord(token=self._token, model=order.request.source.name, engine=order.request.engine)
         self._begun_s = time.monotonic()
         self._understands_log = True
@@ -160,19 +165,37 @@ class EngineRun:
         self._call_off()
 
     async def is_answering(self) -> bool | None:
-        """Ask the question of its readiness for up to `PROBE_S`; return whether it was answered well.
+        """Ask it until it answers anything; False once it did not for as long as its descriptor allows.
 
         None where that tells nothing: of an endpoint that somebody else runs, and of an engine whose answer is a
         token, which waits for the work before it.
         """
-        plan = self._plan
-        if plan is None or not plan.processes or plan.readiness.when is ReadyWhen.COMPLETION:
+        plan, limits = self._plan, self._limits
+        if plan is None or limits is None or not plan.processes or plan.readiness.when is ReadyWhen.COMPLETION:
             return None
+        probe = asyncio.create_task(self._until_answered(limits.slots_path or plan.readiness.path))
         try:
-            async with asyncio.timeout(PROBE_S):
-                await self._until_ready(plan.readiness)
-        except TimeoutError:
-            return False
+            return await self._is_answered(probe, limits)
+        finally:
+            probe.cancel()
+
+    async def _until_answered(self, path: str) -> None:
+        while True:
+            with contextlib.suppress(OSError, ValueError):  # TimeoutError too
+                await self._build_endpoint().send_request("GET", path, timeout_s=PROBE_S)
+                return
+            await asyncio.sleep(PULSE_S)
+
+    async def _is_answered(self, probe: "asyncio.Task[None]", limits: Descriptor) -> bool:
+        pids = [child.pid for child in self._ends]
+        begun_s = lively_s = time.monotonic()
+        spent_s = 0.0
+        while not (await asyncio.wait([probe], timeout=PULSE_S))[0]:
+            now_s, before_s, spent_s = time.monotonic(), spent_s, await asyncio.to_thread(_cpu_seconds, pids)
+            if spent_s - before_s > ALIVE_SHARE * PULSE_S:
+                lively_s = now_s
+            if now_s - begun_s > limits.stuck_s or now_s - lively_s > limits.frozen_s:
+                return False
         return True
 
     def _call_off(self) -> None:
@@ -241,7 +264,7 @@ class EngineRun:
         except ValueError as error:
             raise StartFailed(options_failure(str(error))) from error
         self.facts.take_plan(plan, installation)
-        self._plan = plan
+        self._plan, self._limits = plan, adapter.descriptor
         if plan.key_file is not None:
             self.facts.key = await asyncio.to_thread(plan.key_file.read_text, "utf-8")
         if plan.processes:
@@ -277,6 +300,9 @@ class EngineRun:
         )
         for spec in plan.processes:
             child = self._start_process(spec, handlers, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
+            if (needs := self._request.needs) is not None and needs.private_limit:
+                stacks = _STACK_BYTES * (os.cpu_count() or 1)
+                limit_memory(child.pid, needs.private_limit + adapter.descriptor.overhead_bytes + stacks)
             self._ends[child] = asyncio.get_running_loop().create_future()
             self._record = self._record.with_process(child.pid, spec.argv[0])
             self._deps.records.write_record(self._record)

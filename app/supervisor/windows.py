@@ -133,3 +133,6 @@ if sys.platform == "win32":
 
     def kill_leader_group(pid: int) -> None:
         """Do nothing: the job of an earlier gateway died with it."""
+
+    def limit_memory(_pid: int, _size_bytes: int) -> None:
+        """Do nothing: no limit was ever tried on Windows."""

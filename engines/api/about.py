@@ -118,6 +118,14 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """What its tokenizer calls a text: "content" as llama-server does, or "prompt"."""
     slots_path: str = ""
     """Where it tells what each slot holds, as llama-server does; empty where it does not."""
+    stuck_s: float = 900.0
+    """An engine that answers no probe and sends nothing for so many seconds, while a request waits or was cancelled, is
+    restarted. Many answer between parts of a prompt only, and a part may take minutes on a slow processor."""
+    frozen_s: float = 60.0
+    """The same for one that does not use the processor either."""
+    overhead_bytes: int = 4 << 30
+    """What it may take on the processor beside twice the advisor's estimate and its weights; more is not given to it.
+    PyTorch and its threads come to 2 GiB."""
     closes_after_stream: bool = False
     """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
     counts_each: bool = False

@@ -35,6 +35,8 @@ class FailureKind(StrEnum):
     BACKEND_CRASH = "backend_crash"
     NOT_INSTALLED = "not_installed"
     STALLED = "stalled"
+    UNRESPONSIVE = "unresponsive"
+    """It was ready, and answered nothing any more."""
     TOO_SLOW = "too_slow"
     KILLED = "killed"
     CRASHED = "crashed"
@@ -48,6 +50,7 @@ NEVER_RETRY_UNCHANGED = frozenset(FailureKind) - {
     FailureKind.PORT_IN_USE,
     FailureKind.BACKEND_CRASH,
     FailureKind.STALLED,
+    FailureKind.UNRESPONSIVE,
     FailureKind.TOO_SLOW,
     FailureKind.KILLED,
     FailureKind.CRASHED,

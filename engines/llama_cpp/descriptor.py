@@ -54,6 +54,8 @@ DESCRIPTOR = Descriptor(
     program="llama-server",
     metrics_path="/metrics",
     slots_path="/slots",
+    overhead_bytes=1 << 30,  # half of it for the prompt cache; 0.2 GiB were measured without threads' stacks
+    stuck_s=300.0,  # 2048 tokens of a prompt, its largest step, with 70 G parameters at 8 tokens/s
     metrics={
         Gauge.RUNNING: "llamacpp:requests_processing",
         Gauge.WAITING: "llamacpp:requests_deferred",

@@ -29,6 +29,10 @@ class _TooSlow(BaseException):
     """Thrown into the thread of a rendering that lasts too long."""
 
 
+class TemplateLimit(ValueError):
+    """A template wants more than it may have."""
+
+
 @dataclass(slots=True)
 class _TemplateRun:
     """One run of a template on a thread of its own, which can be stopped."""
@@ -84,7 +88,9 @@ class ChatTemplate:
         try:
             return _TemplateRun(lambda: self._render_bounded(names)).run_within(limit_s)
         except _TooSlow:
-            raise _template_error(f"it takes longer than {limit_s:g} seconds") from None
+            raise _cost_error(f"it takes longer than {limit_s:g} seconds") from None
+        except (TemplateLimit, MemoryError, OverflowError, RecursionError) as error:
+            raise _cost_error(str(error) or "it takes too much memory") from None
         except Exception as error:  # noqa: BLE001 -- a template can raise anything; it is the client's answer
             raise _template_error(str(error) or type(error).__name__) from None
 
@@ -94,7 +100,7 @@ class ChatTemplate:
         for piece in self._template.generate(names):
             chars += len(piece)
             if chars > MOST_CHARS:
-                raise ValueError(f"it writes more than {MOST_CHARS} characters")
+                raise TemplateLimit(f"it writes more than {MOST_CHARS} characters")
             pieces.append(piece)
         return "".join(pieces)
 
@@ -135,6 +141,11 @@ def _template_error(why: str) -> RequestRefused:
     return invalid_request(f"The chat template cannot be applied: {why}.", "messages", code="template_failed")
 
 
+def _cost_error(why: str) -> RequestRefused:
+    return invalid_request(f"The chat template cannot be applied: {why}.", "messages", code=TOO_COSTLY)
+
+
+TOO_COSTLY = "template_too_costly"
 MOST_CHARS = 16 * 1024 * 1024
 MOST_REPEATS = 100_000
 """As many as Jinja's own limit for `range`."""
@@ -204,12 +215,12 @@ def _limit_filter(wide: Callable[..., Any]) -> Callable[..., Any]:
 
 def _check_numbers(values: tuple[object, ...], most: int) -> None:
     if any(isinstance(value, int | float) and abs(value) > most for value in values):
-        raise ValueError("it reckons with a number this large")
+        raise TemplateLimit("it reckons with a number this large")
 
 
 def _check_format(text: str) -> None:
     if _WIDE.search(text):
-        raise ValueError("it asks for text this wide")
+        raise TemplateLimit("it asks for text this wide")
 
 
 def _check_size(operator: str, left: object, right: object) -> None:
@@ -219,7 +230,7 @@ def _check_size(operator: str, left: object, right: object) -> None:
     numbers = [value for value in (left, right) if isinstance(value, int)]
     size = sum(sizes) if operator == "+" else sizes[0] * max(numbers, default=0)
     if size > MOST_CHARS:
-        raise ValueError("it makes a text this long")
+        raise TemplateLimit("it makes a text this long")
 
 
 def _raise_exception(message: object) -> None:

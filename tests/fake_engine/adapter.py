@@ -102,7 +102,7 @@ class FakeAdapter:
         has_lifeline: bool = False,
         is_raw: bool = False,
     ) -> None:
-        self._descriptor = RAW if is_raw else DESCRIPTOR
+        self.descriptor = RAW if is_raw else DESCRIPTOR
         self.behaviours = dict(behaviours or {})
         self.readiness = readiness or Readiness(interval_s=0.02)
         self.stop = stop or StopPlan(grace_s=5.0)
@@ -110,10 +110,6 @@ class FakeAdapter:
         self.installation: EngineInstallation | Failure = EngineInstallation(
             engine="fake", version="1.0", backend="cpu", python=Path(sys.executable)
         )
-
-    @property
-    def descriptor(self) -> Descriptor:
-        return self._descriptor
 
     def probe(self, place: EngineLocation | None = None) -> EngineInstallation | Failure:  # noqa: ARG002 -- it is the same everywhere
         return self.installation

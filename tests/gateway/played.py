@@ -142,8 +142,10 @@ class StandInSupervisor:
 
     async def is_answering(self, _lease: Lease) -> bool | None:
         self.probes += 1
-        await self.may_tell.wait()
-        self.told += 1
+        try:
+            await self.may_tell.wait()
+        finally:
+            self.told += 1
         return self.is_well
 
     def report_stuck(self, lease: Lease) -> None:

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any, cast
 
 import aiohttp
+import msgspec
 import psutil
 import pytest
 
@@ -16,6 +17,7 @@ from app.config.paths import Paths
 from app.config.store import SettingsStore
 from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.version_store import VersionStore
+from app.gateway.exchange import upstream
 from app.gateway.instance import bind
 from app.gateway.loading.launch import load_request, model_folders, policy_from
 from app.gateway.main import open_runner
@@ -171,22 +173,43 @@ async def test_a_client_that_leaves_before_the_first_byte_stops_the_engines_work
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
-async def test_an_engine_that_hangs_when_a_client_leaves_is_recorded_and_left_running(
-    real: Real, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+async def test_an_engine_that_hangs_when_a_client_leaves_is_restarted(
+    real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(run, "PROBE_S", 0.1)
+    monkeypatch.setattr(run, "PULSE_S", 0.05)
+    adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2)
     async with real.asked("slow") as reply:
         await reply.content.readany()
         (status,) = real.services.supervisor.list_statuses()
         engine = psutil.Process(status.pid)
         engine.suspend()
         reply.close()
-    try:
-        await until(lambda: "slow may be stuck" in caplog.text)
-    finally:
-        engine.resume()
-    assert real.states() == {"slow": "ready"}
+    await until(lambda: "slow answers nothing any more and is restarted." in caplog.text)
+    await until(lambda: not engine.is_running())
+    async with real.asked("slow") as reply:
+        assert await reply.content.readany(), "the next request is answered by the next engine"
+        reply.close()
     await real.until_stats("slow", lambda stats: stats["cancelled"] == 1)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
+async def test_a_request_whose_engine_hangs_is_told(
+    real: Real, adapter: FakeAdapter, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(run, "PULSE_S", 0.05)
+    monkeypatch.setattr(upstream, "LOOK_S", 0.1)
+    adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2)
+
+    async def ask() -> tuple[int, str]:
+        async with real.asked("mute", stream=False) as reply:
+            return reply.status, (await reply.json())["error"]["code"]
+
+    asking = asyncio.create_task(ask())
+    await real.until_stats("mute", lambda stats: stats["begun"] == 1)
+    (status,) = real.services.supervisor.list_statuses()
+    psutil.Process(status.pid).suspend()
+    assert await asking == (502, "unresponsive")
+    assert "is restarted" in caplog.text
 
 
 async def test_a_client_that_leaves_while_the_model_loads_costs_the_engine_nothing(real: Real) -> None:

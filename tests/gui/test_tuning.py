@@ -9,7 +9,7 @@ from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
-from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel
+from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel, TemplateReading
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_row_view import ModelRowView
@@ -170,6 +170,19 @@ def test_a_template_begins_with_the_models_own_and_is_kept_on_request(view: Mode
     assert view.template.edit.toPlainText() == "{{ messages }}"
     view.template._clear.click()
     assert sent(api) == replaced(chat_template=None)
+
+
+def test_a_template_that_was_changed_is_told_with_what_it_does(view: ModelSettingsView, api: DemoApi) -> None:
+    assert view.template.help.text() == "Jinja. It is tested before it is saved."
+    note = "What it writes depends on the date."
+    reading = TemplateReading(base="the one of maker/base", is_changed=True, notes=[note])
+    shown_as(api, template_reading=reading)
+    view.model.fetch_choices()
+    api.flush()
+    _, changed, last = view.template.help.text().splitlines()
+    assert changed == "This template was changed: it is not the same as the one of maker/base."
+    assert last == note
+    assert view.template.help.isVisibleTo(view)
 
 
 def test_names_are_kept_among_those_of_others(view: ModelSettingsView, api: DemoApi) -> None:

@@ -5,11 +5,12 @@
 A request whose engine had gone before it answered is sent once more where that is safe. A caller that is cancelled, or
 leaves the block early, drops the engine's connection, which ends its work.
 
-Look whether an engine is stuck, when a request was cancelled that it had not answered to the end.
+Look whether an engine is stuck, when a request was cancelled that it had not answered to the end, and every so often
+while one lasts.
 
 Many engines go on computing until they notice that nobody waits; some never answer again. The supervisor asks such an
-engine what it asks one that is loading. Where nothing comes back, neither to that nor to another request, the
-supervisor is told. Only a cancellation begins a check; a request that ends well pays nothing for it.
+engine something easy. Where nothing comes back for as long as the engine's descriptor allows, neither to that nor to
+another request, the supervisor is told, which restarts it. A request that ends soon pays one timer for it.
 """
 
 import asyncio
@@ -32,6 +33,7 @@ from app.gateway.exchange.connections import (
     ReadFlow,
     address_of,
 )
+from app.gateway.exchange.constraint_limits import SIGNS, refuse_large_constraints
 from app.gateway.exchange.constraints import refuse_constraints, refuse_remote_media
 from app.gateway.exchange.engine.planning import UpstreamPlan
 from app.gateway.exchange.observer import Observation, RequestStopped
@@ -54,7 +56,7 @@ class StuckChecks:
         self._is_closed = False
 
     def begin_check(self, supervisor: Supervisor, connections: EngineConnections, lease: Lease) -> None:
-        """Look at the engine of a cancelled request, unless that is being done. Returns at once."""
+        """Look at the engine of a request, unless that is being done. Returns at once."""
         url = lease.base_url
         if self._is_closed or url in self.running or not address_of(url).is_ours:
             return
@@ -64,7 +66,7 @@ class StuckChecks:
     def note_progress(self, lease: Lease) -> None:
         """Note that an engine has begun an answer."""
         if (progress := self.running.get(lease.base_url)) is not None:
-            progress.is_made = True
+            progress.made.set()
 
     async def close(self) -> None:
         """End every check, and begin none again."""
@@ -72,12 +74,17 @@ class StuckChecks:
         await self._background.join(cancel=True)
 
     async def _check_engine(self, supervisor: Supervisor, lease: Lease, progress: "ConnectionProgress") -> None:
+        probe = asyncio.ensure_future(supervisor.is_answering(lease))
+        made = asyncio.ensure_future(progress.made.wait())
         try:
-            is_answering = await supervisor.is_answering(lease)
+            await asyncio.wait([probe, made], return_when=asyncio.FIRST_COMPLETED)
+            is_stuck = probe.done() and probe.result() is False and not progress.made.is_set()
         finally:
+            probe.cancel()
+            made.cancel()
             progress.stop_watching()
             del self.running[lease.base_url]
-        if is_answering is False and not progress.is_made:
+        if is_stuck:
             supervisor.report_stuck(lease)
 
 
@@ -85,7 +92,7 @@ class ConnectionProgress:
     """Whether an engine has sent anything since the check began: over a connection that was open, or a new answer."""
 
     def __init__(self, connections: list[EngineConnection]) -> None:
-        self.is_made = False
+        self.made = asyncio.Event()
         self._watches = [_ByteWatch(connection, self) for connection in connections]
 
     def stop_watching(self) -> None:
@@ -109,7 +116,7 @@ class _ByteWatch(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         """Note the progress, and pass the bytes on."""
-        self._progress.is_made = True
+        self._progress.made.set()
         self.stop_watching()
         self._connection.data_received(data)
 
@@ -142,6 +149,8 @@ _ERROR_STATUS = 400
 _NO_TERMS = LeaseOptions()
 _DEATH_SEEN_S = 0.5
 """A connection that broke before an answer: by then the supervisor knows whether the process is gone."""
+LOOK_S = 10.0
+"""So often the engine of a request that lasts is looked at."""
 _CLOSE = b"Connection: close\r\n"
 _CONTROLS = dict.fromkeys(range(32))
 
@@ -202,6 +211,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
         """Look at the body here, which no request to an engine gets around."""
         refuse_remote_media(self.body)
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
+        if SIGNS.search(self.body) and self.load.source.remote is None:  # otherwise whoever runs the endpoint judges
+            refuse_large_constraints(self.body)
 
 
 class EngineLostError(Exception):
@@ -228,10 +239,12 @@ class EngineAnswer:
     __slots__ = (
         *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines", "_leasing"),
         "_observed",
+        "_timer",
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
         self._engines, self.request, self._observed = engines, request, observed
+        self._timer: asyncio.TimerHandle | None = None
         self._connection: EngineConnection
         self.lease: Lease
         self.head: AnswerHead
@@ -253,6 +266,8 @@ class EngineAnswer:
         return self
 
     async def __aexit__(self, kind: object, *error: object) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._connection.close()
         await self._leasing.__aexit__(kind, *error)
@@ -297,11 +312,14 @@ class EngineAnswer:
             head, body = await self._write_request()
             connection = await self._engines.connections.get_connection(address_of(lease.base_url))
             self._observed.note_connection(connection)
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
             self.head = answer = await connection.send_request(head, body)
             if (checks := self._engines.stuck_checks).running:
                 checks.note_progress(lease)
             _refuse_redirect(answer)
         except BaseException as error:
+            if self._timer is not None:
+                self._timer.cancel()
             lost = await self._classify_loss(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
@@ -316,6 +334,10 @@ class EngineAnswer:
         self._connection = connection
         self.is_refusal = answer.status >= _ERROR_STATUS
         self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def _look(self) -> None:
+        self._check_engine()
+        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
 
     def _check_engine(self) -> None:
         self._engines.stuck_checks.begin_check(self._engines.supervisor, self._engines.connections, self.lease)

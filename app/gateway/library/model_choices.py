@@ -23,6 +23,7 @@ from app.gateway.loading.model_tuning import (
     in_force,
     settings_to_keep,
 )
+from app.gateway.loading.template_trials import check_new_template
 from app.gateway.services import Services
 from app.hub.library import companions
 from app.hub.library.companions import projector_beside, projector_folders
@@ -30,7 +31,6 @@ from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING
 from engines.api import ListenOptions, ModelFormat
 
-_QUESTION = "Is this the question?"
 _NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
 _GGUF = ModelFormat.GGUF.value
 _SMALLER = 2
@@ -46,6 +46,8 @@ _TRIED = {"allows_code": True, "tool_parser": "a", "reasoning_parser": "a"}
 
 def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     """Return what is set for a model, what it says of itself, and what could be set."""
+    from app.gateway.library.template_reading import read_template  # noqa: PLC0415 -- start-up must not pay for Jinja
+
     own, recommended = (
         in_force(model, services.tuning.settings_of(model.runs_as)),
         find_recommendation(services.hub, model),
@@ -68,6 +70,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         ],
         aliases=names_for(services.settings.get_list("models.aliases"), model.name),
         chat_template=facts.chat_template if facts is not None else "",
+        template_reading=read_template(model, own, facts, services.paths.hub_cache) if model.chats else None,
         brings_code=facts is not None and facts.needs_remote_code,
         takes=[name for name, value in _TRIED.items() if _engine_takes(services, model, own, {name: value})],
         tool_parser=_tool_parser(services, model, own),
@@ -79,6 +82,8 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
 def check_settings(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
     """Return if these settings can be had. Raises BadRequest or NotFound with what is wrong."""
     _check_parts(services.library, services.catalogue, model, settings)
+    if settings.chat_template is not None:
+        check_new_template(services.templates, settings.chat_template)
     if not model.attached:
         _check_plan(services, model, settings)
 
@@ -87,8 +92,6 @@ def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo,
     if model.attached and settings != _engine_independent(settings):
         raise _invalid_value(f"{model.name} runs elsewhere: its endpoint decides how it is loaded.")
     _check_engine(catalogue, model, settings)
-    if settings.chat_template is not None:
-        check_template(settings.chat_template)
     if settings.projector not in {None, NO_PROJECTOR}:
         _check_file(model, "A projector", companions.why_no_projector(_require_path(str(settings.projector))))
     if settings.draft is not None:
@@ -128,25 +131,6 @@ def _tool_parser(services: Services, model: ModelInfo, own: ModelSettings) -> st
         return load_request_for(services, model, own=own).options.tool_parser or ""
     except RoundhouseError:
         return ""
-
-
-def check_template(text: str) -> None:
-    """Return if a chat template can be read and says what somebody asked. Raises BadRequest (bad_template)."""
-    from engines.serving.answer_request import TemplateInput  # noqa: PLC0415 -- start-up must not pay for the workers' code
-    from engines.serving.refusals import RequestRefused  # noqa: PLC0415 -- as above
-    from engines.serving.templates import ChatTemplate  # noqa: PLC0415 -- as above
-
-    conversation = TemplateInput(messages=[{"role": "user", "content": _QUESTION}])
-    try:
-        written = ChatTemplate(text, {}).render(conversation)
-    except (RuntimeError, RequestRefused) as error:
-        raise BadRequest(f"This is not a chat template: {error}", code="bad_template") from None
-    if _QUESTION not in written:
-        raise BadRequest(
-            "The chat template leaves out the messages' content.",
-            hint="It must write the content of each message, as in {{ message.content }}.",
-            code="bad_template",
-        )
 
 
 def names_for(aliases: Iterable[str], model: str) -> list[str]:

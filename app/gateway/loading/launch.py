@@ -22,6 +22,7 @@ from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
 from app.gateway.loading.model_tuning import with_sampling, with_tuning
 from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.loading.template_trials import check_template_of
 from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX
 from app.hub.library.library import Library
@@ -46,7 +47,7 @@ HEAD_ROOM = 1024 * _MIB
 async def load_request(services: Services, model_name: str, options: LoadOptions = UNCHOSEN) -> LoadRequest:
     """Return what `Supervisor.lease` wants.
 
-    Raises NotFound, BadRequest or EngineFailed (nothing reads the format).
+    Raises NotFound, BadRequest or EngineFailed (nothing reads the format, or its chat template takes too much).
     """
     _, request = await resolve_model(services, model_name, options)
     return request
@@ -77,6 +78,8 @@ async def resolve_model(
         )
         resolved_model = await asyncio.to_thread(_resolve_now, services, search, options)
         resolved_model = resolved_model._replace(load=await size_load(services, resolved_model.load, options))
+        if not (resolved_model.model.attached or resolved_model.model.is_builtin):
+            await asyncio.to_thread(check_template_of, services.templates, services.facts, resolved_model.load)
         # Whom a name stands for can change with every request; a model's own name cannot.
         if fold_name(model_name) == fold_name(resolved_model.model.name):
             services.recent.put(key, resolved_model)

@@ -46,6 +46,8 @@ _AMPLE = 2
 """What takes less than one part in so many of the free memory needs no closer look, nor a look at the GPUs."""
 _BESIDE_FILE = 1.25
 """Of an engine we know nothing of: its weights as large as the file, and a quarter more for what goes with them."""
+_MOST_SHARE = 2
+"""Of the estimate: what an engine takes beyond it is no estimate's error."""
 LEAST_CONTEXT = 2048
 """With less than this a chat forgets its own beginning; it is better told that the model does not fit."""
 _MOST_CONTEXT = int(BY_NAME["models.context"].maximum or 1 << 22)
@@ -161,7 +163,10 @@ def _with_needs(known: _ComputedLoad, machine: Machine | None) -> LoadRequest:
         pools = memory.memory_by_pool(known.facts, machine, known.setting)
     # Without the processor's extensions the copies are not known which the engine will report besides the file.
     buffers = memory.engine_reported_bytes(known.found) if known.setting.isa else 0
-    needs = MemoryNeeds(pools=pools, buffers=buffers)
+    private_limit = 0
+    if known.setting.backend == "cpu":  # weights that cannot be mapped are read
+        private_limit = _MOST_SHARE * sum(pools.values()) + known.found.total.bytes
+    needs = MemoryNeeds(pools=pools, buffers=buffers, private_limit=private_limit)
     return msgspec.structs.replace(known.request, needs=needs)
 
 
@@ -170,7 +175,8 @@ async def _by_size(catalogue: EngineCatalogue, request: LoadRequest) -> LoadRequ
     size = await asyncio.to_thread(_size, request.source.path)
     if not size or await asyncio.to_thread(_backend, catalogue, request.engine) != "cpu":
         return request
-    return msgspec.structs.replace(request, needs=MemoryNeeds(pools={SYSTEM: int(size * _BESIDE_FILE)}))
+    needs = MemoryNeeds(pools={SYSTEM: int(size * _BESIDE_FILE)}, private_limit=_MOST_SHARE * size + size)
+    return msgspec.structs.replace(request, needs=needs)
 
 
 def _size(path: Path) -> int:

@@ -1,5 +1,6 @@
 """GGUF metadata and tensor table -> `ModelFacts`. The one place where llama.cpp's keys become layers and bytes."""
 
+import re
 from collections.abc import Mapping, Sequence
 
 import msgspec
@@ -19,6 +20,7 @@ from app.hub.library.naming import is_model_kind, is_projector_kind
 
 __all__ = ["TensorInfo", "Value", "facts_from", "facts_of_headers"]
 
+_REPOSITORY_URL = re.compile(r"https://huggingface\.co/([A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95})")
 _PROJECTOR_ARCHITECTURE = "clip"
 
 
@@ -76,12 +78,19 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         tied_embeddings=is_tied,
         trained_context=metadata.read_number("context_length") or None,
         chat_template=template,
+        base_model=_base_model(values),
         tool_template=tool_template,
         capabilities=metadata_capabilities(metadata, template + tool_template),
         alignment=alignment,
         confidence=Confidence.MEASURED if _is_known(metadata) else Confidence.DERIVED,
         source="GGUF header",
     )
+
+
+def _base_model(values: Mapping[str, Value]) -> str:
+    url = values.get("general.base_model.0.repo_url", "")
+    match = _REPOSITORY_URL.fullmatch(url) if isinstance(url, str) else None
+    return match[1] if match else ""
 
 
 def _is_known(metadata: Metadata) -> bool:

@@ -26,6 +26,7 @@ async def test_a_load_says_what_it_takes(gateway: Gateway) -> None:
     large = await memory_fit.fit_load(gateway.services, request(guide_gguf(), context=4096, slots=4))
     assert small.needs is not None
     assert large.needs is not None
+    assert 2 * small.needs.pools["system"] < small.needs.private_limit < large.needs.private_limit
     assert 0 < small.needs.buffers < small.needs.pools["system"] < large.needs.pools["system"]
 
 

@@ -8,7 +8,7 @@ from click.testing import CliRunner, Result
 
 from app.cli import search, token
 from app.core.hub import HubResults, HubTokenState, SetHubToken, TokenPlace
-from app.core.models import ModelChoices, ModelInfo, ModelSampling, ModelSettings
+from app.core.models import ModelChoices, ModelInfo, ModelSampling, ModelSettings, TemplateReading
 from tests.demo import hub
 
 HERE = ModelInfo(
@@ -106,11 +106,14 @@ def test_a_model_that_is_here_is_shown_from_here(gateway: Gateway) -> None:
         sampling_source="generation_config.json",
         engine="llama.cpp",
         aliases=["gpt-4o"],
+        template_reading=TemplateReading(base="the model's own", is_changed=True, notes=["It includes other files."]),
     )
     done = run(search.show_model, "Small")
     assert "/m/small.gguf" in done.stdout
     assert "top-k 5; else temperature 0.6 (from the model: generation_config.json)" in done.stdout
     assert "gpt-4o" in done.stdout
+    assert "This template was changed: it is not the same as the model's own." in done.stdout
+    assert "It includes other files." in done.stdout
     assert [path for _, path, _ in gateway.asked] == ["/models", "/model-settings/small"]
 
 

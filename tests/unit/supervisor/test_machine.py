@@ -8,7 +8,7 @@ import pytest
 from app.core.engines import EngineState
 from app.core.errors import Bug
 from app.supervisor import messages as m
-from app.supervisor.ending import KILL_S, PORT_TRIES, EngineTimer
+from app.supervisor.ending import KILL_S, PORT_TRIES, UNWAITED_S, EngineTimer
 from app.supervisor.machine import EngineMachine
 from app.supervisor.policy import RESTART_WINDOW_S, LoadRequest, SupervisorPolicy
 from engines.api import NEVER_RETRY_UNCHANGED, Failure, FailureKind, LaunchOptions, ModelFormat, ModelSource
@@ -386,6 +386,44 @@ def test_a_queued_load_nobody_waits_for_is_dropped_and_one_that_began_goes_on() 
     begun.say(m.WithdrawTicket(ticket=1))
     begun.ready()
     assert begun.state() is S.READY
+
+
+def load_on(driver: Driver, seconds: float) -> list[m.MachineEffect]:
+    """Have time pass while loading goes on; return what came of it."""
+    effects: list[m.MachineEffect] = []
+    for _ in range(round(seconds)):
+        driver.say(m.SignOfLife(run=1))
+        effects += driver.pass_time(1.0)
+    return effects
+
+
+def test_a_load_nobody_waits_for_any_more_ends() -> None:
+    driver = Driver()
+    driver.ask()
+    driver.start()
+    driver.say(m.WithdrawTicket(ticket=1))
+    assert load_on(driver, UNWAITED_S - 1.0) == []
+    assert load_on(driver, 1.0) == [m.AskToEnd(run=1)]
+    assert driver.state() is S.STOPPING
+
+
+def test_who_comes_back_in_time_finds_the_load_going_on() -> None:
+    driver = Driver()
+    driver.ask()
+    driver.start()
+    driver.say(m.WithdrawTicket(ticket=1))
+    load_on(driver, UNWAITED_S - 1.0)
+    driver.ask()
+    assert load_on(driver, 2.0) == []
+    driver.ready()
+    assert driver.state() is S.READY
+
+
+def test_an_engine_that_is_stuck_is_killed_and_serves_nobody_meanwhile() -> None:
+    driver = Driver().come_up()
+    assert driver.say(m.EngineStuck(run=driver.machine.run)) == [m.KillRun(run=driver.machine.run)]
+    assert not driver.machine.has_free_slot
+    assert driver.say(m.EngineStuck(run=driver.machine.run)) == [], "once"
 
 
 def test_an_unused_engine_is_stopped_in_time_and_never_while_it_is_used() -> None:

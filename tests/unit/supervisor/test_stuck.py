@@ -1,42 +1,78 @@
-"""An engine that was ready and answers nothing any more: found out by its own question, recorded once, left running."""
+"""An engine that was ready and answers nothing any more: found out by a question, killed, and started for who waits."""
 
-import logging
+import asyncio
+import contextlib
+import itertools
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
+import msgspec
 import psutil
 import pytest
 
 from app.core.engines import EngineState
+from app.core.errors import EngineFailed
 from app.supervisor import run
+from app.supervisor.lease import Lease
 from app.supervisor.pool import Supervisor
 from tests.fake_engine.adapter import FakeAdapter, completion_readiness
-from tests.unit.supervisor.conftest import WAIT_S, Ask
+from tests.patience import until
+from tests.unit.supervisor.conftest import Ask, Recorder
+
+Suspend = Callable[[Lease], psutil.Process]
 
 
 @pytest.fixture
-def suspended() -> Iterator[list[psutil.Process]]:
-    """Processes to wake when the test is over."""
+def suspend(monkeypatch: pytest.MonkeyPatch) -> Iterator[Suspend]:
+    """Suspend the process of a lease; it is woken when the test is over. It is looked at often."""
+    monkeypatch.setattr(run, "PULSE_S", 0.05)
     processes: list[psutil.Process] = []
-    yield processes
+
+    def suspend_process(lease: Lease) -> psutil.Process:
+        processes.append(psutil.Process(lease.status.pid))
+        processes[-1].suspend()
+        return processes[-1]
+
+    yield suspend_process
     for process in processes:
-        process.resume()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.resume()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="in a venv the process is a launcher there; its child serves")
 async def test_an_engine_that_hangs_does_not_answer_and_one_that_wakes_does(
-    supervisor: Supervisor, ask: Ask, suspended: list[psutil.Process], monkeypatch: pytest.MonkeyPatch
+    adapter: FakeAdapter,
+    supervisor: Supervisor,
+    ask: Ask,
+    suspend: Suspend,
 ) -> None:
-    monkeypatch.setattr(run, "PROBE_S", 0.1)
+    adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.1)
     async with supervisor.lease(ask()) as lease:
         pass
-    process = psutil.Process(lease.status.pid)
-    suspended.append(process)
-    process.suspend()
+    process = suspend(lease)
     assert await supervisor.is_answering(lease) is False
     process.resume()
-    monkeypatch.setattr(run, "PROBE_S", WAIT_S)
     assert await supervisor.is_answering(lease) is True
+
+
+def _has_gone_on(asking: "asyncio.Task[bool | None]", used: Iterator[int], until_s: int) -> bool:
+    return asking.done() or next(used) > until_s
+
+
+async def test_one_that_computes_has_longer(
+    adapter: FakeAdapter, supervisor: Supervisor, ask: Ask, suspend: Suspend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    used = itertools.count()
+    monkeypatch.setattr(run, "_cpu_seconds", lambda _pids: float(next(used)))
+    for stuck_s in (0.3, 60.0):
+        adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2, stuck_s=stuck_s)
+        async with supervisor.lease(ask(f"m{stuck_s}")) as lease:
+            process = suspend(lease)
+            asking = asyncio.create_task(supervisor.is_answering(lease))
+            await until(partial(_has_gone_on, asking, used, next(used) + 100))
+            process.resume()
+            assert await asking is (stuck_s > 1)
 
 
 async def test_an_engine_that_would_have_to_generate_is_not_asked(
@@ -47,33 +83,48 @@ async def test_an_engine_that_would_have_to_generate_is_not_asked(
         assert await supervisor.is_answering(lease) is None
 
 
-async def test_a_stuck_engine_is_recorded_once_and_left_running(
-    supervisor: Supervisor, ask: Ask, caplog: pytest.LogCaptureFixture
+async def test_a_stuck_engine_is_killed_and_the_next_serves_who_waits(
+    supervisor: Supervisor,
+    ask: Ask,
+    recorder: Recorder,
+    suspend: Suspend,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with supervisor.lease(ask()) as lease:
-        pid = lease.status.pid
+    async with supervisor.lease(ask(slots=1)) as lease:
+
+        async def wait_for_slot() -> int | None:
+            async with supervisor.lease(ask(slots=1)) as later:
+                return later.status.pid
+
+        waiting = asyncio.create_task(wait_for_slot())
+        await recorder.until(lambda: recorder.statuses()[-1].queued == 1)
+        process = suspend(lease)
         supervisor.report_stuck(lease)
         supervisor.report_stuck(lease)
-        assert (lease.status.state, lease.status.pid, lease.status.in_flight) == (EngineState.READY, pid, 1)
-    assert caplog.record_tuples == [
-        (
-            "app.supervisor.pool",
-            logging.WARNING,
-            "m may be stuck: after a cancelled request it answered nothing for 10 seconds.",
-        )
+        verdict = await lease.wait_for_verdict()
+    assert isinstance(verdict, EngineFailed)
+    assert (verdict.code, str(verdict)) == (
+        "unresponsive",
+        "The engine answered nothing any more, so it was stopped.",
+    )
+    assert "m answers nothing any more and is restarted." in caplog.text
+    assert await waiting not in {None, process.pid}
+    assert recorder.states()[-4:] == [
+        EngineState.BACKING_OFF,
+        EngineState.STARTING,
+        EngineState.LOADING,
+        EngineState.READY,
     ]
-    async with supervisor.lease(ask()) as again:
-        assert again.status.pid == pid
 
 
-async def test_nothing_is_said_of_an_engine_that_has_gone(
+async def test_an_earlier_run_is_not_what_is_killed(
     supervisor: Supervisor, ask: Ask, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with supervisor.lease(ask()) as lease:
         pass
     await supervisor.unload_model("m")
     assert await supervisor.is_answering(lease) is None
-    supervisor.report_stuck(lease)
-    async with supervisor.lease(ask()):
+    async with supervisor.lease(ask()) as again:
         supervisor.report_stuck(lease)
-    assert caplog.records == []
+        assert caplog.records == []
+        assert (again.status.state, again.status.in_flight) == (EngineState.READY, 1)

@@ -27,6 +27,7 @@ from app.gateway.dialects.ollama.wire import (
 )
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
+from app.gateway.loading.template_trials import check_new_template
 from app.gateway.services import SERVICES, Services
 from app.hub.disk.blobs import BlobStore
 from app.hub.library.made import check_name
@@ -105,6 +106,8 @@ def _make_model(services: Services, create_request: OllamaCreateRequest) -> list
     """Make the model, and return what to say of it. Raises UserError or StorageFault."""
     name = check_name(create_request.model_name)
     _check_request(create_request)
+    if create_request.template:
+        check_new_template(services.templates, to_jinja(create_request.template))
     notes = [f"{option} has no effect here" for option in create_request.fields_without_effect]
     notes += [
         f"parameter {option} has no effect here"

@@ -190,8 +190,8 @@ class TemplateRow(ModelSettingRow):
     """A chat template in place of the model's own: typed or begun with that, and kept once it can be read."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
-        help_ = "Jinja. It is tested before it is saved."
-        super().__init__(theme, model, "chat_template", title="Instead of the model's own", help_=help_)
+        title = "Instead of the model's own"
+        super().__init__(theme, model, "chat_template", title=title, help_=model_settings.TEMPLATE_HELP)
         self._shown_text = ""
         self._own = Button(theme, "Start from the model's own", look=ButtonLook.QUIET, action=self._insert_own)
         self._clear = Button(theme, "Use the model's own", look=ButtonLook.QUIET, action=partial(self._submit_text, ""))
@@ -215,7 +215,9 @@ class TemplateRow(ModelSettingRow):
         self._restyle()
 
     def show_value(self) -> None:
-        """Show what is set; what is being written stays."""
+        """Show what is set, and what it does; what is being written stays."""
+        if self.model.choices is not None:
+            self.help.setText(model_settings.template_text(self.model.choices))
         present = self.model.settings.chat_template or ""
         if present != self._shown_text:
             self._shown_text = present

@@ -221,6 +221,15 @@ def recommendation_text(choices: ModelChoices) -> str:
     return f"From the model ({choices.sampling_source}): {values}. Values in a request always take precedence."
 
 
+TEMPLATE_HELP = "Jinja. It is tested before it is saved."
+
+
+def template_text(choices: ModelChoices) -> str:
+    """Return what the template does that is used, one sentence a line."""
+    reading = choices.template_reading
+    return "\n".join([TEMPLATE_HELP] if reading is None else [TEMPLATE_HELP, reading.summary, *reading.notes])
+
+
 def _split_words(text: str) -> list[str]:
     """Return the words of a line. A backslash is one: it belongs to paths."""
     reader = shlex.shlex(text, posix=True)

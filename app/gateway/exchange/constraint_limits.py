@@ -1,0 +1,140 @@
+"""Refuse grammars, schemas and biases that an engine would work on for longer than an answer is worth.
+
+llama.cpp tries every way through a grammar at every token, so what may be left out costs most: of `[a-z]?` repeated 20
+times 16 tokens take 0.1 s, of 40 more than 40 s. A list of 10,000 values does not either, 500 optional
+properties take 3.5 s, and 100,000 entries of `logit_bias` 16 s (measured with b11549). Other engines differ, and a
+grammar can hide its cost in rules that name each other: an engine that hangs all the same is restarted.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from app.core.errors import BadRequest
+from app.gateway.entry.bodies import decode_body
+
+MOST_GRAMMAR_CHARS = 64 * 1024
+"""llama.cpp's own largest example has 4 kB."""
+MOST_OPTIONAL = 16
+"""Parts of one rule or pattern that may be left out. Of 16 `[a-z]*` 16 tokens take 3 s, of 24 more than 10."""
+MOST_ALTERNATIVES = 5000
+"""Of a grammar; so many take 0.2 s."""
+MOST_VALUES = 2000
+"""Of one list (`enum`, `anyOf`, ...) of a schema; so many take a second."""
+MOST_OPTIONAL_PROPERTIES = 300
+"""Of one object; the rules for them grow with the square."""
+MOST_SCHEMA_PARTS = 100_000
+"""Values of all schemas together, at any depth."""
+MOST_BIASES = 10_000
+"""So many take 0.15 s."""
+
+SIGNS = re.compile(rb'grammar"|schema"|format"|tools"|logit_bias"|\\u00')
+"""What a body has in it that holds an answer to something."""
+_LISTS_OF_VALUES = ("enum", "anyOf", "oneOf", "allOf")
+_OPTIONAL = re.compile(r"(?:(?<!\()\?|\*|\{\s{0,9}0?\s{0,9},)\??")
+"""Not `(?:`, and once for what is optional and lazy."""
+_ESCAPED = re.compile(r"\\.|[\"#]")
+"""In patterns: what means itself, and what would begin a text or a comment in a grammar."""
+_RULE = "::="
+
+
+class _LimitedFields(msgspec.Struct, frozen=True, kw_only=True):
+    """Where requests to engines keep what answers are held to, and how tokens are weighed."""
+
+    tools: Any = None
+    response_format: Any = None
+    json_schema: Any = None
+    output_config: Any = None
+    output_format: Any = None
+    grammar: Any = None
+    logit_bias: Any = None
+
+
+def refuse_large_constraints(body: bytes) -> None:
+    """Return if an engine can work with it in reasonable time, as far as that can be told. Raises BadRequest.
+
+    Bodies without any of `SIGNS` need not be looked at.
+    """
+    fields = decode_body(body, _LimitedFields)
+    if isinstance(fields.logit_bias, dict | list) and len(fields.logit_bias) > MOST_BIASES:
+        raise _limit_error("`logit_bias` has", MOST_BIASES, "entries")
+    if isinstance(fields.grammar, str):
+        _check_grammar(fields.grammar)
+    for node in _iter_objects(
+        [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    ):
+        _check_node(node)
+
+
+def _check_grammar(grammar: str) -> None:
+    if len(grammar) > MOST_GRAMMAR_CHARS:
+        raise _limit_error("The grammar has", MOST_GRAMMAR_CHARS, "characters")
+    text = strip_literals(grammar)
+    if text.count("|") > MOST_ALTERNATIVES:
+        raise _limit_error("The grammar has", MOST_ALTERNATIVES, "alternatives")
+    for rule in text.split(_RULE):
+        _check_optional(rule, "A rule of the grammar")
+
+
+def strip_literals(grammar: str) -> str:
+    """Return a grammar with `_` for each text, set of characters and comment, in one pass."""
+    kept, closing, skips = [], "", False
+    for char in grammar:
+        if skips:
+            skips = False
+        elif closing:
+            skips = char == "\\"
+            closing = "" if char == closing else closing
+        elif char in _CLOSING:
+            closing = _CLOSING[char]
+            kept.append("_")
+        else:
+            kept.append(char)
+    return "".join(kept)
+
+
+_CLOSING = {'"': '"', "[": "]", "#": "\n"}
+
+
+def _check_optional(text: str, place: str) -> None:
+    if sum(1 for _ in _OPTIONAL.finditer(text)) > MOST_OPTIONAL:
+        raise _limit_error(f"{place} has", MOST_OPTIONAL, "parts that may be left out (`?`, `*`, `{0,n}`)")
+
+
+def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
+    """Yield every object in it. Raises BadRequest for more values than a schema may have."""
+    left, count = [value], 0
+    while left:
+        node = left.pop()
+        if isinstance(node, dict):
+            yield node
+        values = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
+        count += len(values)
+        if count > MOST_SCHEMA_PARTS:
+            raise _limit_error("The schemas have", MOST_SCHEMA_PARTS, "parts")
+        left += values
+
+
+def _check_node(node: dict[str, Any]) -> None:
+    for name in _LISTS_OF_VALUES:
+        if isinstance(values := node.get(name), list) and len(values) > MOST_VALUES:
+            raise _limit_error(f"`{name}` of a schema has", MOST_VALUES, "values")
+    properties, required = node.get("properties"), node.get("required")
+    if isinstance(properties, dict):
+        count = len(properties) - (len(required) if isinstance(required, list) else 0)
+        if count > MOST_OPTIONAL_PROPERTIES:
+            raise _limit_error("An object of a schema has", MOST_OPTIONAL_PROPERTIES, "optional properties")
+    if isinstance(pattern := node.get("pattern"), str):
+        _check_optional(strip_literals(_ESCAPED.sub("", pattern)), "A pattern of a schema")
+    if isinstance(grammar := node.get("grammar"), str):
+        _check_grammar(grammar)
+
+
+def _limit_error(subject: str, limit: int, unit: str) -> BadRequest:
+    return BadRequest(
+        f"{subject} more than {limit:,} {unit}, which would keep the engine busy for too long.",
+        hint="Simplify it, or split the request.",
+        code="constraint_too_large",
+    )
