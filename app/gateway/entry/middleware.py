@@ -151,7 +151,7 @@ _BROWSER = frozenset(
     {"Mozilla", "AppleWebKit", "Chrome", "Safari", "Gecko", "Firefox", "Version", "Mobile", "Electron"}
 )
 _PRODUCT = re.compile(r"([^\s/()]+)(?:/(\S+))?")
-_COMMENT = re.compile(r"\([^)]*\)")
+_COMMENT = re.compile(r"\([^()]*\)")
 
 
 def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> Caller:

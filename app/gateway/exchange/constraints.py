@@ -91,7 +91,8 @@ _LENGTH, _ITEMS, _PATTERN, _GRAMMAR = b'Length"', b'Items"', b'pattern"', b"gram
 _HIDDEN = re.compile(HIDDEN)
 _COUNTS = re.compile(rb'"(?:min|max)Items"\s*:\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)')
 _REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
-_LITERAL = re.compile(r'"(?:[^"\\]|\\.)*"|\[(?:[^\]\\]|\\.)*\]', re.DOTALL)
+_LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\[(?:[^\]\\]++|\\.)*+(?:\]|\\?\Z)', re.DOTALL)
+"""What stands in a grammar as it is; one without its end goes to the end of all, or each would be looked for again."""
 _LONGEST_PATTERN = 2000
 _NO_PATTERN = re.compile(
     r"missing \)|unbalanced parenthesis|unterminated character set|nothing to repeat|multiple repeat"
