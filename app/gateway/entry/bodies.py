@@ -18,7 +18,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, UserError
+from app.core.errors import BadRequest, UserError, quote_value
 from app.gateway.entry.faults import RequestTimeout, too_large
 from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION
 from app.gateway.services import SERVICES
@@ -144,7 +144,7 @@ def _decompressor_for(coding: str, packed: bytes) -> Callable[[], Decompressor]:
             return lambda: ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
         case _:
             raise UnsupportedEncoding(
-                f"The Content-Encoding {coding[:40]!r} is not read here.",
+                f"The Content-Encoding {quote_value(coding)} is not read here.",
                 hint=f"Send the body as it is, or in one of {ACCEPTED_ENCODINGS}.",
             )
 

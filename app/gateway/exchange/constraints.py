@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.entry.bodies import decode_body
 
 _KEYS = frozenset({"url", "uri", "image_url", "audio_url", "video_url", "file_url", "input_audio", "image", "file"})
@@ -190,7 +190,7 @@ def _check_pattern(pattern: str) -> None:
             re.compile(pattern)
     except re.error as error:
         if _NO_PATTERN.search(error.msg):
-            raise _constraint_error(f"the pattern {pattern!r} is not a regular expression.") from None
+            raise _constraint_error(f"the pattern {quote_value(pattern)} is not a regular expression.") from None
     except (OverflowError, RecursionError):
         return
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|`[^`]*`|:=|[(),]|\$[A-Za-z_]\w*|\$|\.[A-Za-z]\w*|\$?[A-Za-z_]\w*|-?\d+)')
 _FIELDS = {
@@ -219,7 +219,7 @@ def _write_text(text: str) -> str:
 
 def _template_error(text: str) -> BadRequest:
     return BadRequest(
-        f"The template has {text.strip()[:80]!r}, which cannot be turned into Jinja.",
+        f"The template has {quote_value(text.strip())}, which cannot be turned into Jinja.",
         hint="Send the template as Jinja, or leave it out: the model's own is used then.",
         code="unsupported_template",
     )
