@@ -8,8 +8,8 @@ end at which the match fails; and one for each pair of repetitions that follow e
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from re import _constants as sre  # type: ignore[attr-defined] -- the parser's vocabulary; no public name
-from re import _parser as sre_parser  # type: ignore[attr-defined] -- as above
+from re import _constants as sre  # type: ignore[attr-defined] # the parser's vocabulary; no public name
+from re import _parser as sre_parser  # type: ignore[attr-defined] # as above
 from typing import Any
 
 _ALPHABET = "a0 -.:/\"'\\[{(<\n`=_1A|xé\x00!>)}]"
@@ -92,7 +92,7 @@ def _sample_item(operator: object, argument: Any) -> str:  # noqa: ANN401 -- the
         return _members((operator, argument))[0]
     if operator in _REPEATS:
         least, most, body = argument
-        return _sample(list(body)) * max(least, min(1, most))
+        return _sample(list(body)) * int(max(least, min(1, most)))
     if operator in {sre.ASSERT, sre.ASSERT_NOT}:
         return ""
     bodies = _bodies(operator, argument)

@@ -77,7 +77,10 @@ class Guard:
             self._check_names(hosts, _names_in_target(target))
         origin = headers.get("Origin")
         if origin is None:
-            if _is_of_other_site(request):
+            # Another site's page sends none for an image's address, a script's, and often a form. A link that somebody
+            # follows comes likewise, and changes nothing.
+            is_foreign = headers.get("Sec-Fetch-Site") == "cross-site"
+            if is_foreign and (request.method not in _READING or headers.get("Sec-Fetch-Mode") == "no-cors"):
                 raise Forbidden("Pages from other sites may not use this endpoint.", code="origin_not_allowed")
         elif not self.is_allowed(origin):
             raise Forbidden(
@@ -118,14 +121,12 @@ def is_wide(bound: str) -> bool:
     return not names_loopback(f"[{bound}]" if ":" in bound else bound)
 
 
+@lru_cache(maxsize=256)
 def names_loopback(host: str) -> bool:
     """Tell whether a Host header names this computer's loopback."""
     name = _name_in(host)
-    return name is not None and _is_local_name(name)
-
-
-@lru_cache(maxsize=256)
-def _is_local_name(name: str) -> bool:
+    if name is None:
+        return False
     address = _parse_address(name)
     return name in _LOCAL_NAMES or name.endswith(".localhost") or bool(address and address.is_loopback)
 
@@ -161,16 +162,6 @@ def preflight_headers(request_headers: CIMultiDictProxy[str]) -> CIMultiDict[str
 def _names_in_target(target: str) -> list[str]:
     _, is_whole, rest = target.partition("://")
     return [rest.partition("/")[0].partition("?")[0]] if is_whole else []
-
-
-def _is_of_other_site(request: BaseRequest) -> bool:
-    """Tell whether another site's page sent what it sends without Origin: an image's address, a script's, a form.
-
-    A link that somebody follows is one as well, and passes: it changes nothing.
-    """
-    if request.headers.get("Sec-Fetch-Site") != "cross-site":
-        return False
-    return request.method not in _READING or request.headers.get("Sec-Fetch-Mode") == "no-cors"
 
 
 def _name_in(authority: str) -> str | None:
