@@ -8,8 +8,8 @@ end at which the match fails; and one for each pair of repetitions that follow e
 import re
 from collections.abc import Iterator
 from itertools import pairwise
-from re import _constants as sre  # type: ignore[attr-defined] # the parser's vocabulary; no public name
-from re import _parser as sre_parser  # type: ignore[attr-defined] # as above
+from re import _constants as sre  # the parser's vocabulary has no public name
+from re import _parser as sre_parser
 from typing import Any
 
 _ALPHABET = "a0 -.:/\"'\\[{(<\n`=_1A|xé\x00!>)}]"
