@@ -206,36 +206,45 @@ def large_cases() -> Iterator[Case]:
     yield Case("grammar", _with(grammar="[a" * 1_000_000))
 
 
-def worst_cases() -> Iterator[tuple[str, Case]]:
-    """Yield, with their addresses, requests that once took seconds to minutes."""
-    chat, create = "/v1/chat/completions", "/api/create"
-    for name, text in {
-        "letters": "a" * 30_000,
-        "a megabyte": "a" * 1_000_000,
-        "colons": "a::" * 10_000,
-        "open": "[/" * 15_000,
-        "digits": "1" * 30_000,
-    }.items():
-        yield chat, Case(f"model: {name}", _with(model=text))
-    yield "/api/chat", Case("keep_alive", _with(keep_alive="1" * 20_000))
-    yield chat, Case("keep_alive", _with(keep_alive="1" * 20_000))
-    yield chat, Case("ttl", _raw(ttl="1" * 20_000))
-    yield chat, Case("grammar", _with(grammar="[" * 20_000))
-    patterns = {f"p{number}": {"pattern": f"{number}(a|b){{1,9}}" * 200} for number in range(2000)}
-    yield chat, Case("two thousand patterns", _with(json_schema={"type": "object", "properties": patterns}))
-    templates = {
-        "blanks": "{{" + " " * 700 + "x",
-        "lines": "{{-" + " \n" * 800,
-        "blocks": "{%" * 800,
-        "many blanks": "{{" + " " * 20_000 + "x",
-    }
-    for name, text in templates.items():
-        yield create, Case(f"template: {name}", _with(model="made", template=text))
-    yield chat, Case("15 MB of objects", _raw(tools="[" + "{}," * 5_000_000 + "{}]"))
-    for header in ("Host", "Origin", "User-Agent"):
-        for name, letter in {"letters": b"a", "parentheses": b"(", "colons": b":", "digits": b"1."}.items():
-            text = (letter * HEADER_SIZE)[:HEADER_SIZE]
-            yield "/v1/models", Case(f"{header}: {name}", b"", ((header, text),))
+class Worst(NamedTuple):
+    """A request that once took seconds to minutes, made when it is sent."""
+
+    path: str
+    body: Callable[[], bytes] = lambda: b""
+    headers: tuple[tuple[str, bytes], ...] = ()
+
+    def case(self) -> Case:
+        """Return it as a case of the corpus."""
+        return Case(self.path, self.body(), self.headers)
+
+
+def _patterns() -> bytes:
+    properties = {f"p{number}": {"pattern": f"{number}(a|b){{1,9}}" * 200} for number in range(2000)}
+    return _with(json_schema={"type": "object", "properties": properties})
+
+
+_CHAT, _CREATE, _LIST = "/v1/chat/completions", "/api/create", "/v1/models"
+WORST = {
+    "a name of 30 kB": Worst(_CHAT, lambda: _with(model="a" * 30_000)),
+    "a name of 1 MB": Worst(_CHAT, lambda: _with(model="a" * 1_000_000)),
+    "a name of colons": Worst(_CHAT, lambda: _with(model="a::" * 10_000)),
+    "a name of brackets": Worst(_CHAT, lambda: _with(model="[/" * 15_000)),
+    "a name of digits": Worst(_CHAT, lambda: _with(model="1" * 30_000)),
+    "a time without a unit": Worst("/api/chat", lambda: _with(keep_alive="1" * 20_000)),
+    "a time without a unit, in OpenAI's dialect": Worst(_CHAT, lambda: _with(keep_alive="1" * 20_000)),
+    "a time of 20,000 digits": Worst(_CHAT, lambda: _raw(ttl="1" * 20_000)),
+    "a grammar that opens brackets": Worst(_CHAT, lambda: _with(grammar="[" * 20_000)),
+    "two thousand patterns": Worst(_CHAT, _patterns),
+    "a template of blanks": Worst(_CREATE, lambda: _with(model="made", template="{{" + " " * 700 + "x")),
+    "a template of many blanks": Worst(_CREATE, lambda: _with(model="made", template="{{" + " " * 20_000 + "x")),
+    "a template of lines": Worst(_CREATE, lambda: _with(model="made", template="{{-" + " \n" * 800)),
+    "a template of blocks": Worst(_CREATE, lambda: _with(model="made", template="{%" * 800)),
+    "15 MB of objects": Worst(_CHAT, lambda: _raw(tools="[" + "{}," * 5_000_000 + "{}]")),
+    "a Host of colons": Worst(_LIST, headers=(("Host", b"[" + b":" * 7_800),)),
+    "a Host of letters": Worst(_LIST, headers=(("Host", b"a" * 7_800),)),
+    "an Origin of letters": Worst(_LIST, headers=(("Origin", b"http://" + b"a" * 7_800),)),
+    "a User-Agent of parentheses": Worst(_CHAT, lambda: b"{}", headers=(("User-Agent", b"(" * 7_800),)),
+}
 
 
 def cases_of(kind: object) -> Iterator[Case]:
