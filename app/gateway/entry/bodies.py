@@ -67,19 +67,21 @@ _PIECE_BYTES = 1 << 20
 
 def refuse_crowded(body: bytes) -> None:
     """Return if a JSON body has no more values than can be read in passing. Raises TooLarge."""
-    may_be_crowded = _has_more(body, b",", MOST_VALUES) or any(_has_more(body, mark, MOST_PARTS) for mark in b'"[{')
-    if may_be_crowded and _is_crowded(body):
+    if _has_many_marks(body) and _is_crowded(body):
         raise TooLarge(
             f"The request has more than {MOST_PARTS:,} texts, lists and objects, or {MOST_VALUES:,} values.",
             hint="Send it in several parts.",
         )
 
 
-def _has_more(body: bytes, mark: bytes | int, most: int) -> bool:
-    count = 0
+def _has_many_marks(body: bytes) -> bool:
+    """Tell whether there could be too many: marks in texts are counted as well, which is quick."""
+    values = parts = 0
     for at in range(0, len(body), _PIECE_BYTES):
-        count += body.count(mark, at, at + _PIECE_BYTES)
-        if count > most:
+        end = at + _PIECE_BYTES
+        values += body.count(b",", at, end)
+        parts += body.count(b'"', at, end) + body.count(b"[", at, end) + body.count(b"{", at, end)
+        if values > MOST_VALUES or parts > MOST_PARTS:
             return True
     return False
 
