@@ -185,7 +185,7 @@ async def test_deeply_nested_json(gateway: Gateway, nested: bytes) -> None:
     for path in ("/v1/chat/completions", "/v1/messages", "/api/chat", f"{PREFIX}/load"):
         headers = {"Authorization": "Bearer token"}
         async with gateway.http.post(gateway.url + path, data=nested, headers=headers) as reply:
-            assert reply.status == 400, path
+            assert reply.status in {400, 413}, path  # too deep, or too many to look at
     assert gateway.upstream.bodies == []
 
 
