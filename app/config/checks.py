@@ -7,6 +7,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.core.api import SettingValue
+from app.core.errors import quote_value
 
 _HOST_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 ED25519_KEY_BYTES = 32
@@ -20,7 +21,8 @@ def address_only(value: SettingValue) -> str:
     try:
         ipaddress.ip_address(str(value))
     except ValueError:
-        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {value!r}."
+        shown = quote_value(value)
+        return f"The address must be a numeric address of this computer, or 0.0.0.0 for all of them, not {shown}."
     return ""
 
 
@@ -28,7 +30,7 @@ def origins_only(value: SettingValue) -> str:
     """Refuse a wildcard: it would let every page a person opens use the endpoint."""
     origins = value if isinstance(value, list) else []
     odd = [origin for origin in origins if "*" in origin or "://" not in origin]
-    return f"A web page is written like https://example.org; {odd[0]!r} is not allowed." if odd else ""
+    return f"A web page is written like https://example.org; {quote_value(odd[0])} is not allowed." if odd else ""
 
 
 def https_or_nothing(value: SettingValue) -> str:
@@ -51,21 +53,29 @@ def names_only(value: SettingValue) -> str:
     """Refuse addresses, ports and wildcards among host names."""
     names = value if isinstance(value, list) else []
     odd = [name for name in names if not _HOST_NAME.fullmatch(name)]
-    return f"A name is written like models.example.org, without a port; {odd[0]!r} is not allowed." if odd else ""
+    return (
+        f"A name is written like models.example.org, without a port; {quote_value(odd[0])} is not allowed."
+        if odd
+        else ""
+    )
 
 
 def aliases_only(value: SettingValue) -> str:
     """Refuse what does not say which model a name stands for."""
     aliases = value if isinstance(value, list) else []
     odd = [alias for alias in aliases if not all(part.strip() for part in alias.rpartition("=")[::2])]
-    return f"A name and the model it stands for are written like claude-*=my-model, not {odd[0]!r}." if odd else ""
+    return (
+        f"A name and the model it stands for are written like claude-*=my-model, not {quote_value(odd[0])}."
+        if odd
+        else ""
+    )
 
 
 def whole_paths_only(value: SettingValue) -> str:
     """Refuse parts of paths: they would mean another folder for every folder the gateway happens to be started in."""
     folders = value if isinstance(value, list) else []
     partial = [folder for folder in folders if not Path(folder).is_absolute() and not folder.startswith("~")]
-    return f"A model folder must be given by its full path, not {partial[0]!r}." if partial else ""
+    return f"A model folder must be given by its full path, not {quote_value(partial[0])}." if partial else ""
 
 
 def https_only(value: SettingValue) -> str:
@@ -73,4 +83,4 @@ def https_only(value: SettingValue) -> str:
     where = urlsplit(str(value))
     if where.hostname and (where.scheme == "https" or (where.scheme == "http" and where.hostname in LOOPBACK)):
         return ""
-    return f"The address must begin with https://, not {value!r}."
+    return f"The address must begin with https://, not {quote_value(value)}."

@@ -13,7 +13,7 @@ from tomlkit.exceptions import TOMLKitError
 
 from app.config.table import BY_NAME, SETTINGS, Setting, SettingKind
 from app.core.api import SettingInfo, SettingValue
-from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
+from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
 
 _TYPES: dict[SettingKind, tuple[type, ...]] = {
     SettingKind.BOOL: (bool,),
@@ -176,7 +176,9 @@ def find_setting(name: str) -> Setting:
     try:
         return BY_NAME[name]
     except KeyError:
-        raise NotFound(f"There is no setting called {name!r}.", hint="`roundhouse settings` lists them.") from None
+        raise NotFound(
+            f"There is no setting called {quote_value(name)}.", hint="`roundhouse settings` lists them."
+        ) from None
 
 
 def parse_setting(row: Setting, text: str) -> object:
@@ -199,7 +201,7 @@ def validate_setting(row: Setting, value: object) -> SettingValue:
         row.kind is SettingKind.BOOL or not isinstance(value, bool)
     )
     if not is_right_type or (isinstance(value, list) and not all(isinstance(item, str) for item in value)):
-        raise BadRequest(f"{row.title} ({row.name}) takes {_describe_type(row)}, not {value!r}.")
+        raise BadRequest(f"{row.title} ({row.name}) takes {_describe_type(row)}, not {quote_value(value)}.")
     accepted: SettingValue = value  # type: ignore[assignment]  # checked against the table on the lines above
     problem = _range_problem(row, accepted) or row.check(accepted)
     if problem:
@@ -209,11 +211,11 @@ def validate_setting(row: Setting, value: object) -> SettingValue:
 
 def _range_problem(row: Setting, value: SettingValue) -> str:
     if row.choices and value not in row.choices:
-        return f"{row.title} ({row.name}) must be one of {', '.join(row.choices)}, not {value!r}."
+        return f"{row.title} ({row.name}) must be one of {', '.join(row.choices)}, not {quote_value(value)}."
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         low, high = row.minimum, row.maximum
         if (low is not None and value < low) or (high is not None and value > high):
-            return f"{row.title} ({row.name}) must be between {low:g} and {high:g}, not {value!r}."
+            return f"{row.title} ({row.name}) must be between {low:g} and {high:g}, not {quote_value(value)}."
     return ""
 
 

@@ -297,7 +297,7 @@ def _decode_text(data: bytes | None) -> str:
 
 
 _SECRET = re.compile(
-    r"(?i)([\w-]*(?:key|token|secret|password|credential)[\w-]*[\"']?\s*[:=]\s*)([\"']?)"
+    r"(?i)((?<![\w-])(?=[\w-]*?(?:key|token|secret|password|credential))[\w-]++[\"']?\s*+[:=]\s*+)([\"']?)"
     r"(?!(?:true|false|null|\d+)\s*[,}\]]|[{\[])([^\"'\s,#]+(?:[^\"'\r\n,#]*[^\"'\s,#])?)"
 )
 """A name of a secret, and its value; not what opens a table or list, nor what is no text in a document on one line."""

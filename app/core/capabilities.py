@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from enum import StrEnum
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
 
 class Capability(StrEnum):
@@ -61,7 +61,7 @@ def parse_capabilities(text: str) -> list[Capability]:
     unknown = [word.strip() for word, capability in by_word.items() if capability is None]
     if unknown:
         raise BadRequest(
-            f"There is no capability {unknown[0]!r}.",
+            f"There is no capability {quote_value(unknown[0])}.",
             hint=f"The capabilities are {', '.join(Capability)}.",
             code="invalid_value",
         )

@@ -26,6 +26,15 @@ from typing import ClassVar, Self
 import msgspec
 
 _ENDS = tuple(".!?:")
+LONGEST_ECHO = 80
+"""Characters of a name that a sentence repeats: enough to know it by, and no way of having long texts written back."""
+
+
+def quote_value(value: object) -> str:
+    """Return what a request said as a sentence may repeat it: in quotation marks if it is text, escaped, and cut."""
+    if not isinstance(value, str):
+        return repr(value)[:LONGEST_ECHO]
+    return repr(value if len(value) <= LONGEST_ECHO else value[: LONGEST_ECHO - 1] + "…")
 
 
 class ErrorBody(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ import msgspec
 
 from app.core.engine_store import BUNDLED
 from app.core.engines import EngineInfo
-from app.core.errors import EngineFailed, NotFound
+from app.core.errors import EngineFailed, NotFound, quote_value
 from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.engine_store.version_store import VersionStore, is_on_probation, own_place
 from engines.api import (
@@ -122,7 +122,7 @@ def is_preinstalled(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:
 def unknown_engine(engine_id: str) -> EngineFailed:
     """Return the error for an engine nobody has heard of."""
     return EngineFailed(
-        f"This version of Roundhouse has no engine called {engine_id!r}.",
+        f"This version of Roundhouse has no engine called {quote_value(engine_id)}.",
         hint="`roundhouse engines list` shows the engines it has.",
         code=FailureKind.NOT_INSTALLED,
     )

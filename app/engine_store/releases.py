@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import EnvironmentFault
+from app.core.errors import EnvironmentFault, quote_value
 from app.engine_store.fetching import NOT_FOUND, ReleaseFetcher
 from app.engine_store.host import version_numbers
 from app.engine_store.recipe import Channel, EngineVariant, ReleaseSource
@@ -77,7 +77,7 @@ class Releases:
         if not version:
             return await self._newest_release()
         if not _TAG.fullmatch(version):
-            raise EnvironmentFault(f"{version!r} is not a version of this engine.", code="no_release")
+            raise EnvironmentFault(f"{quote_value(version)} is not a version of this engine.", code="no_release")
         tag = f"v{version}" if version[0].isdigit() else version
         try:
             release = await self._get_release(f"/tags/{tag}")

@@ -14,7 +14,7 @@ from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.keys import KeyStore
-from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer_request
+from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer_request, send_continue
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
@@ -54,6 +54,8 @@ def build_app(services: Services) -> web.Application:
     anthropic.add_routes(app)
     llama_server.add_routes(app)
     add_admin_routes(app)
+    for route in app.router.routes():
+        route._expect_handler = send_continue  # noqa: SLF001 -- aiohttp takes it with each route only, and not for all
     return app
 
 

@@ -22,7 +22,7 @@ from aiohttp import web
 from app import __version__
 from app.config.programs import AppInstallation, this_installation
 from app.config.store import SettingsStore
-from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError
+from app.core.errors import Bug, Conflict, ErrorBody, Offline, RoundhouseError, quote_value
 from app.core.events import UpdateJobChanged, UpdatesChanged
 from app.core.updates import InstallUpdate, Release, UpdateJob, UpdateState
 from app.engine_store.host import this_host
@@ -114,7 +114,7 @@ class KnownRelease:
         manifest = self.newer()
         if manifest is None or manifest.version != version:
             raise Conflict(
-                f"There is no version {version[:40]!r} to install.",
+                f"There is no version {quote_value(version)} to install.",
                 hint="Check for updates first: roundhouse update --check",
                 code="no_update",
             )

@@ -17,8 +17,8 @@ from app.hardware.pools import with_pools
 
 _MIB = 1 << 20
 _LINE = re.compile(
-    r"\s*(?P<name>[^:()]+?)\s*(?::\s*(?P<what>.*?))?"
-    r"\s*(?:\((?P<total>\d+) MiB(?:, (?P<free>\d+) MiB free)?\))?\s*(?:\[(?P<pci>[^\]]*)\])?\s*"
+    r"(?P<name>[^:()\[]++)(?::(?P<what>.*?))?"
+    r"(?:\((?P<total>\d+) MiB(?:, (?P<free>\d+) MiB free)?\)\s*+)?(?:\[(?P<pci>[^\[\]]*+)\]\s*+)?"
 )
 _BACKENDS = {
     "cuda": ("cuda", "nvidia"),
@@ -87,7 +87,7 @@ def match_devices(
 def _parse_line(line: str) -> _DeviceLine:
     match = _LINE.fullmatch(line)
     parts: dict[str, str | None] = match.groupdict() if match else {}
-    name = parts.get("name") or line
+    name = (parts.get("name") or line).strip()
     backend, vendor = _BACKENDS.get(re.sub(r"\d+$", "", name).lower(), ("", ""))
     return _DeviceLine(
         name=name,

@@ -35,7 +35,7 @@ _ID = re.compile(
 CUDA_VISIBLE_DEVICES allows, or of amdgpu's 16 digits."""
 _MAC = re.compile(r"(?<![0-9a-f:-])[0-9a-f]{2}([:-])[0-9a-f]{2}(?:\1[0-9a-f]{2}){4,6}(?![0-9a-f:-])", re.IGNORECASE)
 _SERIAL = re.compile(
-    r"(serial(?:[ _-]?(?:number|num|no\.?))?(?: \([^)]*\))?\"?\s*[:=]\s*\"?)[^\"\n,;}]+", re.IGNORECASE
+    r"(serial(?:[ _-]?(?:number|num|no\.?))?(?: \([^()]*\))?\"?\s*+[:=]\s*+\"?)[^\"\n,;}]+", re.IGNORECASE
 )
 _POSIX_HOME = re.compile(r"(/(?:home|Users)/)[^/\"'\s:;,]+")
 _WINDOWS_HOME = re.compile(

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from app.core.errors import NotFound
+from app.core.errors import NotFound, quote_value
 from app.store.opening import transaction
 
 _DAY_S = 24 * 3600.0
@@ -135,7 +135,7 @@ def _delete_beyond(connection: sqlite3.Connection, bounds: ResponseLimits, now: 
 
 def _response_not_found(response: str) -> NotFound:
     return NotFound(
-        f"There is no stored response {response[:80]!r}.",
+        f"There is no stored response {quote_value(response)}.",
         hint="It was deleted, forgotten, or made with `store` off. Send the conversation again.",
         code="response_not_found",
     )

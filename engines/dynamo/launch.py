@@ -79,9 +79,9 @@ READER = FailureReader(
             (
                 _K.OFFLINE,
                 (
-                    r"etcd.*(unable to connect|connection refused|deadline)",
+                    r"etcd.{0,200}(unable to connect|connection refused|deadline)",
                     r"check etcd server status",
-                    r"nats.*(connection refused|timed out)",
+                    r"nats.{0,200}(connection refused|timed out)",
                 ),
             ),
             (_K.MODEL_NOT_FOUND, (r"model snapshots for \S+ not found in cache",)),

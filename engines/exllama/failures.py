@@ -19,11 +19,18 @@ _CLUES = compile_clues(
             r"unsupported gnu version",
             r"kernels could not be compiled",
             r"error building extension",
-            r"flash[-_]attn .*required",
+            r"flash[-_]attn .{0,200}required",
             r"required flash attention",
         ),
     ),
-    (_K.MODEL_UNSUPPORTED, (r"unsupported architecture", r"unknown architecture", r"architecture .* not supported")),
+    (
+        _K.MODEL_UNSUPPORTED,
+        (
+            r"unsupported architecture",
+            r"unknown architecture",
+            r"architecture .{0,99} not supported",
+        ),
+    ),
     (_K.MODEL_NOT_FOUND, (r"cannot find config\.json", r"no \.safetensors files found")),
 )
 

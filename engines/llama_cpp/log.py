@@ -16,17 +16,17 @@ _K = FailureKind
 
 _CLUES = compile_clues(
     (_K.PORT_IN_USE, (r"couldn't bind HTTP server socket",)),
-    (_K.OUT_OF_GPU_MEMORY, (r"(cuda|hip)Malloc failed", r"ErrorOutOfDeviceMemory", r"CUDA.*out of memory")),
+    (_K.OUT_OF_GPU_MEMORY, (r"(cuda|hip)Malloc failed", r"ErrorOutOfDeviceMemory", r"CUDA.{0,200}out of memory")),
     (
         _K.OUT_OF_GPU_MEMORY,
         (
             r"kIOGPUCommandBufferCallbackErrorOutOfMemory",
             r"(failed|unable) to allocate (CUDA|ROCm|MUSA|Vulkan|SYCL|MTL|Metal|OpenCL|GPUOpenCL|CANN)(?!_Host)",
-            r"ggml_metal\S*: error: failed to allocate buffer",
+            r"ggml_metal\S{0,80}: error: failed to allocate buffer",
         ),
     ),
     (_K.CONTEXT_TOO_LARGE, (r"failed to allocate buffer for (kv|rs) cache", r"failed to allocate compute")),
-    (_K.OUT_OF_MEMORY, (r"(unable|failed) to allocate .*buffer", r"insufficient memory", r"std::bad_alloc")),
+    (_K.OUT_OF_MEMORY, (r"(unable|failed) to allocate .{0,200}buffer", r"insufficient memory", r"std::bad_alloc")),
     (_K.MODEL_UNSUPPORTED, (r"unknown model architecture", r"unknown (pre-)?tokenizer")),
     (_K.MODEL_UNSUPPORTED, (r"GGUF file is version \d+ but this software", r"has invalid ggml type")),
     (_K.MODEL_NOT_FOUND, (r"failed to open GGUF file", r"failed to load draft model")),
@@ -34,11 +34,14 @@ _CLUES = compile_clues(
     (_K.MODEL_CORRUPT, (r"invalid magic", r"not within the file bounds", r"wrong number of tensors")),
     (_K.MODEL_CORRUPT, (r"(invalid|illegal) split (file|count)", r"error loading model: (read|ftell|seek) error")),
     (_K.MODEL_CORRUPT, (r"unexpectedly reached end of file",)),
-    (_K.MODEL_CORRUPT, (r"gguf_init_from_\w+: (failed|invalid|encountered|duplicate|tensor)",)),
-    (_K.MODEL_CORRUPT, (r"error loading model.*(tensor '.*' not found|key not found|wrong shape|hyperparameters)",)),
+    (_K.MODEL_CORRUPT, (r"gguf_init_from_\w{1,40}: (failed|invalid|encountered|duplicate|tensor)",)),
+    (
+        _K.MODEL_CORRUPT,
+        (r"error loading model.{0,400}(tensor '.{0,99}' not found|key not found|wrong shape|hyperparameters)",),
+    ),
     (_K.BAD_TEMPLATE, (r"chat template parsing error", r"failed to initialize chat template")),
     (_K.BAD_FLAG, (r"quantized V cache requires flash_attn", r"error while handling argument", r"invalid device:")),
-    (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"ggml_(vulkan|metal)\S* error")),
+    (_K.BACKEND_CRASH, (r"GGML_ASSERT\(", r"ggml_(vulkan|metal)\S{0,80} error")),
 )
 
 _GOES_ON = (

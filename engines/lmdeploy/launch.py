@@ -61,12 +61,18 @@ TABLE = FlagTable(
 )
 
 _CLUES = compile_clues(
-    (_K.OUT_OF_GPU_MEMORY, (r"no enough gpu memory", r"\[TM\]\[ERROR\].*out of memory", r"no enough blocks")),
+    (_K.OUT_OF_GPU_MEMORY, (r"no enough gpu memory", r"\[TM\]\[ERROR\].{0,200}out of memory", r"no enough blocks")),
     (_K.MODEL_UNSUPPORTED, (r"is not supported by (lmdeploy|turbomind|pytorch engine)", r"unrecognized model name")),
     (_K.MODEL_UNSUPPORTED, (r"unsupported quant method",)),
     (_K.BAD_FLAG, (r"the (tool|reasoning) parser \S+ is not in the parser list",)),
     (_K.MODEL_CORRUPT, (r"could not find model architecture from config",)),
-    (_K.CONTEXT_TOO_LARGE, (r"session_len .* (exceed|too large)", r"truncate max_prefill_token_num.*insufficient")),
+    (
+        _K.CONTEXT_TOO_LARGE,
+        (
+            r"session_len .{0,99} (exceed|too large)",
+            r"truncate max_prefill_token_num.{0,99}insufficient",
+        ),
+    ),
 )
 
 READER = FailureReader(name="LMDeploy", means=RemedyOptions(cache_type="q8_0"), clues=_CLUES)

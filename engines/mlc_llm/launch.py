@@ -59,17 +59,17 @@ TABLE = FlagTable(
 
 _CLUES = compile_clues(
     (_K.OUT_OF_GPU_MEMORY, (r"insufficient gpu memory error", r"the available single gpu memory is")),
-    (_K.MODEL_NOT_FOUND, (r"mlc-chat-config\.json.*not found", r"cannot find (model|`mlc-chat-config)")),
-    (_K.MISSING_LIBRARY, (r"clang(\+\+)?.*(not found|no such file)", r"cannot find .*tvm", r"libtvm")),
+    (_K.MODEL_NOT_FOUND, (r"mlc-chat-config\.json.{0,200}not found", r"cannot find (model|`mlc-chat-config)")),
+    (_K.MISSING_LIBRARY, (r"clang(\+\+)?.{0,200}(not found|no such file)", r"cannot find .{0,200}tvm", r"libtvm")),
     (_K.MODEL_UNSUPPORTED, (r"unknown model type", r"unrecognized conversation template", r"keyerror: 'model_type'")),
 )
 
 READER = FailureReader(name="MLC LLM", means=RemedyOptions(), clues=_CLUES)
 
 LOG = (
-    stage_row(r"jit\.py.*Compiling using commands", "Compiling"),
+    stage_row(r"jit\.py.{0,200}Compiling using commands", "Compiling"),
     stage_row(r"Now compiling model lib on device", "Compiling"),
-    stage_row(r"\[\d+:\d+:\d+\].*engine\.cc.*Loading", "Reading weights"),
+    stage_row(r"\[\d+:\d+:\d+\].{0,200}engine\.cc.{0,200}Loading", "Reading weights"),
     stage_row(r"Uvicorn running on", "Ready"),
 )
 

@@ -75,7 +75,7 @@ READER = FailureReader(
         (_K.MODEL_UNSUPPORTED, (r"model type \S+ not supported", r"missing (vision|audio) config")),
         (
             _K.MODEL_CORRUPT,
-            (r"\[load_safetensors\]", r"\[load\] .*(invalid|corrupt)", r"expected shape .* but received"),
+            (r"\[load_safetensors\]", r"\[load\] .{0,200}(invalid|corrupt)", r"expected shape .{0,200} but received"),
         ),
         (_K.MODEL_CORRUPT, (r"missing \d+ parameters", r"received \d+ parameters not in model")),
         (

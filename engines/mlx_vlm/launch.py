@@ -57,7 +57,14 @@ READER = FailureReader(
     means=RemedyOptions(cache_type="q8_0"),
     clues=compile_clues(
         (_K.MODEL_UNSUPPORTED, (r"model type \S+ not supported", r"no module named 'mlx_vlm\.(models|speculative)")),
-        (_K.MODEL_CORRUPT, (r"\[load_safetensors\]", r"expected shape .* but received", r"missing \d+ parameters")),
+        (
+            _K.MODEL_CORRUPT,
+            (
+                r"\[load_safetensors\]",
+                r"expected shape .{0,99} but received",
+                r"missing \d+ parameters",
+            ),
+        ),
         (_K.MODEL_NOT_FOUND, (r"no safetensors found", r"hfvalidationerror")),
     ),
 )

@@ -15,7 +15,7 @@ from engines.serving.refusals import RequestRefused
 MOST_HEAD_BYTES = 64 * 1024
 MOST_BODY_BYTES = 64 * 1024 * 1024
 _REQUEST_LINE = re.compile(rb"([A-Z]{1,16}) (/[\x21-\x7e]{0,4096}) HTTP/1\.([01])\Z")
-_HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}):[ \t]*([^\r\n\x00]*?)[ \t]*\Z")
+_HEADER = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]{1,128}):([^\r\n\x00]*)\Z")
 _JSON = "application/json"
 
 
@@ -186,7 +186,7 @@ def _headers(lines: list[bytes]) -> dict[str, str]:
         name = match[1].decode().lower()
         if name == "content-length" and name in headers:
             raise _bad_request("The length is given twice.")
-        headers[name] = match[2].decode("latin-1")
+        headers[name] = match[2].strip(b" \t").decode("latin-1")
     return headers
 
 

@@ -83,7 +83,7 @@ TABLE = FlagTable(
 )
 
 _CLUES = compile_clues(
-    (_K.DRIVER, (r"no accelerator \(.*\) or platform plugin is available",)),
+    (_K.DRIVER, (r"no accelerator \(.{0,200}\) or platform plugin is available",)),
     (
         _K.OUT_OF_GPU_MEMORY,
         (
@@ -92,11 +92,11 @@ _CLUES = compile_clues(
             r"not enough gpu memory for hybrid",
         ),
     ),
-    (_K.OUT_OF_GPU_MEMORY, (r"(prefill|decode) out of memory", r"capture cuda graph failed.*out of memory")),
+    (_K.OUT_OF_GPU_MEMORY, (r"(prefill|decode) out of memory", r"capture cuda graph failed.{0,200}out of memory")),
     (_K.BAD_FLAG, (r"does not match the quantization method specified in the",)),
     (
         _K.CONTEXT_TOO_LARGE,
-        (r"context[ _]length \(\d+\) is greater than the derived", r"max_total_num_tokens .* too small"),
+        (r"context[ _]length \(\d+\) is greater than the derived", r"max_total_num_tokens .{0,200} too small"),
     ),
     (
         _K.MODEL_UNSUPPORTED,
@@ -113,7 +113,7 @@ _CLUES = compile_clues(
         _K.BAD_FLAG,
         (
             r"must be divisible by (tp|tensor)",
-            r"valueerror: .*--[a-z-]+( \S+)? (must|should|is (not|only)|requires|cannot)",
+            r"valueerror: .{0,200}--[a-z-]{1,40}( \S{1,80})? (must|should|is (not|only)|requires|cannot)",
         ),
     ),
 )
@@ -124,13 +124,13 @@ LOG = (
     stage_row(SHARDS, "Reading weights"),
     stage_row(r"Load weight begin", "Reading weights"),
     stage_row(r"Load weight end|KV Cache VA upper bound", "Preparing"),
-    stage_row(r"Capture (\S.* )?(CUDA|cuda) graph begin", "Capturing graphs"),
-    stage_row(r"Capturing batches.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage_row(r"Capture (\S.{0,200} )?(CUDA|cuda) graph begin", "Capturing graphs"),
+    stage_row(r"Capturing batches.{0,200}?(?P<percent>\d{1,3})%", "Capturing graphs"),
     stage_row(r"The server is fired up and ready to roll", "Ready"),
-    buffer_row(r"Load weight end\..*mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
-    buffer_row(r"KV Cache is allocated\..*K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    buffer_row(r"KV Cache is allocated\..*, V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
-    buffer_row(r"KV [Cc]ache (is )?allocated\..*KV size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer_row(r"Load weight end\..{0,200}mem usage=(?P<size>[\d.]+) (?P<unit>GB)", "model"),
+    buffer_row(r"KV Cache is allocated\..{0,200}K size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer_row(r"KV Cache is allocated\..{0,200}, V size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
+    buffer_row(r"KV [Cc]ache (is )?allocated\..{0,200}KV size: (?P<size>[\d.]+) (?P<unit>GB)", "kv"),
     context_row(r"context_len=(?P<tokens>\d+)"),
 )
 

@@ -52,11 +52,14 @@ TABLE = FlagTable(
 _CLUES = compile_clues(
     (
         _K.OUT_OF_GPU_MEMORY,
-        (r"executor creation failed due to insufficient gpu memory", r"cudamallocasync.*out of memory"),
+        (r"executor creation failed due to insufficient gpu memory", r"cudamallocasync.{0,200}out of memory"),
     ),
     (
         _K.CONTEXT_TOO_LARGE,
-        (r"max_seq_len .* (larger|greater) than .*(kv cache|max_position)", r"kv cache (size|capacity).*too small"),
+        (
+            r"max_seq_len .{0,99} (larger|greater) than .{0,99}(kv cache|max_position)",
+            r"kv cache (size|capacity).{0,99}too small",
+        ),
     ),
     (
         _K.MODEL_UNSUPPORTED,
@@ -70,7 +73,7 @@ READER = FailureReader(name="TensorRT-LLM", means=RemedyOptions(cache_type="fp8"
 
 LOG = (
     stage_row(r"Loading safetensors weights in parallel:\s+(?P<percent>\d+)%", "Reading weights"),
-    stage_row(r"Loading weights.*?(?P<percent>\d+)%", "Reading weights"),
+    stage_row(r"Loading weights.{0,200}?(?P<percent>\d{1,3})%", "Reading weights"),
     stage_row(r"\[Autotuner\]", "Tuning"),
     stage_row(r"Application startup complete", "Ready"),
     buffer_row(r"Allocated (?P<size>[\d.]+) (?P<unit>GiB|MiB) for max tokens in paged KV cache", "kv"),

@@ -119,7 +119,7 @@ _CLUES = compile_clues(
             r"could not select device driver",
             r"unresolvable CDI devices",
             r"nvidia-container-cli: initialization error",
-            r"nvidia-container-cli: .*(driver|cuda)",
+            r"nvidia-container-cli: .{0,200}(driver|cuda)",
         ),
     ),
     (_K.CONTEXT_TOO_LARGE, (r"not enough memory to handle \d+ (prefill|total) tokens",)),

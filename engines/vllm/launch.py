@@ -114,17 +114,24 @@ _CLUES = compile_clues(
     (
         _K.OUT_OF_GPU_MEMORY,
         (
-            r"free memory on device .* is less than desired gpu memory utilization",
+            r"free memory on device .{0,200} is less than desired gpu memory utilization",
             r"no available memory for the cache blocks",
             r"error in memory profiling",
-            r"free memory on device .* is less than the engine's budget",
-            r"externally held weights .* exceed the desired gpu memory",
+            r"free memory on device .{0,200} is less than the engine's budget",
+            r"externally held weights .{0,200} exceed the desired gpu memory",
         ),
     ),
-    (_K.MODEL_UNSUPPORTED, (r"model architectures .* (are|is) not supported", r"has no vLLM implementation")),
+    (_K.MODEL_UNSUPPORTED, (r"model architectures .{0,200} (are|is) not supported", r"has no vLLM implementation")),
     (_K.MODEL_UNSUPPORTED, (r"was supported in vllm until", r"is not supported in-tree anymore")),
     (_K.MODEL_UNSUPPORTED, (r"is not supported for quantization method",)),
-    (_K.MODEL_UNSUPPORTED, (r"unknown quantization method", r"gguf .*(plugin|not supported)", r"bitsandbytes.*plugin")),
+    (
+        _K.MODEL_UNSUPPORTED,
+        (
+            r"unknown quantization method",
+            r"gguf .{0,99}(plugin|not supported)",
+            r"bitsandbytes.{0,60}plugin",
+        ),
+    ),
     (_K.BAD_FLAG, (r"(is not|must be) divisible by (the )?tensor parallel", r"larger than the maximum supported by")),
     (_K.BAD_FLAG, (r"total number of available \w+ in the placement group", r"cannot provide a placement group")),
     (
@@ -132,14 +139,14 @@ _CLUES = compile_clues(
         (
             r"(does|do) not support `?--(runner|convert)",
             r"pipeline parallelism is not supported for this model",
-            r"error\S* max_num_batched_tokens \(\d+\) (is smaller|must be)",
+            r"error\S{0,60} max_num_batched_tokens \(\d+\) (is smaller|must be)",
             r"does not match the quantization method specified in the",
             r"--device-ids provides \d+ devices",
             r"draft model should have the same vocabulary size",
             r"lora rank \d+ is greater than max_lora_rank",
             r"unsupported speculative method",
             r"invalid tool call parser",
-            r"reasoning parser '.*' not found",
+            r"reasoning parser '.{0,200}' not found",
         ),
     ),
     (_K.MODEL_NOT_FOUND, (r"cannot find any model weights with", r"cannot find the config file for")),
@@ -154,11 +161,11 @@ LOG = (
     stage_row(
         r"Starting torch\.compile|torch\.compile (takes|took)|Compiling a graph|Dynamo bytecode transform", "Compiling"
     ),
-    stage_row(r"Capturing CUDA graphs.*?(?P<percent>\d+)%", "Capturing graphs"),
+    stage_row(r"Capturing CUDA graphs.{0,200}?(?P<percent>\d{1,3})%", "Capturing graphs"),
     stage_row(r"Starting vLLM (API )?server|Application startup complete", "Ready"),
     buffer_row(r"Model loading took (?P<size>[\d.]+) (?P<unit>GiB|GB)", "model"),
     buffer_row(r"Available KV cache memory: (?P<size>[\d.]+) (?P<unit>GiB)", "kv"),
-    buffer_row(r"Graph capturing finished in .* took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
+    buffer_row(r"Graph capturing finished in .{0,200} took (?P<size>[\d.]+) (?P<unit>GiB)", "compute"),
     context_row(r"Using max model len (?P<tokens>[\d,]+)"),
 )
 

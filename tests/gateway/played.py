@@ -18,7 +18,7 @@ from aiohttp import web
 from app.config.paths import Paths, this_home
 from app.config.store import SettingsStore
 from app.core.engines import EngineInfo, EngineState, EngineStatus, Pause
-from app.core.errors import EngineFailed, NotFound
+from app.core.errors import EngineFailed, NotFound, quote_value
 from app.core.models import ModelInfo
 from app.engine_store.recipe import InstallRecipe, read_recipes
 from app.gateway.advising.machine import MachineReader
@@ -213,7 +213,9 @@ class StandInLibrary:
         for model in self._models:
             if model.name == name.lower().removesuffix(":latest"):
                 return model
-        raise NotFound(f"There is no model {name!r}.", hint="There are guide, org/embed:q8.", code="model_not_found")
+        raise NotFound(
+            f"There is no model {quote_value(name)}.", hint="There are guide, org/embed:q8.", code="model_not_found"
+        )
 
 
 class ListedEngines:

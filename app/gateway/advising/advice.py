@@ -40,7 +40,7 @@ from app.core.advice import (
     Rate,
 )
 from app.core.engines import EngineInfo, EngineStatus
-from app.core.errors import BadRequest, NotFound, RoundhouseError
+from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
 from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
@@ -286,7 +286,7 @@ def backend_of(engine: EngineTraits, machine: Machine, engines: Sequence[EngineI
 def _check_estimate(request: EstimateRequest) -> None:
     if request.engine is not None and request.engine not in engine_table():
         raise BadRequest(
-            f"There is no engine called {request.engine!r}.",
+            f"There is no engine called {quote_value(request.engine)}.",
             hint=f"There are {', '.join(engine_table())}.",
             code="engine_unknown",
         )

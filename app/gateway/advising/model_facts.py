@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from app.config.environment import hub_endpoint
 from app.config.paths import expand_path
-from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable, quote_value
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo
 from app.hub.library.library import Library
@@ -182,7 +182,7 @@ def _raise_not_found(name: str) -> ModelFacts:
     if re.match(r"[./~\\]|[A-Za-z]:\\", name) or name.endswith((".gguf", ".safetensors")):
         raise NotFound(f"There is no file or folder {name}.", code="model_not_found")
     raise NotFound(
-        f"No model is known as {name!r}.",
+        f"No model is known as {quote_value(name)}.",
         hint="`roundhouse list` lists the installed ones; a file, a model folder or a repository can be given too.",
         code="model_not_found",
     )

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
 
 class MessageRole(StrEnum):
@@ -211,7 +211,7 @@ def text_of(uri: str, *, field: str) -> str:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise BadRequest(
-            f"A file of the type {kind or 'unknown'!r} cannot be read.",
+            f"A file of the type {quote_value(kind or 'unknown')} cannot be read.",
             hint="Send its text.",
             code="unsupported_content",
         ) from None

@@ -14,7 +14,7 @@ from app.core.errors import BadRequest
 from app.gateway.dialects.raw_fields import ABSENT, value_of
 
 _UNITS_S = {"ns": 1e-9, "us": 1e-6, "\u00b5s": 1e-6, "\u03bcs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
+_PART = re.compile(r"(\d++(?:\.\d*+)?|\.\d++)(ns|us|\u00b5s|\u03bcs|ms|s|m|h)", re.ASCII)
 _LONGEST_TEXT = 64
 _LONGEST_S = float(2**63) / 1e9
 """Go counts nanoseconds in 64 bits; what is longer is for ever, near enough."""
@@ -48,6 +48,8 @@ def keep_alive_s(raw: msgspec.Raw) -> float | None:
 
 def go_duration_s(text: str) -> float:
     """Return a Go duration in seconds; it may be negative. Raises BadRequest as Go words it."""
+    if len(text) > _LONGEST_TEXT:
+        raise _invalid_duration(text)
     sign = -1.0 if text.startswith("-") else 1.0
     rest = text[1:] if text[:1] in {"+", "-"} else text
     if rest == "0":

@@ -12,7 +12,7 @@ from app.config.paths import expand_path
 from app.config.programs import uv_program
 from app.core.engine_store import BundleEngine, EngineJob, EngineListing, EngineUpdate, InstallEngine, UseEngine
 from app.core.engines import EngineStatus
-from app.core.errors import BadRequest, Conflict, NotFound, Offline
+from app.core.errors import BadRequest, Conflict, NotFound, Offline, quote_value
 from app.core.models import ModelInfo
 from app.engine_store.bundles import read_about
 from app.engine_store.bundling import make_bundle
@@ -263,5 +263,5 @@ def _argv(pid: int) -> list[str]:
 
 def _channel(name: str) -> Channel:
     if name not in {channel.value for channel in Channel}:
-        raise BadRequest(f"There is no channel {name!r}: it is stable or latest.", code="invalid_value")
+        raise BadRequest(f"There is no channel {quote_value(name)}: it is stable or latest.", code="invalid_value")
     return Channel(name)

@@ -37,7 +37,9 @@ MAY_MANAGE = web.RequestKey("may_manage", bool)
 _OPEN_PATHS = frozenset({"/health", "/v1/health"})
 _KEY_HEADERS = ("x-api-key", "api-key")
 """Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
-_VIA_HEADERS = ("Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP", "CF-Connecting-IP", hdrs.VIA)
+_VIA_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip"})
+_VIA_PREFIXES = ("x-forwarded-", "x-original-", "cf-", "fly-", "fastly-", "tailscale-")
+"""Proxies, content networks and tunnels add headers of these names: nginx and its like, Cloudflare, Fly, Fastly."""
 _MOST_SHOWN = 4
 """Keys looked at in one request: SDKs send one, some send the same one in two headers."""
 
@@ -135,11 +137,12 @@ def check_may_change(request: web.Request) -> None:
 
 def came_from_here(request: web.Request) -> bool:
     """Tell whether a program on this computer asks, under a name of this computer, with nobody in between."""
-    headers = request.headers
-    for name in _VIA_HEADERS:
-        if name in headers:
+    for header in request.headers:
+        name = header.lower()
+        if name in _VIA_HEADERS or name.startswith(_VIA_PREFIXES):
             return False
-    return names_loopback(headers.get(hdrs.HOST, "")) and _is_loopback(request.remote or "")
+    host = request.headers.get(hdrs.HOST)  # a request without one can only be old, not foreign
+    return (host is None or names_loopback(host)) and _is_loopback(request.remote or "")
 
 
 @lru_cache(maxsize=256)

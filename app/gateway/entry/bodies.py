@@ -7,22 +7,27 @@ Undo a request body's Content-Encoding: gzip, deflate or zstd, whole streams onl
 
 aiohttp could do it while the bytes arrive, but then a body that is not packed as it says is refused before a handler
 is there to say so in its dialect, and one that was cut short passes for a whole one.
+
+Refuse a body of more values than can be read in passing: 15 MB of `{}` are five million objects, which take seconds and
+hundreds of megabytes. Long texts and pictures have few values, and are no matter.
 """
 
 import asyncio
+import re
 import sys
 import zlib
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import ParamSpec, Protocol, TypeVar
 
 import msgspec
 from aiohttp import hdrs, web
 
-from app.core.errors import BadRequest, UserError
+from app.core.errors import BadRequest, TooLarge, UserError, quote_value
 from app.gateway.entry.faults import RequestTimeout, too_large
 from app.gateway.exchange.observer import BODY_BYTES, OBSERVATION
 from app.gateway.services import SERVICES
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -32,10 +37,77 @@ async def read_body(request: web.Request) -> bytes:
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
         body = await asyncio.to_thread(unpack_body, body, encoding, request.client_max_size)
+    if len(body) >= LARGE_BYTES:
+        await asyncio.to_thread(refuse_crowded, body)
     observed = request.get(OBSERVATION)
     if observed is not None and observed.caller.keeps_bodies:
         observed.kept_request = body[:BODY_BYTES]
     return body
+
+
+LARGE_BYTES = 1 << 18
+"""From here on, looking through a body and decoding it takes milliseconds; a thread takes a tenth of one."""
+
+
+async def call_off_loop(body: bytes, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T:
+    """Return what a function makes of a body; one that is large is read in a thread, and holds nobody else up."""
+    if len(body) < LARGE_BYTES:
+        return function(*args, **kwargs)
+    return await asyncio.to_thread(function, *args, **kwargs)
+
+
+MOST_VALUES = 500_000
+"""Tokens of a batch of texts that are to be embedded come to 300,000."""
+MOST_PARTS = 100_000
+"""Texts, lists and objects: what a conversation of ten thousand turns has. Each costs more than a number."""
+_MARK = re.compile(rb'["\[{,]')
+_PIECE_BYTES = 1 << 20
+"""So much is looked through at once: other threads wait meanwhile."""
+
+
+def refuse_crowded(body: bytes) -> None:
+    """Return if a JSON body has no more values than can be read in passing. Raises TooLarge."""
+    if _has_many_marks(body) and _is_crowded(body):
+        raise TooLarge(
+            f"The request has more than {MOST_PARTS:,} texts, lists and objects, or {MOST_VALUES:,} values.",
+            hint="Send it in several parts.",
+        )
+
+
+def _has_many_marks(body: bytes) -> bool:
+    """Tell whether there could be too many: marks in texts are counted as well, which is quick."""
+    values = parts = 0
+    for at in range(0, len(body), _PIECE_BYTES):
+        end = at + _PIECE_BYTES
+        values += body.count(b",", at, end)
+        parts += body.count(b'"', at, end) + body.count(b"[", at, end) + body.count(b"{", at, end)
+        if values > MOST_VALUES or parts > MOST_PARTS:
+            return True
+    return False
+
+
+def _is_crowded(body: bytes) -> bool:
+    """Count what stands outside of texts."""
+    values = parts = at = 0
+    while at < len(body) and values <= MOST_VALUES and parts <= MOST_PARTS:
+        mark = _MARK.search(body, at, at + _PIECE_BYTES)
+        if mark is None:
+            at += _PIECE_BYTES
+        elif mark[0] == b",":
+            values, at = values + 1, mark.end()
+        else:
+            parts, at = parts + 1, _end_of_text(body, mark.end()) if mark[0] == b'"' else mark.end()
+    return values > MOST_VALUES or parts > MOST_PARTS
+
+
+def _end_of_text(body: bytes, start: int) -> int:
+    """Return where the text that begins there has ended: after the first quotation mark that is not escaped."""
+    while (end := body.find(b'"', start)) >= 0:
+        piece = body[start:end]
+        if (len(piece) - len(piece.rstrip(b"\\"))) % 2 == 0:
+            return end + 1
+        start = end + 1
+    return len(body)
 
 
 async def _read_bytes(request: web.Request) -> bytes:
@@ -77,7 +149,8 @@ def decode_body(body: bytes, kind: type[T]) -> T:
 
 async def read_json(request: web.Request, kind: type[T]) -> T:
     """Read and decode a body in one go."""
-    return decode_body(await read_body(request), kind)
+    body = await read_body(request)
+    return await call_off_loop(body, decode_body, body, kind)
 
 
 if sys.version_info >= (3, 14):
@@ -144,7 +217,7 @@ def _decompressor_for(coding: str, packed: bytes) -> Callable[[], Decompressor]:
             return lambda: ZstdDecompressor(options={DecompressionParameter.window_log_max: _WINDOW_LOG})
         case _:
             raise UnsupportedEncoding(
-                f"The Content-Encoding {coding[:40]!r} is not read here.",
+                f"The Content-Encoding {quote_value(coding)} is not read here.",
                 hint=f"Send the body as it is, or in one of {ACCEPTED_ENCODINGS}.",
             )
 

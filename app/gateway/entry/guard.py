@@ -11,9 +11,10 @@ import re
 from collections.abc import Collection, Sequence
 from functools import lru_cache
 
+from aiohttp.web import BaseRequest
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from app.core.errors import Forbidden
+from app.core.errors import Forbidden, quote_value
 
 _APP_SCHEMES = frozenset(
     {
@@ -27,6 +28,11 @@ _APP_SCHEMES = frozenset(
         "safari-web-extension",
     }
 )
+_AUTHORITY = re.compile(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{0,5})?", re.ASCII)
+_LONGEST_AUTHORITY = 261
+"""Characters of a Host header that are looked at: a name has 253 at most, and a port five."""
+_LONGEST_ORIGIN = 300
+"""As much with a scheme before it; extensions' pages have shorter names."""
 _LOCAL_PAGE = re.compile(r"https?://(localhost|127\.0\.0\.1|\[::1\])(:\d{1,5})?")
 _LOCAL_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
 _FROM_CONTAINERS = frozenset({"host.docker.internal", "host.containers.internal"})
@@ -42,6 +48,9 @@ ALLOWED_HEADERS = (
 The x-stainless headers of both SDKs are added as asked for.
 """
 _PREFLIGHT_S = "86400"
+_LONGEST_LIST = 1024
+"""Characters of a preflight's list of headers that are looked at; SDKs name twenty."""
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class Guard:
@@ -57,22 +66,25 @@ class Guard:
         )
         self._extra = frozenset(origin.rstrip("/").lower() for origin in extra)
 
-    def check_headers(self, headers: CIMultiDictProxy[str], target: str = "/") -> None:
+    def check_request(self, request: BaseRequest) -> None:
         """Return if the request may go on; raise Forbidden with the reason otherwise.
 
-        `target` is its address as sent: one that names a host, as those sent to a proxy do, goes before the header.
+        An address that names a host, as those sent to a proxy do, goes before the header.
         """
+        headers, target = request.headers, request.raw_path
         hosts = headers.getall("Host", [])
         if len(hosts) != 1 or not names_loopback(hosts[0]) or not target.startswith("/"):
             self._check_names(hosts, _names_in_target(target))
         origin = headers.get("Origin")
         if origin is None:
-            # Another site's page that loads us as an image, a script or the like sends no Origin.
-            if headers.get("Sec-Fetch-Site") == "cross-site" and headers.get("Sec-Fetch-Mode") == "no-cors":
+            # Another site's page sends none for an image's address, a script's, and often a form. A link that somebody
+            # follows comes likewise, and changes nothing.
+            is_foreign = headers.get("Sec-Fetch-Site") == "cross-site"
+            if is_foreign and (request.method not in _READING or headers.get("Sec-Fetch-Mode") == "no-cors"):
                 raise Forbidden("Pages from other sites may not use this endpoint.", code="origin_not_allowed")
         elif not self.is_allowed(origin):
             raise Forbidden(
-                f"Pages from {origin} may not use this endpoint.",
+                f"Pages from {quote_value(origin)} may not use this endpoint.",
                 hint="Add the origin to the setting gateway.allowed_origins.",
                 code="origin_not_allowed",
             )
@@ -82,18 +94,22 @@ class Guard:
         foreign = [host for host in (*hosts, *named) if not self.is_our_name(host)]
         if foreign or len(hosts) > 1:
             raise Forbidden(
-                f"This endpoint is not called {foreign[0] if foreign else ' and '.join(hosts)!r}.",
+                f"This endpoint is not called {quote_value(foreign[0] if foreign else ' and '.join(hosts))}.",
                 hint="Use localhost, or add the name to the setting gateway.allowed_hosts.",
                 code="host_not_allowed",
             )
 
     def is_our_name(self, host: str) -> bool:
-        """Tell whether a Host header names this endpoint. HTTP/1.0 clients may send none."""
-        name = _without_port(host.lower())
-        return names_loopback(host) or name in self._names or (self._is_wide and _parse_address(name) is not None)
+        """Tell whether a Host header names this endpoint."""
+        name = _name_in(host)
+        return name is not None and (
+            names_loopback(host) or name in self._names or (self._is_wide and _parse_address(name) is not None)
+        )
 
     def is_allowed(self, origin: str) -> bool:
         """Tell whether pages of that origin may call. The opaque origin "null" may not: any page can have it."""
+        if len(origin) > _LONGEST_ORIGIN:
+            return False
         lowered = origin.lower()
         scheme, separator, _ = lowered.partition("://")
         is_app = bool(separator) and scheme in _APP_SCHEMES
@@ -107,10 +123,12 @@ def is_wide(bound: str) -> bool:
 
 @lru_cache(maxsize=256)
 def names_loopback(host: str) -> bool:
-    """Tell whether a Host header names this computer's loopback; a request without one can only be old, not foreign."""
-    name = _without_port(host.lower())
+    """Tell whether a Host header names this computer's loopback."""
+    name = _name_in(host)
+    if name is None:
+        return False
     address = _parse_address(name)
-    return not name or name in _LOCAL_NAMES or name.endswith(".localhost") or bool(address and address.is_loopback)
+    return name in _LOCAL_NAMES or name.endswith(".localhost") or bool(address and address.is_loopback)
 
 
 def cors_headers(origin: str) -> CIMultiDict[str]:
@@ -126,7 +144,8 @@ def cors_headers(origin: str) -> CIMultiDict[str]:
 
 def preflight_headers(request_headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
     """Return what a preflight is told beside `cors_headers`. Of unknown headers, only x-stainless ones are allowed."""
-    names = [name.strip() for name in request_headers.get("Access-Control-Request-Headers", "").split(",")]
+    wanted = request_headers.get("Access-Control-Request-Headers", "")[:_LONGEST_LIST]
+    names = [name.strip() for name in wanted.split(",")]
     stainless = [name for name in names if name.lower().startswith("x-stainless-")]
     headers = CIMultiDict(
         {
@@ -142,13 +161,15 @@ def preflight_headers(request_headers: CIMultiDictProxy[str]) -> CIMultiDict[str
 
 def _names_in_target(target: str) -> list[str]:
     _, is_whole, rest = target.partition("://")
-    return [rest.partition("/")[0].partition("?")[0].rpartition("@")[2]] if is_whole else []
+    return [rest.partition("/")[0].partition("?")[0]] if is_whole else []
 
 
-def _without_port(authority: str) -> str:
-    if authority.startswith("["):
-        return authority.partition("]")[0] + "]"
-    return authority.partition(":")[0]
+def _name_in(authority: str) -> str | None:
+    """Return the name before the port, in lower case; None for what is no name with or without a port."""
+    if len(authority) > _LONGEST_AUTHORITY:
+        return None
+    match = _AUTHORITY.fullmatch(authority.lower())
+    return match[1] if match else None
 
 
 def _parse_address(name: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
+from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
 from app.supervisor.private import write_private
 
@@ -82,7 +82,9 @@ class KeyStore:
     def make_key(self, new: NewKey) -> KeyWithSecret:
         """Make a key and return it, the only time it is told. Raises Conflict for a name that is taken, BadRequest."""
         if new.name in self._kept:
-            raise Conflict(f"There is a key called {new.name!r}.", hint="Choose another name, or revoke that one.")
+            raise Conflict(
+                f"There is a key called {quote_value(new.name)}.", hint="Choose another name, or revoke that one."
+            )
         if len(self._kept) >= MAX_KEYS:
             raise Conflict(f"There are {MAX_KEYS} keys.", hint="Revoke one that is no longer used.")
         now = self._clock()
@@ -100,7 +102,7 @@ class KeyStore:
         """End a key: from the next request on it opens nothing. Raises NotFound."""
         kept = self._kept.get(name)
         if kept is None:
-            raise NotFound(f"There is no key called {name!r}.", hint="`roundhouse keys` lists them.")
+            raise NotFound(f"There is no key called {quote_value(name)}.", hint="`roundhouse keys` lists them.")
         self._save({other: value for other, value in self._kept.items() if other != name})
         self._revoked[name] = kept
         while len(self._revoked) > _KEPT_REVOKED:
@@ -109,11 +111,12 @@ class KeyStore:
     def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
         if name in self._kept:
-            raise Conflict(f"There is a key called {name!r}.")
+            raise Conflict(f"There is a key called {quote_value(name)}.")
         kept = self._revoked.get(name)
         if kept is None:
             raise NotFound(
-                f"No key called {name!r} was revoked since the service started.", hint="Create a new one instead."
+                f"No key called {quote_value(name)} was revoked since the service started.",
+                hint="Create a new one instead.",
             )
         self._save({**self._kept, name: kept})
         del self._revoked[name]

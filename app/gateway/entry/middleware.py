@@ -13,11 +13,11 @@ import time
 from collections.abc import Mapping
 from functools import lru_cache
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.typedefs import Handler
 
 from app.core.api import PREFIX
-from app.core.errors import Bug, EnvironmentFault, RoundhouseError
+from app.core.errors import Bug, EnvironmentFault, Forbidden, RoundhouseError
 from app.core.requests import Peer
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.record import DialectName
@@ -78,7 +78,7 @@ async def answer_request(request: web.Request, handler: Handler) -> web.StreamRe
 
 async def _call_handler(request: web.Request, handler: Handler) -> web.StreamResponse:
     try:
-        request.app[GUARD].check_headers(request.headers, request.raw_path)
+        request.app[GUARD].check_request(request)
         if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
             return web.Response(status=204, headers=preflight_headers(request.headers))
         request.app[ACCESS].check_access(request)
@@ -114,6 +114,21 @@ async def add_headers(request: web.Request, response: web.StreamResponse) -> Non
         headers.update(cors_headers(origin))
 
 
+async def send_continue(request: web.Request) -> None:
+    """Tell a client that waits for it that it may send its body, unless it comes under a foreign name or page.
+
+    This comes before `answer_request`, which then says why. Another expectation than this one is passed over.
+    """
+    if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue" or request.version < HttpVersion11:
+        return
+    try:
+        request.app[GUARD].check_request(request)
+    except Forbidden:
+        return
+    await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+    request.writer.output_size = 0  # the answer itself has not begun
+
+
 def _is_preflight(headers: Mapping[str, str]) -> bool:
     return hdrs.ORIGIN in headers and hdrs.ACCESS_CONTROL_REQUEST_METHOD in headers
 
@@ -144,6 +159,8 @@ def _report_bug(request: web.Request, error: Exception) -> Bug:
 
 
 _LONGEST_CLIENT = 60
+_LONGEST_USER_AGENT = 512
+"""Characters that are looked at; browsers' have less than 300."""
 _LONGEST_PATH = 200
 """What tells a dialect stands before that."""
 _LOOPBACK = ("127.", "::1")
@@ -151,14 +168,14 @@ _BROWSER = frozenset(
     {"Mozilla", "AppleWebKit", "Chrome", "Safari", "Gecko", "Firefox", "Version", "Mobile", "Electron"}
 )
 _PRODUCT = re.compile(r"([^\s/()]+)(?:/(\S+))?")
-_COMMENT = re.compile(r"\([^)]*\)")
+_COMMENT = re.compile(r"\([^()]*\)")
 
 
 def caller_of(request: web.Request, request_id: str, *, keeps_bodies: bool) -> Caller:
     """Return who makes a request."""
     return Caller(
         id=request_id,
-        client=client_name(request.headers.get(hdrs.USER_AGENT, "")),
+        client=client_name(request.headers.get(hdrs.USER_AGENT, "")[:_LONGEST_USER_AGENT]),
         peer=Peer.THIS_COMPUTER if (request.remote or "").startswith(_LOOPBACK) else Peer.NETWORK,
         dialect=_dialect_name(request.path[:_LONGEST_PATH], is_named=ANTHROPIC_DIALECT.header in request.headers),
         path=request.path,

@@ -14,6 +14,7 @@ from app.core.models import ModelInfo, Preset
 from app.gateway.canonical.events import AnswerFinished, TokenUsage
 from app.gateway.canonical.families.family import ModelFamily, family_of
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Request, Text
+from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.engine.answers import TemplateReply, TokenizeReply, decode_reply
 from app.gateway.exchange.engine.capability import RequestNeed, needs_of
 from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request, reads_itself
@@ -99,7 +100,7 @@ async def with_plan(
 ) -> UpstreamRequest:
     """Return what asks the engine for this. Raises as `plan_fallbacks` does."""
     plan = await plan_fallbacks(services, target, request)
-    return msgspec.structs.replace(upstream, body=plan.body, plan=plan)
+    return await call_off_loop(plan.body, msgspec.structs.replace, upstream, body=plan.body, plan=plan)
 
 
 async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools: bool) -> bool:

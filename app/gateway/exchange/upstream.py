@@ -26,6 +26,7 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.gateway.background import Background
 from app.gateway.dialects.form import AnswerForm
 from app.gateway.dialects.openai.form import OPENAI
+from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.connections import (
     EngineConnection,
     EngineConnections,
@@ -347,7 +348,9 @@ class EngineAnswer:
         lease, request = self.lease, self.request
         if request.prepare is not None:
             request = await request.prepare(self._engines, lease, request)
-        body = request.body if lease.served_name == request.model else with_model(request.body, lease.served_name)
+        body = request.body
+        if lease.served_name != request.model:
+            body = await call_off_loop(body, with_model, body, lease.served_name)
         # Engine and gateway agree on what the engine would do anyway.
         closes = self._engines.adapters[lease.engine].descriptor.closes_after_stream and (
             len(body) > _SEARCHED_BYTES or _STREAM in body

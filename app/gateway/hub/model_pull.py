@@ -17,7 +17,7 @@ from app.config.store import SettingsStore
 from app.core import words
 from app.core.advice import Intent, Plan
 from app.core.downloads import Download, Pull
-from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unauthorized, Unavailable
+from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unauthorized, Unavailable, quote_value
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.downloads import DownloadQueue
 from app.gateway.services import Services
@@ -83,7 +83,7 @@ def _files(choice: PullChoice, request: Pull) -> list[RepoFile]:
     for path in request.companions:
         if path not in companions_offered:
             raise NotFound(
-                f"{choice.repository.name} has no {path!r} to go with it.",
+                f"{choice.repository.name} has no {quote_value(path)} to go with it.",
                 hint=f"There are {', '.join(companions_offered)}."
                 if companions_offered
                 else "It has neither draft models nor LoRA adapters.",
@@ -180,7 +180,7 @@ async def _parse_reference(settings: SettingsStore, hub: HubMemory, typed: str) 
     entry = await asyncio.to_thread(hub.catalogue.find_entry, reference.catalogue, reference.quantization, key=key)
     if entry is None:
         raise BadRequest(
-            f"{reference.text!r} is a short name that is not in the catalogue.",
+            f"{quote_value(reference.text)} is a short name that is not in the catalogue.",
             hint="Write it as owner/name, as on its page at huggingface.co, or search for it: `roundhouse search`.",
             code="model_not_found",
         )

@@ -19,7 +19,7 @@ import msgspec
 from app.core.capabilities import Capability, add_implied
 from app.core.connections import is_forbidden
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable
+from app.core.errors import BadRequest, NotFound, RoundhouseError, Unavailable, quote_value
 from app.core.events import EngineChanged, ModelsChanged
 from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
 from app.gateway.events import EventHub
@@ -129,7 +129,7 @@ def _split(url: str) -> SplitResult:
 
 
 def _address_error(url: str, hint: str) -> BadRequest:
-    return BadRequest(f"{url[:200]!r} is not the address of an endpoint.", hint=hint, code="invalid_value")
+    return BadRequest(f"{quote_value(url)} is not the address of an endpoint.", hint=hint, code="invalid_value")
 
 
 def _check_key(key: str) -> str:
@@ -164,7 +164,9 @@ def _choose_models(remote_models: list[RemoteModel], names: list[str]) -> list[R
     for name in names:
         if name not in by_id:
             some = ", ".join(list(by_id)[:10]) or "none"
-            raise NotFound(f"The endpoint has no model {name!r}.", hint=f"It has {some}.", code="model_not_found")
+            raise NotFound(
+                f"The endpoint has no model {quote_value(name)}.", hint=f"It has {some}.", code="model_not_found"
+            )
     chosen = [by_id[name] for name in names] if names else list(by_id.values())
     if not chosen:
         raise NotFound("The endpoint lists no models.", hint="Load one there first.", code="model_not_found")
@@ -226,7 +228,9 @@ async def refresh_card(library: Library, model: ModelInfo, *, only_if_changed: b
         None,
     )
     if listed is None:
-        raise NotFound(f"The endpoint no longer lists the model {attachment.served_as!r}.", code="model_not_found")
+        raise NotFound(
+            f"The endpoint no longer lists the model {quote_value(attachment.served_as)}.", code="model_not_found"
+        )
     if only_if_changed and digest_of(listed) == attachment.known.digest:
         return False
     card = (await cards_of(endpoint, [listed]))[listed.id]

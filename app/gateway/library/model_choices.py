@@ -12,7 +12,7 @@ import msgspec
 
 from app.config.paths import expand_path
 from app.core.engines import EngineState
-from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError
+from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError, quote_value
 from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading.launch import engine_for, load_request_for
@@ -156,7 +156,7 @@ def _check_engine(catalogue: EngineCatalogue, model: ModelInfo, settings: ModelS
     if settings.engine not in known:
         sentence = ", ".join(engine_option.id for engine_option in _engines(catalogue, model))
         raise BadRequest(
-            f"There is no engine {settings.engine!r}.", hint=f"There are {sentence}.", code="invalid_value"
+            f"There is no engine {quote_value(settings.engine)}.", hint=f"There are {sentence}.", code="invalid_value"
         )
     if model.format not in known[settings.engine].formats:
         sentence = f"{known[settings.engine].name} does not read {model.format}."

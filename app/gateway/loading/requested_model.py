@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from typing import NamedTuple
 
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import NotFound
+from app.core.errors import LONGEST_ECHO, NotFound
 from app.core.models import ModelInfo
 from app.hub.library.naming import fold_name
 from app.supervisor.policy import LoadRequest
@@ -104,8 +104,10 @@ def none_able_error(route: Route) -> NotFound:
 
 def unknown_model_error(name: str, missing: NotFound) -> NotFound:
     """Return the error for a name that neither is a model's nor stands for one, with what to do about it."""
-    plain = shlex.quote(name.removesuffix(":latest"))
-    hint = f"{missing.hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
+    hint = missing.hint
+    if len(name) <= LONGEST_ECHO:
+        plain = shlex.quote(name.removesuffix(":latest"))
+        hint = f"{hint} To let another model answer: `roundhouse alias {plain} MODEL`.".strip()
     return NotFound(missing.body.sentence, hint=hint, code=missing.code)
 
 

@@ -17,9 +17,9 @@ from app.gui.markdown.pieces import MarkdownPiece, PieceKind, close_open_marks
 
 _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( +|$)")
 _FENCE = re.compile(r"(`{3,}|~{3,}) *([^`]*)$")
-_HEADING = re.compile(r"(#{1,6})(?: +(.*?))?(?: +#+)? *$")
+_HEADING = re.compile(r"(#{1,6})(?: +(.*))?$")
 _RULE = re.compile(r"([-*_])(?: *\1){2,} *$")
-_DELIMITER = re.compile(r"\|? *:?-+:? *(\| *:?-+:? *)*\|? *$")
+_DELIMITER = re.compile(r"\|? *+:?-++:? *+(?:\| *+:?-++:? *+)*+(?:\| *+)?$")
 _TASK = re.compile(r"\[([ xX])\](?= )")
 _BULLETS = ("•", "◦", "▪")
 _CODE_INDENT = 4
@@ -77,7 +77,11 @@ def closes_fence(text: str, fence: str) -> bool:
 def heading_of(text: str) -> tuple[int, str] | None:
     """Return level and text of a heading that starts with hashes."""
     match = _HEADING.match(text)
-    return None if match is None else (len(match[1]), match[2] or "")
+    if match is None:
+        return None
+    title = (match[2] or "").strip(" ")
+    before, _, last = title.rpartition(" ")
+    return len(match[1]), before.rstrip(" ") if before and not last.strip("#") else title
 
 
 def is_rule(text: str) -> bool:

@@ -285,7 +285,7 @@ _VENDORS = {
 _TOO_SMALL = {"broadcom"}
 """Raspberry Pi's graphics are slower at models than its processor."""
 _NOT_REAL = re.compile(r"llvmpipe|lavapipe|swiftshader|direct3d ?12|dzn|dozen", re.IGNORECASE)
-_IN_BRACKETS = re.compile(r"\s*\((?:RADV|NVK|ANV|DG\d|G\d\d|[A-Z]{3}\b)[^)]*\)")
+_IN_BRACKETS = re.compile(r"(?<!\s)\s*+\((?:RADV|NVK|ANV|DG\d|G\d\d|[A-Z]{3}\b)[^()]*\)")
 """Mesa adds its own name and the chip's: "AMD Radeon RX 7900 XTX (RADV NAVI31)", "Intel(R) Arc(tm) B580 (BMG G21)"."""
 
 

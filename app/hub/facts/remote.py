@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote, urlsplit
 import msgspec
 
 from app.core.connections import ConnectionReason, Purpose
-from app.core.errors import BadRequest, NotFound, TooLarge
+from app.core.errors import BadRequest, NotFound, TooLarge, quote_value
 from app.core.model_facts import ModelFacts
 from app.hub.facts.capabilities import MAX_BYTES as MAX_TEMPLATE_BYTES
 from app.hub.facts.capabilities import template_in
@@ -57,7 +57,9 @@ class _RemoteRepository:
 
     def __init__(self, remote: RemoteHost, name: str, revision: str) -> None:
         if not _REPOSITORY.match(name) or not _REVISION.match(revision):
-            raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
+            raise BadRequest(
+                f"{quote_value(name)} is not a model name.", hint="Write it as owner/name.", code="bad_address"
+            )
         self.remote = remote
         self.name = name.partition("/")[2]
         self._base = f"{remote.endpoint}/{name}/resolve/{revision}"
@@ -66,7 +68,7 @@ class _RemoteRepository:
     def file_address(self, path: str) -> str:
         """Return where a file is. Raises BadRequest for a path that leads elsewhere."""
         if not _PATH.match(path) or any(step in ("", ".", "..") for step in path.split("/")):
-            raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
+            raise BadRequest(f"{quote_value(path)} is not a model file.", code="bad_address")
         return f"{self._base}/{quote(path)}"
 
     def read_text(self, path: str, limit: int) -> bytes:

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from typing import NamedTuple
 
 from app.config.paths import expand_path
-from app.core.errors import BadRequest, Conflict, NotFound
+from app.core.errors import BadRequest, Conflict, NotFound, quote_value
 from app.core.hub import origin_of
 from app.core.models import ModelInfo, Preset
 from app.hub.gguf.listing import GgufFacts
@@ -88,7 +88,7 @@ class Library:
             if match is not None:
                 return match
         raise NotFound(
-            f"There is no model called {name!r}.",
+            f"There is no model called {quote_value(name)}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",
             code="model_not_found",
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.core.models import ModelInfo, Preset
 from app.hub.library import naming
 from app.hub.library.registry_file import VERSION, JsonFile
@@ -71,7 +71,7 @@ def check_name(name: str) -> str:
     plain = name.strip().removesuffix(":latest")
     if len(plain) > LONGEST_NAME or not _NAME.fullmatch(plain):
         raise BadRequest(
-            f"invalid model name: {name[:80]!r}",
+            f"invalid model name: {quote_value(name)}",
             hint="Names are letters, digits, dots, dashes and underscores, as in team/model:tag.",
             code="invalid_value",
         )

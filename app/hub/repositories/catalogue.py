@@ -14,7 +14,7 @@ import msgspec
 
 from app.config.paths import RESOURCES
 from app.core.connections import ConnectionReason, Purpose
-from app.core.errors import BadRequest, Conflict, StorageFault
+from app.core.errors import BadRequest, Conflict, StorageFault, quote_value
 from app.core.hub import HubUse
 from app.hub.library.registry_file import JsonFile
 from app.hub.repositories.ranges import ReadBudget, RemoteHost
@@ -143,7 +143,7 @@ def parse_catalogue(content: bytes) -> CatalogueContent:
         raise CatalogueRefused("The catalogue has an unsupported version.", hint="Update Roundhouse.")
     for entry in content_read.models:
         if not (_NAME.fullmatch(entry.name) and _NAME.fullmatch(entry.tag) and REPOSITORY.fullmatch(entry.repository)):
-            raise CatalogueRefused(f"The catalogue has an entry without a model: {entry.title[:80]!r}.")
+            raise CatalogueRefused(f"The catalogue has an entry without a model: {quote_value(entry.title)}.")
     return content_read
 
 

@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
 _HOSTS = frozenset({"hf.co", "www.hf.co", "huggingface.co", "www.huggingface.co"})
 _PAGES = frozenset({"tree", "blob", "resolve", "raw"})
@@ -74,7 +74,7 @@ def _parse_address(scheme: str, rest: str, typed: str, endpoint: str) -> ModelRe
         raise _bad_reference(typed) from None
     if scheme not in {"http", "https"} or not is_hub or parts.username:
         raise BadRequest(
-            f"Models are downloaded from the hub, not from {host or typed!r}.",
+            f"Models are downloaded from the hub, not from {quote_value(host or typed)}.",
             hint="Write owner/name, or download the file yourself and use `roundhouse import`.",
             code="bad_model_name",
         )
@@ -117,9 +117,8 @@ def _check_reference(reference: ModelReference, typed: str) -> ModelReference:
 
 
 def _bad_reference(text: str) -> BadRequest:
-    shown = text.strip()[:80]
     return BadRequest(
-        f"{shown!r} is not a model.",
+        f"{quote_value(text.strip())} is not a model.",
         hint="Write owner/name, owner/name:Q4_K_M, owner/name@branch, an address on huggingface.co, or a short name.",
         code="bad_model_name",
     )

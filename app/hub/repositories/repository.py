@@ -12,7 +12,7 @@ from urllib.parse import quote, urlsplit
 import msgspec
 
 from app.core.connections import ConnectionReason, Purpose
-from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable
+from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, Unauthorized, Unavailable, quote_value
 from app.hub.repositories.ranges import ReadBudget, RemoteHost
 
 T = TypeVar("T")
@@ -176,7 +176,7 @@ def _revision_not_found(remote: RemoteHost, name: str, revision: str) -> NotFoun
         branches = []
     branch_names = ", ".join(branches[:_MOST_BRANCHES_NAMED])
     hint = f"Its branches are {branch_names}." if branch_names else "Its page lists its branches and tags."
-    return NotFound(f"{name} has no revision {revision!r}.", hint=hint, code="revision_not_found")
+    return NotFound(f"{name} has no revision {quote_value(revision)}.", hint=hint, code="revision_not_found")
 
 
 def _absence_sentence(remote: RemoteHost, name: str) -> str:
@@ -191,13 +191,15 @@ _REPOSITORY_HINT = (
 def resolve_address(endpoint: str, name: str, commit: str, path: str) -> str:
     """Return where the hub serves a file of a commit. Raises BadRequest for a path that leads elsewhere."""
     if not _COMMIT.fullmatch(commit) or not _is_plain(path):
-        raise BadRequest(f"{path!r} is not a model file.", code="bad_address")
+        raise BadRequest(f"{quote_value(path)} is not a model file.", code="bad_address")
     return f"{endpoint.rstrip('/')}/{_check_name(name)}/resolve/{commit}/{quote(path)}"
 
 
 def _check_name(name: str) -> str:
     if not REPOSITORY.fullmatch(name) or ".." in name or "--" in name:
-        raise BadRequest(f"{name!r} is not a model name.", hint="Write it as owner/name.", code="bad_address")
+        raise BadRequest(
+            f"{quote_value(name)} is not a model name.", hint="Write it as owner/name.", code="bad_address"
+        )
     return name
 
 

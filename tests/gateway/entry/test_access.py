@@ -115,6 +115,15 @@ async def test_the_gateways_token_counts_on_this_computer_only(gateway: Gateway,
         assert await status(gateway, gateway.url + path, **token, **{"X-Forwarded-For": "127.0.0.1"}) == 401
 
 
+@pytest.mark.parametrize(
+    "header", ["X-Forwarded-Proto", "True-Client-IP", "Cf-Ray", "CF-Connecting-IP", "X-Real-IP", "via", "Fly-Client-IP"]
+)
+async def test_what_came_through_a_proxy_needs_a_key(gateway: Gateway, key: str, header: str) -> None:
+    url = f"{gateway.url}/v1/models"
+    assert await status(gateway, url, **{header: "127.0.0.1"}) == 401
+    assert await status(gateway, url, **bearer(key), **{header: "127.0.0.1"}) == 200
+
+
 async def test_a_key_is_gone_the_moment_it_is_revoked(gateway: Gateway, services: Services, key: str) -> None:
     assert await status(gateway, f"{gateway.url}/v1/models", **bearer(key)) == 200
     services.keys.revoke_key("editor")

@@ -12,7 +12,7 @@ GUARD = Guard("127.0.0.1", ["https://chat.example.org/"])
 
 @pytest.mark.parametrize(
     "host",
-    ["localhost", "localhost:11434", "LOCALHOST", "127.0.0.1:1", "127.8.8.8", "[::1]:11434", "a.localhost:80", ""],
+    ["localhost", "localhost:11434", "LOCALHOST", "127.0.0.1:1", "127.8.8.8", "[::1]:11434", "a.localhost:80"],
 )
 def test_names_of_this_computer_are_ours(host: str) -> None:
     assert GUARD.is_our_name(host)
@@ -27,6 +27,21 @@ def test_names_of_this_computer_are_ours(host: str) -> None:
         "192.168.1.5",
         "127.0.0.1.evil.example",
         "[fe80::1]",
+        "",
+        ":11434",
+        "[::1].evil.example",
+        "[::1]evil.example",
+        "localhost:1@evil.example",
+        "localhost:1/x",
+        "localhost:1?x",
+        "localhost?x",
+        "localhost#x",
+        "localhost:x",
+        "localhost\\.evil.example",
+        "localhost evil.example",
+        "127.0.0.1:1:2",
+        "localhost" * 900,
+        "[" + ":" * 7_900,
     ],
 )
 def test_other_names_are_not_ours(host: str) -> None:
@@ -70,6 +85,7 @@ def test_pages_from_here_editors_and_chosen_sites_may_call(origin: str) -> None:
         "http://chat.example.org",
         "data://x",
         "ws://localhost",
+        "app://" + "a" * 7_900,
     ],
 )
 def test_other_pages_may_not(origin: str) -> None:

@@ -43,7 +43,7 @@ def mistral_calls(text: str) -> list[ParsedCall]:
     return [call for piece in pieces for call in _mistral(piece)]
 
 
-_MISTRAL = re.compile(r"\s*([\w.-]+)\s*(?:\[CALL_ID\]\s*(\w+)\s*)?(?:\[ARGS\])?\s*(?=\{)")
+_MISTRAL = re.compile(r"\s*+([\w.-]++)\s*+(?:\[CALL_ID\]\s*+(\w++)\s*+)?(?:\[ARGS\])?\s*+(?=\{)")
 
 
 def _mistral(piece: str) -> list[ParsedCall]:
@@ -75,7 +75,7 @@ def kimi_calls(text: str) -> list[ParsedCall]:
 
 
 _DEEPSEEK = re.compile(r"<｜tool▁call▁begin｜>([^<]*)<｜tool▁sep｜>(.*?)(?:<｜tool▁call▁end｜>|\Z)", re.DOTALL)
-_FENCED = re.compile(r"\s*([^\s`]+)\s*```(?:json)?\s*(.*?)\s*(?:```\s*)?\Z", re.DOTALL)
+_FENCED = re.compile(r"\s*+([^\s`]++)\s*+```(?:json)?(.*)", re.DOTALL)
 
 
 def deepseek_calls(text: str) -> list[ParsedCall]:
@@ -86,7 +86,7 @@ def deepseek_calls(text: str) -> list[ParsedCall]:
 def _deepseek(before: str, body: str) -> ParsedCall:
     fenced = _FENCED.match(body)
     if fenced is not None:
-        return ParsedCall(name=fenced[1], arguments=_decode_arguments(fenced[2]))
+        return ParsedCall(name=fenced[1], arguments=_decode_arguments(fenced[2].rstrip().removesuffix("```")))
     return ParsedCall(name=before.strip(), arguments=_decode_arguments(body))
 
 
@@ -159,10 +159,10 @@ def _require_calls(calls: list[ParsedCall]) -> list[ParsedCall]:
     return calls
 
 
-_FUNCTION = re.compile(r"<function=([^>\n]+)>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
-_PARAMETER = re.compile(r"<parameter=([^>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
-_INVOKE = re.compile(r"""<invoke\s+name=["']?([^"'>]+)["']?\s*>(.*?)(?:</invoke>|\Z)""", re.DOTALL)
-_NAMED = re.compile(r"""<parameter\s+name=["']?([^"'>]+)["']?[^>]*>(.*?)(?:</parameter>|\Z)""", re.DOTALL)
+_FUNCTION = re.compile(r"<function=([^<>\n]+)>(.*?)(?:</function>|(?=<function=)|\Z)", re.DOTALL)
+_PARAMETER = re.compile(r"<parameter=([^<>\n]+)>(.*?)(?:</parameter>|(?=<parameter=)|\Z)", re.DOTALL)
+_INVOKE = re.compile(r"""<invoke\s+name=["']?([^"'<>]++)["']?\s*>(.*?)(?:</invoke>|\Z)""", re.DOTALL)
+_NAMED = re.compile(r"""<parameter\s+name=["']?([^"'<>]++)["']?[^<>]*+>(.*?)(?:</parameter>|\Z)""", re.DOTALL)
 _GLM = re.compile(r"<arg_key>([^<]*)</arg_key>\s*<arg_value>(.*?)(?:</arg_value>|\Z)", re.DOTALL)
 _GLM_NAME = re.compile(r"\s*([\w.-]+)\s*(?=<arg_key>|\Z)")
 _DSML = "｜DSML｜"

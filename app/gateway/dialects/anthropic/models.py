@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.core.models import ModelInfo
 
 _PAGE, _LARGEST_PAGE = 20, 1000
@@ -61,7 +61,7 @@ def model_page(models: Sequence[ModelInfo], query: AnthropicPageQuery) -> Anthro
     names = [entry.id for entry in cards]
     for field, name in (("before_id", query.before_id), ("after_id", query.after_id)):
         if name and name not in names:
-            raise BadRequest(f"{field}: there is no model {name!r}", code="invalid_value")
+            raise BadRequest(f"{field}: there is no model {quote_value(name)}", code="invalid_value")
     if query.before_id in names:
         rest = cards[: names.index(query.before_id)]
         selection, has_more = rest[-query.limit :], len(rest) > query.limit

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
 from app.gateway.canonical.request import (
     ConversationMessage,
@@ -187,7 +187,9 @@ def tools_to_offer(request: AnthropicRequest) -> Sequence[AnthropicTool]:
         return tools
     matches = [tool for tool in tools if tool.name == choice.name]
     if not matches:
-        raise BadRequest(f"tool_choice.name: there is no tool {choice.name!r} among the tools", code="invalid_tools")
+        raise BadRequest(
+            f"tool_choice.name: there is no tool {quote_value(choice.name)} among the tools", code="invalid_tools"
+        )
     return matches
 
 
@@ -328,7 +330,7 @@ def _to_part(block: Block) -> Part:
                 return Image(media_type=source.media_type, data=source.data)
         return Text(msgspec.json.decode(encoded, type=_TextBlock).text)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"A block of the type {kind_of(block)!r} is not as expected: {error}.") from None
+        raise BadRequest(f"A block of the type {quote_value(kind_of(block))} is not as expected: {error}.") from None
 
 
 def _to_tool_choice(request: AnthropicRequest) -> ToolChoice:

@@ -9,6 +9,7 @@ from functools import partial
 from aiohttp import web
 
 from app.gateway.canonical.events import AnswerFailed, aggregate_events
+from app.gateway.canonical.request import ConversationRequest
 from app.gateway.dialects.anthropic.answers import AnthropicAnswerParams, AnthropicCountForm, AnthropicMessageForm
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.anthropic.requests import (
@@ -22,7 +23,7 @@ from app.gateway.dialects.anthropic.requests import (
 )
 from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
 from app.gateway.dialects.form import json_reply
-from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
@@ -65,7 +66,7 @@ async def count_tokens(request: web.Request) -> web.StreamResponse:
 
 async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     services, body = request.app[SERVICES], await read_body(request)
-    message_request = decode_body(body, AnthropicRequest)
+    message_request = await call_off_loop(body, decode_body, body, AnthropicRequest)
     check_request(message_request, counts_only=route is Route.COUNT_TOKENS)
     target = await resolve_model(services, message_request.model)
     if route is Route.COUNT_TOKENS:
@@ -81,10 +82,13 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         prefilled=prefill_of(message_request),
     )
     form = AnthropicCountForm if route is Route.COUNT_TOKENS else AnthropicMessageForm
-    upstream = UpstreamRequest(
+    engine_body = await call_off_loop(body, for_engine, body, message_request)
+    upstream = await call_off_loop(
+        body,
+        UpstreamRequest,
         load=target.load,
         path=engine_path(services, target.load.engine, target.model, route),
-        body=apply_preset(for_engine(body, message_request), target.model, route),
+        body=await call_off_loop(body, apply_preset, engine_body, target.model, route),
         model=message_request.model or "",
         terms=lease_options(message_request, route),
         form=form(request_id=request[REQUEST_ID], wishes=params),
@@ -92,6 +96,10 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         headers=client_header_lines(request),
     )
     return RequestJob(upstream)
+
+
+def _to_conversation(body: bytes, message_request: AnthropicRequest) -> ConversationRequest:
+    return to_canonical_request(message_request, decode_body(body, AnthropicSampling))
 
 
 async def _can_pass(services: Services, message_request: AnthropicRequest, target: ResolvedModel, route: Route) -> bool:
@@ -115,9 +123,8 @@ async def _messages_job(
         model=target.model.name,
         terms=lease_options(message_request, Route.MESSAGES),
     )
-    upstream = await with_plan(
-        services, blank, target, to_canonical_request(message_request, decode_body(body, AnthropicSampling))
-    )
+    work = await call_off_loop(body, _to_conversation, body, message_request)
+    upstream = await with_plan(services, blank, target, work)
     params = AnthropicAnswerParams(max_tokens=message_request.max_tokens, one_tool=message_request.is_one_at_a_time)
     message = _AnthropicResponder(
         upstream=upstream, model=name_in_answer(message_request.model, target.model), params=params
@@ -130,9 +137,8 @@ async def _count_job(
 ) -> RequestJob:
     """Return what counts or estimates tokens for an engine without such a route. Raises BadRequest."""
     terms = lease_options(message_request, Route.COUNT_TOKENS)
-    counting = await token_counter(
-        services, target, to_canonical_request(message_request, decode_body(body, AnthropicSampling)), terms
-    )
+    work = await call_off_loop(body, _to_conversation, body, message_request)
+    counting = await token_counter(services, target, work, terms)
 
     async def answer_count(_request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
         count = await counting.count(engines, observed)

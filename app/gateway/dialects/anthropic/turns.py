@@ -11,7 +11,7 @@ from typing import Literal, TypeVar
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ def _read_image(block: Block) -> list[Block]:
     source = _decode_block(block, _ImageBlockHead).source
     if source.type != "base64":
         raise BadRequest(
-            f"An image of the source type {source.type!r} is not fetched.",
+            f"An image of the source type {quote_value(source.type)} is not fetched.",
             hint="Send the image itself, as base64.",
             code="image_source",
         )
@@ -142,7 +142,7 @@ def _read_document(block: Block) -> list[Block]:
     source = document.source
     if source.type not in {"text", "content"}:
         raise BadRequest(
-            f"A document of the type {source.media_type or source.type!r} cannot be read.",
+            f"A document of the type {quote_value(source.media_type or source.type)} cannot be read.",
             hint="Send its text.",
             code="document_source",
         )
@@ -198,7 +198,7 @@ def _decode_block(block: Block, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(msgspec.json.encode(block), type=kind)
     except msgspec.ValidationError as error:
-        raise BadRequest(f"A block of the type {kind_of(block)!r} is not as expected: {error}.") from None
+        raise BadRequest(f"A block of the type {quote_value(kind_of(block))} is not as expected: {error}.") from None
 
 
 def _decode_string(raw: msgspec.Raw) -> str:

@@ -15,7 +15,7 @@ from aiohttp import web
 from app.core.errors import BadRequest
 from app.gateway.dialects.form import ErrorReply
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
-from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.handling import BESIDE_SLOTS, RequestJob, answer_request, client_header_lines, engine_path
 from app.gateway.exchange.infilling import InfillContext, infill_preparer
 from app.gateway.exchange.presets import apply_preset
@@ -126,25 +126,27 @@ def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamR
 
 async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     services, body = request.app[SERVICES], await read_body(request)
-    fields = decode_body(body, dict[str, msgspec.Raw])
+    fields = await call_off_loop(body, decode_body, body, dict[str, msgspec.Raw])
     for name in _REQUIRED_FIELDS[route]:
         if name not in fields:
             raise BadRequest(f"The request lacks `{name}`.", code="invalid_value")
     if route is Route.DETOKENIZE:
-        decode_body(body, DetokenizeRequest)
+        await call_off_loop(body, decode_body, body, DetokenizeRequest)
     if route is Route.INFILL:
-        decode_body(body, InfillContext)
-    options = decode_body(body, LlamaServerRequest)
+        await call_off_loop(body, decode_body, body, InfillContext)
+    options = await call_off_loop(body, decode_body, body, LlamaServerRequest)
     model, load = await with_probes(
         services, await resolve_model(services, options.model), _PROBE_ROUTES.get(route, route)
     )
     field = text_field(services.adapters, services.library, load.engine, model)
     if route is Route.TOKENIZE and field != CONTENT:
         body = rename_text_field(fields, field)
-    upstream = UpstreamRequest(
+    upstream = await call_off_loop(
+        body,
+        UpstreamRequest,
         load=load,
         path=engine_path(services, load.engine, model, route),
-        body=apply_preset(body, model, route),
+        body=await call_off_loop(body, apply_preset, body, model, route),
         model=options.model or "",
         terms=LeaseOptions(takes_slot=route not in BESIDE_SLOTS),
         form=LlamaDetokenizeForm(text_field=field) if route is Route.DETOKENIZE else _FORMS.get(route, OPENAI),

@@ -30,7 +30,7 @@ from app.gateway.dialects.lmstudio.requests import (
     to_canonical_request,
 )
 from app.gateway.dialects.lmstudio.stream import LmStudioEncoder
-from app.gateway.entry.bodies import read_json
+from app.gateway.entry.bodies import call_off_loop, read_json
 from app.gateway.exchange.capability_fallback import plan_fallbacks
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.handling import RequestJob, answer_request, engine_path, load_for_context
@@ -133,7 +133,9 @@ async def _prepare_job(request: web.Request) -> RequestJob:
     path = engine_path(services, target.load.engine, target.model, Route.CHAT)
     await _check_reasoning(services, target, work.thinking)
     context, plan = chat_request.context_tokens, await plan_fallbacks(services, target, work)
-    upstream = UpstreamRequest(
+    upstream = await call_off_loop(
+        plan.body,
+        UpstreamRequest,
         load=await load_for_context(services, target, context),
         path=path,
         body=plan.body,

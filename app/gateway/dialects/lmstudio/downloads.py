@@ -7,7 +7,7 @@ from aiohttp import web
 
 from app.core.downloads import Download as Queued
 from app.core.downloads import DownloadState, Pull
-from app.core.errors import NotFound
+from app.core.errors import NotFound, quote_value
 from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.lmstudio import requests
 from app.gateway.entry.access import check_may_change
@@ -65,7 +65,7 @@ async def download_status(request: web.Request) -> web.Response:
     try:
         return json_reply(job_of(request.app[DOWNLOADS].find(name)))
     except NotFound:
-        raise NotFound(f"There is no download {name!r}.", code="job_not_found") from None
+        raise NotFound(f"There is no download {quote_value(name)}.", code="job_not_found") from None
 
 
 def job_of(entry: Queued) -> LmStudioDownloadJob:

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import Conflict, NotFound
+from app.core.errors import Conflict, NotFound, quote_value
 from app.core.model_facts import ModelFacts
 from app.core.models import LoadOptions, ModelInfo
 from app.gateway.dialects.form import json_reply
@@ -350,11 +350,13 @@ async def unload_model(request: web.Request) -> web.Response:
     name = instance_id if instance_id in statuses else (await find_model(services, instance_id)).runs_as
     if name not in statuses:
         raise NotFound(
-            f"{instance_id!r} is not loaded.", hint="/api/v1/models lists the loaded ones.", code="model_not_found"
+            f"{quote_value(instance_id)} is not loaded.",
+            hint="/api/v1/models lists the loaded ones.",
+            code="model_not_found",
         )
     if statuses[name].is_pinned:
         raise Conflict(
-            f"{name!r} is pinned, and stays loaded.",
+            f"{quote_value(name)} is pinned, and stays loaded.",
             hint=f"`roundhouse unload {name}` unloads it anyway; `roundhouse unpin {name}` removes the pin.",
             code="model_pinned",
         )

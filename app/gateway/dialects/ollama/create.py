@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, NotFound
+from app.core.errors import BadRequest, NotFound, quote_value
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
 from app.gateway.dialects.form import utf8_json_reply
@@ -51,7 +51,9 @@ def check_files(files: Mapping[str, str], blob: Callable[[str], Path]) -> dict[s
 def _check_file_name(name: str, start: bytes) -> str:
     plain = name.replace("\\", "/").removeprefix("./")
     if not _FILE_NAME.fullmatch(plain) or ".." in plain:
-        raise BadRequest(f"{name[:80]!r} is no name for a file.", hint="Send its last part only.", code="invalid_value")
+        raise BadRequest(
+            f"{quote_value(name)} is no name for a file.", hint="Send its last part only.", code="invalid_value"
+        )
     if plain.lower().endswith(_PICKLE_ENDINGS) or start.startswith(_PICKLE_STARTS):
         raise BadRequest(f"{plain} {_PROGRAMS}.", hint="Upload the model as a GGUF file.", code="unsafe_format")
     if start != _GGUF:
@@ -69,7 +71,7 @@ def _first_bytes(name: str, digest: str, blob: Callable[[str], Path]) -> bytes:
         with blob(digest).open("rb") as file:
             return file.read(len(_GGUF))
     except FileNotFoundError:
-        raise NotFound(f"There is no blob {digest} for {name[:80]!r}.", hint="Upload it first.") from None
+        raise NotFound(f"There is no blob {digest} for {quote_value(name)}.", hint="Upload it first.") from None
 
 
 _PIECE_BYTES = 1 << 20

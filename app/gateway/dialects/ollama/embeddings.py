@@ -26,6 +26,7 @@ from app.gateway.dialects.ollama.wire import (
     OllamaEmbedRequest,
 )
 from app.gateway.dialects.raw_fields import value_of
+from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.engine.answers import TokenizeReply, decode_reply
 from app.gateway.exchange.handling import RequestJob, answer_request, load_for_context
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
@@ -182,10 +183,13 @@ async def _make_upstream(
     path = routes_of(services.adapters, services.library, target.load.engine, target.model).get(Route.EMBEDDINGS)
     if path is None or not (target.model.embeds or target.model.attached):
         raise requests.ability_error(name, "embedding")
-    upstream = UpstreamRequest(
+    body = body_for(texts, model=target.model.name)
+    upstream = await call_off_loop(
+        body,
+        UpstreamRequest,
         load=await load_for_context(services, target, options.num_ctx),
         path=path,
-        body=body_for(texts, model=target.model.name),
+        body=body,
         model=target.model.name,
         terms=LeaseOptions(keep_s=keep_s, context=options.num_ctx),
     )

@@ -14,7 +14,7 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.ollama.descriptions import capability_words, longest_first, ps_entry, show_reply, tag_entry
 from app.gateway.dialects.ollama.wire import OllamaModelList, OllamaModelRequest, OllamaVersion
-from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.library.endpoint_routes import capabilities_to_try
 from app.gateway.loading.capabilities import capabilities_of, with_capabilities
 from app.gateway.loading.launch import resolve_model
@@ -37,7 +37,7 @@ async def read_document(request: web.Request, kind: type[T]) -> T:
     body = await read_body(request)
     if not body:
         raise BadRequest("missing request body", code="invalid_json")
-    return decode_body(body, kind)
+    return await call_off_loop(body, decode_body, body, kind)
 
 
 async def find_target(services: Services, name: str, route: Route = Route.CHAT) -> ResolvedModel:

@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -217,7 +217,7 @@ def read_messages(messages: Sequence[OllamaMessage]) -> Iterator[ConversationMes
     for message in messages:
         role = _ROLES.get(message.role.lower())
         if role is None:
-            raise BadRequest(f"invalid role: {message.role!r} (must be system, user, assistant or tool)")
+            raise BadRequest(f"invalid role: {quote_value(message.role)} (must be system, user, assistant or tool)")
         if role is MessageRole.TOOL:
             yield ConversationMessage(role, (_tool_result(message, open_calls),))
             continue
@@ -426,7 +426,7 @@ def _thinking_level(think: bool | str | None) -> ThinkingLevel:  # noqa: FBT001 
     if isinstance(think, bool):
         return ThinkingLevel.ON if think else ThinkingLevel.OFF
     if think not in _THINK:
-        raise BadRequest(f"invalid think value: {think!r} (must be true, false, {', '.join(_THINK)})")
+        raise BadRequest(f"invalid think value: {quote_value(think)} (must be true, false, {', '.join(_THINK)})")
     return _THINK[think]
 
 

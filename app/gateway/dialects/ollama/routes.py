@@ -33,6 +33,7 @@ from app.gateway.dialects.ollama.stream import (
     build_reply,
 )
 from app.gateway.dialects.ollama.wire import OllamaChatRequest, OllamaEndFields, OllamaGenerateRequest
+from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.capability_fallback import plan_fallbacks, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import UpstreamPlan
@@ -97,10 +98,13 @@ async def _make_job(
     load = await load_for_context(services, target, params.num_ctx)
     work = params.request
     path, plan = ("", None) if work is None else await _plan_request(services, target, name, work)
-    upstream = UpstreamRequest(
+    body = b"" if plan is None else plan.body
+    upstream = await call_off_loop(
+        body,
+        UpstreamRequest,
         load=load,
         path=path,
-        body=b"" if plan is None else plan.body,
+        body=body,
         plan=plan,
         model=target.model.name,
         terms=LeaseOptions(keep_s=params.keep_s, context=params.num_ctx),

@@ -10,9 +10,8 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 
-_ACTION = re.compile(r"\{\{(- )?\s*(.*?)\s*( -)?\}\}", re.DOTALL)
 _TOKEN = re.compile(r'\s*("(?:[^"\\]|\\.)*"|`[^`]*`|:=|[(),]|\$[A-Za-z_]\w*|\$|\.[A-Za-z]\w*|\$?[A-Za-z_]\w*|-?\d+)')
 _FIELDS = {
     ".System": "system",
@@ -71,17 +70,15 @@ def to_jinja(template: str) -> str:
 
 def _split_pieces(template: str) -> Iterator[_TemplatePiece]:
     """Yield text and actions in turn, blanks trimmed where a marker says so."""
-    at, trims = 0, False
-    for match in _ACTION.finditer(template):
-        text = template[at : match.start()]
-        text = text.lstrip() if trims else text
-        yield _TemplatePiece(text.rstrip() if match[1] else text, is_action=False)
-        yield _TemplatePiece(match[2], is_action=True)
-        at, trims = match.end(), bool(match[3])
-    last = template[at:]
-    if "{{" in last:
-        raise _template_error(last[:40])
-    yield _TemplatePiece(last.lstrip() if trims else last, is_action=False)
+    before, *actions = template.split("{{")
+    for opened in actions:
+        action, end, after = opened.partition("}}")
+        if not end:
+            raise _template_error("{{" + opened[:40])
+        yield _TemplatePiece(before.rstrip() if action.startswith("- ") else before, is_action=False)
+        yield _TemplatePiece(action.removeprefix("- ").removesuffix(" -").strip(), is_action=True)
+        before = after.lstrip() if action.endswith(" -") else after
+    yield _TemplatePiece(before, is_action=False)
 
 
 class _JinjaWriter:
@@ -222,7 +219,7 @@ def _write_text(text: str) -> str:
 
 def _template_error(text: str) -> BadRequest:
     return BadRequest(
-        f"The template has {text.strip()[:80]!r}, which cannot be turned into Jinja.",
+        f"The template has {quote_value(text.strip())}, which cannot be turned into Jinja.",
         hint="Send the template as Jinja, or leave it out: the model's own is used then.",
         code="unsupported_template",
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -229,7 +229,7 @@ def _check_request(request: OpenAIChatRequest) -> None:
 
 def _to_message(message: OpenAIMessage, at: int) -> ConversationMessage:
     if message.role not in _ROLES:
-        raise invalid_value(f"`messages[{at}].role`: there is no role {message.role!r}.")
+        raise invalid_value(f"`messages[{at}].role`: there is no role {quote_value(message.role)}.")
     role, content = _ROLES[message.role], _content_parts(message, at)
     if role is MessageRole.TOOL:
         text = "".join(part.text for part in content if isinstance(part, Text))
@@ -257,7 +257,9 @@ def _to_part(part: OpenAIContentPart, place: str) -> Part:
         return image_of(url, field=f"{place}.image_url")
     if part.type == "file" and part.file is not None and part.file.file_data is not None:
         return Text(text_of(part.file.file_data, field=f"{place}.file.file_data"))
-    raise BadRequest(f"`{place}`: a part of the type {part.type!r} cannot be read.", code="unsupported_content")
+    raise BadRequest(
+        f"`{place}`: a part of the type {quote_value(part.type)} cannot be read.", code="unsupported_content"
+    )
 
 
 def _to_call(call: OpenAIToolCall) -> ToolCall:

@@ -35,7 +35,7 @@ from app.gateway.dialects.openai.stream import (
     counts_chunk,
 )
 from app.gateway.dialects.raw_fields import ABSENT
-from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, fulfilment_of, needs_of
@@ -166,9 +166,9 @@ async def _can_pass(services: Services, target: ResolvedModel, body: bytes, opti
         return not options.has_tools or await can_pass_bytes(services, target, has_tools=True)
     if not await can_pass_bytes(services, target, has_tools=options.has_tools):
         return False
-    chat_request = decode_body(body, OpenAIChatRequest)
+    chat_request = await call_off_loop(body, decode_body, body, OpenAIChatRequest)
     request_needs = [
-        *needs_of(to_canonical_request(chat_request)),
+        *needs_of(await call_off_loop(body, to_canonical_request, chat_request)),
         *([RequestNeed.CHOICES] if chat_request.choices > 1 else []),
     ]
     return all(
@@ -187,7 +187,8 @@ class _ChatTranslation(NamedTuple):
 
 async def _make_translated_job(services: Services, target: ResolvedModel, chat: _ChatTranslation) -> RequestJob:
     """Return what asks the engine for a chat, and answers with it. Raises BadRequest for what cannot be asked."""
-    chat_request = decode_body(chat.body, OpenAIChatRequest)
+    chat_request = await call_off_loop(chat.body, decode_body, chat.body, OpenAIChatRequest)
+    conversation = await call_off_loop(chat.body, to_canonical_request, chat_request)
     blank = UpstreamRequest(
         load=target.load,
         path=engine_path(services, target.load.engine, target.model, Route.CHAT),
@@ -198,7 +199,7 @@ async def _make_translated_job(services: Services, target: ResolvedModel, chat: 
     )
     upstreams = [
         await with_plan(services, blank, target, each)
-        for each in _request_per_choice(to_canonical_request(chat_request), chat_request.choices)
+        for each in _request_per_choice(conversation, chat_request.choices)
     ]
     about = OpenAIAnswerInfo(id=f"chatcmpl-{secrets.token_hex(12)}", model=chat.name, created=int(time.time()))
     answers = _ChatResponder(upstreams=tuple(upstreams), about=about, includes_usage=chat_request.includes_usage)
@@ -276,8 +277,8 @@ FormWrapper = Callable[[OpenAIForm, Route, ResolvedModel], AnswerForm]
 async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None) -> RequestJob:
     """Return what a chat asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    options = decode_body(body, OpenAIChatOptions)
-    engine_request = prepare_chat(body, options)
+    options = await call_off_loop(body, decode_body, body, OpenAIChatOptions)
+    engine_request = await call_off_loop(body, prepare_chat, body, options)
     target = await resolve_model(services, options.model)
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
@@ -287,22 +288,22 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
         return await _make_translated_job(
             services, target, _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
         )
-    return RequestJob(_make_upstream(request, target, engine_request, options, put))
+    return RequestJob(await _make_upstream(request, target, engine_request, options, put))
 
 
 async def prepare_job(request: web.Request, route: Route, put: FormWrapper | None = None) -> RequestJob:
     """Return what any other request asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    options = decode_body(body, OpenAIRequestOptions)
-    engine_request = prepare_request(body, options, route)
+    options = await call_off_loop(body, decode_body, body, OpenAIRequestOptions)
+    engine_request = await call_off_loop(body, prepare_request, body, options, route)
     target = await with_probes(
         services, await resolve_model(services, options.model, route=route), engine_request.route
     )
     target = target._replace(load=await load_for_context(services, target, options.context))
-    return RequestJob(_make_upstream(request, target, engine_request, options, put))
+    return RequestJob(await _make_upstream(request, target, engine_request, options, put))
 
 
-def _make_upstream(
+async def _make_upstream(
     request: web.Request,
     target: ResolvedModel,
     engine_request: OpenAIEngineRequest,
@@ -312,11 +313,17 @@ def _make_upstream(
     (model, load), services = target, request.app[SERVICES]
     path = engine_path(services, load.engine, model, engine_request.route)
     name = name_in_answer(options.model, model)
-    engine_request = fit_to_engine(engine_request, services.adapters[load.engine].descriptor, options, name=name)
-    return UpstreamRequest(
+    descriptor = services.adapters[load.engine].descriptor
+    engine_request = await call_off_loop(
+        engine_request.body, fit_to_engine, engine_request, descriptor, options, name=name
+    )
+    body = await call_off_loop(engine_request.body, apply_preset, engine_request.body, model, engine_request.route)
+    return await call_off_loop(
+        body,
+        UpstreamRequest,
         load=load,
         path=path,
-        body=apply_preset(engine_request.body, model, engine_request.route),
+        body=body,
         model=options.model or "",
         terms=lease_options(options, engine_request.route),
         form=engine_request.form if put is None else put(engine_request.form, engine_request.route, target),

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import (
     ConversationMessage,
     Image,
@@ -201,7 +201,9 @@ def _read_message(raw: msgspec.Raw, at: int, _calls: _CallIndex) -> Conversation
     message = _decode_raw(raw, _MessageInput, at)
     role = _ROLES.get(message.role)
     if role is None:
-        raise _invalid_value(f"`input[{at}].role` is user, assistant, system or developer, not {message.role[:40]!r}.")
+        raise _invalid_value(
+            f"`input[{at}].role` is user, assistant, system or developer, not {quote_value(message.role)}."
+        )
     return ConversationMessage(role, tuple(_content_parts(message.content, at)))
 
 
@@ -318,7 +320,7 @@ def _content_as_parts(content: msgspec.Raw | None, role: msgspec.Raw | None) -> 
 def _resolve_reference(item: ResponseItem, stored_items: Mapping[str, str]) -> ResponseItem:
     if item.id not in stored_items:
         raise BadRequest(
-            f"There is no item {item.id[:80]!r} to refer to.",
+            f"There is no item {quote_value(item.id)} to refer to.",
             hint="Send the item itself: the response it belongs to is not kept.",
             code="item_not_found",
         )

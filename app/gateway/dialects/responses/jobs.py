@@ -24,7 +24,7 @@ from app.gateway.dialects.responses.requests import ResponsesRequest, check_requ
 from app.gateway.dialects.responses.stream import ResponseEncoder, ResponseStyle
 from app.gateway.dialects.responses.tools import ToolOffer, offer_of
 from app.gateway.dialects.responses.wire import ResponseInfo, begin_response
-from app.gateway.entry.bodies import decode_body
+from app.gateway.entry.bodies import call_off_loop, decode_body
 from app.gateway.exchange.capability_fallback import plan_fallbacks
 from app.gateway.exchange.handling import engine_path, lease_options, load_for_context
 from app.gateway.exchange.upstream import UpstreamRequest
@@ -66,7 +66,7 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 async def prepare_response(services: Services, body: bytes) -> ResponseJob:
     """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve_model` raises."""
-    request = decode_body(body, ResponsesRequest)
+    request = await call_off_loop(body, decode_body, body, ResponsesRequest)
     target = await resolve_model(services, request.model)
     response_input = await read_input(services, request)
     is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
@@ -101,7 +101,9 @@ async def upstream_for(
 ) -> UpstreamRequest:
     """Return what the engine is sent, and where. Raises BadRequest for what model or engine cannot do."""
     plan = await plan_fallbacks(services, target, work)
-    return UpstreamRequest(
+    return await call_off_loop(
+        plan.body,
+        UpstreamRequest,
         load=await load_for_context(services, target, request.context),
         path=engine_path(services, target.load.engine, target.model, Route.CHAT),
         body=plan.body,

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -175,7 +175,9 @@ def _thinking_level(reasoning: ResponseReasoning | None) -> ThinkingLevel:
         return ThinkingLevel.DEFAULT
     if effort not in _LEVELS:
         raise BadRequest(
-            f"`reasoning.effort` has no {effort[:40]!r}.", hint=f"It takes {', '.join(_LEVELS)}.", code="invalid_value"
+            f"`reasoning.effort` has no {quote_value(effort)}.",
+            hint=f"It takes {', '.join(_LEVELS)}.",
+            code="invalid_value",
         )
     return _LEVELS[effort]
 

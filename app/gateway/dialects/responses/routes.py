@@ -18,7 +18,7 @@ from app.gateway.dialects.responses.jobs import ResponseJob, prepare_response, r
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.requests import ResponsesRequest
 from app.gateway.dialects.responses.stored import keep_response, track_response
-from app.gateway.entry.bodies import decode_body, read_body
+from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.handling import RequestJob, answer_request, lease_options, load_for_context
@@ -118,7 +118,7 @@ async def _answer_whole(
 
 async def _prepare_count(request: web.Request) -> RequestJob:
     """Return what counts them. Raises BadRequest, NotFound, or what `resolve_model` raises."""
-    services, response_request = request.app[SERVICES], decode_body(await read_body(request), ResponsesRequest)
+    services, response_request = request.app[SERVICES], await read_json(request, ResponsesRequest)
     response_input = await read_input(services, response_request)
     target = await resolve_model(services, response_request.model)
     target = target._replace(load=await load_for_context(services, target, response_request.context))

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from aiohttp import web
 
-from app.core.errors import BadRequest, RoundhouseError
+from app.core.errors import BadRequest, RoundhouseError, quote_value
 from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.responses.input_items import ResponseItem, item_from_store, to_keep
@@ -61,7 +61,7 @@ def item_page(items: Sequence[ResponseItem], part: ResponsePageQuery) -> Respons
     if part.after is not None:
         at = next((at for at, item in enumerate(in_order) if item.id == part.after), None)
         if at is None:
-            raise BadRequest(f"There is no item {part.after[:80]!r} in this list.", code="item_not_found")
+            raise BadRequest(f"There is no item {quote_value(part.after)} in this list.", code="item_not_found")
         begin = at + 1
     selection = in_order[begin : begin + part.limit]
     return ResponseItemPage(
@@ -129,7 +129,9 @@ async def cancel_response(request: web.Request) -> web.Response:
     active = request.app[_ACTIVE_RESPONSES].get(request.match_info["id"])
     if active is None:
         response = await _find_response(request)
-        raise BadRequest(f"The response {response.id!r} is not being made any more.", code="response_not_running")
+        raise BadRequest(
+            f"The response {quote_value(response.id)} is not being made any more.", code="response_not_running"
+        )
     request.app[INSPECTOR].stop_request(active.request_id)
     await active.over.wait()
     return utf8_json_reply(active.job.encoder.response)

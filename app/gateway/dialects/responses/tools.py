@@ -11,7 +11,7 @@ from typing import TypeVar
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import ToolChoice, ToolDefinition, ToolMode
 from app.gateway.dialects.raw_fields import ABSENT
 
@@ -228,7 +228,7 @@ def _filter_allowed(tool_choice: _ToolChoiceSpec, ready: Sequence[_OfferEntry]) 
     if not matches:
         what = tool_choice.name or tool_choice.type
         raise _invalid_tools(
-            f"`tool_choice` names {what[:80]!r}, which is not among the tools that can be called here."
+            f"`tool_choice` names {quote_value(what)}, which is not among the tools that can be called here."
         )
     return matches[:1]
 

@@ -195,7 +195,7 @@ _JSON = re.compile(r"(?:Field '(?P<field>\w+)': )?\[json\.exception\.\w+\.\d+\] 
 _TYPE = re.compile(r"type must be (?P<wanted>\w+), but is (?P<found>\w+)")
 _MISSING = re.compile(r"key '(?P<key>[^']*)' not found")
 _PART = "unsupported content[].type"
-_CONTAINER = re.compile(r"(?:\w+::)?_M_\w+|std::\w+|basic_string|invalid vector subscript")
+_CONTAINER = re.compile(r"_M_\w|std::\w|basic_string|invalid vector subscript")
 
 
 def plain_sentence(message: str) -> str:
@@ -243,7 +243,7 @@ _SENTENCES = tuple(
     for words in (
         # llama.cpp, and our workers after it; for an embedding model the physical batch is the context
         rf"request \({_PROMPT} tokens\) exceeds the available context size \({_CONTEXT} tokens\)",
-        rf"input \({_PROMPT} tokens\) is too large to process\..*?batch size: {_CONTEXT}",
+        rf"input \({_PROMPT} tokens\) is too large to process\..{{0,300}}?batch size: {_CONTEXT}",
         # MLX-LM, whose server has no words of its own, as our handler puts it
         rf"request has {_PROMPT} tokens, and the context holds {_CONTEXT}",
         # TGI, of its two limits
@@ -285,7 +285,10 @@ _SENTENCES = tuple(
         # OpenVINO Model Server
         rf"number of prompt tokens: {_PROMPT} exceeds model max length: {_CONTEXT}",
         # LM Studio, as its versions said it
-        rf"keep the first {_PROMPT} tokens when context the overflows\..*?context length of only {_CONTEXT} tokens",
+        (
+            rf"keep the first {_PROMPT} tokens when context the overflows\..{{0,99}}?"
+            rf"context length of only {_CONTEXT} tokens"
+        ),
         rf"greater than the context length \(n_keep: {_PROMPT}\s*>=\s*n_ctx: {_CONTEXT}\)",
         # without all counts: llama.cpp before it told its batch, and of 2025; LM Studio, Ollama
         rf"input \({_PROMPT} tokens\) is too large to process",

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -150,7 +150,9 @@ def callable_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple
         return tuple(tools)
     named = tuple(tool for tool in tools if tool.name == choice.name)
     if not named:
-        raise BadRequest(f"`tool_choice` names {choice.name!r}, which is not among the tools.", code="invalid_tools")
+        raise BadRequest(
+            f"`tool_choice` names {quote_value(choice.name)}, which is not among the tools.", code="invalid_tools"
+        )
     return named
 
 

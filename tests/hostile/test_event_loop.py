@@ -1,0 +1,203 @@
+"""No request holds the event loop: the corpus is sent to every address, and the longest stall is measured.
+
+The gateway, an engine that the test plays and the watchdog share a process and a loop; the client has a thread.
+"""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any, NamedTuple, cast
+
+import pytest
+from aiohttp import web
+
+from app.core.api import PREFIX
+from app.gateway.admin.routes import ENDPOINTS
+from app.gateway.app import build_app
+from app.hub.library.library import Library
+from tests.gateway.played import Gateway
+from tests.gguf_files import TinyLlama
+from tests.hostile.corpus import (
+    SIZE,
+    WORST,
+    Case,
+    cases_of,
+    header_cases,
+    hostile_names,
+    large_cases,
+    small_cases,
+)
+from tests.hostile.raw_client import exchange, request_bytes
+from tests.hostile.watchdog import Watchdog, watched_loop
+
+MOST_S = 0.05
+"""For so long no request may hold the loop."""
+AT_ONCE = 50
+"""Requests between two looks at the watchdog; only those of a batch that was too slow are tried one by one."""
+TOKEN = (("Authorization", b"Bearer token"),)
+ENDLESS = frozenset({f"{PREFIX}/events"})
+"""Streams that end when their client leaves."""
+ACTS = frozenset({"/plan", "/estimate", "/calibrate", "/hub/token"})
+"""What asks the hardware or the system's store of secrets: not with the token."""
+ON_FILES = frozenset({"/api/create", "/api/copy", "/api/show", "/api/pull"})
+"""What needs a real library."""
+
+
+SHORTER = frozenset({"/chat/completions", "/completions", "/embeddings", "/rerank", "/reranking", "/v2/rerank"})
+"""Further addresses of what is tried under another."""
+
+
+class Sent(NamedTuple):
+    """A request to be tried."""
+
+    method: str
+    path: str
+    case: Case
+    is_endless: bool = False
+
+
+@pytest.fixture
+def environ() -> dict[str, str]:
+    return {"ROUNDHOUSE_GATEWAY_MAX_BODY_MIB": "32"}
+
+
+@pytest.fixture
+def library(gateway: Gateway) -> Library:
+    """The real one, with one model: names are looked for as they are elsewhere."""
+    folder = gateway.services.paths.models
+    TinyLlama().write(folder / "base.gguf")
+    guide = TinyLlama().write(folder.parent / "guide.gguf")
+    library = Library(lambda: [folder], gateway.services.paths.data / "models.json", guide)
+    object.__setattr__(gateway.services, "library", cast("Any", library))
+    return library
+
+
+async def play(request: web.Request) -> web.StreamResponse:
+    """Answer as an engine would, with a stream where one is wanted."""
+    if b'"stream":true' in (await request.read())[-4096:]:
+        end = b'{"choices":[{"index":0,"delta":{"content":"x"},"finish_reason":"stop"}]}'
+        return web.Response(body=b"data: " + end + b"\n\ndata: [DONE]\n\n", content_type="text/event-stream")
+    whole = {"role": "assistant", "content": "x"}
+    choice = {"index": 0, "message": whole, "delta": whole, "text": "x", "finish_reason": "stop"}
+    reply = {"choices": [choice], "data": [], "results": [], "tokens": [1], "content": "x", "prompt": "x"}
+    return web.json_response(reply)
+
+
+@pytest.fixture
+def routes(gateway: Gateway) -> list[tuple[str, str]]:
+    """Every address, by the methods it has; what HEAD does GET does as well."""
+    router = build_app(gateway.services).router
+    found = ((route.method, route.resource.canonical) for route in router.routes() if route.resource is not None)
+    return sorted({(method, path) for method, path in found if method != "HEAD"})
+
+
+def filled(path: str, name: str = "x") -> str:
+    return "/".join(name if part.startswith("{") else part for part in path.split("/"))
+
+
+def send_all(port: int, batch: Sequence[Sent]) -> None:
+    for sent in batch:
+        data = request_bytes(sent.method, sent.path, sent.case.headers, sent.case.body)
+        exchange(port, data, only_head=sent.is_endless)
+
+
+async def longest_s(gateway: Gateway, watchdog: Watchdog, batch: Sequence[Sent]) -> float:
+    """Return for how long some requests, sent one after another, held the loop at the longest."""
+    watchdog.reset()
+    await asyncio.to_thread(send_all, gateway.port, batch)
+    await watchdog.settle()
+    gateway.upstream.bodies.clear()
+    gateway.upstream.headers.clear()
+    return watchdog.longest_s
+
+
+async def stalls(gateway: Gateway, requests: Iterable[Sent], *, at_once: int = AT_ONCE) -> list[str]:
+    """Send requests, and return those that held the loop for too long, each time they were tried."""
+    gateway.upstream.play = play
+    held: list[str] = []
+    left = iter(requests)
+    with watched_loop() as watchdog:
+        await longest_s(gateway, watchdog, [Sent("POST", "/v1/chat/completions", small_cases()[0])])  # warms up
+        while batch := list(islice(left, at_once)):
+            if await longest_s(gateway, watchdog, batch) <= MOST_S:
+                continue
+            for sent in batch:
+                taken_s = min([await longest_s(gateway, watchdog, [sent]) for _ in range(3)])
+                if taken_s > MOST_S:
+                    held.append(f"{taken_s:.3f} s: {sent.method} {sent.path[:80]}, {sent.case.name}")
+    return held
+
+
+def for_route(case: Case, path: str) -> Case:
+    """Return the case for a model that can do what the address is for."""
+    is_embedding = "embed" in path or "rerank" in path
+    return case._replace(body=case.body.replace(b'"guide"', b'"org/embed:q8"')) if is_embedding else case
+
+
+def asks_a_model(method: str, path: str) -> bool:
+    return method == "POST" and not path.startswith(PREFIX)
+
+
+def test_the_corpus_is_large() -> None:
+    assert len({case.name for case in (*small_cases(), *header_cases())}) >= 300
+
+
+async def test_no_head_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
+    cases = header_cases()
+    heads = (  # each address gets a third of them: what looks at a head is the same everywhere
+        Sent(method, filled(path), case, path in ENDLESS)
+        for at, (method, path) in enumerate(routes)
+        for case in cases[at % 3 :: 3]
+    )
+    assert await stalls(gateway, heads) == []
+
+
+async def test_no_name_in_an_address_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
+    case = Case("name", b"{}", TOKEN)
+    named = [(method, path) for method, path in routes if "{" in path]
+    assert len(named) > 30
+    names = [Sent(method, filled(path, name), case) for method, path in named for name in hostile_names()]
+    odd = [Sent("GET", f"/{name}", case) for name in hostile_names()]
+    asked = [Sent("GET", f"{PREFIX}/requests?before={name}", case) for name in hostile_names()]
+    assert await stalls(gateway, [*names, *odd, *asked]) == []
+
+
+async def test_no_small_body_holds_the_loop(gateway: Gateway, routes: list[tuple[str, str]]) -> None:
+    cases = small_cases()
+    paths = [filled(path) for method, path in routes if asks_a_model(method, path) and path not in ON_FILES | SHORTER]
+    assert len(paths) > 25
+    bodies = (Sent("POST", path, for_route(case, path)) for path in paths for case in cases)
+    assert await stalls(gateway, bodies) == []
+
+
+async def test_no_body_about_a_model_holds_the_loop(gateway: Gateway, library: Library) -> None:
+    bodies = (Sent("POST", path, case) for path in sorted(ON_FILES) for case in small_cases())
+    assert await stalls(gateway, bodies) == []
+
+
+async def test_no_body_of_our_own_api_holds_the_loop(gateway: Gateway, library: Library) -> None:
+    endpoints = [row for row in ENDPOINTS if row.body is not None and row.path not in ACTS]
+    assert len(endpoints) > 20
+    bodies = (
+        Sent(row.method, filled(PREFIX + row.path), case._replace(headers=TOKEN))
+        for row in endpoints
+        for case in cases_of(row.body)
+    )
+    assert await stalls(gateway, bodies) == []
+
+
+LARGE_PATHS = ("/v1/chat/completions", "/api/chat", "/v1/embeddings")
+"""Passed on, translated, and no chat."""
+
+
+@pytest.mark.parametrize("path", LARGE_PATHS)
+async def test_no_large_body_holds_the_loop(gateway: Gateway, path: str) -> None:
+    assert await stalls(gateway, (Sent("POST", path, for_route(case, path)) for case in large_cases()), at_once=1) == []
+
+
+@pytest.mark.parametrize("name", WORST)
+async def test_what_once_held_the_loop_does_so_no_more(gateway: Gateway, library: Library, name: str) -> None:
+    worst = WORST[name]
+    case = worst.case()
+    twelve = [Sent("POST" if case.body else "GET", worst.path, case)] * (1 if len(case.body) > SIZE * 10 else 12)
+    assert await stalls(gateway, twelve) == []

@@ -1,0 +1,126 @@
+"""Every compiled pattern of the gateway's takes time in proportion to what it reads, however it was made to fail."""
+
+import ast
+import importlib
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import FunctionType
+from typing import Any, NamedTuple
+
+import pytest
+
+from tests.hostile.adversarial import strings_for
+
+ROOT = Path(__file__).resolve().parents[2]
+SIZES = (24, 96, 256, 1024, 4096)
+"""A pattern of exponential time shows at the first, one of the square at the last."""
+ENOUGH_S = 0.001
+"""CPU time that is no sign of anything: a linear pattern takes a tenth of it for 4096 characters."""
+MOST_RATIO = 2.9
+"""Of the times for 2n and n: 2 for a linear pattern, 4 for one of the square."""
+ALL_METHODS = frozenset({"search", "fullmatch"})
+METHODS = frozenset({"search", "match", "fullmatch", "findall", "finditer", "sub", "split"})
+
+
+class Named(NamedTuple):
+    """A pattern, where it stands, and the methods it is used by."""
+
+    place: str
+    pattern: re.Pattern[Any]
+    methods: frozenset[str]
+
+
+MAKERS = ("re.compile(", "compile_clues(", "stage_row(", "buffer_row(")
+"""What compiles patterns, by its text: a module without any of it need not be imported."""
+
+
+def modules() -> Iterator[tuple[str, ast.Module]]:
+    for top in ("app", "engines"):
+        for path in sorted((ROOT / top).rglob("*.py")):
+            name = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+            text = path.read_text(encoding="utf-8")
+            if any(maker in text for maker in MAKERS):
+                yield name, ast.parse(text)
+
+
+def patterns_in(value: object) -> Iterator[re.Pattern[Any]]:
+    """Yield the patterns in a value: in its items, and in those that a function was made with."""
+    if isinstance(value, re.Pattern):
+        yield value
+    elif isinstance(value, dict):
+        yield from patterns_in(list(value.values()))
+    elif isinstance(value, list | tuple | set | frozenset):
+        for item in value:
+            yield from patterns_in(item)
+    elif isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            yield from patterns_in(cell.cell_contents)
+
+
+def methods_of(tree: ast.Module, name: str) -> frozenset[str]:
+    """Return how a module uses its pattern of that name; every way if it hands the pattern on."""
+    used, is_elsewhere = set(), False
+    parents = {child: parent for parent in ast.walk(tree) for child in ast.iter_child_nodes(parent)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and node.id == name and isinstance(node.ctx, ast.Load):
+            parent = parents[node]
+            if isinstance(parent, ast.Attribute) and parent.attr in METHODS:
+                used.add(parent.attr)
+            else:
+                is_elsewhere = True
+    return ALL_METHODS if is_elsewhere or not used else frozenset(used)
+
+
+def collect() -> list[Named]:
+    seen: dict[tuple[object, int, frozenset[str]], Named] = {}
+    for module_name, tree in modules():
+        try:
+            module = importlib.import_module(module_name)
+        except ImportError:  # another system's, or a worker's of an engine that is not installed
+            continue
+        for name, value in vars(module).items():
+            for pattern in patterns_in(value):
+                methods = methods_of(tree, name)
+                named = Named(f"{module_name}.{name}", pattern, methods)
+                seen.setdefault((pattern.pattern, pattern.flags, methods), named)
+    return list(seen.values())
+
+
+def cpu_s(work: Callable[[], object]) -> float:
+    began = time.thread_time()
+    work()
+    return time.thread_time() - began
+
+
+def use(named: Named, method: str, text: str) -> Callable[[], object]:
+    subject: Any = text.encode("latin-1", "replace") if isinstance(named.pattern.pattern, bytes) else text
+    if method == "sub":
+        return lambda: named.pattern.sub(b"" if isinstance(subject, bytes) else "", subject)
+    if method == "finditer":
+        return lambda: sum(1 for _ in named.pattern.finditer(subject))
+    call = getattr(named.pattern, method)
+    return lambda: call(subject)
+
+
+def slow_on(named: Named) -> str:
+    """Return on which string, and how, a pattern is not linear; "" for one that is."""
+    suspects = {(method, at) for method in named.methods for at, _ in enumerate(strings_for(named.pattern, 8))}
+    for size in SIZES:
+        texts, doubled = list(strings_for(named.pattern, size)), list(strings_for(named.pattern, 2 * size))
+        for method, at in sorted(suspects):
+            if at >= len(texts) or cpu_s(use(named, method, texts[at])) < ENOUGH_S:
+                continue
+            once, twice = (min(cpu_s(use(named, method, text[at])) for _ in range(3)) for text in (texts, doubled))
+            if once > ENOUGH_S and twice > MOST_RATIO * once:
+                return f"{named.place}.{method}: {once * 1000:.1f} ms, then {twice * 1000:.1f}: {texts[at][:40]!r}"
+    return ""
+
+
+PATTERNS = collect()
+
+
+@pytest.mark.parametrize("named", PATTERNS, ids=lambda named: named.place)
+def test_a_pattern_is_linear(named: Named) -> None:
+    assert not slow_on(named)
