@@ -207,7 +207,7 @@ def _list_amounts(estimate_found: Estimate) -> Iterator[tuple[str, Amount]]:
 
 def _pool_line(pool: PoolUse) -> str:
     free = "an unknown amount" if pool.free is None else words.format_bytes(pool.free)
-    return f"{pool.name}: {words.format_bytes(pool.needed)} of {free} free"
+    return f"{pool.name}: {words.format_bytes(pool.needed_bytes)} of {free} free"
 
 
 def _verdict(estimate_found: Estimate) -> str:

@@ -76,7 +76,7 @@ class PoolUse(msgspec.Struct, frozen=True, kw_only=True):
     """The needed bytes by component ("weights", ...): each pool can be drawn. Empty where only the sum is known."""
 
     @property
-    def needed(self) -> int:
+    def needed_bytes(self) -> int:
         """Bytes that must stay in memory."""
         return self.bytes - self.reclaimable
 
@@ -165,7 +165,7 @@ class Estimate(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens already in the context for which `decode` holds."""
 
     @property
-    def needed(self) -> int:
+    def needed_bytes(self) -> int:
         """Bytes that must stay in memory."""
         return self.total.bytes - sum(pool.reclaimable for pool in self.pools)
 

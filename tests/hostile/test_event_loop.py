@@ -32,6 +32,8 @@ from tests.hostile.watchdog import Watchdog, watched_loop
 
 MOST_S = 0.05
 """For so long no request may hold the loop."""
+MOST_LARGE_S = 0.15
+"""Megabytes of text are copied a few times, here by the engine and the client too: that alone may take so long."""
 AT_ONCE = 50
 """Requests between two looks at the watchdog; only those of a batch that was too slow are tried one by one."""
 TOKEN = (("Authorization", b"Bearer token"),)
@@ -111,7 +113,9 @@ async def longest_s(gateway: Gateway, watchdog: Watchdog, batch: Sequence[Sent])
     return watchdog.longest_s
 
 
-async def stalls(gateway: Gateway, requests: Iterable[Sent], *, at_once: int = AT_ONCE) -> list[str]:
+async def stalls(
+    gateway: Gateway, requests: Iterable[Sent], *, at_once: int = AT_ONCE, most_s: float = MOST_S
+) -> list[str]:
     """Send requests, and return those that held the loop for too long, each time they were tried."""
     gateway.upstream.play = play
     held: list[str] = []
@@ -119,11 +123,11 @@ async def stalls(gateway: Gateway, requests: Iterable[Sent], *, at_once: int = A
     with watched_loop() as watchdog:
         await longest_s(gateway, watchdog, [Sent("POST", "/v1/chat/completions", small_cases()[0])])  # warms up
         while batch := list(islice(left, at_once)):
-            if await longest_s(gateway, watchdog, batch) <= MOST_S:
+            if await longest_s(gateway, watchdog, batch) <= most_s:
                 continue
             for sent in batch:
                 taken_s = min([await longest_s(gateway, watchdog, [sent]) for _ in range(3)])
-                if taken_s > MOST_S:
+                if taken_s > most_s:
                     held.append(f"{taken_s:.3f} s: {sent.method} {sent.path[:80]}, {sent.case.name}")
     return held
 
@@ -192,7 +196,8 @@ LARGE_PATHS = ("/v1/chat/completions", "/api/chat", "/v1/embeddings")
 
 @pytest.mark.parametrize("path", LARGE_PATHS)
 async def test_no_large_body_holds_the_loop(gateway: Gateway, path: str) -> None:
-    assert await stalls(gateway, (Sent("POST", path, for_route(case, path)) for case in large_cases()), at_once=1) == []
+    large = (Sent("POST", path, for_route(case, path)) for case in large_cases())
+    assert await stalls(gateway, large, at_once=1, most_s=MOST_LARGE_S) == []
 
 
 @pytest.mark.parametrize("name", WORST)

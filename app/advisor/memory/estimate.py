@@ -280,7 +280,7 @@ _CHECKPOINTS = 32
 
 def memory_sentence(pools: Sequence[PoolUse]) -> str:
     """Return the sums, the fullest pool first: "16.0 weights + 4.2 KV = 20.2 of 29.6 GiB free in RTX 5090"."""
-    return "; ".join(_pool_sentence(pool) for pool in sorted(pools, key=lambda pool: -pool.needed))
+    return "; ".join(_pool_sentence(pool) for pool in sorted(pools, key=lambda pool: -pool.needed_bytes))
 
 
 def _pool_sentence(pool: PoolUse) -> str:
@@ -290,7 +290,9 @@ def _pool_sentence(pool: PoolUse) -> str:
     if small and terms:
         terms.append(f"{small:.1f} other" if small >= _SMALL else "a little more")
     free = f"of {pool.free / GIB:.1f} GiB free" if pool.free is not None else "GiB, out of an unknown amount,"
-    total = f"{pool.needed / GIB:.1f}" if pool.needed / GIB >= _SMALL else words.format_bytes(pool.needed)
+    total = (
+        f"{pool.needed_bytes / GIB:.1f}" if pool.needed_bytes / GIB >= _SMALL else words.format_bytes(pool.needed_bytes)
+    )
     return f"{' + '.join(terms)} = {total} {free} in {pool.name}" if terms else f"{total} {free} in {pool.name}"
 
 
@@ -301,7 +303,7 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
     copied = sum(part.reclaimable for part in total.parts)
     if copied:
         yield (
-            f"{words.format_bytes(copied)} of the weights are held twice: in the processor's own layout, and mapped from "
+            f"{words.format_bytes(copied)} of the weights are held twice: in the processor's layout, and mapped from "
             "the file. The mapped ones are not counted: the system drops them when it needs the memory."
         )
     if setting.engine.is_ggml:

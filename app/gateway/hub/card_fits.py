@@ -132,7 +132,7 @@ def _exact_fit(card: HubCard, estimate: Estimate, shape: ModelShape) -> HubCard:
     return msgspec.structs.replace(
         card,
         fits=estimate.fits,
-        memory_bytes=estimate.needed,
+        memory_bytes=estimate.needed_bytes,
         largest_context=estimate.largest_context if estimate.fits else None,
         decode=estimate.decode,
         basis=f"Estimated from the published shape of {shape.name}.",
@@ -142,7 +142,7 @@ def _exact_fit(card: HubCard, estimate: Estimate, shape: ModelShape) -> HubCard:
 def _scale_fit(card: HubCard, estimate: Estimate, facts: ModelFacts) -> HubCard:
     """Return what a model takes that is as much larger than the stand-in as it has more parameters."""
     factor = (card.parameters or facts.parameters) / facts.parameters
-    memory = round(estimate.needed * factor)
+    memory = round(estimate.needed_bytes * factor)
     free = sum(pool.free or 0 for pool in estimate.pools)
     return msgspec.structs.replace(
         card,

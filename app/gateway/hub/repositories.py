@@ -127,7 +127,7 @@ def _with_estimate(shown: HubVariant, facts: ModelFacts, ground: FitContext) -> 
         engine=estimate.engine,
         engine_name=engine_table()[estimate.engine].name,
         fits=estimate.fits,
-        memory_bytes=estimate.needed,
+        memory_bytes=estimate.needed_bytes,
         context=estimate.context,
         largest_context=estimate.largest_context,
         decode=estimate.decode,

@@ -124,7 +124,7 @@ class EstimateCard(Surface):
         )
         total = estimate.total
         self.figures["memory"].show_value(
-            words.format_bytes(estimate.needed),
+            words.format_bytes(estimate.needed_bytes),
             tip=CONFIDENCE_TIPS[total.confidence],
             more=CONFIDENCE[total.confidence],
         )
@@ -219,9 +219,9 @@ class PoolBar(QWidget):
         """Show it now: the track is what is free, or what would be needed where that is more."""
         self._name.setText(pool.name)
         self.usage.setText(fit_words(pool))
-        is_too_much = pool.free is not None and pool.needed + pool.margin > pool.free
+        is_too_much = pool.free is not None and pool.needed_bytes + pool.margin > pool.free
         self.usage.set_color("bad" if is_too_much else "ink-2")
-        whole = max(pool.free or 0, pool.needed)
+        whole = max(pool.free or 0, pool.needed_bytes)
         description = ", ".join(f"{share.name} {words.format_bytes(share.bytes)}" for share in parts)
         self.bar.set_parts([BarPart(share.key, share.bytes, share.color) for share in parts], whole, description)
         self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)

@@ -168,17 +168,17 @@ def pool_shares(estimate: Estimate, pool: PoolUse) -> list[Share]:
         return [Share(key, pool.parts[key]) for key in COMPONENTS if pool.parts.get(key)]
     if len(estimate.pools) == 1:
         return component_shares(estimate)
-    return [Share("total", pool.needed)]
+    return [Share("total", pool.needed_bytes)]
 
 
 def fit_words(pool: PoolUse) -> str:
     """Return how much of what is free a pool would hold."""
     if pool.free is None:
-        return f"{words.format_bytes(pool.needed)}; free memory unknown"
-    if pool.needed + pool.margin > pool.free:
+        return f"{words.format_bytes(pool.needed_bytes)}; free memory unknown"
+    if pool.needed_bytes + pool.margin > pool.free:
         usable = words.format_bytes(max(0, pool.free - pool.margin))
-        return f"{words.format_bytes(pool.needed)}, but only {usable} may be used"
-    return f"{words.format_bytes(pool.needed)} of {words.format_bytes(pool.free)} free"
+        return f"{words.format_bytes(pool.needed_bytes)}, but only {usable} may be used"
+    return f"{words.format_bytes(pool.needed_bytes)} of {words.format_bytes(pool.free)} free"
 
 
 def warnings_of(plan: Plan | None, estimate: Estimate, *, is_best: bool) -> list[str]:
