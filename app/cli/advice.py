@@ -102,16 +102,16 @@ def advice_lines(advice: Advice, *, with_reasons: bool = False) -> Iterator[str]
         yield from ("", "Alternatives:")
         rows = (_plan_row(number, other) for number, other in enumerate(obtainable, 2))
         yield from format_table(("", "ENGINE", "BACKEND", "FORMAT", "QUANT", "CONTEXT", "SPEED", "NOTE"), rows)
-    yield from _preferred_lines([other for other in others if other.is_preferred])
+    yield from _better_lines([other for other in others if other.is_preferred])
     yield from _lines_of_ruled_out(
         [other for other in others if not other.obtainable and not other.is_preferred], with_reasons=with_reasons
     )
 
 
-def _preferred_lines(preferred: Sequence[Plan]) -> Iterator[str]:
+def _better_lines(preferred: Sequence[Plan]) -> Iterator[str]:
     """Yield what would stand first if something were not missing, and how to get that."""
     if preferred:
-        yield from ("", "Would be better, if these were possible here:")
+        yield from ("", "Better, but not available here:")
     for other in preferred:
         yield f"  {other.name}: {' '.join(other.missing)}"
         yield from (f"    {number}. {step}" for number, step in enumerate(other.steps, 1))

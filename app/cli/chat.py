@@ -12,7 +12,7 @@ from app.client.endpoint import AnswerStream, EndpointMessage
 from app.client.http import GatewayClient
 from app.core import words
 from app.core.chats import Sampling, Timings
-from app.core.errors import RoundhouseError
+from app.core.errors import BadRequest, RoundhouseError
 
 
 @click.command()
@@ -25,16 +25,37 @@ from app.core.errors import RoundhouseError
 @json_option
 def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **chosen: float | None) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
+    question = " ".join(prompt) or _question_from_stdin()
     client = connect_gateway()
     name = resolve_model_name(client, model)
     load_model(client, name)
     opening = [EndpointMessage("system", system)] if system else []
     sampling = Sampling(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
-    question = " ".join(prompt) or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
     if question:
         _answer_once(client, name, [*opening, EndpointMessage("user", question)], sampling, as_json=as_json)
     else:
         _converse(client, name, opening, sampling)
+
+
+def _question_from_stdin() -> str:
+    """Return what is piped in; empty in a terminal. Raises BadRequest for what is no text, or none at all."""
+    if sys.stdin.isatty():
+        return ""
+    try:
+        question = sys.stdin.buffer.read().decode().strip()
+    except UnicodeDecodeError as error:
+        raise BadRequest(
+            f"Standard input is not UTF-8 text: byte {error.start + 1} cannot be read.",
+            hint="Convert it first, for instance with `iconv -t UTF-8`.",
+            code="invalid_value",
+        ) from error
+    if not question:
+        raise BadRequest(
+            "Standard input is empty, so there is nothing to ask.",
+            hint='Write the question after the model: `roundhouse run MODEL "QUESTION"`.',
+            code="prompt_required",
+        )
+    return question
 
 
 def _answer_once(

@@ -119,7 +119,7 @@ def _list_lines(keys_found: list[KeyInfo]) -> Iterator[str]:
 
 def _end_text(key: KeyInfo) -> str:
     has_ended = key.expires_at is not None and key.expires_at <= time.time()
-    return "expired" if has_ended else _day(key.expires_at, "revoked")
+    return "expired" if has_ended else _day(key.expires_at, "no end")
 
 
 def _day(at: float | None, otherwise: str) -> str:

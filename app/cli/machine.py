@@ -13,6 +13,7 @@ from app.cli.output import format_table, json_option, print_note, show_result, w
 from app.client.http import GatewayClient
 from app.core import words
 from app.core.advice import Calibration
+from app.core.api import API_VERSION
 from app.core.engines import EngineChoice
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.core.events import CalibrationChanged, Event
@@ -200,7 +201,8 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
         _write_bundle(bundle, as_json=as_json)
         return
     report = connect_gateway().get("/doctor", msgspec.Raw, timeout_s=_REPORT_TIMEOUT_S)
-    text = msgspec.json.format(bytes(report), indent=2) + b"\n"
+    versioned = {"version": API_VERSION, **msgspec.json.decode(report, type=dict[str, msgspec.Raw])}
+    text = msgspec.json.format(msgspec.json.encode(versioned), indent=2) + b"\n"
     if as_json:
         click.echo(text.decode(), nl=False)
     else:

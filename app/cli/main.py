@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from app import __version__
+from app.config import environment
 
 COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("service:serve", "Serve the endpoint in this terminal until Ctrl-C."),
@@ -56,6 +57,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "requests": ("requests:requests", "Show the latest requests to the endpoint."),
     "usage": ("requests:usage", "Show usage by client and model."),
     "connections": ("connections:connections", "Show connections to other computers, with time and reason."),
+    "completion": ("completion:completion", "Let bash, zsh or fish complete commands and options."),
     "keys": ("keys:keys", "List, create and revoke access keys for the endpoint."),
     "settings": ("settings:settings", "Show or change settings."),
     "update": ("update:update", "Check for a newer version of Roundhouse, and install it."),
@@ -110,6 +112,8 @@ def roundhouse(ctx: click.Context) -> None:
 
     Without a command, open the window; without a display, run in this terminal.
     """
+    if environment.forbids_color():
+        ctx.color = False
     if ctx.invoked_subcommand is None:
         from app.cli.start import start_window_or_terminal  # noqa: PLC0415 -- only the bare command needs it
 

@@ -5,7 +5,9 @@ an object on stdout too. Exit codes: 0 done, 1 the machine or an engine let us d
 Ctrl-C.
 """
 
+import shutil
 import sys
+import textwrap
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from typing import ParamSpec, TypeVar
@@ -16,6 +18,9 @@ import msgspec
 from app.core.api import API_VERSION
 from app.core.errors import RoundhouseError, UserError
 
+_GAP = "  "
+_LEAST_ROOM = 24
+"""Characters: sentences in a narrower column cannot be read."""
 _INTERRUPTED = 130
 """What shells make of a program that Ctrl-C ended: 128 + SIGINT."""
 
@@ -77,8 +82,17 @@ def print_note(sentence: str) -> None:
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return aligned lines; the head is dimmed and the last column runs free."""
+    """Return aligned lines; the head is dimmed. In a terminal the last column wraps within its width."""
     body = [list(map(str, row)) for row in rows]
     widths = [max(len(line[i]) for line in [list(head), *body]) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body]]
+    if sys.stdout.isatty():
+        room = shutil.get_terminal_size().columns - sum(widths[:-1]) - len(_GAP) * (len(widths) - 1)
+        body = [line for row in body for line in _wrap_row(row, max(room, _LEAST_ROOM))]
+    lines = [_GAP.join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [head, *body]]
     return [click.style(lines[0].rstrip(), dim=True), *(line.rstrip() for line in lines[1:])]
+
+
+def _wrap_row(row: Sequence[str], room: int) -> list[list[str]]:
+    """Return the row as lines whose last cell has no more than `room` characters."""
+    pieces = textwrap.wrap(row[-1], room, break_long_words=False, break_on_hyphens=False) or [""]
+    return [[*row[:-1], pieces[0]], *([*[""] * (len(row) - 1), piece] for piece in pieces[1:])]

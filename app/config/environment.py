@@ -112,3 +112,8 @@ def predecessor_service(environ: Mapping[str, str] | None = None) -> int | None:
     source = os.environ if environ is None else environ
     pid = source.get(HANDED_SERVICE, "")
     return int(pid) if pid.isdecimal() else None
+
+
+def forbids_color() -> bool:
+    """Whether `NO_COLOR` asks for plain text (https://no-color.org): its value does not matter, unless it is empty."""
+    return bool(os.environ.get("NO_COLOR"))

@@ -310,9 +310,9 @@ def _created_paths() -> Paths:
 
 
 def report(settings: SettingsStore, endpoint: Endpoint) -> None:
-    """Put into the log how starting went, and tell whoever watches in a terminal."""
-    if sys.stderr.isatty():
-        sys.stderr.write(f"Roundhouse serves {endpoint.url}/v1 until Ctrl-C.\n")
+    """Put into the log how starting went, and tell whoever reads what we write, a person or a program."""
+    until = " until Ctrl-C" if sys.stderr.isatty() else ""
+    sys.stderr.write(f"Roundhouse serves {endpoint.url}/v1{until}.\n")
     log.info("Listening", extra={"url": endpoint.url, "version": __version__})
     for problem in (*settings.problems, endpoint.notice):
         if problem:

@@ -77,6 +77,7 @@ def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
 
 def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: GatewayClient) -> None:
     settings = ModelSettings(context=1024, slots=3, kv_type="q8_0")
+    client.post("/unload", UnloadModel(model="guide"), EngineStatus)
     client.post("/model-settings", SetModel(model="guide", settings=settings), ModelSettings)
     try:
         plan = said(roundhouse, "plan", "guide")["plans"][0]
@@ -158,7 +159,7 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
     assert (first["engine"], first["obtainable"]) == ("llama.cpp", True)
     assert (second["engine"], second["obtainable"], second["is_preferred"]) == ("exllamav2", False, True)
     text = roundhouse("plan", "Qwen3 14B", "--machine", str(file)).stdout
-    assert "wsl --install" in text.partition("Would be better")[2]
+    assert "wsl --install" in text.partition("Better, but not available here")[2]
 
 
 def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:

@@ -156,7 +156,7 @@ def test_what_would_be_better_is_apart_with_what_is_missing_and_the_steps(screen
     (view,) = screen.decision.preferred.rows.values()
     texts = [label.text() for label in view.findChildren(Label)]
     assert texts[1:] == ["There is no build for Windows.", "1. Install WSL 2."]
-    assert screen.decision._preferred_fold._button.text() == "1 would be better, if"
+    assert screen.decision._preferred_fold._button.text() == "1 better, but not available here"
     assert screen.decision._refused_fold._button.text() == "1 ruled out, and why"
 
 

@@ -53,7 +53,7 @@ def _is_smaller(planned: RunSetting, wanted: RunSetting) -> bool:
     return planned.context < wanted.context or planned.slots < wanted.slots
 
 
-def planned_options(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:
+def options_from_plan(options: LaunchOptions, pick: PlanPick) -> LaunchOptions:
     """Return the options with what is planned, in the terms in which this engine is told; what was set stays."""
     setting, engine = pick.setting, pick.setting.engine
     planned = {"context": setting.context, "slots": setting.slots, **_spread_options(engine, pick)}

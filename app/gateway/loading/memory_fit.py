@@ -32,7 +32,7 @@ from app.engine_store.host import host_of
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader, with_capacity
 from app.gateway.advising.model_facts import FactsReader
-from app.gateway.loading.load_plan import plan_setting, planned_options
+from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, MemoryNeeds
@@ -138,7 +138,7 @@ def _fit_within(
     pick = plan_setting(facts, machine, setting, kv_type=options.kv_type, is_fixed=is_fixed)
     if pick is not None:
         planned = known.with_setting(placement.adapt_setting(pick.setting, machine))
-        return msgspec.structs.replace(_with_needs(planned, machine), options=planned_options(options, pick))
+        return msgspec.structs.replace(_with_needs(planned, machine), options=options_from_plan(options, pick))
     if is_fixed:
         return _with_needs(known, machine)
     for slots in dict.fromkeys((setting.slots, 1)):

@@ -10,7 +10,7 @@ from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.plans.selection import PlanPick
 from app.core.advice import Intent, Plan
 from app.core.machine import Machine
-from app.gateway.loading.load_plan import plan_setting, planned_options
+from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from engines.api import EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
 from tests.unit.advisor.engines import engines_on
@@ -63,7 +63,7 @@ def started(plan: Plan, pick: PlanPick) -> LaunchPlan:
     """Return what the engine would be started with."""
     kv_type = None if plan.kv_type == "f16" else plan.kv_type
     slots = plan.parallelism.slots // plan.parallelism.replicas
-    options = planned_options(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick)
+    options = options_from_plan(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick)
     source = ModelSource(name="m", path=Path("/models/m"), format=ModelFormat(plan.format))
     program = Path("/engines/program") if plan.backend in {"cuda", "vulkan", "rocm", "sycl"} else None
     installation = EngineInstallation(

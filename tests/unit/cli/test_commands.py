@@ -7,8 +7,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import main, output, service
+from app.cli import keys, main, output, service
 from app.core.errors import EngineFailed, NotFound
+from app.core.keys import KeyInfo, Scope
 
 
 @pytest.fixture(autouse=True)
@@ -30,7 +31,7 @@ def test_every_command_explains_itself_in_the_words_of_the_list(name: str) -> No
     assert done.exit_code == 0
     said = " ".join(done.output.split())
     assert said.startswith(f"Usage: roundhouse {name}")
-    assert "--json" in said or name == "serve"
+    assert "--json" in said or name in {"serve", "completion"}
 
 
 def test_an_unknown_command_is_a_usage_error() -> None:
@@ -113,3 +114,46 @@ def test_serve_refuses_an_address_it_would_not_use(monkeypatch: pytest.MonkeyPat
 def test_a_table_is_aligned() -> None:
     lines = [click.unstyle(line) for line in output.format_table(("A", "LONG"), [("wide cell", "x"), ("y", "z")])]
     assert lines == ["A          LONG", "wide cell  x", "y          z"]
+
+
+def test_in_a_terminal_a_table_wraps_its_last_column(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    rows = [("llama.cpp", "It runs on any processor and nearly any GPU there is.")]
+    lines = [click.unstyle(line) for line in output.format_table(("ENGINE", "WHY"), rows)]
+    assert lines[1] == "llama.cpp  It runs on any processor and"
+    assert lines[2] == "           nearly any GPU there is."
+    assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize(("piped", "said"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
+def test_what_cannot_be_asked_is_said_before_anything_starts(piped: bytes, said: str) -> None:
+    done = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
+    assert done.exit_code == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(("value", "is_coloured"), [("", True), ("1", False)])
+def test_no_color_is_heeded(value: str, is_coloured: bool) -> None:  # noqa: FBT001 -- a case
+    done = CliRunner(env={"NO_COLOR": value}).invoke(main.roundhouse, ["status"], color=True)
+    assert ("\x1b[" in done.stderr) is is_coloured
+
+
+def test_a_key_that_never_ends_is_not_called_revoked() -> None:
+    key = KeyInfo(name="test", scopes=[Scope.INFERENCE], created_at=0.0)
+    assert "no end" in "".join(keys._list_lines([key]))
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_installed_where_the_shell_looks(shell: str, tmp_path: Path) -> None:
+    done = CliRunner(env={"HOME": str(tmp_path)}).invoke(main.roundhouse, ["completion", shell])
+    assert done.exit_code == 0, done.output
+    (file,) = (path for path in tmp_path.rglob("*roundhouse*") if path.is_file())
+    assert "_ROUNDHOUSE_COMPLETE" in file.read_text("utf-8")
+    assert str(file) in done.stderr
+
+
+def test_completion_offers_commands() -> None:
+    environment = {"_ROUNDHOUSE_COMPLETE": "bash_complete", "COMP_WORDS": "roundhouse unl", "COMP_CWORD": "1"}
+    done = CliRunner(env=environment).invoke(main.roundhouse, [], prog_name="roundhouse")
+    assert "plain,unload" in done.output

@@ -44,12 +44,12 @@ class DecisionCard(Surface):
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
         self.others = RowList(theme, "Other plans", inset=0)
-        self.preferred = RowList(theme, "Would be better, if", inset=0)
+        self.preferred = RowList(theme, "Better, but not available here", inset=0)
         self._refused = RowList(theme, "Ruled out", inset=0)
         for rows in (self.reasons, self.more_reasons, self.others, self.preferred, self._refused):
             rows.fill = rows.outline = ""
         self._others_fold = Fold(theme, "Other plans", self.others)
-        self._preferred_fold = Fold(theme, "Would be better, if", self.preferred)
+        self._preferred_fold = Fold(theme, "Better, but not available here", self.preferred)
         self._refused_fold = Fold(theme, "Ruled out, and why", self._refused)
         box.addWidget(self._others_fold)
         box.addWidget(self._preferred_fold)
@@ -68,12 +68,12 @@ class DecisionCard(Surface):
         self.others.sync({_plan_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
         self._others_fold.set_title(f"{len(further)} other plan{'s' if len(further) > 1 else ''}")
         self._others_fold.setVisible(bool(further))
-        preferred = self._what_if.preferred_plans
+        preferred = self._what_if.better_plans
         for rows, plans in ((self.preferred, preferred), (self._refused, refused)):
             rows.sync(
                 {_plan_key(plan): plan for plan in plans}, lambda _: MissingView(self.theme), MissingView.show_plan
             )
-        self._preferred_fold.set_title(f"{len(preferred)} would be better, if")
+        self._preferred_fold.set_title(f"{len(preferred)} better, but not available here")
         self._preferred_fold.setVisible(bool(preferred))
         self._refused_fold.set_title(f"{len(refused)} ruled out, and why")
         self._refused_fold.setVisible(bool(refused))

@@ -154,14 +154,14 @@ class WhatIf(QObject):
         return [plan for place, plan in enumerate(plans) if plan.obtainable or not (place or plan.refused)]
 
     @property
-    def preferred_plans(self) -> list[Plan]:
+    def better_plans(self) -> list[Plan]:
         """Plans that would be better, if what is missing could be had."""
         return [plan for plan in self.advice.plans if plan.is_preferred] if self.advice else []
 
     @property
     def plan_refusals(self) -> list[Plan]:
         """Engines one might think of, and why not."""
-        shown = {key_of(plan) for plan in (*self.usable_plans, *self.preferred_plans)}
+        shown = {key_of(plan) for plan in (*self.usable_plans, *self.better_plans)}
         return [plan for plan in self.advice.plans if key_of(plan) not in shown] if self.advice else []
 
     @property
