@@ -35,6 +35,11 @@ def completion(*, shell: str, only_prints: bool) -> None:
         print_note(_ZSH_HINT)
 
 
+def completion_files() -> list[Path]:
+    """Return where the scripts are put, whether they are there or not."""
+    return [Path.home() / name for name in _FILES.values()]
+
+
 def completion_script(shell: str) -> str:
     """Return the script that has a shell ask us for completions."""
     from app.cli.main import roundhouse  # noqa: PLC0415 -- the command that completes is the one that is running

@@ -7,12 +7,21 @@ from pathlib import Path
 import click
 import msgspec
 
+from app.cli.completion import completion_files
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, print_note, show_result
 from app.cli.service import stop_service
 from app.config import service_unit
 from app.config.hub_token import HubToken
-from app.config.owned_paths import OwnedPath, OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
+from app.config.owned_paths import (
+    OwnedPath,
+    OwnedPathKind,
+    list_foreign_paths,
+    list_owned_paths,
+    remove_empty_folders,
+    remove_owned_path,
+    was_used,
+)
 from app.config.paths import Paths, default_paths, this_home
 from app.config.programs import removal_instructions
 from app.core import words
@@ -35,6 +44,8 @@ class UninstallReport(msgspec.Struct, frozen=True, kw_only=True):
 
     owned: list[UninstallRow]
     removed: bool
+    foreign: list[str]
+    """What lies in folders that somebody chose for Roundhouse and is not its own: it stays."""
     program: str
     """How the program itself is removed."""
 
@@ -57,14 +68,30 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
         | ({OwnedPathKind.KEPT} if purge else set())
         | ({OwnedPathKind.MODELS} if models else set())
     )
+    _require_used(paths)
     belongings_found = _find_belongings(paths)
     if not dry_run and belongings_found:
         _confirm(belongings_found, kinds, is_sure=yes, is_program=as_json)
     owned = [_row(belonging, kinds) for belonging in belongings_found]
     if not dry_run and belongings_found:
         _remove_belongings(paths, belongings_found, kinds)
-    report = UninstallReport(owned=owned, removed=not dry_run, program=removal_instructions())
+    foreign = [str(path) for path in list_foreign_paths(paths)]
+    report = UninstallReport(owned=owned, removed=not dry_run, foreign=foreign, program=removal_instructions())
     show_result("goodbye", report, as_json=as_json, text=_report_lines)
+
+
+def _require_used(paths: Paths) -> None:
+    """Raise BadRequest for folders that Roundhouse never ran in: what lies there is somebody else's."""
+    if was_used(paths):
+        return
+    foreign = list_foreign_paths(paths)
+    if foreign:
+        raise BadRequest(
+            f"Roundhouse never ran in {paths.data.parent}, so nothing there is removed.",
+            hint="ROUNDHOUSE_HOME names that folder; check whether it is the right one.",
+            code="not_ours",
+            detail="\n".join(map(str, foreign)),
+        )
 
 
 def _find_belongings(paths: Paths) -> list[OwnedPath]:
@@ -73,7 +100,9 @@ def _find_belongings(paths: Paths) -> list[OwnedPath]:
     kept = {"what starts the service at log-in": service.file} if service_unit.is_unit_ours(service) else {}
     if window is not None and window.exists():
         kept["what opens the window at log-in"] = window
+    completions = [file for file in completion_files() if file.is_file()]
     return [
+        *(OwnedPath(what="completion in a shell", path=path, kind=OwnedPathKind.MADE) for path in completions),
         *(OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE) for what, path in kept.items()),
         *list_owned_paths(paths),
     ]
@@ -166,6 +195,7 @@ def _report_lines(report: UninstallReport) -> Iterator[str]:
         yield from (f"Left: {row.path} ({row.what})" for row in report.owned if Path(row.path).exists())
     else:
         yield from _row_lines(report.owned)
+    yield from (f"Left: {path} (not Roundhouse's)" for path in report.foreign)
     yield report.program
 
 

@@ -1,16 +1,21 @@
 """Everything Roundhouse keeps on this computer, as `roundhouse uninstall` lists it: what it is and where it lies.
 
+Folders that carry our name are ours with all that is in them. In folders that somebody chose (`ROUNDHOUSE_HOME`) only
+what we are known to write is, and nothing at all where Roundhouse never ran (`Paths.marker_file`).
+
 Three kinds leave at three times. What is made again by itself goes with every uninstall; what a person made goes with
 `--purge`; models, which are large and may be wanted elsewhere, only when said so. What is shared with other programs is
 named and never touched.
 """
 
+import errno
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import StrEnum
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 from app.config.paths import Paths
@@ -55,16 +60,21 @@ def list_owned_paths(paths: Paths) -> list[OwnedPath]:
 def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
     data = paths.data
     models = {paths.models, data / "hub", data / "blobs", data / "created"}
-    for path, what in (
-        (paths.state, "state of the running service"),
-        (paths.logs, "logs"),
-        (data / "engines", "installed engines"),
-        (paths.hub_answers, "what the hub said about models"),
-        (paths.updates, "downloaded updates"),
-    ):
+    made = {
+        data / "engines": "installed engines",
+        paths.hub_answers: "what the hub said about models",
+        paths.updates: "downloaded updates",
+    }
+    foreign = set(list_foreign_paths(paths))
+    for path in _whole_or_parts(paths.state, foreign):
+        yield OwnedPath(what="state of the running service", path=path, kind=OwnedPathKind.MADE)
+    for path in _whole_or_parts(paths.logs, foreign):
+        yield OwnedPath(what="logs", path=path, kind=OwnedPathKind.MADE)
+    for path, what in made.items():
         yield OwnedPath(what=what, path=path, kind=OwnedPathKind.MADE)
-    yield OwnedPath(what="settings, keys, and the window's layout", path=paths.config, kind=OwnedPathKind.KEPT)
-    for path in sorted(_list_entries(data) - models - {data / "engines", paths.hub_answers, paths.updates}):
+    for path in _whole_or_parts(paths.config, foreign):
+        yield OwnedPath(what="settings, keys, and the window's layout", path=path, kind=OwnedPathKind.KEPT)
+    for path in sorted(_list_entries(data) - models - made.keys() - foreign):
         yield OwnedPath(what=_NAMES.get(path.name, "our own data"), path=path, kind=OwnedPathKind.KEPT)
     for path in sorted(models):
         yield OwnedPath(what="models", path=path, kind=OwnedPathKind.MODELS)
@@ -74,7 +84,44 @@ def _candidate_paths(paths: Paths) -> Iterator[OwnedPath]:
         )
 
 
+def list_foreign_paths(paths: Paths) -> list[Path]:
+    """Return what lies in folders that somebody chose for us and is none of what we are known to write there."""
+    if paths.is_in_own_folders:
+        return []
+    return sorted(
+        entry
+        for folder, patterns in (
+            (paths.config, _CONFIG),
+            (paths.data, _DATA),
+            (paths.state, _STATE),
+            (paths.logs, _LOGS),
+        )
+        for entry in _list_entries(folder)
+        if not any(fnmatchcase(entry.name, pattern) for pattern in patterns)
+    )
+
+
+def was_used(paths: Paths) -> bool:
+    """Whether Roundhouse ever kept its things in these folders."""
+    return paths.is_in_own_folders or paths.marker_file.exists()
+
+
+def _whole_or_parts(folder: Path, foreign: set[Path]) -> list[Path]:
+    """Return the folder, or its entries where some are not ours."""
+    entries = _list_entries(folder)
+    return sorted(entries - foreign) if entries & foreign else [folder]
+
+
+_CONFIG = ("settings.toml*", "models.toml*", "keys.json*", "hub-token.json*", "update-keys.txt", "window*")
+_DATA = (
+    *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
+    *("engines", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
+)
+_STATE = ("gateway.*", "window.*", "engines", "scratch", "trials", "calibration.gguf", "template-verdicts.json*")
+_LOGS = ("gateway*.json*", "gateway-start.log*", "engine-*.log*")
+"""What we write, as patterns of names: nobody else's files in these folders are touched."""
 _NAMES = {
+    ".roundhouse": "the mark that these folders are Roundhouse's",
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
     "downloads.json": "the list of downloads",
@@ -99,11 +146,20 @@ def _file_size(path: Path) -> int:
 
 
 def remove_owned_path(item: OwnedPath) -> None:
-    """Remove a file or folder; a link is removed, never what it leads to. Raises OSError."""
+    """Remove a file or folder; a link is removed, never what it leads to. Raises OSError, also for another drive."""
     if item.path.is_dir() and not item.path.is_symlink():
+        _check_one_drive(item.path)
         shutil.rmtree(item.path)
     else:
         item.path.unlink(missing_ok=True)
+
+
+def _check_one_drive(folder: Path) -> None:
+    """Raise OSError for a folder that is another drive than what it lies in, or has one mounted inside."""
+    drive = folder.parent.stat().st_dev
+    for place, _, _ in os.walk(folder):
+        if Path(place).lstat().st_dev != drive:
+            raise OSError(errno.EXDEV, f"{place} is another drive, and is left as it is")
 
 
 def remove_empty_folders(paths: Paths) -> None:

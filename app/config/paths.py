@@ -10,6 +10,7 @@ Only read, never made: `app.connect` decides which of them it may write.
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,6 +92,16 @@ class Paths:
         return self.data / "models"
 
     @property
+    def marker_file(self) -> Path:
+        """Says that Roundhouse keeps its things here, so that `roundhouse uninstall` may remove them."""
+        return self.data / ".roundhouse"
+
+    @property
+    def is_in_own_folders(self) -> bool:
+        """Whether these are the platform's folders, which carry our name; else somebody chose where they are."""
+        return self.data.name.casefold() == APP
+
+    @property
     def lock_file(self) -> Path:
         """Held for as long as a gateway runs."""
         return self.state / "gateway.lock"
@@ -109,6 +120,8 @@ class Paths:
         """Make the folders, readable by their owner only."""
         for folder in (self.config, self.data, self.state, self.logs, self.models, self.engine_records):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with suppress(FileExistsError):
+            self.marker_file.touch(mode=0o600, exist_ok=False)
 
 
 def default_paths() -> Paths:

@@ -218,7 +218,11 @@ def _plain_files(path: Path, others: OtherModels) -> RemovableFiles:
 
 
 def _files_in_cache(repository: Path, path: Path, others: OtherModels) -> RemovableFiles:
-    """Return a model's blobs, the links to them, and what other snapshots need of them."""
+    """Return a model's blobs, the links to them, and what other snapshots need of them.
+
+    A link that leads out of the repository is only a name: what it leads to is somebody else's, and stays.
+    """
+    own = repository.resolve()
     links = _own_files(path)
     own_targets = {link.resolve() for link in links}
     all_links = [name for name in (repository / "snapshots").rglob("*") if name.is_symlink()]
@@ -228,7 +232,7 @@ def _files_in_cache(repository: Path, path: Path, others: OtherModels) -> Remova
         split = _split_projectors(_projectors_in_cache(links, all_links), links, others)
     going = [*links, *split.going]
     needed = {link.resolve() for link in all_links if link not in going}
-    contents = sorted({name.resolve() for name in going} - needed)
+    contents = sorted(file for file in {name.resolve() for name in going} - needed if file.is_relative_to(own))
     shared = len(own_targets & needed)
     left = [f"{shared} of its files stay: other versions in the hub's cache need them."] if shared else []
     return RemovableFiles(

@@ -30,7 +30,7 @@ def run(*arguments: str, stdin: str = "") -> Result:
 
 
 def files(paths: Paths) -> set[str]:
-    return {path.name for path in paths.config.parent.rglob("*") if path.is_file()}
+    return {path.name for path in paths.config.parent.rglob("*") if path.is_file() and path != paths.marker_file}
 
 
 ALL = {"settings.toml", "roundhouse.db", "gateway.jsonl", "big.gguf"}
@@ -105,3 +105,25 @@ def test_what_opens_the_window_at_log_in_is_listed_and_leaves() -> None:
     assert str(file) in run("--dry-run").stdout
     run("--yes")
     assert not file.exists()
+
+
+def test_where_roundhouse_never_ran_nothing_is_removed(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = paths.config.parent.with_name("somebody")
+    for name in ("logs/build.log", "state/save.dat", "data/thesis.tex"):
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text("mine")
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(home))
+    done = run("--yes", "--purge", "--models")
+    assert done.exit_code == 2
+    assert "never ran" in done.stderr
+    assert "thesis.tex" in done.stderr
+    assert {path.name for path in home.rglob("*") if path.is_file()} == {"build.log", "save.dat", "thesis.tex"}
+
+
+def test_what_is_not_ours_stays_and_is_named(paths: Paths) -> None:
+    (paths.logs / "build.log").write_text("mine")
+    (paths.data / "thesis.tex").write_text("mine")
+    done = run("--yes", "--purge", "--models")
+    assert done.exit_code == 0
+    assert files(paths) == {"build.log", "thesis.tex"}
+    assert f"Left: {paths.data / 'thesis.tex'} (not Roundhouse's)" in done.stdout

@@ -1,10 +1,18 @@
 """What is ours on this computer, when it leaves, and what never does."""
 
+import os
 from pathlib import Path
 
 import pytest
 
-from app.config.owned_paths import OwnedPathKind, list_owned_paths, remove_empty_folders, remove_owned_path
+from app.config.owned_paths import (
+    OwnedPathKind,
+    list_foreign_paths,
+    list_owned_paths,
+    remove_empty_folders,
+    remove_owned_path,
+    was_used,
+)
 from app.config.paths import Paths
 
 
@@ -44,6 +52,7 @@ def test_what_is_made_again_leaves_first_and_what_others_use_never(paths: Paths)
         paths.logs: OwnedPathKind.MADE,
         paths.config: OwnedPathKind.KEPT,
         paths.database: OwnedPathKind.KEPT,
+        paths.marker_file: OwnedPathKind.KEPT,
         paths.data / "something-new": OwnedPathKind.KEPT,
         paths.models: OwnedPathKind.MODELS,
         paths.data / "hub": OwnedPathKind.MODELS,
@@ -86,3 +95,46 @@ def test_sizes_are_counted(paths: Paths) -> None:
     (paths.models / "deep").mkdir()
     (paths.models / "deep/model.gguf").write_bytes(bytes(1000))
     assert next(one for one in list_owned_paths(paths) if one.path == paths.models).size_bytes == 1000
+
+
+@pytest.fixture
+def chosen(tmp_path: Path) -> Paths:
+    """Folders below one that a person chose, where things of theirs lie too."""
+    home = tmp_path / "home"
+    paths = Paths(config=home / "config", data=home / "data", state=home / "state", logs=home / "logs")
+    for folder in (paths.config, paths.data, paths.state, paths.logs):
+        folder.mkdir(parents=True)
+        (folder / "thesis.tex").write_text("mine")
+    return paths
+
+
+def test_in_a_chosen_folder_only_what_we_write_is_ours(chosen: Paths) -> None:
+    assert not was_used(chosen)
+    chosen.create_folders()
+    assert was_used(chosen)
+    for file in (chosen.settings_file, chosen.database, chosen.port_file, chosen.logs / "gateway.jsonl"):
+        file.write_text("ours")
+    for one in list_owned_paths(chosen):
+        remove_owned_path(one)
+    remove_empty_folders(chosen)
+    left = {path for path in chosen.data.parent.rglob("*") if path.is_file()}
+    assert left == set(list_foreign_paths(chosen))
+    assert {path.name for path in left} == {"thesis.tex"}
+    assert len(left) == 4
+
+
+def test_what_lies_on_another_drive_stays(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    mounted = paths.models / "disk"
+    mounted.mkdir()
+    (mounted / "big.gguf").write_bytes(b"weights")
+    real = Path.lstat
+
+    def lstat(path: Path) -> os.stat_result:
+        result = real(path)
+        return os.stat_result((*result[:2], result.st_dev + 1, *result[3:10])) if path == mounted else result
+
+    monkeypatch.setattr(Path, "lstat", lstat)
+    models = next(one for one in list_owned_paths(paths) if one.path == paths.models)
+    with pytest.raises(OSError, match="another drive"):
+        remove_owned_path(models)
+    assert (mounted / "big.gguf").exists()

@@ -87,6 +87,21 @@ def test_a_file_of_the_cache_goes_with_every_link_to_it(cache: Path, trash: Tras
     assert everything(cache) == before
 
 
+def test_a_link_out_of_the_cache_is_only_a_name(cache: Path, tmp_path: Path, trash: Trash) -> None:
+    precious = tmp_path / "outside" / "precious.gguf"
+    precious.parent.mkdir()
+    precious.write_text("precious")
+    link = cache / "snapshots" / NEW / "planted.gguf"
+    link.symlink_to(precious)
+    found = collect_files(info(link))
+    assert (found.contents, found.frees_bytes) == ([], 0)
+    undo = remove_files(found, trash)
+    assert not link.is_symlink()
+    assert precious.read_text() == "precious"
+    restore_files(undo, trash)
+    assert link.readlink() == precious
+
+
 def test_what_another_version_needs_stays(cache: Path, trash: Trash) -> None:
     before = everything(cache)
     for link in cache.glob("snapshots/*/sub/*"):
