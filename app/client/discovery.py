@@ -14,6 +14,7 @@ import msgspec
 
 from app.client.http import GatewayClient
 from app.config.paths import Paths
+from app.config.privacy import is_own
 from app.config.programs import child_environment, standalone_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
@@ -36,8 +37,10 @@ KEY_REQUIRED = "key_required"
 
 
 def read_port_file(path: Path) -> PortFile | None:
-    """Return what the port file says, or None when there is none that can be read."""
+    """Return what the port file says, or None when there is none that can be read, or another account wrote it."""
     try:
+        if not is_own(path):
+            return None
         return msgspec.json.decode(path.read_bytes(), type=PortFile)
     except (OSError, msgspec.MsgspecError):
         return None

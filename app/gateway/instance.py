@@ -69,6 +69,8 @@ class Instance:
         with ExitStack() as unless_ours:
             lock = unless_ours.enter_context(_open_lock_file(self._paths.lock_file))
             self._wait_for(lock)
+            if self._paths.port_file.is_dir():
+                raise _unwritable(self._paths.port_file, IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR)))
             unless_ours.pop_all()
         self._lock = lock
         self.withdraw()  # one that was killed left its port file behind
@@ -100,10 +102,13 @@ class Instance:
             time.sleep(_POLL_S)
 
 
+_LOCK_FLAGS = os.O_WRONLY | os.O_CREAT | os.O_APPEND | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
+
+
 def _open_lock_file(lock_file: Path) -> IO[bytes]:
     try:
         lock_file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return lock_file.open("ab")
+        return os.fdopen(os.open(lock_file, _LOCK_FLAGS, 0o600), "ab")
     except OSError as error:
         raise _unwritable(lock_file, error) from error
 

@@ -20,6 +20,7 @@ from app import __version__
 from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths, default_paths, guide_gguf, this_home
+from app.config.privacy import secure_folders
 from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
 from app.core.errors import EnvironmentFault, RoundhouseError
@@ -304,6 +305,7 @@ def _created_paths() -> Paths:
     paths = default_paths()
     try:
         paths.create_folders()
+        secure_folders(paths)
     except OSError as error:
         raise EnvironmentFault(f"The folder {error.filename} cannot be created: {error.strerror}.") from error
     return paths

@@ -86,7 +86,8 @@ class LaunchRecords:
             try:
                 yield msgspec.json.decode(path.read_bytes(), type=LaunchRecord)
             except (OSError, msgspec.MsgspecError):
-                path.unlink(missing_ok=True)  # it names no process that could be trusted to be ours
+                with contextlib.suppress(OSError):  # a folder of that name harms nobody
+                    path.unlink()  # it names no process that could be trusted to be ours
 
 
 def _live_processes(record: LaunchRecord, carriers: list[psutil.Process]) -> list[psutil.Process]:

@@ -42,6 +42,22 @@ def test_a_second_gateway_is_told_where_the_first_one_is(paths: Paths) -> None:
         assert third.token != first.token
 
 
+def test_a_folder_in_place_of_the_port_file_is_said_before_anything_starts(paths: Paths) -> None:
+    paths.port_file.mkdir()
+    with pytest.raises(EnvironmentFault, match=r"gateway\.json cannot be written"), Instance(paths):
+        pass
+
+
+def test_a_link_in_place_of_a_half_written_port_file_is_not_followed(paths: Paths) -> None:
+    target = paths.config / "theirs"
+    target.write_text("theirs")
+    paths.port_file.with_name(f"{paths.port_file.name}.part").symlink_to(target)
+    with Instance(paths) as instance:
+        instance.announce(url="http://127.0.0.1:2", created_at=1.5, version="1")
+        assert announced(paths).token == instance.token
+    assert target.read_text() == "theirs"
+
+
 def test_what_a_killed_gateway_left_behind_is_no_obstacle(paths: Paths) -> None:
     paths.port_file.write_text("not even JSON", encoding="utf-8")
     paths.lock_file.write_text("", encoding="utf-8")

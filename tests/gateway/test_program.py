@@ -130,15 +130,15 @@ def test_down_is_done_when_the_gateway_is_gone(tmp_path: Path, unused_port: int)
         assert gateway.process.poll() == 0
 
 
-def test_in_a_terminal_it_says_where_it_listens(
+def test_it_says_where_it_listens_and_in_a_terminal_how_to_end_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     settings, endpoint = SettingsStore(tmp_path / "settings.toml", {}), Endpoint((), "http://127.0.0.1:1", "")
     report(settings, endpoint)
-    assert capsys.readouterr().err == ""
+    assert capsys.readouterr().err == "Roundhouse serves http://127.0.0.1:1/v1.\n"
     monkeypatch.setattr("sys.stderr.isatty", lambda: True)
     report(settings, endpoint)
-    assert "http://127.0.0.1:1/v1" in capsys.readouterr().err
+    assert capsys.readouterr().err == "Roundhouse serves http://127.0.0.1:1/v1 until Ctrl-C.\n"
 
 
 def test_starting_imports_nothing_heavy() -> None:

@@ -188,3 +188,10 @@ def test_orphans_are_killed_not_asked(tmp_path: Path) -> None:
         process.stdout.readline()
         next_start(tmp_path, record_of(process, age_s=0.0)).reap_orphans()
         assert not psutil.pid_exists(process.pid)
+
+
+def test_a_folder_among_the_records_keeps_nothing_from_being_reaped(tmp_path: Path) -> None:
+    (tmp_path / "a.json").mkdir()
+    (tmp_path / "b.json").write_text("no record")
+    assert LaunchRecords(tmp_path).reap_orphans() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
