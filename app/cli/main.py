@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import click
 
 from app import __version__
+from app.cli import terminal
 from app.config import environment
 
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -122,6 +123,7 @@ def roundhouse(ctx: click.Context) -> None:
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Run the command line; exits the process."""
+    terminal.clean_standard_streams()
     roundhouse.main(args=None if argv is None else list(argv), prog_name="roundhouse")
 
 

@@ -15,6 +15,7 @@ from typing import ParamSpec, TypeVar
 import click
 import msgspec
 
+from app.cli.terminal import escape_json
 from app.core.api import API_VERSION
 from app.core.errors import RoundhouseError, UserError
 
@@ -67,13 +68,13 @@ def show_result(key: str, value: T, *, as_json: bool, text: Callable[[T], Iterab
 def write_json(key: str, value: object) -> None:
     """Print `{"version": N, key: value}`."""
     data = msgspec.json.encode({"version": API_VERSION, key: value})
-    click.echo(msgspec.json.format(data, indent=2).decode())
+    click.echo(escape_json(msgspec.json.format(data, indent=2).decode()))
 
 
 def write_fields(value: msgspec.Struct) -> None:
     """Print `{"version": N, ...}` with the fields of `value` beside the version."""
     data = msgspec.json.encode({"version": API_VERSION, **msgspec.to_builtins(value)})
-    click.echo(msgspec.json.format(data, indent=2).decode())
+    click.echo(escape_json(msgspec.json.format(data, indent=2).decode()))
 
 
 def print_note(sentence: str) -> None:
