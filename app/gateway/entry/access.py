@@ -26,6 +26,7 @@ from app.core.api import PREFIX
 from app.core.errors import Conflict, Forbidden, TooManyRequests, Unauthorized, UserError
 from app.core.keys import Scope
 from app.gateway.entry.guard import names_loopback
+from app.gateway.entry.key_holders import KeyHolders
 from app.gateway.entry.keys import KeyStore
 from app.supervisor.lease import CLIENT
 
@@ -77,6 +78,7 @@ class Access:
     def __init__(self, keys: KeyStore, token: str, *, is_wide: bool, asks_always: Callable[[], bool]) -> None:
         self._keys, self._token, self._is_wide, self._asks_always = keys, token, is_wide, asks_always
         self._attempts = Attempts()
+        self.holders = KeyHolders(keys)
 
     def check_access(self, request: web.Request) -> None:
         """Return if the request may go on. Raises Unauthorized, Forbidden or TooManyWrongKeys."""
@@ -103,6 +105,7 @@ class Access:
                 hint="Use a key with the scope manage.",
                 code="scope_missing",
             )
+        self.holders.add_request(request, key)
 
     def _refusal_error(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
         wait_s = self._attempts.note_wrong_key(peer) if shown else 0.0

@@ -10,6 +10,7 @@ protects guessable secrets; here it would only let strangers keep the processor 
 
 import hashlib
 import logging
+import math
 import secrets
 import time
 from collections import OrderedDict
@@ -70,6 +71,8 @@ class KeyStore:
         self._kept = {kept.name: kept for kept in _read_file(file)}
         self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
         self._saved_at = clock()
+        self.on_revoke: Callable[[], None] = lambda: None
+        """Called after a key was revoked."""
 
     def __len__(self) -> int:
         """Return how many keys open something now."""
@@ -107,6 +110,7 @@ class KeyStore:
         self._revoked[name] = kept
         while len(self._revoked) > _KEPT_REVOKED:
             self._revoked.popitem(last=False)
+        self.on_revoke()
 
     def restore_key(self, name: str) -> KeyInfo:
         """Bring back a key that this process revoked. Raises NotFound, or Conflict when its name is taken again."""
@@ -135,6 +139,13 @@ class KeyStore:
             return None
         self._note_use(match)
         return match.describe
+
+    def seconds_left(self, name: str) -> float:
+        """Return for how long a key still opens something: infinity without an end, less than 0 if it does not."""
+        kept = self._kept.get(name)
+        if kept is None or self._has_expired(kept):
+            return -math.inf
+        return math.inf if kept.expires_at is None else kept.expires_at - self._clock()
 
     def close(self) -> None:
         """Write down when keys were last used. What the disk refuses then is lost, and only that."""

@@ -81,8 +81,12 @@ async def _call_handler(request: web.Request, handler: Handler) -> web.StreamRes
         request.app[GUARD].check_request(request)
         if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
             return web.Response(status=204, headers=preflight_headers(request.headers))
-        request.app[ACCESS].check_access(request)
-        return await handler(request)
+        access = request.app[ACCESS]
+        access.check_access(request)
+        try:
+            return await handler(request)
+        finally:
+            access.holders.remove_request(request)
     except RequestStopped as error:
         if request.writer.output_size:  # half an answer has gone out: closing the connection is all there is to say
             raise ConnectionResetError from error

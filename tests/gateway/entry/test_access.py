@@ -1,7 +1,10 @@
 """Which requests need a key: nobody's on this computer, everybody's once others can reach the endpoint."""
 
+import asyncio
+import contextlib
 import dataclasses
 import re
+import time
 from collections.abc import AsyncIterator
 from typing import Any, cast
 
@@ -10,6 +13,7 @@ import pytest
 from aiohttp import web
 
 from app.core.api import PREFIX
+from app.core.events import ModelsChanged
 from app.core.keys import NewKey, Scope
 from app.gateway.dialects.openai.record import UNVERSIONED
 from app.gateway.entry.access import ALLOWED
@@ -128,6 +132,68 @@ async def test_a_key_is_gone_the_moment_it_is_revoked(gateway: Gateway, services
     assert await status(gateway, f"{gateway.url}/v1/models", **bearer(key)) == 200
     services.keys.revoke_key("editor")
     assert await status(gateway, f"{gateway.url}/v1/models", **bearer(key)) == 401
+
+
+async def endless(request: web.Request) -> web.StreamResponse:
+    reply = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+    await reply.prepare(request)
+    await reply.write(b'data: {"choices":[{"index":0,"delta":{"content":"Once"}}]}\n\n')
+    await asyncio.Event().wait()
+    return reply
+
+
+async def open_stream(gateway: Gateway, key: str) -> aiohttp.ClientResponse:
+    gateway.upstream.play = endless
+    body = {"model": "guide", "stream": True, "messages": [{"role": "user", "content": "Hi"}]}
+    reply = await gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body, headers=bearer(key))
+    assert b"Once" in await reply.content.readline()
+    return reply
+
+
+async def rest_of(reply: aiohttp.ClientResponse) -> bytes:
+    """What still comes; a connection that is broken off is an end too. It has to come within a second."""
+    text = b""
+    with contextlib.suppress(aiohttp.ClientError):
+        async with asyncio.timeout(5):
+            while piece := await reply.content.readany():
+                text += piece
+    reply.close()
+    return text
+
+
+async def test_an_answer_ends_with_its_key_and_says_so(gateway: Gateway, services: Services, key: str) -> None:
+    reply = await open_stream(gateway, key)
+    services.keys.revoke_key("editor")
+    revoked_s = time.monotonic()
+    assert b"error" in await rest_of(reply)
+    assert time.monotonic() - revoked_s < 1.0
+
+
+async def test_an_answer_ends_when_its_key_expires(gateway: Gateway, services: Services) -> None:
+    lasting = services.keys.make_key(NewKey(name="short", expires_at=time.time() + 0.3)).key
+    reply = await open_stream(gateway, lasting)
+    assert b"error" in await rest_of(reply)
+
+
+async def test_the_stream_of_events_ends_with_its_key(gateway: Gateway, services: Services, manage: str) -> None:
+    reply = await gateway.http.get(f"{gateway.url}{PREFIX}/events", headers=bearer(manage))
+    assert reply.status == 200
+    services.keys.revoke_key("admin")
+    revoked_s = time.monotonic()
+    await rest_of(reply)
+    assert time.monotonic() - revoked_s < 1.0
+
+
+async def test_other_keys_answers_go_on(gateway: Gateway, services: Services, key: str, manage: str) -> None:
+    other = await gateway.http.get(f"{gateway.url}{PREFIX}/events", headers=bearer(manage))
+    reply = await open_stream(gateway, key)
+    services.keys.revoke_key("editor")
+    await rest_of(reply)
+    services.events.publish(ModelsChanged())
+    async with asyncio.timeout(5):
+        while b"models" not in await other.content.readline():
+            pass
+    other.close()
 
 
 async def test_a_refusal_says_how_to_ask_in_the_shape_of_its_dialect(gateway: Gateway) -> None:
