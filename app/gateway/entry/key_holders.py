@@ -24,6 +24,7 @@ class KeyHolders:
     def __init__(self, keys: KeyStore) -> None:
         self._keys = keys
         self._running: dict[int, tuple[web.Request, str]] = {}
+        self._ending: dict[int, web.Request] = {}
         self._timer: asyncio.TimerHandle | None = None
         keys.on_revoke = self.end_requests
 
@@ -34,26 +35,28 @@ class KeyHolders:
 
     def remove_request(self, request: web.Request) -> None:
         """Forget a request that has ended, whatever let it in."""
-        if self._running:
+        if self._running or self._ending:
             self._running.pop(id(request), None)
+            self._ending.pop(id(request), None)
 
     def end_requests(self) -> None:
         """End every request whose key opens nothing any more."""
         for number, (request, name) in list(self._running.items()):
-            if self._keys.seconds_left(name) < 0:
+            if self._keys.seconds_left(name) <= 0:
+                del self._running[number]
                 self._end_request(number, request)
         self._look_again()
 
     def _end_request(self, number: int, request: web.Request) -> None:
+        self._ending[number] = request
         observed = request.get(OBSERVATION)
-        if observed is None:
-            self._break_off(number)
-            return
-        observed.stop()
-        asyncio.get_running_loop().call_later(GRACE_S, self._break_off, number)
+        if observed is not None:
+            observed.stop()
+        grace_s = 0.0 if observed is None else GRACE_S
+        asyncio.get_running_loop().call_later(grace_s, self._break_off, number)
 
     def _break_off(self, number: int) -> None:
-        request, _ = self._running.pop(number, (None, ""))
+        request = self._ending.pop(number, None)
         if request is not None and request.transport is not None:
             request.transport.abort()
 
@@ -63,6 +66,6 @@ class KeyHolders:
             self._timer.cancel()
             self._timer = None
         left_s = min((self._keys.seconds_left(name) for _, name in self._running.values()), default=math.inf)
-        if 0 <= left_s < math.inf:
-            delay_s = min(left_s, _LONGEST_TIMER_S)
+        if left_s < math.inf:
+            delay_s = min(max(left_s, 0.0), _LONGEST_TIMER_S)
             self._timer = asyncio.get_running_loop().call_later(delay_s, self.end_requests)
