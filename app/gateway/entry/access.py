@@ -12,7 +12,9 @@ requests that come by way of a proxy or tunnel: those only look as if they were 
 import ipaddress
 import logging
 import math
+import os
 import secrets
+import sys
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
@@ -28,6 +30,7 @@ from app.core.keys import Scope
 from app.gateway.entry.guard import names_loopback
 from app.gateway.entry.key_holders import KeyHolders
 from app.gateway.entry.keys import KeyStore
+from app.gateway.entry.local_peers import account_of
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -129,12 +132,31 @@ class Access:
 
 
 def check_may_change(request: web.Request) -> None:
-    """Return if who asks may change what models there are: whoever needs a key needs one that may manage."""
+    """Return if who asks may change what models there are: with a key, one that may manage; without, this account.
+
+    Raises Forbidden. Where nobody can tell which account asks, as on systems other than Linux, it may.
+    """
+    if MAY_MANAGE not in request:
+        _check_account(request)
     if request.get(MAY_MANAGE) is False:
         raise Forbidden(
             "This key may use models, but not manage them.",
             hint="Use a key with the scope manage.",
             code="scope_missing",
+        )
+
+
+def _check_account(request: web.Request) -> None:
+    """Raise Forbidden for another account of this computer. Reads a file of the kernel's."""
+    transport = request.transport
+    if transport is None or sys.platform == "win32":
+        return
+    uid = account_of(transport.get_extra_info("peername")[:2], transport.get_extra_info("sockname")[:2])
+    if uid is not None and uid not in {0, os.geteuid()}:
+        raise Forbidden(
+            "Another account of this computer may use models, but not change them.",
+            hint="Use a key with the scope manage: `roundhouse keys new NAME --scope manage`.",
+            code="other_account",
         )
 
 
