@@ -68,7 +68,7 @@ async def test_another_account_may_ask(gateway: Gateway, monkeypatch: pytest.Mon
 @pytest.mark.skipif(sys.platform == "win32" or os.geteuid() != 0, reason="only root may act as another account")
 async def test_a_real_other_account_is_refused(gateway: Gateway) -> None:
     program = (
-        "import json, os, sys, urllib.error, urllib.request\n"
+        "import encodings.idna, json, os, sys, urllib.error, urllib.request\n"
         f"os.setuid({STRANGER})\n"
         "body = json.dumps({'source': 'guide', 'destination': 'mine'}).encode()\n"
         "try:\n"
