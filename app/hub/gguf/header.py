@@ -156,14 +156,19 @@ VERSIONS = (2, 3)
 MAX_KEYS = 65_536
 MAX_TENSORS = 65_536
 """Fifty times the largest models' tables."""
-MAX_KEY_BYTES = 65_535
+MAX_KEY_BYTES = 1_024
+"""The longest known have 60. Together they are bounded as texts are: thousands of long ones would fill the memory."""
 MAX_TEXT_BYTES = 65_536
 MAX_WORD_BYTES = 256
 """Of a token: longer ones are runs of spaces."""
 MAX_TEMPLATE_BYTES = 256 * 1024
 """The longest chat templates known are below 40 KiB; what is longer is cut."""
 MAX_KEPT_TEXT_BYTES = 2 << 20
-"""All texts together; what comes after is stepped over."""
+"""All texts together, and all keys; of texts what comes after is stepped over."""
+MAX_KEPT_TEMPLATE_BYTES = 1 << 20
+"""All templates together: what runs in the engine may not be hidden behind other texts, so that more is refused."""
+MAX_TOKENS = 4_194_304
+"""Sixteen times the largest vocabulary."""
 MAX_KEPT_NUMBERS = 65_536
 """Numbers in all lists together; per-layer lists have as many as there are layers."""
 MAX_LIST = 4_096
@@ -254,12 +259,16 @@ class _ValueReader:
         self.values: dict[str, Value] = {}
         self.tokens = 0
         self.has_infill_tokens = False
-        self._text_left = MAX_KEPT_TEXT_BYTES
+        self._text_left = self._keys_left = MAX_KEPT_TEXT_BYTES
+        self._template_left = MAX_KEPT_TEMPLATE_BYTES
         self._numbers_left = MAX_KEPT_NUMBERS
 
     def read_next(self, cursor: Cursor) -> None:
         """Read one key and its value, or step over the value."""
         key = cursor.read_text(MAX_KEY_BYTES)
+        self._keys_left -= len(key)
+        if self._keys_left < 0:
+            raise corrupt_error("it has more to say of itself than any model")
         kind = cursor.read_number("I")
         if kind == STRING:
             self._read_text(cursor, key)
@@ -270,16 +279,21 @@ class _ValueReader:
 
     def _read_text(self, cursor: Cursor, key: str) -> None:
         if key.startswith(TEMPLATE):
-            text = cursor.read_beginning(min(MAX_TEMPLATE_BYTES, self._text_left))
+            text = cursor.read_beginning(MAX_TEMPLATE_BYTES)
+            self._template_left -= len(text)
+            if self._template_left < 0:
+                raise corrupt_error("its chat templates are longer than any model's")
         else:
             text = drop_unprintable(cursor.read_beginning(min(MAX_TEXT_BYTES, self._text_left)))
-        self._text_left -= len(text)
+            self._text_left -= len(text)
         self.values[key] = text
 
     def _read_array(self, cursor: Cursor, key: str) -> None:
         kind = cursor.read_number("I")
         count = cursor.read_number("Q")
         if kind == STRING and key == TOKENS:
+            if count > MAX_TOKENS:
+                raise corrupt_error("its vocabulary is larger than any model's")
             self.has_infill_tokens = cursor.skip_texts(count, _INFILL_MARKS)
             self.tokens = count
         elif kind in SCALARS and count <= min(MAX_LIST, self._numbers_left):

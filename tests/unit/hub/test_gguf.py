@@ -1,5 +1,7 @@
 import os
+import random
 import struct
+import time
 import tracemalloc
 from pathlib import Path
 
@@ -212,3 +214,67 @@ def test_a_mutated_header_is_read_or_refused(tmp_path: Path, at: int, replacemen
 @given(at=st.integers(4, len(SMALL) - 8), number=st.sampled_from([2**64 - 1, 2**63, 2**32 - 1, 2**31, 10**6, 0]))
 def test_huge_numbers_anywhere_are_read_or_refused(tmp_path: Path, at: int, number: int) -> None:
     reads_or_refuses(SMALL[:at] + struct.pack("<Q", number) + SMALL[at + 8 :], tmp_path)
+
+
+def test_keys_are_charged_like_texts(tmp_path: Path) -> None:
+    long = refusal(gguf_bytes({"k" * 2000: 1}), tmp_path)
+    assert "impossible length" in str(long)
+    many = gguf_bytes({f"{number:04}" + "k" * 1000: 1 for number in range(3000)})
+    tracemalloc.start()
+    assert "more to say of itself" in str(refusal(many, tmp_path))
+    assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    tracemalloc.stop()
+
+
+def test_no_text_hides_a_template(tmp_path: Path) -> None:
+    filler = {f"general.note{number}": "x" * 65_000 for number in range(40)}
+    template = {"general.architecture": "llama", "tokenizer.chat_template": "{{ messages }}"}
+    assert "chat" in read(gguf_bytes({"general.architecture": "llama", **filler, **template}), tmp_path).capabilities
+    templates = {f"tokenizer.chat_template.{number}": "x" * 250_000 for number in range(5)}
+    assert "chat templates" in str(refusal(gguf_bytes(templates), tmp_path))
+
+
+def test_a_vocabulary_has_an_end(tmp_path: Path) -> None:
+    claim = packed_text("tokenizer.ggml.tokens") + struct.pack("<IIQ", ARRAY, STRING, 5_000_000)
+    content = b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + claim + bytes(1000)
+    assert "vocabulary" in str(refusal(content, tmp_path))
+
+
+SHAPES = {
+    "llama": {"llama.block_count": 32, "llama.context_length": 131_072, "llama.attention.head_count": 32},
+    "qwen3moe": {"qwen3moe.block_count": 48, "qwen3moe.expert_count": 128, "qwen3moe.expert_used_count": 8},
+    "gemma3": {"gemma3.block_count": 34, "gemma3.attention.sliding_window": 1024, "gemma3.embedding_length": 2560},
+}
+
+
+@pytest.mark.parametrize("architecture", SHAPES)
+def test_headers_with_a_few_bytes_changed_are_read_or_refused(architecture: str, tmp_path: Path) -> None:
+    """10,000 of all three shapes; none takes long, and together they take no memory that stays."""
+    words = Typed(ARRAY, ["<s>", "</s>", *(f"word{number}" for number in range(50))], STRING)
+    types = Typed(ARRAY, [1] * 52, UINT32)
+    values: dict[str, Value] = {
+        "general.architecture": architecture,
+        "tokenizer.chat_template": "{{ messages }}",
+        "tokenizer.ggml.tokens": words,
+        "tokenizer.ggml.token_type": types,
+        **SHAPES[architecture],
+    }
+    whole = gguf_bytes(values, [("token_embd.weight", (4, 4), bytes(64))])
+    rng = random.Random(architecture)  # noqa: S311 -- the same mutations each time
+    slowest_s, file = 0.0, tmp_path / "model.gguf"
+    tracemalloc.start()
+    for _ in range(3_334):
+        content = bytearray(whole)
+        for _ in range(rng.randint(1, 4)):
+            content[rng.randrange(len(content))] = rng.choice((0, 1, 0x7F, 0x80, 0xFF, rng.randrange(256)))
+        file.write_bytes(content)
+        began_s = time.process_time()
+        try:
+            read_gguf(file)
+        except BadRequest as error:
+            assert error.code in CODES  # noqa: PT017 -- most are refused, some are read
+        slowest_s = max(slowest_s, time.process_time() - began_s)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert slowest_s < 0.5
+    assert peak < 64 << 20
