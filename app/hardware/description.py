@@ -13,13 +13,14 @@ What people and other programs write in a description of a machine, in the one f
 left as it is, for the types to refuse.
 """
 
+import difflib
 import re
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, quote_value
 from app.core.machine import Confidence, Cpu, Fact, Gpu, Machine, Memory, Npu, OperatingSystem
 from app.hardware import devices
 from app.hardware.facts import derived_fact, unknown_fact
@@ -83,7 +84,7 @@ class CpuDescription(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MachineDescription(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole computer; the module docstring has an example. Unknown names are let pass: they may be notes."""
+    """The whole computer; the module docstring has an example. Names that begin with an underscore are notes."""
 
     os: str = ""
     architecture: str = ""
@@ -116,9 +117,39 @@ def machine_from(raw: bytes) -> Machine:
         raise _invalid_description("it is not a JSON object")
     try:
         saved = _parse_saved(shape)
-        return saved or _build_machine(msgspec.convert(tidy_description(shape), MachineDescription))
+        if saved is not None:
+            return saved
+        fields = tidy_description(shape)
+        _check_names(fields)
+        return _build_machine(msgspec.convert(fields, MachineDescription))
     except msgspec.ValidationError as error:
         raise _invalid_description(str(error)) from error
+
+
+def _check_names(fields: Mapping[str, Any]) -> None:
+    """Raise BadRequest for a name that means nothing here: a figure that was misspelt would be passed over."""
+    cards = fields.get("gpus", [])
+    parts: list[tuple[str, object, type[msgspec.Struct]]] = [
+        ("", fields, MachineDescription),
+        (" of the processor", fields.get("cpu"), CpuDescription),
+        *((" of a GPU", card, GpuDescription) for card in (cards if isinstance(cards, list) else [])),
+    ]
+    for where, part, kind in parts:
+        if isinstance(part, Mapping):
+            for name in sorted(part.keys() - set(kind.__struct_fields__)):
+                if not name.startswith("_"):
+                    raise _unknown_name(name, where, kind)
+
+
+def _unknown_name(name: str, where: str, kind: type[msgspec.Struct]) -> BadRequest:
+    near = difflib.get_close_matches(name, kind.__struct_fields__, n=1, cutoff=0.5)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    known = ", ".join(kind.__struct_fields__)
+    return BadRequest(
+        f"The machine description cannot be used: {quote_value(name)} is no field{where}{meant or '.'}",
+        hint=f"There are {known}. Names that begin with an underscore are notes.",
+        code="machine_invalid",
+    )
 
 
 def _parse_saved(shape: dict[str, Any]) -> Machine | None:

@@ -82,7 +82,8 @@ def _is_for(build: EngineBuild, machine: Machine) -> bool:
 
 
 def _no_build(engine: EngineTraits, target: EngineTarget, machine: Machine) -> str:
-    system, processor = machine.os.name.value or "this system", processor_architecture(machine)
+    system = machine.os.name.value or "this system"
+    processor = processor_architecture(machine) or machine.os.architecture.value or "an unknown processor"
     devices = _BACKENDS.get(target.backend, target.backend)
     return f"Roundhouse has no build of {engine.name} for {devices} on {system} ({processor})."
 

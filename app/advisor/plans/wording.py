@@ -419,7 +419,13 @@ def _people_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
         yield f"{at_once} {run} at a time; the others of {ask.work.users} wait their turn."
 
 
+_KNOWN_VENDORS = frozenset({"nvidia", "amd", "intel", "apple", "qualcomm"})
+
+
 def _machine_warnings(ask: EngineQuery, chosen: PlanPick) -> Iterator[str]:
+    idle = [wording.gpu_name(gpu) for gpu in ask.machine.gpus if gpu.vendor not in _KNOWN_VENDORS]
+    if idle:
+        yield f"No engine that Roundhouse runs computes on {wording.join_words(list(dict.fromkeys(idle)))}."
     if chosen.spread.warning and chosen.spread.cards > 1:
         yield chosen.spread.warning
     shows = [gpu for gpu in ask.gpus if gpu.drives_display.value is True]

@@ -122,3 +122,14 @@ def test_memory_that_is_short_is_counted() -> None:
     plans = _plans(TWO_3090, SEVENTY)
     short = next(plan for plan in plans if not plan.obtainable and not plan.refused)
     assert any("does not fit" in sentence and "GiB" in sentence for sentence in short.missing)
+
+
+def test_a_processor_nothing_is_built_for_is_named() -> None:
+    first = _plans(linux(cpu="SpacemiT K1", architecture="riscv64"))[0]
+    assert not first.obtainable
+    assert first.missing == ["Roundhouse has no build of llama.cpp for processors on Linux (riscv64)."]
+
+
+def test_an_accelerator_no_engine_computes_on_is_named() -> None:
+    warnings = _plans(linux("Gaudi 3"))[0].warnings
+    assert any("No engine that Roundhouse runs computes on" in warning and "Gaudi 3" in warning for warning in warnings)

@@ -184,3 +184,22 @@ def test_any_json_is_a_machine_or_refused(told: dict[str, Any]) -> None:
     except BadRequest:
         return
     assert found.pools
+
+
+@pytest.mark.parametrize(
+    ("description", "said"),
+    [
+        ({"rams": 64}, "'rams' is no field; did you mean 'ram_gb'?"),
+        ({"gpus": [{"name": "RTX 4090", "bandwith_gb_s": 1}]}, "no field of a GPU; did you mean 'bandwidth_gb_s'?"),
+        ({"cpu": {"model": "x", "cors": 8}}, "no field of the processor; did you mean 'cores'?"),
+        ({"zzzzzz": 1}, "'zzzzzz' is no field."),
+    ],
+)
+def test_a_name_that_means_nothing_is_refused_with_the_nearest(description: dict[str, object], said: str) -> None:
+    with pytest.raises(BadRequest) as caught:
+        machine_from(msgspec.json.encode(description))
+    assert said in str(caught.value)
+
+
+def test_notes_are_let_pass() -> None:
+    assert machine_from(b'{"os": "linux", "_note": "in the cellar", "ram_gb": 32}').memory.total.value == 32 << 30
