@@ -4,6 +4,7 @@ Kept are files, folders, links that stay inside, and the right to execute. Refus
 device, or blow up: one archive is a few hundred megabytes, and a bomb is caught by the bytes it really writes.
 """
 
+import errno
 import os
 import shutil
 import stat
@@ -79,7 +80,18 @@ def _unpack_members(archive: Path, into: Path, most_bytes: int, most_files: int)
             raise _bad_archive(archive, f"{member.name!r} is neither file, folder nor link")
     for path, target in links:
         _make_link(path, target, into, archive)
-    if not all(path.resolve().is_relative_to(into.resolve()) for path, _ in links):
+    _check_links([path for path, _ in links], into, archive)
+
+
+def _check_links(links: list[Path], into: Path, archive: Path) -> None:
+    """Raise EnvironmentFault for links that lead in a circle, or outside together."""
+    for path in links:
+        try:
+            path.stat()
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _bad_archive(archive, "its links lead in a circle") from error
+    if not all(path.resolve().is_relative_to(into.resolve()) for path in links):
         raise _bad_archive(archive, "its links together point outside")  # each alone may be harmless
 
 

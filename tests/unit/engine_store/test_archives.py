@@ -102,6 +102,8 @@ ATTACKS: dict[str, tuple[tuple[tarfile.TarInfo, bytes], ...]] = {
     "a pipe": (other("pipe", tarfile.FIFOTYPE), file("c")),
     "twice": (file("a", b"1"), file("a", b"2")),
     "a file as a folder": (file("a"), file("a/b")),
+    "a link to itself": (other("a", tarfile.SYMTYPE, "a"), file("c")),
+    "links in a circle": (other("a", tarfile.SYMTYPE, "b"), other("b", tarfile.SYMTYPE, "a"), file("c")),
     "links that only together lead out": (
         other("x", tarfile.DIRTYPE),
         other("a", tarfile.SYMTYPE, "b/c/../.."),
