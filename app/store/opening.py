@@ -70,11 +70,14 @@ def apply_migrations(connection: sqlite3.Connection, path: Path, steps: Sequence
 def keep_copy(connection: sqlite3.Connection, path: Path, version: int) -> Path:
     """Copy the open database to a file next to it and drop all but the newest copies."""
     copy = free_path(path.with_name(f"{path.name}.format-{version}-{file_timestamp()}"))
+    draft = path.with_name(f"{path.name}.copy")  # half a copy, of a program that was killed, counts for none
+    draft.unlink(missing_ok=True)
     try:
-        with closing(sqlite3.connect(copy)) as target:
+        with closing(sqlite3.connect(draft)) as target:
             connection.backup(target)
+        draft.rename(copy)
     except sqlite3.Error:
-        copy.unlink(missing_ok=True)
+        draft.unlink(missing_ok=True)
         raise
     copies = sorted(path.parent.glob(f"{path.name}.format-*"), key=lambda file: file.stat().st_mtime_ns)
     for old in copies[:-KEPT_COPIES]:

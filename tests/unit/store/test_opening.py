@@ -76,6 +76,18 @@ def test_a_copy_is_kept_before_a_migration_and_only_the_last_three(path: Path) -
         assert connection.execute("SELECT content FROM messages").fetchone() == ("Ancient question",)
 
 
+def test_half_a_copy_of_a_killed_migration_counts_for_none(path: Path) -> None:
+    begun_at(path, 1)
+    half = path.with_name(f"{path.name}.copy")
+    half.write_bytes(b"half a database")
+    with opened(path):
+        pass
+    assert not half.exists()
+    (copy,) = path.parent.glob("*.format-*")
+    with raw(copy) as connection:
+        assert version_of(connection) == 1
+
+
 def test_a_fresh_database_needs_no_copy(path: Path) -> None:
     with opened(path) as connection:
         assert version_of(connection) == len(read_migrations())
