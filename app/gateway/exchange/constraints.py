@@ -88,8 +88,9 @@ MOST_ITEMS = 1_000_000
 _BOUNDS = (("minLength", "maxLength"), ("minItems", "maxItems"))
 _TOGETHER = [tuple(f'{name}"'.encode() for name in pair) for pair in _BOUNDS]
 _ALONE = (b'pattern"', b'grammar"')
-_TRIGGERS = b'"grammar_triggers"'
-_LENGTH, _ITEMS, _PATTERN, _GRAMMAR = b'Length"', b'Items"', b'pattern"', b"grammar"
+_INTERNAL = ("grammar_triggers", "chat_parser")
+"""Fields by which llama.cpp's own parts talk to one another; from a client they end the engine, or worse."""
+_LENGTH, _ITEMS, _PATTERN, _GRAMMAR, _PARSER = b'Length"', b'Items"', b'pattern"', b"grammar", b"chat_parser"
 _COUNTS = re.compile(rb'"(?:min|max)Items"\s*:\s*(\d+(?:\.\d+)?(?:[eE]\+?\d+)?)')
 _REPEATED = re.compile(r"\{\s*(\d{1,18})\s*,\s*(\d{1,18})\s*\}")
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|\[(?:[^\]\\]++|\\.)*+(?:\]|\\?\Z)', re.DOTALL)
@@ -115,6 +116,7 @@ class _ConstraintFields(msgspec.Struct, frozen=True, kw_only=True):
     output_format: Any = None
     grammar: Any = None
     grammar_triggers: Any = None
+    chat_parser: Any = None
 
 
 def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
@@ -122,7 +124,8 @@ def refuse_constraints(body: bytes, *, has_our_engine: bool = True) -> None:
 
     Without `has_our_engine`, what would be too much for llama.cpp is for whoever runs the endpoint to judge.
     """
-    if not (_LENGTH in body or _ITEMS in body or _PATTERN in body or _GRAMMAR in body or _ESCAPE in body):
+    is_held = _LENGTH in body or _ITEMS in body or _PATTERN in body or _GRAMMAR in body
+    if not (is_held or _PARSER in body or _ESCAPE in body):
         return
     if _ESCAPE in body and _HIDDEN.search(body):
         body = msgspec.json.encode(decode_body(body, object))
@@ -139,8 +142,9 @@ def _refuse_deadly(body: bytes) -> None:
             hint="Leave out `maxItems` where any number will do.",
             code="invalid_value",
         )
-    if _TRIGGERS in body and decode_body(body, _ConstraintFields).grammar_triggers is not None:
-        raise BadRequest("`grammar_triggers` is not accepted from clients.", code="unsupported_parameter")
+    for field in _INTERNAL:
+        if f'"{field}"'.encode() in body and getattr(decode_body(body, _ConstraintFields), field) is not None:
+            raise BadRequest(f"`{field}` is not accepted from clients.", code="unsupported_parameter")
 
 
 def _refuse_impossible(body: bytes) -> None:

@@ -83,14 +83,17 @@ async def test_lists_without_end_in_a_schema(gateway: Gateway, path: str, fields
 
 
 @pytest.mark.parametrize("path", ["/v1/completions", "/v1/chat/completions", "/infill"])
-async def test_grammar_triggers_of_kinds_nobody_knows(gateway: Gateway, path: str) -> None:
-    """llama.cpp ends itself over one: GGML_ASSERT(false && "unknown trigger type")."""
+@pytest.mark.parametrize(
+    ("field", "value"), [("grammar_triggers", [{"type": 9, "value": "x"}]), ("chat_parser", "pwned")]
+)
+async def test_what_llama_cpp_s_parts_tell_one_another(gateway: Gateway, path: str, field: str, value: object) -> None:
+    """llama.cpp ends itself over an unknown trigger, and took a client's parser for its own (CVE-2026-107183)."""
     fields = {"input_prefix": "", "input_suffix": "", "prompt": PROMPT, "grammar_lazy": True}
-    body = json.dumps({**ASKED, **fields, "grammar_triggers": [{"type": 9, "value": "x"}]}).encode()
-    for sent in (body, body.replace(b"grammar_t", rb"gramma\u0072_t")):
+    body = json.dumps({**ASKED, **fields, field: value}).encode()
+    for sent in (body, body.replace(field.encode(), field.replace("r", r"\u0072").encode())):
         async with gateway.http.post(gateway.url + path, data=sent) as reply:
             assert reply.status == 400
-            assert "grammar_triggers" in await reply.text()
+            assert field in await reply.text()
     assert gateway.upstream.bodies == []
 
 
