@@ -115,7 +115,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
     candidates_found, (machine, is_here) = await asyncio.gather(
         find_candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
     )
-    own = await asyncio.to_thread(_own_wishes, services, request) if is_here else OwnWishes()
+    own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
     inputs = PlanInputs(
@@ -138,7 +138,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
     return await asyncio.to_thread(build_advice, inputs)
 
 
-class OwnWishes(msgspec.Struct, frozen=True, kw_only=True):
+class PlanPreferences(msgspec.Struct, frozen=True, kw_only=True):
     """What a person set that a plan for this computer keeps to, as a load does."""
 
     context: int | None = None
@@ -147,17 +147,17 @@ class OwnWishes(msgspec.Struct, frozen=True, kw_only=True):
     engines: Sequence[str] = ()
 
 
-def _own_wishes(services: Services, request: PlanRequest) -> OwnWishes:
+def _preferences_for(services: Services, request: PlanRequest) -> PlanPreferences:
     """Return what is set for a model of the library; for others, which engines are preferred. Reads disks."""
     preferred = services.settings.get_list("engines.preferred")
     try:
         model = services.library.find_model(request.model.strip())
     except NotFound:
-        return OwnWishes(engines=preferred)
+        return PlanPreferences(engines=preferred)
     own = services.tuning.settings_of(model.runs_as)
     chosen = choose_options(services.settings, model, UNCHOSEN, own)
     is_usual = request.intent is Intent.CHAT or own.context is not None
-    return OwnWishes(
+    return PlanPreferences(
         context=chosen.context if is_usual else None,
         slots=chosen.slots,
         kv_type=chosen.kv_type,
