@@ -109,7 +109,7 @@ def running(mark: str) -> list[int]:
 
 async def test_an_engine_that_takes_no_own_program_says_so(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     about = msgspec.structs.replace(store.adapter.descriptor, program="")
-    monkeypatch.setattr(Versioned, "descriptor", about)
+    monkeypatch.setattr(store.adapter, "descriptor", about)
     refused = await store.call("POST", "/engines/fake/use", {"path": sys.executable}, fails=True)
     assert (refused["code"], "Fake engine cannot be used as a program" in refused["sentence"]) == (
         "no_own_program",

@@ -9,6 +9,7 @@ import pytest
 
 from app.core.model_facts import ModelFacts
 from app.core.models import Preset
+from app.gateway.loading import launch
 from app.gateway.services import Services
 from tests.gateway.exchange.test_supplied import CALLS, CHAT, TOOL, seen, writes
 from tests.gateway.exchange.test_supplied import Facts as Templates
@@ -51,6 +52,7 @@ async def test_requests_without_tools_pass_and_nobody_reads_the_model(
     gateway: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Facts, "read", None)
+    monkeypatch.setattr(launch, "check_template_of", lambda *_: None)
     gateway.upstream.play = writes("hello")
     for body in ({**CHAT, "stream": True}, {**CHAT, "stream": True, "tools": []}):
         async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json={"model": "guide", **body}) as reply:
