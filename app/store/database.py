@@ -197,7 +197,7 @@ class ChatStore:
         """Return what was said up to and with a response, oldest first. Raises NotFound."""
         return await self._run_job(responses.read_conversation, response)
 
-    async def response_items(self, ids: Sequence[str]) -> dict[str, str]:
+    async def response_items(self, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
         """Return those of the items that are kept, as JSON by id."""
         return await self._run_job(responses.read_items, ids)
 

@@ -78,7 +78,7 @@ def read_response(connection: sqlite3.Connection, response: str) -> ResponseReco
     """Return a response. Raises NotFound."""
     row = connection.execute("SELECT seq, previous, body FROM responses WHERE id = ?", (response,)).fetchone()
     if row is None:
-        raise _response_not_found(response)
+        raise response_not_found(response)
     item_rows = connection.execute(
         "SELECT id, value, is_input FROM response_items WHERE response = ? ORDER BY place", (row[0],)
     ).fetchall()
@@ -96,25 +96,27 @@ def read_conversation(connection: sqlite3.Connection, response: str) -> tuple[Re
     with transaction(connection):
         chain = connection.execute(_LINKS, (response,)).fetchall()
         if not chain or chain[-1][1] is not None:
-            raise _response_not_found(chain[-1][1] if chain else response)
+            raise response_not_found(chain[-1][1] if chain else response)
         connection.execute(_USE, (response, time.time()))
         return tuple(ResponseRecordItem(item, value) for item, value in connection.execute(_CONVERSATION, (response,)))
 
 
-def read_items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, str]:
-    """Return the items of those ids that are kept; of several the last."""
+def read_items(connection: sqlite3.Connection, ids: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """Return the items of those ids that are kept, each with the id of its response; of several the last."""
     rows = connection.execute(
-        "SELECT id, value FROM response_items WHERE id IN (SELECT value FROM json_each(?)) ORDER BY response",
+        "SELECT items.id, items.value, responses.id FROM response_items items"
+        " JOIN responses ON responses.seq = items.response"
+        " WHERE items.id IN (SELECT value FROM json_each(?)) ORDER BY items.response",
         (json.dumps(ids),),
     )
-    return dict(rows.fetchall())
+    return {item: (value, response) for item, value, response in rows}
 
 
 def delete_response(connection: sqlite3.Connection, response: str) -> None:
     """Forget a response. Raises NotFound."""
     with transaction(connection):
         if not connection.execute("DELETE FROM responses WHERE id = ?", (response,)).rowcount:
-            raise _response_not_found(response)
+            raise response_not_found(response)
 
 
 def forget_responses(connection: sqlite3.Connection, bounds: ResponseLimits) -> None:
@@ -133,7 +135,8 @@ def _delete_beyond(connection: sqlite3.Connection, bounds: ResponseLimits, now: 
     )
 
 
-def _response_not_found(response: str) -> NotFound:
+def response_not_found(response: str) -> NotFound:
+    """Return the error for a response that is not kept, or not for whoever asks."""
     return NotFound(
         f"There is no stored response {quote_value(response)}.",
         hint="It was deleted, forgotten, or made with `store` off. Send the conversation again.",

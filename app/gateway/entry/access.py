@@ -38,6 +38,9 @@ log = logging.getLogger(__name__)
 MAY_MANAGE = web.RequestKey("may_manage", bool)
 """Whether the request showed the port file's token, on this computer, or a key with `manage`."""
 
+KEY_NAME = web.RequestKey("key_name", str)
+"""Of the key that let a request in, if one did."""
+
 _OPEN_PATHS = frozenset({"/health", "/v1/health"})
 _KEY_HEADERS = ("x-api-key", "api-key")
 """Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
@@ -101,6 +104,7 @@ class Access:
         if key is None:
             raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(key.name)
+        request[KEY_NAME] = key.name
         request[MAY_MANAGE] = Scope.MANAGE in key.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in key.scopes):
             raise Forbidden(

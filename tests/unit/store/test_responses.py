@@ -53,7 +53,7 @@ async def test_a_conversation_that_lacks_its_beginning_is_none(store: ChatStore)
 
 async def test_items_are_found_by_their_ids(store: ChatStore) -> None:
     await store.keep_response(kept("a"), AMPLE)
-    assert await store.response_items(["out_a", "never"]) == {"out_a": '"said a"'}
+    assert await store.response_items(["out_a", "never"]) == {"out_a": ('"said a"', "a")}
     assert await store.response_items([]) == {}
 
 

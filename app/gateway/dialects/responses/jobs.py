@@ -20,6 +20,7 @@ from app.gateway.dialects.responses.input_items import (
     resolve_references,
     to_turns,
 )
+from app.gateway.dialects.responses.ownership import is_owned, new_response_id
 from app.gateway.dialects.responses.requests import ResponsesRequest, check_request, to_canonical_request
 from app.gateway.dialects.responses.stream import ResponseEncoder, ResponseStyle
 from app.gateway.dialects.responses.tools import ToolOffer, offer_of
@@ -31,6 +32,7 @@ from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
+from app.store.responses import response_not_found
 from engines.api import Route
 
 log = logging.getLogger(__name__)
@@ -64,13 +66,13 @@ class ResponseJob(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return b"".join(map(self.encoder.take_event, events))
 
 
-async def prepare_response(services: Services, body: bytes) -> ResponseJob:
-    """Return what a request asks for. Raises BadRequest, NotFound, or what `resolve_model` raises."""
+async def prepare_response(services: Services, body: bytes, owner: str) -> ResponseJob:
+    """Return what a request of `owner` asks for. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     request = await call_off_loop(body, decode_body, body, ResponsesRequest)
     target = await resolve_model(services, request.model)
-    response_input = await read_input(services, request)
+    response_input = await read_input(services, request, owner)
     is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
-    about = ResponseInfo(id=new_id("resp"), model=target.model.name, at=time.time(), is_stored=is_kept)
+    about = ResponseInfo(id=new_response_id(owner), model=target.model.name, at=time.time(), is_stored=is_kept)
     upstream = await upstream_for(services, request, target, response_input.work)
     return ResponseJob(request=request, response_input=response_input, target=target, upstream=upstream, about=about)
 
@@ -83,15 +85,17 @@ class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
     offer: ToolOffer
 
 
-async def read_input(services: Services, request: ResponsesRequest) -> ResponseInput:
-    """Return what a request says, with the conversation it goes on with. Raises BadRequest."""
+async def read_input(services: Services, request: ResponsesRequest, owner: str) -> ResponseInput:
+    """Return what a request says, with the conversation of `owner` it goes on with. Raises BadRequest."""
     check_request(request)
     items = items_of(request.input if request.input is not None else [])
     if item_ids := reference_ids(items):
-        items = resolve_references(items, await services.chats.response_items(item_ids))
+        kept = await services.chats.response_items(item_ids)
+        own = {item: value for item, (value, response) in kept.items() if is_owned(response, owner)}
+        items = resolve_references(items, own)
     if unread_kinds := kinds_not_read(items):
         log.info("Items that are passed over: %s", ", ".join(unread_kinds), extra={"model": request.model})
-    earlier, offer = await _load_earlier(services, request.previous_response_id), _make_offer(request)
+    earlier, offer = await _load_earlier(services, request.previous_response_id, owner), _make_offer(request)
     turns = to_turns([*earlier, *items], earlier=len(earlier))
     return ResponseInput(new_items=tuple(items), work=to_canonical_request(request, turns, offer), offer=offer)
 
@@ -118,10 +122,12 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(_ID_BYTES)}"
 
 
-async def _load_earlier(services: Services, response_id: str | None) -> tuple[ResponseItem, ...]:
+async def _load_earlier(services: Services, response_id: str | None, owner: str) -> tuple[ResponseItem, ...]:
     if response_id is None:
         return ()
     try:
+        if not is_owned(response_id, owner):
+            raise response_not_found(response_id)
         items = await services.chats.response_conversation(response_id)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code="previous_response_not_found") from None

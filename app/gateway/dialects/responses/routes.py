@@ -15,6 +15,7 @@ from app.gateway.canonical.request import ConversationRequest
 from app.gateway.dialects.form import EVENT_STREAM_HEADERS, utf8_json_reply
 from app.gateway.dialects.responses import stored
 from app.gateway.dialects.responses.jobs import ResponseJob, prepare_response, read_input
+from app.gateway.dialects.responses.ownership import owner_of
 from app.gateway.dialects.responses.record import RESPONSES_DIALECT
 from app.gateway.dialects.responses.requests import ResponsesRequest
 from app.gateway.dialects.responses.stored import keep_response, track_response
@@ -70,7 +71,7 @@ async def count_input(request: web.Request) -> web.StreamResponse:
 
 
 async def _prepare_job(request: web.Request) -> RequestJob:
-    job = await prepare_response(request.app[SERVICES], await read_body(request))
+    job = await prepare_response(request.app[SERVICES], await read_body(request), owner_of(request))
     return RequestJob(job.upstream, partial(_answer_job, job))
 
 
@@ -119,7 +120,7 @@ async def _answer_whole(
 async def _prepare_count(request: web.Request) -> RequestJob:
     """Return what counts them. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     services, response_request = request.app[SERVICES], await read_json(request, ResponsesRequest)
-    response_input = await read_input(services, response_request)
+    response_input = await read_input(services, response_request, owner_of(request))
     target = await resolve_model(services, response_request.model)
     target = target._replace(load=await load_for_context(services, target, response_request.context))
     counting = await token_counter(

@@ -17,12 +17,13 @@ from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.responses.input_items import ResponseItem, item_from_store, to_keep
 from app.gateway.dialects.responses.jobs import ResponseJob, new_id
+from app.gateway.dialects.responses.ownership import is_owned, owner_of
 from app.gateway.dialects.responses.wire import ResponseObject
 from app.gateway.entry.middleware import REQUEST_ID
 from app.gateway.exchange.observer import RequestStopped
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.inspector import INSPECTOR
-from app.store.responses import ResponseLimits, ResponseRecord, ResponseRecordItem
+from app.store.responses import ResponseLimits, ResponseRecord, ResponseRecordItem, response_not_found
 
 _PAGE, _LARGEST_PAGE = 20, 100
 """OpenAI's own page sizes."""
@@ -104,7 +105,7 @@ async def show_response(request: web.Request) -> web.Response:
         raise BadRequest(
             "A response is streamed only while it is made, to whoever asked for it.", code="unsupported_parameter"
         )
-    active = request.app[_ACTIVE_RESPONSES].get(request.match_info["id"])
+    active = request.app[_ACTIVE_RESPONSES].get(_own_id(request))
     if active is not None:
         return utf8_json_reply(active.job.encoder.response)
     return utf8_json_reply(_response_document(await _find_response(request)))
@@ -112,7 +113,7 @@ async def show_response(request: web.Request) -> web.Response:
 
 async def delete_response(request: web.Request) -> web.Response:
     """DELETE /v1/responses/{id}."""
-    name = request.match_info["id"]
+    name = _own_id(request)
     await request.app[SERVICES].chats.delete_response(name)
     return utf8_json_reply(ResponseDeletion(id=name))
 
@@ -126,7 +127,7 @@ async def list_input(request: web.Request) -> web.Response:
 
 async def cancel_response(request: web.Request) -> web.Response:
     """POST /v1/responses/{id}/cancel: end a response that is being made."""
-    active = request.app[_ACTIVE_RESPONSES].get(request.match_info["id"])
+    active = request.app[_ACTIVE_RESPONSES].get(_own_id(request))
     if active is None:
         response = await _find_response(request)
         raise BadRequest(
@@ -171,7 +172,15 @@ async def settings_changed(services: Services, changed: Collection[str]) -> None
 
 
 async def _find_response(request: web.Request) -> ResponseRecord:
-    return await request.app[SERVICES].chats.read_response(request.match_info["id"])
+    return await request.app[SERVICES].chats.read_response(_own_id(request))
+
+
+def _own_id(request: web.Request) -> str:
+    """Return the id in the path. Raises NotFound for a response of another key, as for none."""
+    response_id = request.match_info["id"]
+    if not is_owned(response_id, owner_of(request)):
+        raise response_not_found(response_id)
+    return response_id
 
 
 def _response_document(response: ResponseRecord) -> dict[str, msgspec.Raw]:

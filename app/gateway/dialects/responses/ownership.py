@@ -1,0 +1,36 @@
+"""Whose a response is: its id says so, so that another key finds nothing under it.
+
+An id ends with a mark made of its random part and the name of the key that asked, or of none. Nobody but the key that
+made a response comes to the same mark, whichever id it shows; nothing has to be looked up.
+"""
+
+import hashlib
+import secrets
+
+from aiohttp import web
+
+from app.gateway.entry.access import KEY_NAME
+
+_RANDOM_BYTES, _MARK_BYTES = 20, 4
+
+
+def owner_of(request: web.Request) -> str:
+    """Return the name of the key a request showed; empty without one."""
+    name: str = request.get(KEY_NAME, "")
+    return name
+
+
+def new_response_id(owner: str) -> str:
+    """Return an id that nobody can guess, of a response that belongs to `owner`."""
+    drawn = secrets.token_hex(_RANDOM_BYTES)
+    return f"resp_{drawn}{_mark(drawn, owner)}"
+
+
+def is_owned(response_id: str, owner: str) -> bool:
+    """Tell whether a response belongs to `owner`."""
+    drawn = response_id.removeprefix("resp_")[: 2 * _RANDOM_BYTES]
+    return response_id == f"resp_{drawn}{_mark(drawn, owner)}"
+
+
+def _mark(drawn: str, owner: str) -> str:
+    return hashlib.blake2b(f"{drawn} {owner}".encode(), digest_size=_MARK_BYTES).hexdigest()
