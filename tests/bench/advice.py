@@ -19,9 +19,9 @@ from app.client.http import GatewayClient
 from app.core.advice import Advice, Estimate, Intent
 from app.core.machine import Machine
 from app.hardware.description import machine_from
-from tests.bench.engine_table import ENGINES
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
 from tests.bench.programs import free_port, start_program, wait_for
+from tests.unit.advisor.engines import engines_on
 
 RECIPES = Path(__file__).parents[2] / "tests" / "data" / "recipes.jsonl"
 ANSWER_MS, DETECTION_S = 50.0, 2.0
@@ -65,7 +65,11 @@ def _measure_recipes() -> BenchFigure:
 def _first_engine(recipe: AdviceRecipe) -> str:
     machine = machine_from(bytes(recipe.machine))
     options = msgspec.structs.asdict(recipe.asked)
-    return build_advice(PlanInputs(traits=ENGINES, machine=machine, intent=recipe.intent, **options)).plans[0].engine
+    return (
+        build_advice(PlanInputs(traits=engines_on(machine), machine=machine, intent=recipe.intent, **options))
+        .plans[0]
+        .engine
+    )
 
 
 def _measure_times() -> Iterator[BenchFigure]:

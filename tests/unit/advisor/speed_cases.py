@@ -17,7 +17,8 @@ def described(**told: object) -> Machine:
 
 
 def with_card(name: str, *, count: int = 1, **more: object) -> Machine:
-    return described(os="linux", gpus=[{"name": name, "count": count}], **more)
+    card = {field: more.pop(field) for field in ("vram_gb", "vendor") if field in more}
+    return described(os="linux", gpus=[{"name": name, "count": count, **card}], **more)
 
 
 def with_memory(machine: Machine, *, measured: float | None = None, by_parts: float | None = None) -> Machine:

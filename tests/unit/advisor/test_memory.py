@@ -183,7 +183,7 @@ def test_repacked_weights_are_counted_and_said_but_do_not_bar_a_fit(llama: Model
     plain = estimate_memory(llama, SERVER, setting_for(isa=("sse4_2",)))
     assert found.weights.bytes > 1.4 * plain.weights.bytes
     assert any("held twice" in note for note in found.notes)
-    narrow = machine('{"os": "Linux", "ram_gb": 10, "free_gb": 8}')
+    narrow = machine('{"os": "Linux", "ram_gb": 10, "free_ram_gb": 8}')
     assert estimate_memory(llama, narrow, setting_for(isa=("avx2",), context=2048)).total.bytes > 7 * GIB
 
 
