@@ -20,6 +20,7 @@ from tests.demo import data
 from tests.demo.api import DemoApi
 
 Make = Callable[[PageId], MainWindow]
+MOUSE_BUTTONS = "app.gui.widgets.focus_ring.QGuiApplication.mouseButtons"
 REFUSED = ErrorBody(code="storage", sentence="The disk is full.", hint="Make room.", detail="ENOSPC")
 INTERACTIVE = {
     QAccessible.Role.Button,
@@ -145,6 +146,13 @@ def test_a_failure_is_read_whole_at_twice_the_size_in_the_smallest_window(
         assert label.heightForWidth(label.width()) <= label.height()
 
 
+@pytest.fixture
+def no_button(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Qt tells of a button that a test before pressed and never let go."""
+    monkeypatch.setattr(MOUSE_BUTTONS, lambda: Qt.MouseButton.NoButton)
+
+
+@pytest.mark.usefixtures("no_button")
 def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) -> None:
     window = make_window(PageId.SERVER)
     ring = window._focus_ring
@@ -160,11 +168,12 @@ def test_the_ring_stands_outside_what_the_keyboard_reached(make_window: Make) ->
 def test_the_pointer_brings_no_ring(make_window: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     window = make_window(PageId.SERVER)
     pressed = Qt.MouseButton.LeftButton
-    monkeypatch.setattr("app.gui.widgets.focus_ring.QGuiApplication.mouseButtons", lambda: pressed)
+    monkeypatch.setattr(MOUSE_BUTTONS, lambda: pressed)
     window.rail.buttons[PageId.MODELS].setFocus(Qt.FocusReason.MouseFocusReason)
     assert not window._focus_ring.ring.isVisible()
 
 
+@pytest.mark.usefixtures("no_button")
 def test_the_ring_outlives_what_it_was_drawn_round(make_window: Make, api: DemoApi) -> None:
     window = make_window(PageId.MODELS)
     page = window.pages.currentWidget()
