@@ -285,15 +285,14 @@ _LARGEST = 10
 
 @click.command("disk")
 @click.option("--all", "is_all", is_flag=True, help="List every model, not only the ten largest.")
-@click.option("--empty-trash", is_flag=True, help="Permanently delete the models in the trash, and nothing else.")
+@click.option("--empty-trash", is_flag=True, help="Permanently delete the models that Roundhouse moved to the trash.")
 @click.option("--yes", is_flag=True, help="With --empty-trash: do not ask.")
 @json_option
 def disk(*, is_all: bool, empty_trash: bool, yes: bool, as_json: bool) -> None:
     """Show how much of each disk models use, in which folders, and how much is in the trash.
 
-    With --empty-trash, models in the trash are deleted permanently, after a confirmation: those that Roundhouse
-    removed, and those deleted by anyone from a folder that is searched for models. Everything else in the trash
-    stays.
+    With --empty-trash, the models that Roundhouse moved to the trash are deleted permanently, after a confirmation.
+    Everything else in the trash stays.
     """
     if yes and not empty_trash:
         raise click.UsageError("--yes answers the question of --empty-trash: use both.")

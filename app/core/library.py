@@ -168,7 +168,7 @@ class ReclaimDuplicates(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
 
 
 class TrashContents(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a drive's trash were models: what is deleted for good when somebody asks for it, and nothing else."""
+    """Models that Roundhouse moved to a drive's trash: what is deleted for good when somebody asks for it."""
 
     files: int
     size_bytes: int
@@ -198,7 +198,7 @@ class Drive(msgspec.Struct, frozen=True, kw_only=True):
     trash_bytes: int | None = None
     """What its trash holds, models and whatever else; None where that cannot be looked into."""
     trashed: TrashContents | None = None
-    """What of that were models; None where there are none, or it cannot be told."""
+    """What of that are models that Roundhouse put there; None where there are none, or it cannot be told."""
 
 
 class FolderKind(StrEnum):

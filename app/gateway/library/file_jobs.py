@@ -319,8 +319,7 @@ def _in_trash(services: Services, trash: Trash, digests: Sequence[str]) -> tuple
     Raises Conflict where the trash is not ours to empty, or is no longer what the digests stood for (trash_changed).
     """
     trash.check_ours()
-    folders = [item.path for item in _list_folders(services)]
-    trash_contents = [find_in_trash(trash, Path(drive.path), folders) for drive in _disk_use(services, trash).drives]
+    trash_contents = [find_in_trash(trash, Path(drive.path)) for drive in _disk_use(services, trash).drives]
     known = {
         item.contents.digest: (item.entries, item.contents.size_bytes)
         for item in trash_contents

@@ -1,5 +1,7 @@
-"""Counters and histograms in Prometheus' text format, without the client library: three kinds are all we need.
+"""Counters and histograms in Prometheus' text format, without the client library.
 
+Three kinds are all we need. With prometheus-client 0.26 what is counted of a request took 31 us instead of 3.5 (13 with
+every child kept), and importing it 80 ms of a start of half a second.
 https://prometheus.io/docs/instrumenting/exposition_formats/ -- cumulative buckets, `_sum`, `_count`, escaped labels.
 """
 

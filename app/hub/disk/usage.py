@@ -50,7 +50,7 @@ def disk_use(models: Iterable[ModelInfo], folders: Sequence[SearchFolder], trash
     here = [model for model in models if not (model.attached or model.is_builtin or _is_made(model))]
     files = {model.name: list(_list_files(model)) for model in here}
     users = Counter(file for own in files.values() for file in set(own))
-    drives = _Drives(trash, [folder.path for folder in folders])
+    drives = _Drives(trash)
     holdings = [_build_holding(model, files[model.name], users, folders, drives) for model in here]
     all_files = {file for own in files.values() for file in own}
     return DiskUse(
@@ -132,8 +132,8 @@ def _build_folder(searched: SearchFolder, holdings: Iterable[ModelHolding]) -> F
 class _Drives:
     """The disks, by their device numbers, each found once."""
 
-    def __init__(self, trash: Trash, folders: Sequence[Path]) -> None:
-        self._trash, self._folders = trash, folders
+    def __init__(self, trash: Trash) -> None:
+        self._trash = trash
         self._tops: dict[int, Path] = {}
 
     def drive_of(self, path: Path, files: Sequence[_DiskFile]) -> str:
@@ -175,5 +175,5 @@ class _Drives:
             free_bytes=usage.free,
             models_bytes=models_bytes,
             trash_bytes=self._trash.size_on(top),
-            trashed=find_in_trash(self._trash, top, self._folders).contents,
+            trashed=find_in_trash(self._trash, top).contents,
         )

@@ -1,7 +1,6 @@
-"""What of the trash were models is told by where it lay; exactly that is deleted, and nothing beside it."""
+"""What Roundhouse moved to the trash is told by its own note; exactly that is deleted, and nothing beside it."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +15,7 @@ from app.hub.disk.trash_contents import ModelsInTrash, delete_entries, find_in_t
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="Linux's trash")
 
 Thrown = Callable[..., Path]
-COMMIT = "0" * 40
+OURS = "X-Roundhouse=model"
 
 
 @pytest.fixture
@@ -35,22 +34,22 @@ def bin_(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def throw(bin_: Path) -> Thrown:
-    """Puts a thing into the trash as other programs do; `lay` is where it was."""
+    """Puts a file into the trash as Roundhouse does; `lay` is where it was, and `ours` what marks it."""
 
-    def throw(name: str, lay: str | Path, content: str = "1234", note: str = "") -> Path:
+    def throw(name: str, lay: str | Path, content: str = "1234", ours: str = OURS) -> Path:
         file = bin_ / "files" / name
         file.write_text(content)
         path = quote(str(lay), safe="/%" if "%" in str(lay) else "/")
-        said = note or f"[Trash Info]\nPath={path}\nDeletionDate=2026-01-01T00:00:00\n"
-        (bin_ / "info" / f"{name}.trashinfo").write_bytes(said.encode())
+        note = f"[Trash Info]\nPath={path}\nDeletionDate=2026-01-01T00:00:00\n{ours}\n"
+        (bin_ / "info" / f"{name}.trashinfo").write_text(note)
         return file
 
     return throw
 
 
-def found(trash: Trash, tmp_path: Path, *folders: Path) -> ModelsInTrash:
+def found(trash: Trash, tmp_path: Path) -> ModelsInTrash:
     """As on a disk that begins at `tmp_path`: what lies in the trash of the real one is nobody's to delete here."""
-    return find_in_trash(trash, tmp_path, folders or [tmp_path / "models"])
+    return find_in_trash(trash, tmp_path)
 
 
 def emptied(trash: Trash, what: ModelsInTrash) -> list[dict[str, int]]:
@@ -77,30 +76,25 @@ def test_what_roundhouse_threw_away_is_told_and_deleted(trash: Trash, bin_: Path
     assert found(trash, tmp_path).contents is None
 
 
-def test_what_others_threw_away_counts_where_it_was_a_model(
-    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path
-) -> None:
+def test_what_others_threw_away_stays(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
     models = tmp_path / "models"
-    throw("a.gguf", models / "deep" / "a.gguf")
-    throw("b", models / "b.safetensors")
-    throw("mine.gguf", tmp_path / "elsewhere" / "mine.gguf")
-    throw("letter.gguf", models / "letter.odt")
-    throw("beside.gguf", tmp_path / "models2" / "beside.gguf")
-    throw("up.gguf", f"{models}/../up.gguf")
-    throw("config.json", models / "config.json")
-    what = found(trash, tmp_path)
-    assert sorted(one.file.name for one in what.entries) == ["a.gguf", "b"]
+    throw("ours.gguf", models / "ours.gguf")
+    throw("theirs.gguf", models / "theirs.gguf", ours="")
+    throw("other.gguf", models / "other.gguf", ours="X-Roundhouse=other")
+    throw("folder", models / "folder").unlink()
+    (bin_ / "files" / "folder").mkdir()
+    (bin_ / "files" / "folder" / "model.gguf").write_text("1234")
     before = left(bin_)
-    emptied(trash, what)
-    assert before - left(bin_) == {"files/a.gguf", "files/b", "info/a.gguf.trashinfo", "info/b.trashinfo"}
+    emptied(trash, found(trash, tmp_path))
+    assert before - left(bin_) == {"files/ours.gguf", "info/ours.gguf.trashinfo"}
 
 
 def test_notes_written_in_percent_or_from_the_top_are_read(trash: Trash, throw: Thrown, tmp_path: Path) -> None:
     throw("one.gguf", f"{tmp_path}/m%6fdels/my%20one.gguf")
-    throw("two.gguf", "../models/two.gguf")
     throw("three.gguf", "models/three.gguf")  # from the folder that the trash is in
-    folders = (tmp_path / "models", tmp_path / "share" / "models")
-    assert [one.original for one in found(trash, tmp_path, *folders).entries] == [
+    throw("two.gguf", "../models/two.gguf")
+    throw("up.gguf", f"{tmp_path}/models/../up.gguf")
+    assert [entry.original for entry in found(trash, tmp_path).entries] == [
         tmp_path / "models" / "my one.gguf",
         tmp_path / "share" / "models" / "three.gguf",
     ]
@@ -113,16 +107,16 @@ def test_notes_written_in_percent_or_from_the_top_are_read(trash: Trash, throw: 
         "Path={}\n",
         "[Trash Info]\n",
         "[Trash Info]\nPath=\n",
-        "[Trash Info]\nPath=/elsewhere\nPath={}\n",
         "[Trash Info]\nPath={}%00\n",
-        "[Trash Info]\nPath={}\n\u00ff",
-        " [Trash Info]\nPath={}",
+        "[Trash Info]\nPath={}\n\u00ff\n",
+        " [Trash Info]\nPath={}\n",
     ],
 )
 def test_a_broken_note_makes_it_somebody_elses(
     trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, note: str
 ) -> None:
-    throw("m.gguf", "", note=note.format(tmp_path / "models" / "m.gguf") or "\n")
+    throw("m.gguf", tmp_path / "models" / "m.gguf")
+    (bin_ / "info" / "m.gguf.trashinfo").write_text(f"{note.format(tmp_path / 'models' / 'm.gguf')}{OURS}\n")
     assert found(trash, tmp_path).entries == []
 
 
@@ -161,72 +155,6 @@ def test_a_trash_that_leads_elsewhere_is_not_looked_into(
     (bin_ / "files").rename(tmp_path / "real")
     (bin_ / "files").symlink_to(tmp_path / "real")
     assert found(trash, tmp_path).entries == []
-
-
-def folder_in(bin_: Path, throw: Thrown, name: str, lay: Path, *files: str) -> Path:
-    throw(name, lay).unlink()
-    for file in files:
-        (bin_ / "files" / name / file).parent.mkdir(parents=True, exist_ok=True)
-        (bin_ / "files" / name / file).write_text("12345")
-    return bin_ / "files" / name
-
-
-@pytest.mark.parametrize(
-    "files",
-    [
-        ("config.json", "model.safetensors", "README.md", "merges.txt"),
-        ("Q4/a-Q4.gguf", "mmproj.gguf"),
-        ("genai_config.json", "model.onnx"),
-    ],
-)
-def test_a_folder_with_a_model_and_nothing_else_counts(
-    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, files: tuple[str, ...]
-) -> None:
-    folder = folder_in(bin_, throw, "any name", tmp_path / "models" / "m", *files)
-    what = found(trash, tmp_path)
-    assert what.contents is not None
-    assert (what.contents.files, what.contents.size_bytes) == (len(files), 5 * len(files))
-    assert found(trash, tmp_path, tmp_path / "elsewhere").entries == []
-    emptied(trash, what)
-    assert not folder.exists()
-
-
-@pytest.mark.parametrize(
-    "files", [("config.json",), ("model.gguf", "thesis.docx"), ("model.gguf", "deep/deeper/notes.txt")]
-)
-def test_a_folder_with_anything_else_in_it_is_left_alone(
-    trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, files: tuple[str, ...]
-) -> None:
-    folder_in(bin_, throw, "model.gguf", tmp_path / "models" / "m", *files)
-    assert found(trash, tmp_path).entries == []
-
-
-def test_a_folder_with_a_link_keeps_what_that_leads_to(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
-    folder = folder_in(bin_, throw, "m", tmp_path / "models" / "m", "model.gguf")
-    (tmp_path / "kept").mkdir()
-    (tmp_path / "kept" / "weights").write_text("precious")
-    (folder / "more.gguf").symlink_to(tmp_path / "kept")
-    emptied(trash, found(trash, tmp_path))
-    assert not folder.exists()
-    assert (tmp_path / "kept" / "weights").read_text() == "precious"
-
-
-def test_what_lay_in_the_hubs_cache_is_the_hubs(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
-    hub = tmp_path / "hub"
-    throw("blob", hub / "models--org--m" / "blobs" / ("a" * 64))
-    throw("letter", hub / "models--org--m" / "letter")
-    throw("other", hub / "datasets--org--m" / "blobs" / ("a" * 64))
-    folder_in(bin_, throw, "snapshot", hub / "models--org--m" / "snapshots" / COMMIT, "any", "more/b")
-    folder_in(bin_, throw, "repository", hub / "models--org--n", f"snapshots/{COMMIT}/any")
-    assert sorted(one.file.name for one in found(trash, tmp_path, hub).entries) == ["blob", "repository", "snapshot"]
-
-
-def test_a_folder_reached_by_a_link_is_the_same_folder(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
-    (tmp_path / "link").symlink_to(tmp_path / "models")
-    throw("a.gguf", tmp_path / "models" / "a.gguf")
-    throw("b.gguf", tmp_path / "link" / "b.gguf")
-    for folder in ("models", "link"):
-        assert len(found(trash, tmp_path, tmp_path / folder).entries) == 2
 
 
 def test_a_further_name_elsewhere_frees_nothing(trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path) -> None:
@@ -271,27 +199,23 @@ def test_what_cannot_be_deleted_is_named_and_the_rest_goes(
     trash: Trash, throw: Thrown, bin_: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     throw("a.gguf", tmp_path / "models" / "theirs.gguf")
-    folder_in(bin_, throw, "b", tmp_path / "models" / "folder", "model.gguf")
+    throw("b.gguf", tmp_path / "models" / "b.gguf")
     throw("c.gguf", tmp_path / "models" / "c.gguf")
     really = Path.unlink
 
     def refused(path: Path, *, missing_ok: bool = False) -> None:
-        if path.name == "a.gguf":
+        if path.name in {"a.gguf", "b.gguf"}:
             raise PermissionError(13, "Permission denied")
         really(path, missing_ok=missing_ok)
 
-    def refuse_folder(path: Path) -> None:
-        raise PermissionError(13, "Permission denied", str(path))
-
     monkeypatch.setattr(Path, "unlink", refused)
-    monkeypatch.setattr(shutil, "rmtree", refuse_folder)
     told: list[dict[str, int]] = []
     with pytest.raises(StorageFault) as caught:
         delete_entries(
             trash, found(trash, tmp_path).entries, lambda _file, _more: None, lambda **changes: told.append(changes)
         )
     assert str(caught.value) == (
-        "theirs.gguf, folder could not be deleted and are still in the trash: Permission denied."
+        "theirs.gguf, b.gguf could not be deleted and are still in the trash: Permission denied."
     )
     assert (caught.value.code, told[-1]) == ("trash_kept", {"deleted_files": 1, "reclaimed_bytes": 4})
-    assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b", "info/b.trashinfo"}
+    assert left(bin_) == {"files/a.gguf", "info/a.gguf.trashinfo", "files/b.gguf", "info/b.gguf.trashinfo"}

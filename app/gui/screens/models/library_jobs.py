@@ -74,7 +74,7 @@ class LibraryJobsModel(QObject):
         self._start_job("/library/separate", None)
 
     def empty_trash(self, digest: str) -> None:
-        """Delete for good what of a drive's trash were models: what was there when its figures were read."""
+        """Delete removed models from a drive's trash for good: what was there when its figures were read."""
 
         def handle_error(error: ErrorBody) -> None:
             self.files_changed.emit()  # something else is there by now: the figures are to be read anew
