@@ -253,6 +253,8 @@ def _first_missing_flag(flag: Flag, words: Sequence[str], installation: EngineIn
     flag_words = [token for token in words if re.match(r"--?[A-Za-z]", token)]
     if installation.flags:
         return next((name for name in flag_words if name not in installation.flags), "")
+    if not installation.version:  # not installed yet: the version that will be is not known
+        return ""
     is_too_old = flag.since and _version(installation.version) < _version(flag.since)
     is_too_new = flag.until and _version(installation.version) > _version(flag.until)
     return flag_words[0] if flag_words and (is_too_old or is_too_new) else ""

@@ -13,6 +13,7 @@ from app.cli.output import json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
 from app.core.models import (
+    MAX_SLOTS,
     NO_PARSER,
     NO_PROJECTOR,
     Companion,
@@ -40,7 +41,7 @@ _OPTIONS = (
         help="Unload it after this many minutes without use; 0 keeps it.",
     ),
     click.option("--context", type=click.IntRange(256, 4_194_304), help="Tokens of context per request."),
-    click.option("--slots", type=click.IntRange(1, 64), help="Requests answered at once."),
+    click.option("--slots", type=click.IntRange(1, MAX_SLOTS), help="Requests answered at once."),
     click.option("--kv-type", type=click.Choice(["f16", "q8_0", "q4_0"]), help="Type of the KV cache."),
     click.option("--engine", help="Id of the engine that runs it."),
     click.option(

@@ -188,7 +188,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=SettingKind.INT,
         default=4,
         minimum=1,
-        maximum=64,
+        maximum=256,  # for all models: what llama.cpp takes (`LLAMA_MAX_SEQ`); one model can be set to more
     ),
     Setting(
         name="models.max_loaded",

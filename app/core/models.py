@@ -134,6 +134,8 @@ class ModelSampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         return msgspec.structs.replace(self, **fallbacks)
 
 
+MAX_SLOTS = 1024
+"""Requests that one model can be set to answer at once: four times what vLLM and SGLang are started with by default."""
 NO_PROJECTOR = "none"
 """In `ModelSettings.projector`: the file beside the model that would let it see is left alone."""
 NO_PARSER = "none"
@@ -151,7 +153,7 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     idle_minutes: Annotated[int, msgspec.Meta(ge=0, le=10_080)] | None = None
     """Unload it after so many minutes without use; 0 keeps it."""
     context: Annotated[int, msgspec.Meta(ge=256, le=4_194_304)] | None = None
-    slots: Annotated[int, msgspec.Meta(ge=1, le=64)] | None = None
+    slots: Annotated[int, msgspec.Meta(ge=1, le=MAX_SLOTS)] | None = None
     kv_type: Literal["f16", "q8_0", "q4_0"] | None = None
     engine: Annotated[str, msgspec.Meta(max_length=64)] | None = None
     """Id of the engine that runs it; None: the best that is installed."""

@@ -84,6 +84,13 @@ class EngineCatalogue:
             raise EngineFailed(result.sentence, hint=result.hint, code=result.kind)
         return result
 
+    def expect_installation(self, engine_id: str) -> EngineInstallation:
+        """Return where an engine is, or stand-in values for one that is not here yet: enough to plan a launch with."""
+        try:
+            return self.find_installation(engine_id)
+        except EngineFailed:
+            return EngineInstallation(engine=engine_id, version="", backend="", python=Path("python"))
+
     def _probe_engine(self, engine_id: str) -> EngineInstallation | Failure:
         current = self.shelf.read_state(engine_id).current
         version, cached = self._installations.get(engine_id, ("", None))

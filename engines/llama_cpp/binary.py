@@ -24,7 +24,7 @@ from engines.api import (
     SoftStop,
     StopPlan,
 )
-from engines.flags import Flag, FlagTable, build_arguments, list_flag, no_flag, task_flag, value_flag
+from engines.flags import Flag, FlagTable, build_arguments, list_flag, task_flag, value_flag
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.log import READER
 from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
@@ -64,6 +64,9 @@ _IF_THERE = (
 """Said where the build has it. Our key and the loopback address close the doors also where it has not."""
 
 
+MAX_SEQUENCES = 256
+"""`LLAMA_MAX_SEQ`: with more, it ends with "n_seq_max must be <= 256"."""
+TOO_MANY_SLOTS = f"llama.cpp answers at most {MAX_SEQUENCES} requests at once."
 _PER_SLOT = "--kv-unified-per-slot"
 """Keeps each slot of a shared cache to its context; builds without it say more than an input may have."""
 
@@ -71,6 +74,13 @@ _PER_SLOT = "--kv-unified-per-slot"
 def _context_flags(options: LaunchOptions) -> Sequence[str]:
     """Return the sum of all slots' contexts, as llama.cpp counts."""
     return ("--ctx-size", str((options.context or 0) * options.slots))
+
+
+def _slot_flags(options: LaunchOptions) -> Sequence[str]:
+    """Return nothing: slots are a part of what is always said. Raises ValueError for more than it can have."""
+    if options.slots > MAX_SEQUENCES:
+        raise ValueError(TOO_MANY_SLOTS)
+    return ()
 
 
 def _draft_flags(options: LaunchOptions) -> Sequence[str]:
@@ -104,7 +114,7 @@ TABLE = FlagTable(
     engine="llama.cpp",
     flags=(
         Flag(option="context", names=("--ctx-size", "-c"), say=_context_flags),
-        no_flag("slots", "--parallel", "-np"),
+        Flag(option="slots", names=("--parallel", "-np"), say=_slot_flags),
         value_flag("threads", "--threads"),
         value_flag("gpu_layers", "--gpu-layers"),
         list_flag("device_ids", "--device"),

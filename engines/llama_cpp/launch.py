@@ -61,6 +61,7 @@ _REFUSALS: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
         "A quantised KV cache needs flash attention in llama.cpp.",
     ),
     (lambda o: o.slots < 1, "A model needs at least one slot."),
+    (lambda o: o.slots > binary.MAX_SEQUENCES, binary.TOO_MANY_SLOTS),
     (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
     (lambda o: o.tensor_parallel > 1, "This build of llama.cpp does not split tensors across devices."),
     (lambda o: o.pipeline_parallel > 1, "This build of llama.cpp does not split a model across processes."),

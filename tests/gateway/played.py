@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -233,6 +234,15 @@ class ListedEngines:
 
     def backend_of(self, engine_id: str) -> str:
         return next((engine.backend for engine in self.list_engines() if engine.id == engine_id), "")
+
+    def find_installation(self, engine_id: str) -> EngineInstallation:
+        raise NotImplementedError
+
+    def expect_installation(self, engine_id: str) -> EngineInstallation:
+        try:
+            return self.find_installation(engine_id)
+        except EngineFailed:
+            return EngineInstallation(engine=engine_id, version="", backend="", python=Path("python"))
 
 
 class StandInCatalogue(ListedEngines):

@@ -9,7 +9,7 @@ from app.config.table import BY_NAME
 from app.core.engines import EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import BadRequest
 from app.core.events import LogLine
-from app.core.models import LoadModel, LoadOptions, UnloadModel
+from app.core.models import MAX_SLOTS, LoadModel, LoadOptions, UnloadModel
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.gateway.loading.launch import load_request
 
@@ -20,7 +20,7 @@ _KV_TYPES = ("f16", "q8_0", "q4_0")
 _HIGHEST = 2**31 - 1  # engines keep these in a C int
 _BOUNDS: dict[str, tuple[float, float]] = {
     "context": (1, int(BY_NAME["models.context"].maximum or _HIGHEST)),
-    "slots": (1, int(BY_NAME["models.slots"].maximum or _HIGHEST)),
+    "slots": (1, MAX_SLOTS),
     "threads": (1, 512),  # ggml, which llama.cpp computes with, runs no more
     "gpu_layers": (0, _HIGHEST),  # more than there are means all
     "gpu_memory_fraction": (0.05, 1.0),

@@ -8,9 +8,9 @@ from pathlib import Path
 import msgspec
 
 from app.core.engines import EnginePlan, EnginePlanRequest, PlannedStep
-from app.core.errors import BadRequest, EngineFailed, NotFound
+from app.core.errors import BadRequest, NotFound
 from app.core.models import ModelInfo
-from app.engine_store.catalogue import EngineCatalogue, unknown_engine
+from app.engine_store.catalogue import unknown_engine
 from app.gateway.loading.launch import find_model, launch_options, size_load
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest
@@ -40,7 +40,7 @@ async def engine_plan(services: Services, engine: str, ask: EnginePlanRequest) -
         raise NotFound(str(unknown), hint=unknown.hint, code="engine_unknown")
     model = await find_model(services, ask.model)
     source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
-    installation = await asyncio.to_thread(_find_installation, services.catalogue, engine)
+    installation = await asyncio.to_thread(services.catalogue.expect_installation, engine)
     options = await _options_for(services, model, LoadRequest(engine=engine, source=source), ask)
     net = ListenOptions(host=HOST, port=PORT, key=_KEY)
     try:
@@ -94,14 +94,6 @@ async def _options_for(
     if ask.tensor_parallel is None:
         return options
     return msgspec.structs.replace(options, tensor_parallel=ask.tensor_parallel)
-
-
-def _find_installation(catalogue: EngineCatalogue, engine: str) -> EngineInstallation:
-    """Return where the engine is; a plan can be made before it is installed."""
-    try:
-        return catalogue.find_installation(engine)
-    except EngineFailed:
-        return EngineInstallation(engine=engine, version="", backend="", python=Path("python"))
 
 
 def _check_nodes(nodes: list[str]) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError, quote_value
 from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
 from app.engine_store.catalogue import EngineCatalogue
-from app.gateway.loading.launch import engine_for, load_request_for
+from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
     draft_path,
     effective_sampling,
@@ -29,7 +29,7 @@ from app.hub.library import companions
 from app.hub.library.companions import projector_beside, projector_folders
 from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING
-from engines.api import ListenOptions, ModelFormat
+from engines.api import ListenOptions, ModelFormat, ModelSource
 
 _NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
 _GGUF = ModelFormat.GGUF.value
@@ -103,16 +103,31 @@ def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo,
 
 
 def _check_plan(services: Services, model: ModelInfo, settings: ModelSettings) -> None:
-    """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for."""
-    try:
-        request = load_request_for(services, model, own=settings_to_keep(model, settings))
-        installation = services.catalogue.find_installation(request.engine)
-    except EngineFailed:  # nothing is here that could refuse
+    """Return if the engine takes all that is wanted. Raises BadRequest with what it has no setting for.
+
+    Where none is installed, the best of those that could be is asked.
+    """
+    engine = _engine_to_be(services, model, settings)
+    if not engine:
         return
+    options = launch_options(services, model, UNCHOSEN, settings_to_keep(model, settings), engine=engine)
+    source = ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format))
+    installation = services.catalogue.expect_installation(engine)
     try:
-        services.adapters[request.engine].plan(request.source, request.options, _NOWHERE, installation)
+        services.adapters[engine].plan(source, options, _NOWHERE, installation)
     except ValueError as error:
         raise _invalid_value(str(error)) from None
+
+
+def _engine_to_be(services: Services, model: ModelInfo, settings: ModelSettings) -> str:
+    """Return the engine that runs a model, or would once it is installed; empty if none reads it."""
+    try:
+        return engine_for(services, model, settings).id
+    except EngineFailed:
+        readers = services.catalogue.readers_of(model.format)
+    could_run = [engine for engine in readers if settings.engine in {None, engine.id}]
+    preferred = services.settings.get_list("engines.preferred")
+    return best_reader(could_run, preferred, services.machine.last).id if could_run else ""
 
 
 def _engine_takes(services: Services, model: ModelInfo, own: ModelSettings, tried: dict[str, object]) -> bool:

@@ -10,6 +10,7 @@ import pytest
 
 from app.config.paths import Paths
 from app.core.engines import EngineInfo
+from app.core.errors import EngineFailed
 from app.core.events import ModelsChanged
 from app.core.models import ModelSettings
 from app.gateway.exchange.capability_fallback import running_descriptor
@@ -24,7 +25,7 @@ from tests.gguf_files import TinyLlama
 
 GUIDE = Path(__file__).resolve().parents[3] / "resources" / "guide" / "hf"
 HERMES = "{% for m in messages %}{{ m.content }}{% endfor %}{{ '<tool_call>' }}"
-USED = ("llama.cpp", "vllm", "mlc-llm")
+USED = ("llama.cpp", "vllm", "sglang", "mlc-llm")
 
 
 class Catalogue(ListedEngines):
@@ -32,13 +33,17 @@ class Catalogue(ListedEngines):
 
     def list_engines(self) -> list[EngineInfo]:
         common: dict[str, Any] = {"licence": "", "homepage": "", "installed": True}
+        others: dict[str, Any] = {**common, "installed": False}
         return [
             EngineInfo(id="llama.cpp", name="llama.cpp", formats=["gguf"], **common),
             EngineInfo(id="vllm", name="vLLM", formats=["safetensors"], **common),
+            EngineInfo(id="sglang", name="SGLang", formats=["safetensors"], **others),
             EngineInfo(id="mlc-llm", name="MLC LLM", formats=["mlc"], **common),
         ]
 
     def find_installation(self, engine_id: str) -> EngineInstallation:
+        if engine_id == "sglang":
+            raise EngineFailed("SGLang is not installed.", code="not_installed")
         known = _flags(engine_id)
         flags = frozenset({"--seed", *known}) if known else frozenset()
         return EngineInstallation(
@@ -142,6 +147,20 @@ async def test_further_arguments_are_told_the_engine_and_reset_clears_them(gatew
     assert (await options_of(gateway, "plain")).extra_args == ()
 
 
+async def test_more_requests_than_llama_cpp_takes_are_set_for_an_engine_that_serves(
+    gateway: Gateway, admin: Admin
+) -> None:
+    await admin.set("plain", slots=512)
+    assert (await options_of(gateway, "plain")).slots == 512
+    await admin.set("file", slots=256)
+    assert gateway.services.tuning.settings_of("file").slots == 256
+
+
+async def test_an_engine_that_is_not_installed_yet_takes_what_it_would_take(admin: Admin) -> None:
+    kept = await admin.set("plain", engine="sglang", extra_args=["--seed=7"], slots=512)
+    assert (kept.engine, kept.extra_args, kept.slots) == ("sglang", ["--seed=7"], 512)
+
+
 async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
     assert (await admin.choices("coder")).takes == ["allows_code", "tool_parser", "reasoning_parser"]
     told = await admin.choices("file")
@@ -154,6 +173,19 @@ async def test_what_an_engine_takes_is_told(admin: Admin) -> None:
         ("file", {"allows_code": True}, "llama.cpp runs no custom code"),
         ("file", {"tool_parser": "hermes"}, "there is none to set"),
         ("file", {"extra_args": ["--seed=7"]}, "accepts no extra arguments"),
+        ("file", {"slots": 257}, "llama.cpp answers at most 256 requests at once."),
+        ("file", {"slots": 1025}, "slots"),
+        (
+            "plain",
+            {"extra_args": ["--tensor-parallel-size=4"]},
+            "--tensor-parallel-size is Roundhouse's to set for vLLM.",
+        ),
+        (
+            "plain",
+            {"engine": "sglang", "extra_args": ["--tp-size=4"]},
+            "The argument --tp-size is Roundhouse's to set for SGLang.",
+        ),
+        ("plain", {"engine": "sglang", "extra_args": ["--nnodes=2"]}, "is Roundhouse's to set for SGLang."),
         ("plain", {"extra_args": ["--host=0.0.0.0"]}, "The argument --host is Roundhouse's to set for vLLM."),
         ("plain", {"extra_args": ["--trust-remote-code"]}, "is Roundhouse's to set"),
         ("plain", {"extra_args": ["--tool-call-parser=x"]}, "is Roundhouse's to set"),

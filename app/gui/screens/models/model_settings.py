@@ -14,6 +14,7 @@ from app.client.http import quote_segment
 from app.core import words
 from app.core.errors import ErrorBody
 from app.core.models import (
+    MAX_SLOTS,
     NO_PARSER,
     NO_PROJECTOR,
     Companion,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 ALIASES = "models.aliases"
 CONTEXT = NumberOption("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
-SLOTS = NumberOption("slots", "Requests at once", "Each has a context of its own in memory.", 1, 64)
+SLOTS = NumberOption("slots", "Requests at once", "Each has a context of its own in memory.", 1, MAX_SLOTS)
 IDLE = NumberOption(
     "idle_minutes", "Unload after", "Minutes without use; 0 keeps it until memory is needed.", 0, 10_080
 )
