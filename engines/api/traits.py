@@ -184,9 +184,13 @@ class GrowingMemory(msgspec.Struct, frozen=True, kw_only=True, tag="growing"):
     """Memory of an engine that loads the whole model and grows its cache as needed."""
 
     kv_types: Mapping[str, str] = {}
-    """What it makes of a KV type asked for; else it keeps F16."""
+    """What it makes of a KV type asked for; else it keeps what it keeps without."""
+    plain_kv: Mapping[str, str] = {}
+    """What it keeps where no KV type is asked for, by backend; else F16."""
     cache_step: int = 256
     """Tokens its cache grows by."""
+    cache_spare: int = 0
+    """Tokens of the cache that each conversation has beside its context."""
     chunk: int = 2048
     """Tokens of a prompt computed at once."""
     computes_all_logits: bool = False

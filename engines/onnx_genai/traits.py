@@ -32,7 +32,7 @@ TRAITS = Traits(
     needs="Windows, Linux on x86-64, or a Mac with Apple silicon",
     abilities=frozenset({EngineAbility.JSON_SCHEMA}),
     most_slots=4,
-    memory=GrowingMemory(chunk=512, process=200 * MIB),
+    memory=GrowingMemory(plain_kv={"cpu": "f32"}, cache_step=1, chunk=512, process=200 * MIB),
     places={
         MachineKind.JETSON: GuidePlaces(local=30),
         MachineKind.NVIDIA_OLDER: GuidePlaces(local=50, batch=0, serving=0, serving_shaped=0, fleet=0),

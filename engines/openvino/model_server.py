@@ -70,13 +70,12 @@ def _is_set(options: LaunchOptions, name: str) -> bool:
 def _server_arguments(
     model: ModelSource, options: LaunchOptions, net: ListenOptions, installation: EngineInstallation
 ) -> list[str]:
-    precision = precision_of(options)
     return [
         *("--rest_bind_address", net.host, "--rest_port", str(net.port), "--api_key_file", KEY_FILE),
         *("--model_name", model.name, "--model_path", str(model.path), "--task", "text_generation"),
         *("--target_device", device_of(options, installation), "--max_num_seqs", str(options.slots)),
         *("--enable_prefix_caching", "true" if options.prefix_cache else "false"),
-        *(("--kv_cache_precision", precision) if precision else ()),
+        *("--kv_cache_precision", precision_of(options)),
         *(("--max_num_batched_tokens", str(options.max_batch_tokens)) if options.max_batch_tokens else ()),
         *("--cache_size", "0", "--metrics_enable", "--log_level", "INFO"),
     ]
@@ -101,8 +100,12 @@ def device_of(options: LaunchOptions, installation: EngineInstallation) -> str:
     return device
 
 
-def precision_of(options: LaunchOptions) -> str | None:
-    """Return how the KV cache is kept; None leaves it to OpenVINO. Raises ValueError for a type it has not."""
-    if options.kv_type not in {None, *KV_PRECISIONS}:
+def precision_of(options: LaunchOptions) -> str:
+    """Return how the KV cache is kept. Raises ValueError for a type it has not.
+
+    Left to itself, OpenVINO keeps 8 bits of most models on the processor, which no plan would say.
+    """
+    kv_type = options.kv_type or "f16"
+    if kv_type not in KV_PRECISIONS:
         raise ValueError(f"OpenVINO GenAI keeps its KV cache as one of {', '.join(KV_PRECISIONS)}.")
-    return KV_PRECISIONS[options.kv_type] if options.kv_type else None
+    return KV_PRECISIONS[kv_type]

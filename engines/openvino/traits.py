@@ -31,7 +31,7 @@ TRAITS = Traits(
         }
     ),
     most_slots=64,
-    memory=GrowingMemory(kv_types={"q8_0": "u8"}, chunk=256, process=400 * MIB),  # 8 bits if asked for
+    memory=GrowingMemory(kv_types={"q8_0": "openvino-u8"}, cache_step=32, cache_spare=32, chunk=256, process=400 * MIB),
     kernels_of="intel",
     places={
         MachineKind.MIXED: GuidePlaces(local=50, batch=0, serving=0, serving_shaped=0, fleet=0),

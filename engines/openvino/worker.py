@@ -173,11 +173,9 @@ def _read_trained_context(folder: Path) -> int | None:
 
 
 def _properties(config: Mapping[str, object]) -> dict[str, object]:
-    properties: dict[str, object] = {}
+    properties: dict[str, object] = {"KV_CACHE_PRECISION": config["kv_precision"]}
     if config["threads"] and config["device"] == "CPU":
         properties["INFERENCE_NUM_THREADS"] = config["threads"]
-    if config["kv_precision"]:
-        properties["KV_CACHE_PRECISION"] = config["kv_precision"]
     return properties
 
 

@@ -20,7 +20,7 @@ BLOCKS: dict[str, tuple[int, int]] = {
     "f16": (1, 2),
     "bf16": (1, 2),
     "fp8": (1, 1),
-    "u8": (1, 1),
+    "openvino-u8": (64, 76),
     "q8_0": (32, 34),
     "q5_1": (32, 24),
     "q5_0": (32, 22),
@@ -34,7 +34,8 @@ BLOCKS: dict[str, tuple[int, int]] = {
     "exl-q4": (32, 18),
 }
 """Type -> elements and bytes of one block. ggml's are its `ggml_type_size`; MLX adds an F16 scale and bias to each
-group of 64; ExLlama's quantised caches hold an F16 scale per 32."""
+group of 64; OpenVINO's (as seen with the Guide) two F32 to each token's values, and to each channel of 32 tokens' keys;
+ExLlama's quantised caches hold an F16 scale per 32."""
 
 _WINDOWED = (AttentionKind.SLIDING, AttentionKind.CHUNKED)
 _KEEPING = (AttentionKind.FULL, *_WINDOWED)

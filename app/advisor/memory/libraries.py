@@ -53,7 +53,8 @@ def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory
 
 
 def _cache_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
-    native = msgspec.structs.replace(setting, kv_type=library.kv_types.get(setting.kv_type, "f16"), value_type="")
+    plain = library.plain_kv.get(setting.backend, "f16")
+    native = msgspec.structs.replace(setting, kv_type=library.kv_types.get(setting.kv_type, plain), value_type="")
     tokens = setting.cache_tokens or cache_tokens(setting, library)
     layers = kv.decode_layers(facts)
     held = sum(kv.row_bytes(layer, native) * _tokens_in_window(layer.window, setting, tokens) for layer in layers)
@@ -69,7 +70,7 @@ def _tokens_in_window(window: int, setting: RunSetting, tokens: int) -> int:
 def cache_tokens(setting: RunSetting, library: GrowingMemory) -> int:
     """Return the tokens the cache holds for all conversations, in whole steps."""
     step = library.cache_step
-    return -(-setting.context // step) * step * setting.slots
+    return (-(-setting.context // step) * step + library.cache_spare) * setting.slots
 
 
 def _working_set(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> int:

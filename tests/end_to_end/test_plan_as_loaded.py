@@ -1,0 +1,149 @@
+"""What a plan says is what the engine has once the Guide is loaded: context, slots, and the KV cache, to the byte."""
+
+import json
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from app.advisor.memory.estimate import sum_components
+from app.advisor.memory.setting import RunSetting
+from app.config.paths import RESOURCES
+from app.gateway.loading.load_plan import options_from_plan, plan_setting
+from app.hub.facts.folders import read_facts
+from engines import worker_base
+from engines.api import BufferAllocated, ContextSet, EngineInstallation, LaunchOptions, LogEvent, ModelFormat
+from engines.registry import ADAPTERS
+from tests.end_to_end.worker import Worker, environment, installation
+from tests.engine_environments import engine_environment
+from tests.patience import PATIENCE_S
+from tests.unit.advisor.engines import engines_on
+from tests.unit.advisor.test_recipes import described, linux
+
+GUIDE = RESOURCES / "guide"
+XEON = described(linux(cpu="Intel Xeon Platinum 8480+", ram_gb=16))
+CONTEXT, SLOTS = 500, 3
+LOGGED = 0.01 * 1024 * 1024
+"""llama.cpp logs sizes in hundredths of a MiB."""
+ASK_OPENVINO = """
+import json, os
+from engines.openvino.worker import OpenVinoBackend
+backend = OpenVinoBackend()
+backend.load(json.loads(os.environ["ROUNDHOUSE_WORKER_CONFIG"]), lambda *_: None)
+settings = backend._pipeline.get_config()
+settings.max_new_tokens = 2
+backend._pipeline.generate(["Hello"], [settings])  # blocks are taken with the first answer
+print(backend._pipeline.get_metrics().kv_cache_size_in_bytes)
+"""
+ASK_ONNX = """
+import json, os
+from engines.onnx_genai.worker import OnnxBackend
+backend, config = OnnxBackend(), json.loads(os.environ["ROUNDHOUSE_WORKER_CONFIG"])
+loaded = backend.load(config, lambda *_: None)
+settings = backend._genai.GeneratorParams(backend._model)
+settings.set_search_options(max_length=loaded.context)
+generator = backend._genai.Generator(backend._model, settings)
+generator.append_tokens([1])
+outputs = [f"present.{layer}.{part}" for layer in range(5) for part in ("key", "value")]
+print(loaded.slots * sum(generator.get_output(name).nbytes for name in outputs))
+"""
+ASK_MLX = """
+import json, os
+import mlx.core as mx
+from mlx_lm import load
+from mlx_lm.models.cache import make_prompt_cache
+config = json.loads(os.environ["ROUNDHOUSE_WORKER_CONFIG"])
+model, _ = load(config["model"])
+cache = make_prompt_cache(model)
+mx.eval(model(mx.ones((1, config["context"]), dtype=mx.int32), cache=cache))
+slots = int(config["arguments"][1 + config["arguments"].index("--decode-concurrency")])
+print(slots * sum(part.nbytes for layer in cache for part in (layer.keys, layer.values)))
+"""
+
+
+class Loaded(NamedTuple):
+    """An engine that runs here, in an environment of its own unless it came with Roundhouse, and what it is asked."""
+
+    engine: str
+    environment: str
+    form: ModelFormat
+    model: Path
+    question: str = ""
+
+    def find(self) -> EngineInstallation:
+        """Return where the engine is. Skips the test where it cannot be fetched."""
+        return engine_environment(*self.environment.split()) if self.environment else installation()
+
+
+OPENVINO = Loaded("openvino", "openvino", ModelFormat.OPENVINO, GUIDE / "openvino", ASK_OPENVINO)
+ONNX = Loaded("onnxruntime-genai", "onnx_genai", ModelFormat.ONNX_GENAI, GUIDE / "onnx", ASK_ONNX)
+MLX = Loaded("mlx-lm", "mlx_lm", ModelFormat.SAFETENSORS, GUIDE / "hf", ASK_MLX)
+BUNDLED = Loaded("llama.cpp", "", ModelFormat.GGUF, GUIDE / "guide-q8_0.gguf")
+BINDING = BUNDLED._replace(environment="llama_cpp native")
+CASES = (
+    *((BUNDLED, kv_type) for kv_type in (None, "q8_0")),
+    *((OPENVINO, kv_type) for kv_type in (None, "q8_0")),
+    (ONNX, None),
+    pytest.param(MLX, None, marks=pytest.mark.skipif(sys.platform != "linux", reason="a Mac's plan is for its GPU")),
+    pytest.param(BINDING, None, marks=pytest.mark.engines),  # compiled
+)
+
+
+def planned(case: Loaded, kv_type: str | None) -> tuple[RunSetting, LaunchOptions]:
+    """Return how the advisor would run it, and what the engine is then told."""
+    setting = RunSetting(engine=engines_on(XEON)[case.engine], context=CONTEXT, slots=SLOTS, kv_type=kv_type or "f16")
+    options = LaunchOptions(context=CONTEXT, slots=SLOTS, kv_type=kv_type)
+    pick = plan_setting(read_facts(case.model), XEON, setting, kv_type=kv_type, is_fixed=True)
+    if pick is None:  # MLX-LM is advised for Macs alone
+        assert case is MLX
+        return setting, options
+    assert (pick.setting.kv_type, pick.setting.context, pick.setting.slots) == (kv_type or "f16", CONTEXT, SLOTS)
+    return pick.setting, options_from_plan(options, pick)
+
+
+@pytest.mark.parametrize(("case", "kv_type"), CASES)
+def test_the_engine_has_what_the_plan_says(case: Loaded, kv_type: str | None) -> None:
+    setting, options = planned(case, kv_type)
+    adapter, found = ADAPTERS[case.engine], case.find()
+    with closing(Worker(case.model, options, engine=Formed(adapter, found, case.form))) as worker:  # type: ignore[arg-type]  # as an Engine
+        assert worker.is_ready(), worker.lines
+        events = [event for line in list(worker.lines) for event in adapter.read_log(line)]
+        assert contexts(events) <= {(-(-CONTEXT // 256) * 256, SLOTS), (CONTEXT, SLOTS)}, "llama.cpp rounds up"
+        told = asked(worker, found, case.question) if case.question else kv_of(events)
+    expected = sum_components(read_facts(case.model), setting).kv.bytes
+    assert told == (expected if case.question else pytest.approx(expected, abs=LOGGED)), "to the byte, or the digit"
+
+
+class Formed(NamedTuple):
+    """`Engine`, told which of its formats to load."""
+
+    adapter: object
+    found: EngineInstallation
+    format: ModelFormat
+
+
+def contexts(events: list[LogEvent]) -> set[tuple[int, int | None]]:
+    return {(event.tokens, event.slots or SLOTS) for event in events if isinstance(event, ContextSet)}
+
+
+def kv_of(events: list[LogEvent]) -> int:
+    return sum(event.size_bytes for event in events if isinstance(event, BufferAllocated) and event.purpose == "kv")
+
+
+def asked(worker: Worker, found: EngineInstallation, question: str) -> int:
+    """Return what the library itself says of its cache, loaded as the worker is told to."""
+    (spec,) = worker.plan.processes
+    assert worker_base.CONFIG_VARIABLE in spec.env
+    reply = subprocess.run(
+        [str(found.python), "-P", "-c", question],
+        env=environment(spec),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_S,
+    )
+    assert reply.returncode == 0, reply.stderr
+    return int(json.loads(reply.stdout.splitlines()[-1]))
