@@ -117,7 +117,11 @@ _TIMEOUT_S = 900.0
 @click.option("--forget", is_flag=True, help="Delete all measurements.")
 @json_option
 def calibrate(*, only_show: bool, forget: bool, as_json: bool) -> None:
-    """Run the built-in model and a synthetic one for about a minute and measure this machine's speed."""
+    """Run the built-in model and a synthetic one for about a minute and measure this machine's speed.
+
+    It waits for up to a minute while other programs are busy. A run that is disturbed all the same leaves an earlier
+    result as it is.
+    """
     client = connect_gateway()
     if forget:
         client.delete("/calibration")
@@ -132,8 +136,14 @@ def calibration_lines(calibrations: list[Calibration]) -> Iterator[str]:
         yield "Nothing has been measured on this machine yet."
         return
     yield from format_table(
-        ("DEVICE", "ENGINE", "BACKEND", "READS MEMORY AT", "PER LAYER", "SAMPLES"), map(_row, calibrations)
+        ("DEVICE", "ENGINE", "BACKEND", "READS MEMORY AT", "TABLE SAYS", "PER LAYER", "SAMPLES"),
+        map(_row, calibrations),
     )
+    for calibration in calibrations:
+        if calibration.disturbances:
+            yield f"Disturbed, so predictions do not rest on {calibration.device} with {calibration.engine}:"
+            yield from (f"  {sentence}" for sentence in calibration.disturbances)
+            yield "Close what is busy, then: roundhouse calibrate"
 
 
 def _row(calibration: Calibration) -> tuple[str, ...]:
@@ -144,6 +154,7 @@ def _row(calibration: Calibration) -> tuple[str, ...]:
         f"{calibration.engine} {calibration.version}",
         calibration.backend,
         reads,
+        "unknown" if calibration.expected_gb_s is None else f"{calibration.expected_gb_s:.1f} GB/s",
         per_layer,
         str(calibration.samples),
     )
@@ -169,7 +180,7 @@ def _end_progress(event: CalibrationChanged) -> None:
     if sys.stderr.isatty():
         click.echo("\r\x1b[K", err=True, nl=False)
     if event.error:
-        raise EngineFailed(event.error, code="calibration_failed")
+        raise EngineFailed(event.error, code=event.code or "calibration_failed")
 
 
 def _paint(event: CalibrationChanged) -> None:

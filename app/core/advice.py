@@ -262,6 +262,10 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     measured_at: float = 0.0
     source: str = ""
     """"calibration run" or "generations"."""
+    expected_gb_s: float | None = None
+    """What the device table has this device read; None where it does not have it."""
+    disturbances: list[str] = []
+    """Why the run is not the device's own speed. Predictions rest on no such calibration."""
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):

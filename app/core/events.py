@@ -60,7 +60,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, tag="notice"):
 class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibration"):
     """A calibration that runs has come further, or has ended.
 
-    `fraction` is 0..1, None when nobody knows; `error` is empty unless it failed.
+    `fraction` is 0..1, None when nobody knows; `error` is empty unless it failed, and `code` says how.
     """
 
     stage: str
@@ -68,6 +68,7 @@ class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibra
     fraction: float | None = None
     done: bool = False
     error: str = ""
+    code: str = ""
 
 
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):

@@ -104,5 +104,6 @@ class ProbePart(msgspec.Struct, kw_only=True, omit_defaults=True):
     npus: list[Npu] = []
     limits: list[Fact[str]] = []
     bandwidth_gb_s: Fact[float] | None = None
+    is_bandwidth_disturbed: bool = False
     absent: str = ""
     raw: dict[str, Any] = {}

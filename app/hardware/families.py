@@ -41,4 +41,4 @@ def _bandwidth_family(evidence: Evidence) -> ProbePart:
     base = families_of(evidence.system)["base"](evidence)
     if base.cpu is None or base.memory is None:
         return ProbePart(absent="Nothing is known of processor and memory.")
-    return ProbePart(bandwidth_gb_s=probe_bandwidth(evidence, base.cpu, base.memory.available.value or 0))
+    return probe_bandwidth(evidence, base.cpu, base.memory.available.value or 0)

@@ -13,7 +13,7 @@ import msgspec
 
 from app.config.paths import default_paths
 from app.config.programs import child_environment, module_command
-from app.core.machine import Machine, ProbeReport
+from app.core.machine import Fact, Machine, ProbeReport
 from app.hardware.assemble import ProbeOutcome, assemble_machine
 from app.hardware.bandwidth import store_bandwidth, with_bandwidth, with_stored_bandwidth
 from app.hardware.evidence import THIS_SYSTEM, Raw, merge_records
@@ -52,16 +52,24 @@ async def examine_machine(*, timeout_s: float = 8.0, families: Sequence[str] | N
 
 
 async def measure_bandwidth(machine: Machine, *, timeout_s: float = 10.0) -> Machine:
-    """Return the machine with its memory's bandwidth measured now, and remember it. Takes a second of all its cores."""
+    """Return the machine with its memory's bandwidth measured now, and remember it. Takes a second of all its cores.
+
+    What was measured while other programs took the processor is not remembered, and replaces no higher figure.
+    """
     outcome = await _run_child(BANDWIDTH, timeout_s)
-    bandwidth = outcome.part.bandwidth_gb_s if outcome.part else None
+    part = outcome.part or ProbePart()
     probed = msgspec.structs.replace(machine, probes=[*machine.probes, outcome.report])
-    if bandwidth is None:
+    rate = part.bandwidth_gb_s
+    if rate is None or (part.is_bandwidth_disturbed and _rate(machine.memory.bandwidth_gb_s) >= _rate(rate)):
         return probed
-    updated = with_bandwidth(probed, bandwidth)
-    if bandwidth.value is not None:
+    updated = with_bandwidth(probed, rate)
+    if rate.value is not None and not part.is_bandwidth_disturbed:
         await asyncio.to_thread(_remember_bandwidth, updated)
     return updated
+
+
+def _rate(bandwidth_gb_s: Fact[float]) -> float:
+    return bandwidth_gb_s.value or 0.0
 
 
 def _remember_bandwidth(machine: Machine) -> None:

@@ -191,7 +191,7 @@ class EngineRun:
         begun_s = lively_s = time.monotonic()
         spent_s = 0.0
         while not (await asyncio.wait([probe], timeout=PULSE_S))[0]:
-            now_s, before_s, spent_s = time.monotonic(), spent_s, await asyncio.to_thread(_cpu_seconds, pids)
+            now_s, before_s, spent_s = time.monotonic(), spent_s, await asyncio.to_thread(cpu_seconds, pids)
             if spent_s - before_s > ALIVE_SHARE * PULSE_S:
                 lively_s = now_s
             if now_s - begun_s > limits.stuck_s or now_s - lively_s > limits.frozen_s:
@@ -361,10 +361,10 @@ class EngineRun:
 
     async def _watch_cpu(self) -> None:
         pids = [child.pid for child in self._ends]
-        spent_s = await asyncio.to_thread(_cpu_seconds, pids)
+        spent_s = await asyncio.to_thread(cpu_seconds, pids)
         while True:
             await asyncio.sleep(PULSE_S)
-            before_s, spent_s = spent_s, await asyncio.to_thread(_cpu_seconds, pids)
+            before_s, spent_s = spent_s, await asyncio.to_thread(cpu_seconds, pids)
             if spent_s - before_s > ALIVE_SHARE * PULSE_S:
                 self._tell(m.SignOfLife(run=self.number))
 
@@ -401,7 +401,8 @@ def _own_resident(process: psutil.Process) -> int:
         return 0
 
 
-def _cpu_seconds(pids: Sequence[int]) -> float:
+def cpu_seconds(pids: Sequence[int]) -> float:
+    """Return the processor time that processes and their children have used."""
     return sum(_own_cpu_seconds(process) for process in _with_children(pids))
 
 

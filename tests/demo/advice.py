@@ -225,6 +225,7 @@ CALIBRATIONS = [
         samples=14,
         measured_at=time.time() - 3 * 86400,
         source="calibration run",
+        expected_gb_s=56.4,
     )
 ]
 

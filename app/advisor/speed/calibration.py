@@ -112,8 +112,7 @@ def refine_calibration(calibration: Calibration, sample: SpeedSample) -> Calibra
         or sample.seconds <= 0
     ):
         return calibration
-    reading = sample.bytes / (calibration.efficiency * calibration.bandwidth_gb_s * 1e9)
-    starting = sample.layers * calibration.layer_seconds
+    reading, starting = predict_seconds(calibration, sample)
     surprise = log(sample.seconds / (reading + starting))
     if abs(surprise) > _OUTLIER:
         return calibration
@@ -127,6 +126,12 @@ def refine_calibration(calibration: Calibration, sample: SpeedSample) -> Calibra
         measured_at=max(calibration.measured_at, sample.at),
         source="generations",
     )
+
+
+def predict_seconds(calibration: Calibration, sample: SpeedSample) -> tuple[float, float]:
+    """Return the seconds of one token that the calibration has a sample's reading and its layers take."""
+    reading = sample.bytes / (calibration.efficiency * calibration.bandwidth_gb_s * 1e9)
+    return reading, sample.layers * calibration.layer_seconds
 
 
 def is_usable(generation: Generation) -> bool:

@@ -41,6 +41,11 @@ class SpeedMeasurements(ExchangeSink):
         """Return what is known of this machine's devices and engine builds."""
         return list((await self._load_calibrations()).values())
 
+    async def find_calibration(self, of: Calibration) -> Calibration | None:
+        """Return the undisturbed calibration of the same device, engine build and backend."""
+        earlier = (await self._load_calibrations()).get(_key(of))
+        return None if earlier is None or earlier.disturbances else earlier
+
     async def keep_calibration(self, calibration: Calibration) -> None:
         """Keep a calibration in place of the one for the same device, engine build and backend."""
         (await self._load_calibrations())[_key(calibration)] = calibration
@@ -112,11 +117,16 @@ class SpeedMeasurements(ExchangeSink):
 def best_calibration(
     calibrations: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
 ) -> Calibration | None:
-    """Return the calibration to predict with: of the same engine and backend, the build at hand before others."""
+    """Return the calibration to predict with: of the same engine and backend, the build at hand before others.
+
+    One that was disturbed says less than the device table does.
+    """
     same = [
         calibration
         for calibration in calibrations
-        if (calibration.engine, calibration.backend) == (engine, backend) and device in {"", calibration.device}
+        if (calibration.engine, calibration.backend) == (engine, backend)
+        and device in {"", calibration.device}
+        and not calibration.disturbances
     ]
     return max(same, key=lambda calibration: (calibration.version == version, calibration.measured_at), default=None)
 

@@ -1,7 +1,8 @@
 """What real use teaches: which answers count, which calibration is used, and what is kept of a load."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,11 +17,12 @@ from app.core.events import CalibrationChanged
 from app.core.machine import Machine
 from app.gateway.advising import advice, calibration
 from app.gateway.advising.advice import runtime_shift
-from app.gateway.advising.calibration import Calibrator
+from app.gateway.advising.calibration import Calibrator, ProcessorTimes
 from app.gateway.advising.speed_measurements import best_calibration, generation_from
 from app.gateway.loading import memory_fit
 from app.gateway.services import Services
 from app.hardware.description import machine_from
+from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
 from engines.api import LaunchOptions, ModelFormat, ModelSource
 from tests.patience import PATIENCE_S
@@ -235,3 +237,117 @@ def test_generations_have_the_devices_name_only_where_it_is_certain() -> None:
     found = generation_from(on_gpu, TIMINGS)
     assert isinstance(found, Generation)
     assert found.device == ""
+
+
+class _Times:
+    """The processors' times, of which other programs take the shares told, one for each look; then none."""
+
+    def __init__(self, *shares: float) -> None:
+        self._shares = list(shares)
+        self._capacity_s = self._busy_s = 0.0
+
+    def __call__(self, _pids: Sequence[int]) -> ProcessorTimes:
+        self._capacity_s += 1.0
+        self._busy_s += self._shares.pop(0) if self._shares else 0.0
+        return ProcessorTimes(capacity_s=self._capacity_s, busy_s=self._busy_s, own_s=0.0)
+
+
+class _TimedCalibrator(Calibrator):
+    """Its answers take as long as they are told, in milliseconds a token."""
+
+    def __init__(self, services: Services, times: _Times, *token_ms: float) -> None:
+        super().__init__(services, times)
+        self._token_ms = list(token_ms)
+        self.rounds = 0
+
+    async def _time_answer(self, lease: Lease, number: int) -> Generation:  # noqa: ARG002 -- as the calibrator calls it
+        self.rounds += 1
+        token_ms = self._token_ms.pop(0) if len(self._token_ms) > 1 else self._token_ms[0]
+        timings = {"prompt_n": 512, "prompt_ms": 900.0, "predicted_n": 64, "predicted_ms": 64 * token_ms}
+        generation = generation_from(STATUS, timings)
+        assert generation is not None
+        return generation
+
+
+@pytest.fixture
+def measured_parts(parts: Services, monkeypatch: pytest.MonkeyPatch) -> Services:
+    """Parts of a gateway in which a calibration measures the Guide only, on a machine that the table knows."""
+    monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(guide_gguf().read_bytes()))
+    monkeypatch.setattr(calibration, "QUIET_POLL_S", 0.01)
+    monkeypatch.setattr(calibration, "QUIET_WAIT_S", 0.05)
+    described = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
+    reader = _Reader(machine_from(msgspec.json.encode(described)))
+    return replaced(parts, machine=reader, facts=_Facts(guide_gguf()))
+
+
+async def calibrated(
+    services: Services, times: _Times, *token_ms: float
+) -> tuple[_TimedCalibrator, CalibrationChanged]:
+    calibrator = _TimedCalibrator(services, times, *token_ms)
+    calibrator.start()
+    return calibrator, await ended(calibrator)
+
+
+async def test_a_quiet_calibration_takes_three_rounds_and_is_kept(measured_parts: Services) -> None:
+    calibrator, end = await calibrated(measured_parts, _Times(), 10.0)
+    assert end.error == ""
+    assert calibrator.rounds == 6, "three of each of two models"
+    (kept,) = await measured_parts.measuring.calibrations()
+    assert kept.disturbances == []
+    assert best_calibration([kept], engine="llama.cpp", backend="cpu") is kept
+
+
+async def test_rounds_that_others_disturb_are_repeated(measured_parts: Services) -> None:
+    quiet_polls, busy_rounds = [0.0, 0.0, 0.0], [0.0, 0.8, 0.0, 0.0, 0.0, 0.8, 0.0, 0.0, 0.0]
+    calibrator, end = await calibrated(measured_parts, _Times(*quiet_polls, *busy_rounds), 30.0, 25.0, 10.0)
+    assert end.error == ""
+    assert calibrator.rounds > 6
+    assert (await measured_parts.measuring.calibrations())[0].disturbances == []
+
+
+async def test_a_first_run_that_was_disturbed_is_marked_and_predicts_nothing(measured_parts: Services) -> None:
+    _, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 10.0)
+    assert end.error == ""
+    (kept,) = await measured_parts.measuring.calibrations()
+    assert kept.disturbances == ["Other programs used 60 % of the processors."]
+    assert best_calibration([kept], engine="llama.cpp", backend="cpu") is None
+
+
+async def test_a_disturbed_run_leaves_the_earlier_result(measured_parts: Services) -> None:
+    await calibrated(measured_parts, _Times(), 10.0)
+    (earlier,) = await measured_parts.measuring.calibrations()
+    calibrator, end = await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
+    assert end.code == "calibration_disturbed"
+    assert "60 % of the processors" in end.error
+    assert calibrator.rounds == 16, "eight of each of two models"
+    assert await measured_parts.measuring.calibrations() == [earlier]
+
+
+async def test_a_run_slower_than_an_earlier_quiet_run_is_refused_until_that_is_forgotten(
+    measured_parts: Services,
+) -> None:
+    await calibrated(measured_parts, _Times(), 10.0)
+    _, end = await calibrated(measured_parts, _Times(), 25.0)
+    assert "an earlier quiet run" in end.error
+    await measured_parts.measuring.forget_all()
+    _, end = await calibrated(measured_parts, _Times(), 25.0)
+    assert end.error == ""
+
+
+async def test_an_undisturbed_run_replaces_a_marked_one(measured_parts: Services) -> None:
+    await calibrated(measured_parts, _Times(*[0.6] * 80), 25.0)
+    await calibrated(measured_parts, _Times(), 10.0)
+    (kept,) = await measured_parts.measuring.calibrations()
+    assert kept.disturbances == []
+
+
+def test_the_processors_times_count_what_others_take() -> None:
+    before = calibration.read_processor_times()
+    spin_until = time.process_time() + 0.2
+    while time.process_time() < spin_until:
+        pass
+    after = calibration.read_processor_times()
+    assert after.own_s - before.own_s > 0.1, "what this process took is its own"
+    assert 0.0 <= after.other_share(before) <= 1.0
+    theirs = ProcessorTimes(capacity_s=10.0, busy_s=8.0, own_s=5.0)
+    assert theirs.other_share(ProcessorTimes(capacity_s=0.0, busy_s=0.0, own_s=0.0)) == pytest.approx(0.3)

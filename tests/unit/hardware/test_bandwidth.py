@@ -5,8 +5,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.core.machine import Machine
+from app.core.machine import Machine, ProbeReport
 from app.hardware import probe
+from app.hardware.assemble import ProbeOutcome
 from app.hardware.bandwidth import (
     FILE,
     ReadRate,
@@ -18,7 +19,7 @@ from app.hardware.bandwidth import (
     with_stored_bandwidth,
 )
 from app.hardware.evidence import NoAnswer
-from app.hardware.facts import measured_fact
+from app.hardware.facts import ProbePart, measured_fact
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -73,8 +74,9 @@ async def test_it_is_measured_in_a_child_and_remembered(
     assert found.probes[-1].name == "bandwidth"
     assert found.probes[-1].outcome == "ok"
     again = await probe.read_machine(families=("base",))
-    assert again.memory.bandwidth_gb_s == found.memory.bandwidth_gb_s
-    assert (again.memory.bandwidth_gb_s.value or 0) > 2
+    is_quiet = not found.memory.bandwidth_gb_s.note.startswith("At least")  # tests run beside others
+    assert (again.memory.bandwidth_gb_s == found.memory.bandwidth_gb_s) is is_quiet
+    assert (found.memory.bandwidth_gb_s.value or 0) > 2
 
 
 async def test_another_computer_is_measured_anew(machine: Machine, tmp_path: Path) -> None:
@@ -85,6 +87,39 @@ async def test_another_computer_is_measured_anew(machine: Machine, tmp_path: Pat
         machine, cpu=msgspec.structs.replace(machine.cpu, model=measured_fact("Another processor", "test"))
     )
     assert with_stored_bandwidth(other, tmp_path).memory.bandwidth_gb_s.value is None
+
+
+def play_child(monkeypatch: pytest.MonkeyPatch, read: ReadRate) -> None:
+    """Have the bandwidth's child find what is told; other families are probed."""
+    part = ProbePart(bandwidth_gb_s=judge_rate(read), is_bandwidth_disturbed=read.is_disturbed)
+    run_real = probe._run_child
+
+    async def run_child(family: str, timeout_s: float) -> ProbeOutcome:
+        report = ProbeReport(name=family, outcome="ok", seconds=0.0)
+        return ProbeOutcome(report, part) if family == "bandwidth" else await run_real(family, timeout_s)
+
+    monkeypatch.setattr(probe, "_run_child", run_child)
+
+
+@pytest.mark.parametrize(("share", "kept"), [(0.97, 9.0), (0.5, None)])
+async def test_what_others_disturbed_is_not_remembered(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float, kept: float | None
+) -> None:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    play_child(monkeypatch, ReadRate(threads=2, block_bytes=GIB, bytes_per_s=9e9, cpu_share=share))
+    found = (await probe.measure_bandwidth(machine)).memory.bandwidth_gb_s
+    assert found.value == 9.0
+    assert ("other programs took 50 % of the processor" in found.note) is (kept is None)
+    assert (await probe.read_machine(families=("base",))).memory.bandwidth_gb_s.value == kept
+
+
+async def test_what_others_disturbed_replaces_no_higher_figure(
+    machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(tmp_path))
+    quick = with_bandwidth(machine, judge_rate(ReadRate(threads=2, block_bytes=GIB, bytes_per_s=30e9)))
+    play_child(monkeypatch, ReadRate(threads=2, block_bytes=GIB, bytes_per_s=9e9, cpu_share=0.5))
+    assert (await probe.measure_bandwidth(quick)).memory.bandwidth_gb_s.value == 30.0
 
 
 async def test_a_damaged_record_is_no_record(machine: Machine, tmp_path: Path) -> None:

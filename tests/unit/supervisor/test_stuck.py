@@ -64,7 +64,7 @@ async def test_one_that_computes_has_longer(
     adapter: FakeAdapter, supervisor: Supervisor, ask: Ask, suspend: Suspend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     used = itertools.count()
-    monkeypatch.setattr(run, "_cpu_seconds", lambda _pids: float(next(used)))
+    monkeypatch.setattr(run, "cpu_seconds", lambda _pids: float(next(used)))
     for stuck_s in (0.3, 60.0):
         adapter.descriptor = msgspec.structs.replace(adapter.descriptor, frozen_s=0.2, stuck_s=stuck_s)
         async with supervisor.lease(ask(f"m{stuck_s}")) as lease:

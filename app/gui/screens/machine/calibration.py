@@ -21,6 +21,8 @@ from app.gui.screens.machine.wording import backend_words
 from app.gui.shell.contract import Shell
 
 _MICRO = 1e6
+_DISTURBED = "calibration_disturbed"
+"""The code of a run that was refused because other programs disturbed it: nothing failed, the earlier result stays."""
 
 
 class CalibrationRow(msgspec.Struct, frozen=True):
@@ -94,7 +96,7 @@ class CalibrationModel(QObject):
             return
         self.progress = None
         if event.error:
-            self._problem = ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
+            self._problem = _describe_problem(event)
             self.changed.emit()
             return
         self._problem = None
@@ -114,11 +116,21 @@ class CalibrationModel(QObject):
         self.progress = None
 
 
+def _describe_problem(event: CalibrationChanged) -> ErrorBody:
+    if event.code == _DISTURBED:
+        return ErrorBody(code=event.code, sentence=event.error)
+    return ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
+
+
 def _make_row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
     engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
     reached = f"{item.efficiency:.0%} of {item.bandwidth_gb_s:,.0f} GB/s".replace("%", " %", 1)
     layer = f"{item.layer_seconds * _MICRO:.0f} µs per layer"
-    facts = [reached, layer, f"{item.samples} answers" if item.samples else "", time_ago(now - item.measured_at)]
+    answers = f"{item.samples} answers" if item.samples else ""
+    table = f"device table: {item.expected_gb_s:,.0f} GB/s" if item.expected_gb_s is not None else ""
+    facts = [reached, table, layer, answers, time_ago(now - item.measured_at)]
+    if item.disturbances:
+        facts = ["Disturbed, not used for predictions", *(sentence.rstrip(".") for sentence in item.disturbances)]
     return CalibrationRow(
         key=f"{item.device} {engine}",
         title=f"{_device_name(item.device, machine)} with {engine}",

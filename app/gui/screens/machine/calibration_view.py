@@ -15,7 +15,8 @@ from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _ABOUT = (
     "Runs two small models with the installed engine for about a minute to measure how fast this machine really is. "
-    "Speed predictions become much more accurate."
+    "Speed predictions become much more accurate. It waits while other programs are busy, and a disturbed run leaves "
+    "earlier results as they are."
 )
 _WIDTH = 320
 
