@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines test-package check fix bench screenshots package appimage wheel clean
+.PHONY: help run test test-engines test-package check fix bench mutants screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,9 @@ fix: .venv/ready  ## put right what the linter and formatter can, and the docs' 
 
 bench: .venv/ready  ## measure the figures this project promises
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.bench
+
+mutants: .venv/ready  ## change the code in 200 places, one at a time, and count how many changes the tests notice
+	@$(RUN) python -m tests.mutants
 
 screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %, into screenshots/
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.demo.screenshots screenshots

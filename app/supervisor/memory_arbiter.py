@@ -111,7 +111,7 @@ class MemoryArbiter:
         if self.ledger.left_at == left_at:  # else what was read is of before
             self._read_at = time.monotonic()
             self._apply_decision(limits)
-        if self._reads_again or self.ledger.left_at != left_at:
+        if self._reads_again:
             self.reconsider_queue()
 
     async def _read_gauge(self, gauge: Gauge) -> MemoryLimits:

@@ -1,3 +1,4 @@
+import errno
 import sqlite3
 import stat
 import sys
@@ -10,7 +11,15 @@ import pytest
 from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
 from app.store.database import ChatStore
-from app.store.opening import KEPT_COPIES, Migration, open_database, read_migrations, suspect_marker, version_of
+from app.store.opening import (
+    KEPT_COPIES,
+    Migration,
+    open_database,
+    read_migrations,
+    suspect_marker,
+    translate_faults,
+    version_of,
+)
 from tests.unit.store.conftest import Ask, unwritten
 
 
@@ -204,6 +213,15 @@ async def test_a_sound_database_that_was_suspected_is_kept(path: Path) -> None:
     assert [summary.title for summary in await store.list_summaries()] == ["kept"]
     assert not suspect_marker(path).exists()
     await store.close()
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(errno.ENOSPC, "disk_full"), (errno.EIO, "database_unreachable")], ids=["full", "broken"]
+)
+def test_an_error_of_the_disk_is_told_for_what_it_is(number: int, code: str) -> None:
+    with pytest.raises(StorageFault) as fault, translate_faults():
+        raise OSError(number, "the disk says so")
+    assert fault.value.code == code
 
 
 def test_a_folder_in_the_way_is_said_plainly(path: Path) -> None:

@@ -16,7 +16,7 @@ from app.supervisor.lease import Lease
 from app.supervisor.machine import EngineMachine
 from app.supervisor.pool import Supervisor, SupervisorFolders
 from app.supervisor.readiness import EngineEndpoint, EngineReply
-from engines.api import FailureKind
+from engines.api import Exit, Failure, FailureKind
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
 from tests.patience import PATIENCE_S
@@ -60,6 +60,28 @@ async def test_a_lease_on_an_engine_that_dies_learns_why_and_the_engine_comes_ba
     async with supervisor.lease(ask()) as again:
         assert (await chat(again)).status == 200
         assert await again.wait_for_verdict(timeout_s=0.0) is None
+
+
+async def test_the_adapter_is_told_whether_an_engine_that_ended_had_been_ready(
+    supervisor: Supervisor, ask: Ask, adapter: FakeAdapter, recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exits, classify_exit = list[Exit](), adapter.classify_exit
+
+    def note_exit(end: Exit) -> Failure:
+        exits.append(end)
+        return classify_exit(end)
+
+    monkeypatch.setattr(adapter, "classify_exit", note_exit)
+    adapter.behaviours["broken"] = Behaviour(exit_code=1)
+    with pytest.raises(EngineFailed):
+        await supervisor.ensure_ready(ask("broken"))
+    assert exits
+    assert not any(end.was_ready for end in exits)
+    exits.clear()
+    status = await supervisor.ensure_ready(ask())
+    psutil.Process(status.pid).kill()
+    await recorder.until_state(S.FAILED)
+    assert [end.was_ready for end in exits] == [True]
 
 
 async def test_an_idle_engine_that_dies_stays_down_until_somebody_asks(

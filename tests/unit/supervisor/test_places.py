@@ -1,10 +1,16 @@
 """What the room remembers: who is in, who waits, and memory that is on its way back or being filled."""
 
+import asyncio
+from collections.abc import Sequence
+
 import pytest
 
-from app.supervisor.memory_arbiter import BACK_S, LOOK_S, MemoryLedger
+from app.supervisor import messages
+from app.supervisor.memory_arbiter import BACK_S, LOOK_S, MemoryArbiter, MemoryLedger
+from app.supervisor.memory_limits import MemoryReading
 from app.supervisor.policy import SupervisorPolicy
 from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
+from tests.patience import PATIENCE_S
 
 GB = 1 << 30
 IDLE = Resident(model="idle", last_used=0.0, is_idle=True, holds={"gpu": 20 * GB})
@@ -64,3 +70,34 @@ def test_who_turns_out_to_wait_is_told_once(stage: Stage) -> None:
     assert stage.places.is_queued("next")
     stage.decided(80, 1.0)
     assert stage.places.take_newly_blocked() == []
+
+
+async def test_what_came_while_memory_was_read_has_it_read_again() -> None:
+    """What was read first is of before, when another program still had its memory."""
+    readings, granted = [40 * GB, 90 * GB], set[str]()
+    is_reading, may_go_on, everybody_is_in = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def gauge(_pids: Sequence[int]) -> MemoryReading:
+        reading = MemoryReading(free={"gpu": readings.pop(0)})
+        is_reading.set()
+        await may_go_on.wait()
+        return reading
+
+    def send(model: str, message: messages.Message) -> None:
+        if isinstance(message, messages.RoomGranted):
+            granted.add(model)
+        if granted == {"busy", "first", "second"}:
+            everybody_is_in.set()
+
+    def describe(model: str) -> Resident:
+        return Resident(model=model, last_used=0.0, is_busy=True, holds={"gpu": 30 * GB})
+
+    arbiter = MemoryArbiter(lambda: SupervisorPolicy(patience_s=PATIENCE_S), describe_resident=describe, send=send)
+    arbiter.join_queue("busy", 1, {"gpu": 30 * GB})
+    arbiter.gauge = gauge
+    arbiter.join_queue("first", 2, {"gpu": 50 * GB})
+    await asyncio.wait_for(is_reading.wait(), PATIENCE_S)
+    arbiter.join_queue("second", 3, {"gpu": 20 * GB})
+    may_go_on.set()
+    await asyncio.wait_for(everybody_is_in.wait(), PATIENCE_S)
+    arbiter.close()

@@ -89,6 +89,14 @@ async def test_a_pinned_model_stays_and_the_other_is_refused(supervisor: Supervi
     assert loaded(supervisor) == ["c"]
 
 
+async def test_a_model_may_have_what_the_pinned_ones_leave(supervisor: Supervisor, need: Ask) -> None:
+    supervisor.policy = SupervisorPolicy(models={"a": ModelPolicy(is_pinned=True)}, head_room=GB)
+    await supervisor.ensure_ready(need("a"))
+    await supervisor.ensure_ready(need("b"))
+    assert await supervisor.model_capacity("c") == {"gpu": 40 * GB}, "b would go for it"
+    assert await supervisor.model_capacity("a") == {"gpu": 100 * GB}, "it has what it holds itself"
+
+
 async def test_what_cannot_fit_is_refused_and_tried_again_when_asked_again(
     supervisor: Supervisor, need: Ask, memory: Memory
 ) -> None:

@@ -1,0 +1,83 @@
+"""Which tests run which line, recorded once and kept in `.mutants/`; and which of them are run for a mutant.
+
+A file of tests is recorded again when it has changed. Where a file of code has changed since, its lines are elsewhere,
+so any test that runs one of its lines is taken for one that may notice.
+"""
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from tests.mutants.mutation import Mutant
+from tests.mutants.recording import IMPORTING, Recording
+
+AT_MOST_S = 40.0
+"""How long the tests of one mutant may take together: the quickest are run."""
+AT_MOST_TESTS = 300
+
+
+class Records(msgspec.Struct):
+    """All recordings together, and of which texts they are."""
+
+    test_files: dict[str, str] = {}
+    """Of each file of tests the hash of what was recorded; a file of code has its own in `code_files`."""
+    code_files: dict[str, str] = {}
+    tests: list[str] = []
+    durations_s: dict[str, float] = {}
+    """Of the tests that passed. What failed or was skipped would tell nothing by failing."""
+    lines: dict[str, dict[int, list[int]]] = {}
+    """File to line to the places in `tests` of those that run it: many tests run the same lines."""
+
+    def add(self, root: Path, recording: Recording, test_files: Iterable[str]) -> None:
+        """Take in a new recording of these files of tests in place of what there was of them."""
+        new = {file: hash_file(root / file) for file in test_files}
+        self.test_files |= new
+        self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in new}
+        self.durations_s |= {test: s for test, s in recording.durations_s.items() if s is not None}
+        outdated = {at for at, test in enumerate(self.tests) if file_of(test) in new}
+        first = len(self.tests)
+        self.tests = [*("" if at in outdated else test for at, test in enumerate(self.tests)), *recording.tests]
+        for file, by_line in recording.lines.items():
+            self.code_files.setdefault(file, hash_file(root / file))
+            known = self.lines.setdefault(file, {})
+            for line in known.keys() | by_line.keys():
+                still = [at for at in known.get(line, ()) if at not in outdated]
+                known[line] = still + [first + at for at in by_line.get(line, ())]
+
+    def outdated(self, root: Path, test_files: Iterable[str]) -> list[str]:
+        """Return those of these files whose recording is missing or of another text."""
+        return [file for file in test_files if self.test_files.get(file) != hash_file(root / file)]
+
+    def choose_tests(self, root: Path, mutant: Mutant, own: Sequence[str]) -> list[str]:
+        """Return which tests may notice it: first those in the folders `own`, then others, each the quickest first."""
+        by_line = self.lines.get(mutant.path, {})
+        first, last = mutant.lines
+        tests = {self.tests[at] for line in range(first, last + 1) for at in by_line.get(line, ())}
+        has_moved = self.code_files.get(mutant.path) != hash_file(root / mutant.path)
+        if IMPORTING in tests or not tests or has_moved:
+            tests = {self.tests[at] for at in set().union(*by_line.values())}
+        is_own = tuple(f"{folder}/" for folder in own)
+        timed = [
+            (not test.startswith(is_own), s, test) for test in tests if (s := self.durations_s.get(test)) is not None
+        ]
+        return list(_within_limits(sorted(timed)))
+
+
+def _within_limits(timed: Sequence[tuple[bool, float, str]]) -> Iterator[str]:
+    left_s = AT_MOST_S
+    for _, duration_s, test in timed[:AT_MOST_TESTS]:
+        left_s -= duration_s
+        if left_s >= 0:
+            yield test
+
+
+def file_of(test: str) -> str:
+    """Return the file of a test's node id."""
+    return test.partition("::")[0]
+
+
+def hash_file(path: Path) -> str:
+    """Return what tells a text from another; "" where there is none."""
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else ""
