@@ -390,7 +390,7 @@ def _version(version: EngineVersion) -> tuple[str, ...]:
 def _offer(offer: EngineOffer) -> str:
     size = f", {words.format_bytes(offer.download_bytes)} to download" if offer.download_bytes else ""
     failed = f"It failed when it was last installed: {offer.problem}" if offer.problem else ""
-    parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.unfit, failed)
+    parts = (f"Could be installed: {offer.version} ({offer.variant}){size}.", offer.note, offer.unfit, failed)
     return " ".join(filter(None, parts))
 
 
@@ -405,7 +405,7 @@ def _outcome_lines(job: EngineJob) -> Iterator[str]:
         yield f"There is no model to test {job.engine} with."
         return
     verbs = {"install": "is installed", "update": "is installed", "test": "passed its test", "bundle": "is bundled"}
-    yield f"{job.engine} {job.version} {verbs.get(job.verb, 'is done')}."
+    yield " ".join(filter(None, (f"{job.engine} {job.version} {verbs.get(job.verb, 'is done')}.", job.note)))
     for proof in job.proofs:
         yield f"  {proof.problem or _proof(proof)}"
 

@@ -79,6 +79,8 @@ class EngineOffer(msgspec.Struct, frozen=True, kw_only=True):
     unfit: str = ""
     problem: str = ""
     """Why it was not kept when it was installed last: what its test showed."""
+    note: str = ""
+    """Why it is offered first, where that is not what one would expect."""
 
 
 class EngineListing(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,6 +179,8 @@ class EngineJob(msgspec.Struct, frozen=True, kw_only=True):
     """"install", "update", "use", "test" or "bundle"."""
     version: str = ""
     """What it is about, once that is known."""
+    note: str = ""
+    """Why this build was taken, where that is not what one would expect."""
     stage: str = ""
     """What it does now, in words."""
     fraction: float | None = None

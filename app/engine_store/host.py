@@ -11,9 +11,11 @@ import msgspec
 from app.config.programs import uv_program
 from app.core.machine import Machine
 from app.engine_store.recipe import EngineVariant, InstallRecipe, VariantKind
+from app.engine_store.toolkits import TOOLKITS, find_toolkits
 
 _SYSTEMS = {"linux": "Linux", "darwin": "macOS", "win32": "Windows"}
 _ARCHITECTURES = {"amd64": "x86_64", "x86_64": "x86_64", "arm64": "arm64", "aarch64": "arm64"}
+_BACKENDS = {"cuda": "CUDA", "rocm": "ROCm", "sycl": "SYCL", "vulkan": "Vulkan", "cpu": "the processor"}
 _VENDORS = {"nvidia": "NVIDIA", "amd": "AMD", "intel": "Intel"}
 
 
@@ -30,6 +32,8 @@ class InstallHost(msgspec.Struct, frozen=True, kw_only=True):
     drivers: Mapping[str, str] = {}
     has_uv: bool = True
     isa: Sequence[str] = ()
+    toolkits: frozenset[str] = frozenset()
+    """What builds can be compiled with here: names in `toolkits.TOOLKITS`."""
 
 
 def this_host(drivers: Mapping[str, str], *, isa: Sequence[str] = (), has_uv: bool = True) -> InstallHost:
@@ -42,6 +46,7 @@ def this_host(drivers: Mapping[str, str], *, isa: Sequence[str] = (), has_uv: bo
         drivers=drivers,
         has_uv=has_uv,
         isa=isa,
+        toolkits=frozenset(find_toolkits()),
     )
 
 
@@ -90,14 +95,25 @@ def unfit_reason(variant: EngineVariant, host: InstallHost) -> str:
         return f"It is made for {systems}."
     if host.architecture not in variant.architectures:
         return f"It is made for {_join_words(variant.architectures)} processors; this one is {host.architecture}."
-    if host.platform == "linux" and variant.glibc and host.glibc is not None:
-        if not host.glibc:
-            return f"It needs glibc {variant.glibc} or newer, which this system does not have."
-        if version_numbers(host.glibc) < version_numbers(variant.glibc):
-            return f"It needs glibc {variant.glibc} or newer; this system has {host.glibc}."
+    too_old = _library_problem(variant, host)
+    if too_old:
+        return too_old
     if variant.kind is VariantKind.VENV and not host.has_uv:
         return "Installing it needs uv, which is missing: install Roundhouse again, or put uv on PATH."
-    return _driver_problem(variant, host)
+    missing = _driver_problem(variant, host)
+    if not missing and variant.toolkit and variant.toolkit not in host.toolkits:
+        return f"It is compiled here, which needs {TOOLKITS[variant.toolkit].title}; that was not found."
+    return missing
+
+
+def _library_problem(variant: EngineVariant, host: InstallHost) -> str:
+    if host.platform != "linux" or not variant.glibc or host.glibc is None:
+        return ""
+    if not host.glibc:
+        return f"It needs glibc {variant.glibc} or newer, which this system does not have."
+    if version_numbers(host.glibc) < version_numbers(variant.glibc):
+        return f"It needs glibc {variant.glibc} or newer; this system has {host.glibc}."
+    return ""
 
 
 def _driver_problem(variant: EngineVariant, host: InstallHost) -> str:
@@ -122,7 +138,66 @@ def best_variant(recipe: InstallRecipe, host: InstallHost, name: str = "") -> En
     """Return the variant of that name, or the first that this machine can run."""
     if name:
         return recipe.find_variant(name)
-    return next((variant for variant in recipe.variants if not unfit_reason(variant, host)), None)
+    return next((variant for variant in order_variants(recipe, host) if not unfit_reason(variant, host)), None)
+
+
+def order_variants(recipe: InstallRecipe, host: InstallHost) -> Sequence[EngineVariant]:
+    """Return the variants, the first to offer first: the recipe's order, but GPUs stay in use on an older system.
+
+    Where the builds for a GPU want a newer C library, another way to that GPU comes before the processor alone.
+    """
+    if not _outdated_builds(recipe, host):
+        return recipe.variants
+    return sorted(recipe.variants, key=lambda variant: variant.backend == "cpu")
+
+
+def order_reason(recipe: InstallRecipe, host: InstallHost) -> str:
+    """Return why the first variant on offer is not the makers' own build for this GPU; empty where it is."""
+    outdated, first = _outdated_builds(recipe, host), best_variant(recipe, host)
+    if not outdated or first is None:
+        return ""
+    build, missing = outdated[0], _toolkit_candidate(recipe, host)
+    backend = _BACKENDS.get(build.backend, build.backend)
+    instead = f"the build for {_BACKENDS.get(first.backend, first.backend)}"
+    if first.toolkit:
+        instead = f"a build for {_BACKENDS.get(first.backend, first.backend)} that is compiled here"
+    sentence = (
+        f"The ready-made build for {backend} needs glibc {build.glibc} and this system has {host.glibc}, so {instead} "
+        "is offered first."
+    )
+    if first.backend == build.backend or missing is None:
+        return sentence
+    return f"{sentence} With {TOOLKITS[missing.toolkit].title} on this computer, one for {backend} is compiled instead."
+
+
+def _outdated_builds(recipe: InstallRecipe, host: InstallHost) -> list[EngineVariant]:
+    """Return the builds for a GPU of this computer that only its C library is too old for, if no other of them runs."""
+    mine = [variant for variant in recipe.variants if is_built_for(variant, host) and variant.driver]
+    running = {variant.backend for variant in mine if not variant.toolkit and not unfit_reason(variant, host)}
+    return [
+        variant
+        for variant in mine
+        if variant.backend not in running
+        and _library_problem(variant, host)
+        and host.glibc
+        and not _driver_problem(variant, host)
+    ]
+
+
+def _toolkit_candidate(recipe: InstallRecipe, host: InstallHost) -> EngineVariant | None:
+    """Return a variant that would be compiled here for a GPU of this computer if its toolkit were."""
+    return next(
+        (
+            variant
+            for variant in recipe.variants
+            if variant.toolkit
+            and variant.toolkit not in host.toolkits
+            and variant.driver
+            and is_built_for(variant, host)
+            and not _driver_problem(variant, host)
+        ),
+        None,
+    )
 
 
 def version_numbers(version: str) -> tuple[int, ...]:

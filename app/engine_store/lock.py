@@ -31,7 +31,7 @@ def main(engines: Sequence[str]) -> int:
         if engines and recipe.engine not in engines:
             continue
         for variant in recipe.variants:
-            if variant.kind is VariantKind.VENV:
+            if variant.kind is VariantKind.VENV and not variant.lock:
                 _write_lock(uv, variant, variant.requires, recipe.lock_of(variant))
                 if variant.build_requires:
                     _write_lock(uv, variant, variant.build_requires, recipe.tools_lock_of(variant))

@@ -14,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from app.core.errors import Bug
+from app.engine_store.toolkits import TOOLKITS, find_toolkits
 
 FILE = "install.toml"
 ENGINES = Path(__file__).resolve().parents[2] / "engines"
@@ -93,7 +94,12 @@ class EngineVariant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     build_requires: tuple[str, ...] = ()
     """venv: what may be needed to build `package`, locked as `requires` is."""
     build_settings: dict[str, str] = {}
-    """venv: what `package`'s build backend is told. `{folder}` stands for the recipe's own folder."""
+    """venv: what `package`'s build backend is told. `{folder}` stands for the recipe's own folder, `{compiler}` for
+    the toolkit's compiler."""
+    toolkit: str = ""
+    """venv: what must be here to build it, a name in `toolkits.TOOLKITS`."""
+    lock: str = ""
+    """venv: the variant whose locks serve this one too; empty: its own."""
 
     pick: dict[str, str] = {}
     """archive: the pattern's groups and what they must be; a version may be given by its beginning."""
@@ -145,11 +151,11 @@ class InstallRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
     def lock_of(self, variant: EngineVariant) -> Path:
         """Return where a venv's lock lies."""
-        return self.folder / "locks" / f"{variant.name}.txt"
+        return self.folder / "locks" / f"{variant.lock or variant.name}.txt"
 
     def tools_lock_of(self, variant: EngineVariant) -> Path:
         """Return where the lock of what it is built with lies; only where something is."""
-        return self.folder / "locks" / f"{variant.name}.build.txt"
+        return self.folder / "locks" / f"{variant.lock or variant.name}.build.txt"
 
     def tools_of(self, variant: EngineVariant) -> str:
         """Return the lock of what it is built with, empty where nothing is."""
@@ -190,7 +196,11 @@ def read_recipe(folder: Path) -> InstallRecipe:
 
 
 def _resolve_settings(variant: EngineVariant, folder: Path) -> EngineVariant:
-    settings = {name: value.replace("{folder}", str(folder)) for name, value in variant.build_settings.items()}
+    compiler = find_toolkits().get(variant.toolkit, "") if variant.toolkit else ""
+    settings = {
+        name: value.replace("{folder}", str(folder)).replace("{compiler}", compiler)
+        for name, value in variant.build_settings.items()
+    }
     return msgspec.structs.replace(variant, build_settings=settings)
 
 
@@ -203,7 +213,13 @@ def _variant_problem(variant: EngineVariant, document: _RecipeFile) -> str:
     if not variant.platforms:
         return "platforms are missing"
     if variant.kind is VariantKind.VENV:
-        return "" if variant.package and variant.requires else "a venv needs package and requires"
+        return _environment_problem(variant)
     if document.release is None:
         return "archives need a [release]"
     return "" if variant.pick and variant.executable else "an archive needs pick and executable"
+
+
+def _environment_problem(variant: EngineVariant) -> str:
+    if variant.toolkit and variant.toolkit not in TOOLKITS:
+        return f"there is no toolkit {variant.toolkit}"
+    return "" if variant.package and variant.requires else "a venv needs package and requires"

@@ -3,6 +3,8 @@
 from collections.abc import Container, Sequence
 from pathlib import Path
 
+import msgspec
+
 from app.advisor.choosing.intents import build_workload
 from app.advisor.choosing.rules import RankedEngine, rank_engines
 from app.core.advice import Intent
@@ -10,7 +12,7 @@ from app.core.engine_store import BUNDLED, OWN, EngineListing, EngineOffer, Engi
 from app.core.errors import NotFound
 from app.core.machine import Machine
 from app.engine_store.catalogue import EngineCatalogue, find_missing_files
-from app.engine_store.host import InstallHost, is_built_for, unfit_reason, variant_gain
+from app.engine_store.host import InstallHost, is_built_for, order_reason, order_variants, unfit_reason, variant_gain
 from app.engine_store.recipe import InstallRecipe
 from app.engine_store.version_store import VersionManifest, VersionState, place_of
 from app.gateway.advising.engine_table import engines_for
@@ -69,6 +71,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
     offers = offers_of(recipe, host, manifests, catalogue.shelf.read_state(engine)) if recipe else []
     tried = {entry.variant for entry in versions} | {offer.variant for offer in offers if offer.problem}
     gains = _gains(recipe, host, tried) if recipe and rank is not None else ""
+    order = order_reason(recipe, host) if recipe and rank is not None else ""
     return EngineListing(
         id=engine,
         name=about.name,
@@ -76,7 +79,7 @@ def _describe_engine(  # noqa: PLR0913 -- every one of them is a different thing
         homepage=about.homepage,
         formats=sorted(kind.value for kind in about.formats),
         rank=rank,
-        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, ranked, versions), way, gains))),
+        advice=" ".join(filter(None, (about.legacy or _advice(about.name, rank, ranked, versions), way, gains, order))),
         is_preferred=is_preferred,
         versions=versions,
         offers=offers,
@@ -189,7 +192,8 @@ def offers_of(
 ) -> list[EngineOffer]:
     """Return what could be installed on this kind of system, what this very machine can run first."""
     here = {(manifest.variant, manifest.version) for manifest in manifests}
-    mine = [variant for variant in recipe.variants if is_built_for(variant, host)] or recipe.variants
+    ordered = order_variants(recipe, host)
+    mine = [variant for variant in ordered if is_built_for(variant, host)] or ordered
     offers = [
         EngineOffer(
             variant=variant.name,
@@ -203,4 +207,6 @@ def offers_of(
         )
         for variant in mine
     ]
-    return sorted(offers, key=lambda offer: bool(offer.unfit))
+    offers.sort(key=lambda offer: bool(offer.unfit))
+    first, *others = offers
+    return [msgspec.structs.replace(first, note=order_reason(recipe, host)), *others]

@@ -34,7 +34,7 @@ class EngineJobs(BackgroundJob[EngineJob]):
         self.lines: deque[LogLine] = deque(maxlen=LINES)
         """What jobs wrote."""
 
-    def begin(self, engine: str, verb: str, work: Work, *, version: str = "") -> EngineJob:
+    def begin(self, engine: str, verb: str, work: Work, *, version: str = "", note: str = "") -> EngineJob:
         """Begin. Raises Conflict while another job runs."""
 
         async def finish_job() -> ErrorBody | None:
@@ -42,7 +42,9 @@ class EngineJobs(BackgroundJob[EngineJob]):
             self.keep(version=outcome.version or self.now.version, proofs=outcome.proofs)
             return outcome.error
 
-        job = EngineJob(id=job_id(), engine=engine, verb=verb, version=version, stage="Starting")
+        job = EngineJob(id=job_id(), engine=engine, verb=verb, version=version, note=note, stage="Starting")
+        if note:
+            self._note(note)
         return self.start(job, finish_job)
 
     def _progress(self, stage: str, fraction: float | None) -> None:

@@ -19,7 +19,7 @@ from app.engine_store.bundling import make_bundle
 from app.engine_store.catalogue import unknown_engine
 from app.engine_store.environments import Progress
 from app.engine_store.fetching import ReleaseFetcher
-from app.engine_store.host import InstallHost, best_variant, host_of, unfit_reason
+from app.engine_store.host import InstallHost, best_variant, host_of, order_reason, unfit_reason
 from app.engine_store.installer import Installer, InstallerDeps, InstallOptions, InstallTask, update_for
 from app.engine_store.program_run import run_cancellable
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, SmokeModel
@@ -98,7 +98,8 @@ class EngineStore:
                 await self._switches.restart(engine)
             return JobOutcome(version=done.manifest.name, proofs=done.proofs)
 
-        return self.jobs.begin(engine, verb, work, version=version)
+        note = "" if bundle or request.variant else order_reason(recipe, await self._host())
+        return self.jobs.begin(engine, verb, work, version=version, note=note)
 
     def _refuse_offline(self) -> None:
         """Raise Offline where nothing is to be fetched."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.core.engine_store import EngineListing
@@ -42,6 +43,62 @@ def test_an_old_system_is_told_which_builds_it_is_too_old_for() -> None:
     fit, lacking = names(InstallHost(platform="linux", architecture="x86_64", glibc="2.31", drivers={"nvidia": "580"}))
     assert fit[0] == "cpu"
     assert {"cuda-13", "server", "vulkan"} <= set(lacking)
+
+
+DEBIAN_12 = InstallHost(platform="linux", architecture="x86_64", glibc="2.36", drivers={"nvidia": "580.65"})
+
+
+def test_a_card_on_a_system_too_old_for_its_build_gets_vulkan_first_and_why() -> None:
+    offers = offers_of(LLAMA_CPP, DEBIAN_12, [], VersionState())
+    assert offers[0].variant == "vulkan"
+    assert offers[0].note == (
+        "The ready-made build for CUDA needs glibc 2.39 and this system has 2.36, so the build for Vulkan is offered "
+        "first. With NVIDIA's CUDA toolkit (nvcc and cuBLAS) on this computer, one for CUDA is compiled instead."
+    )
+    assert not any(offer.note for offer in offers[1:])
+    unfit = {offer.variant: offer.unfit for offer in offers if offer.unfit}
+    assert unfit["cuda-13"] == "It needs glibc 2.39 or newer; this system has 2.36."
+    assert unfit["native-cuda"].startswith("It is compiled here, which needs NVIDIA's CUDA toolkit")
+
+
+@pytest.mark.parametrize(
+    ("drivers", "toolkit", "first"),
+    [
+        ({"nvidia": "580.65"}, "cuda", "native-cuda"),
+        ({"amd": ""}, "rocm", "native-rocm"),
+        ({"intel": ""}, "", "vulkan"),
+    ],
+)
+def test_with_its_makers_toolkit_a_build_for_the_card_is_compiled(
+    drivers: dict[str, str], toolkit: str, first: str
+) -> None:
+    host = msgspec.structs.replace(DEBIAN_12, drivers=drivers, toolkits=frozenset(filter(None, [toolkit])))
+    offer = offers_of(LLAMA_CPP, host, [], VersionState())[0]
+    assert offer.variant == first
+    assert ("compiled here is offered first" in offer.note) is bool(toolkit)
+
+
+def test_rhel_9_compiles_for_vulkan_or_uses_the_processor() -> None:
+    rhel = msgspec.structs.replace(DEBIAN_12, glibc="2.34")
+    assert offers_of(LLAMA_CPP, rhel, [], VersionState())[0].variant == "cpu"
+    compiling = msgspec.structs.replace(rhel, toolkits=frozenset({"vulkan"}))
+    assert offers_of(LLAMA_CPP, compiling, [], VersionState())[0].variant == "native-vulkan"
+
+
+def test_a_system_of_today_and_one_without_a_card_have_nothing_to_explain() -> None:
+    today = msgspec.structs.replace(DEBIAN_12, glibc="2.39", toolkits=frozenset({"cuda"}))
+    offer = offers_of(LLAMA_CPP, today, [], VersionState())[0]
+    assert (offer.variant, offer.note) == ("cuda-13", "")
+    bare = msgspec.structs.replace(DEBIAN_12, drivers={})
+    offer = offers_of(LLAMA_CPP, bare, [], VersionState())[0]
+    assert (offer.variant, offer.note) == ("cpu", "")
+
+
+def test_the_engines_page_and_list_say_why_vulkan_comes_first(tmp_path: Path) -> None:
+    machine = Box(gpus=(gpu("nvidia", "NVIDIA GeForce RTX 3090", "8.6", gib=24),)).machine()
+    found = list_engines(EngineCatalogue(ADAPTERS, VersionStore(tmp_path)), machine, DEBIAN_12, [])
+    advice = next(one.advice for one in found if one.id == "llama.cpp")
+    assert "so the build for Vulkan is offered first" in advice
 
 
 def test_windows_and_macs_are_offered_their_own() -> None:

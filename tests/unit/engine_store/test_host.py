@@ -1,7 +1,11 @@
+from pathlib import Path
+
+import msgspec
 import pytest
 
 from app.engine_store.host import InstallHost, best_variant, this_host, unfit_reason, version_numbers
 from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
+from app.engine_store.toolkits import Toolkit, find_compiler
 
 HERE = InstallHost(platform="linux", architecture="x86_64", glibc="2.36")
 
@@ -68,3 +72,25 @@ def test_this_host_is_known() -> None:
     host = this_host({})
     assert host.platform
     assert host.architecture
+
+
+def test_a_build_that_is_compiled_here_needs_its_toolkit() -> None:
+    built = variant(builds=True, toolkit="cuda", driver={"nvidia": "525"})
+    card = InstallHost(platform="linux", architecture="x86_64", glibc="2.36", drivers={"nvidia": "580"})
+    assert "needs a GPU by NVIDIA" in unfit_reason(built, HERE), "without a card the toolkit is no matter"
+    assert "needs NVIDIA's CUDA toolkit (nvcc and cuBLAS)" in unfit_reason(built, card)
+    assert unfit_reason(built, msgspec.structs.replace(card, toolkits=frozenset({"cuda"}))) == ""
+
+
+def test_a_toolkit_is_its_compiler_with_a_header_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
+    compiler = tmp_path / "bin" / "nvcc"
+    compiler.parent.mkdir()
+    compiler.write_text("#!/bin/sh\n")
+    compiler.chmod(0o755)
+    toolkit = Toolkit(title="T", compiler="nvcc", folders=(str(compiler.parent),), header="cublas_v2.h")
+    assert find_compiler(toolkit, includes=[]) is None, "a compiler alone builds nothing"
+    (tmp_path / "include").mkdir()
+    (tmp_path / "include" / "cublas_v2.h").write_text("")
+    assert find_compiler(toolkit, includes=[]) == compiler
+    assert find_compiler(msgspec.structs.replace(toolkit, folders=()), includes=[]) is None
