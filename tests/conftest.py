@@ -1,11 +1,18 @@
 """What holds for every test: a slow machine makes none of them fail, and they run on the gateway's event loop."""
 
 import asyncio
+import os
+import sys
 from collections.abc import Callable, Mapping
 
 from hypothesis import HealthCheck, settings
 
 from app.gateway.runtime import new_event_loop
+
+# Containers ask Python to keep no bytecode. Then every program a test starts would compile the application anew, and
+# pytest all tests.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 settings.register_profile("loaded", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("loaded")

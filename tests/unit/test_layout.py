@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 import pytest
 
@@ -66,25 +67,40 @@ def files(*tops: str) -> Iterator[Path]:
         yield from sorted((ROOT / top).rglob("*.py"))
 
 
+class SourceFacts(NamedTuple):
+    """What of a file is judged here. Its syntax tree is not kept: those of all files are a gigabyte."""
+
+    imports: frozenset[str]
+    """Every module it imports, anywhere in it, dotted; type-checking imports count too."""
+    reads_environment: bool
+    function_lines: list[int]
+
+
 @cache
-def parsed(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+def facts_of(path: Path) -> SourceFacts:
+    imports: set[str] = set()
+    function_lines: list[int] = []
+    reads_environment = False
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import():
+                imports |= {alias.name for alias in node.names}
+            case ast.ImportFrom():
+                assert node.level == 0, f"{name_of(path)} imports relatively"
+                imports |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
+            case ast.Attribute(value=ast.Name(id="os"), attr="environ" | "getenv" | "environb"):
+                reads_environment = True
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                function_lines.append((node.end_lineno or node.lineno) - node.lineno + 1)
+    return SourceFacts(frozenset(imports), reads_environment, function_lines)
 
 
 def name_of(path: Path) -> str:
     return path.relative_to(ROOT).as_posix()
 
 
-def imports(path: Path) -> set[str]:
-    """Every module a file imports, anywhere in it, dotted; type-checking imports count too."""
-    found: set[str] = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)} imports relatively"
-            found |= {node.module or ""} | {f"{node.module}.{alias.name}" for alias in node.names}
-    return found
+def imports(path: Path) -> frozenset[str]:
+    return facts_of(path).imports
 
 
 def part_of(module: str) -> str:
@@ -173,11 +189,7 @@ def test_only_config_reads_the_environment() -> None:
     wrong = [
         name_of(path)
         for path in files("app")
-        if not name_of(path).startswith("app/config")
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and (node.value.id, node.attr) in {("os", "environ"), ("os", "getenv"), ("os", "environb")}
+        if not name_of(path).startswith("app/config") and facts_of(path).reads_environment
     ]
     assert not wrong
 
@@ -203,19 +215,10 @@ def test_no_import_circles() -> None:
         visit(name, ())
 
 
-def functions(*tops: str) -> list[tuple[int, str]]:
-    return [
-        ((node.end_lineno or node.lineno) - node.lineno + 1, f"{name_of(path)}:{node.lineno} {node.name}")
-        for path in files(*tops)
-        for node in ast.walk(parsed(path))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-
-
 def test_most_functions_are_short() -> None:
-    sizes = functions(*CODE)
-    assert median(size for size, _ in sizes) <= 10
-    assert sum(size <= FUNCTION_USUAL for size, _ in sizes) / len(sizes) >= 0.9
+    sizes = [size for path in files(*CODE) for size in facts_of(path).function_lines]
+    assert median(sizes) <= 10
+    assert sum(size <= FUNCTION_USUAL for size in sizes) / len(sizes) >= 0.9
 
 
 def test_no_module_is_named_after_nothing() -> None:

@@ -1,6 +1,6 @@
 """The plan is carried out: what the advisor says is what an engine is started with, field by field."""
 
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -79,10 +79,22 @@ def told(argv: str, *flags: str) -> str:
     return next((words[place + 1] for place, word in enumerate(words) if word in flags), "")
 
 
+@cache
+def cases_on(name: str) -> list[tuple[Made, Intent, Plan]]:
+    """Return every plan that can be followed on a machine."""
+    machine = described(MACHINES[name])
+    return [
+        (model, intent, plan)
+        for model in MODELS
+        for intent, users in USES
+        for plan in plans_of(machine, model, intent, users)
+    ]
+
+
 @pytest.mark.parametrize("name", MACHINES)
 def test_loading_a_plan_plans_the_same(name: str) -> None:
     machine = described(MACHINES[name])
-    for model, intent, plan in cases_of(machine):
+    for model, intent, plan in cases_on(name):
         pick, how = followed(machine, model, plan), plan.parallelism
         case = f"{name}, {model.name}, {intent}: {plan.engine} {plan.quantization}"
         assert pick.setting.context == plan.context, case
@@ -95,14 +107,6 @@ def test_loading_a_plan_plans_the_same(name: str) -> None:
             assert pick.setting.cpu_moe_layers == plan.offload.cpu_moe_layers, case
             assert on_gpu is None or on_gpu == plan.offload.gpu_layers, case
         check_argv(plan, pick, case)
-
-
-def cases_of(machine: Machine) -> Iterator[tuple[Made, Intent, Plan]]:
-    """Yield every plan that can be followed on a machine."""
-    for model in MODELS:
-        for intent, users in USES:
-            for plan in plans_of(machine, model, intent, users):
-                yield model, intent, plan
 
 
 def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
@@ -123,4 +127,4 @@ def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
 
 
 def test_at_least_three_hundred_plans_are_compared() -> None:
-    assert sum(1 for machine in MACHINES.values() for _ in cases_of(described(machine))) >= 300
+    assert sum(len(cases_on(name)) for name in MACHINES) >= 300

@@ -49,10 +49,10 @@ def dotted(node: ast.AST, names: dict[str, str]) -> str:
     return ""
 
 
-def imported(tree: ast.Module) -> dict[str, str]:
+def imported(nodes: list[ast.AST]) -> dict[str, str]:
     """Return what each imported name stands for."""
     names: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names |= {alias.asname: alias.name for alias in node.names if alias.asname}
         elif isinstance(node, ast.ImportFrom):
@@ -62,12 +62,12 @@ def imported(tree: ast.Module) -> dict[str, str]:
 
 def openings(source: str) -> list[str]:
     """Return what opens a connection in a file, by name."""
-    tree = ast.parse(source)
-    names = imported(tree)
-    used = [node for node in ast.walk(tree) if isinstance(node, (ast.Name, ast.Attribute))]
+    nodes = list(ast.walk(ast.parse(source)))
+    names = imported(nodes)
+    used = [node for node in nodes if isinstance(node, (ast.Name, ast.Attribute))]
     found = [name for node in used if (name := dotted(node, names)) in OPENERS]
     found += [node.attr for node in used if isinstance(node, ast.Attribute) and node.attr in METHODS]
-    found += [SESSION for node in ast.walk(tree) if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
+    found += [SESSION for node in nodes if isinstance(node, ast.Call) and dotted(node.func, names) == SESSION]
     return sorted(set(found))
 
 

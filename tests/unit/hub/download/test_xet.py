@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import urllib.request
+from array import array
 from collections.abc import Callable
 from pathlib import Path
 
@@ -35,11 +36,17 @@ TOKEN = "hf_secret"
 def model_like(size: int) -> bytes:
     """Bytes of which some pack well, some do not, and some are there twice, as in a model."""
     noise = random.Random(size).randbytes(size // 2)  # noqa: S311 -- bytes to send
-    words = b"".join(number.to_bytes(4, "little") for number in range(size // 16))
+    words = array("I", range(size // 16)).tobytes()
     return (noise + words + noise)[:size]
 
 
-LARGE, SMALL = model_like(28 << 20), model_like(2 << 20)
+SMALL = model_like(2 << 20)
+
+
+@pytest.fixture(scope="module")
+def large() -> bytes:
+    """28 MB, made when a test needs them and not wherever tests are collected."""
+    return model_like(28 << 20)
 
 
 @pytest.fixture
@@ -86,17 +93,17 @@ class Brought:
         return not self.notes and not self.there.hub.tokens_at_storage
 
 
-def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, tmp_path: Path) -> None:
-    there = arena(LARGE)
+def test_a_file_comes_from_xet_and_no_token_goes_astray(arena: Make, large: bytes, tmp_path: Path) -> None:
+    there = arena(large)
     there.hub.repositories[NAME].gated = "manual"
     there.hub.repositories[NAME].readers.add(TOKEN)
     said = run(msgspec.structs.replace(job_for(there), xet=True, token=TOKEN))
     assert isinstance(said[-1], DownloadDone)
-    assert (Path(said[-1].folder) / FILE).read_bytes() == LARGE
-    assert [one.present_bytes for one in said if isinstance(one, DownloadProgress)][-1] == len(LARGE) + 2
+    assert (Path(said[-1].folder) / FILE).read_bytes() == large
+    assert [one.present_bytes for one in said if isinstance(one, DownloadProgress)][-1] == len(large) + 2
     assert there.hub.tokens_at_storage == []
     called = {(one.host, one.by): one.received_bytes for one in calls_of(said)}
-    assert called["localhost", Program.DOWNLOADER] > len(LARGE)
+    assert called["localhost", Program.DOWNLOADER] > len(large)
     assert called["127.0.0.1", Program.DOWNLOADER] < 10_000
     shown = {(kind, authorization) for kind, _wanted, authorization in there.hub.cas.asked}
     assert shown == {("grant", f"Bearer {TOKEN}"), ("reconstruction", "Bearer xet-0"), ("xorb", None)}
@@ -141,11 +148,11 @@ def test_what_another_try_mends_is_mended_within_xet(arena: Make, kind: str, fau
     assert came.is_from_xet_alone
 
 
-def test_a_token_that_ends_in_the_middle_is_asked_for_anew(arena: Make) -> None:
-    there, refused = arena(LARGE), faults.status(401)
+def test_a_token_that_ends_in_the_middle_is_asked_for_anew(arena: Make, large: bytes) -> None:
+    there, refused = arena(large), faults.status(401)
     tokens = there.hub.cas.tokens
     there.hub.cas.faults["reconstruction"] = after(
-        len(LARGE) // 2, lambda request, content: len(tokens) == 1 and refused(request, content)
+        len(large) // 2, lambda request, content: len(tokens) == 1 and refused(request, content)
     )
     came = Brought(there)
     assert came.is_right
@@ -214,9 +221,9 @@ def test_a_storage_that_says_nothing_is_left(arena: Make, monkeypatch: pytest.Mo
     assert came.notes == [f"{FILE} is downloaded over plain HTTP: Xet storage is sending almost no data."]
 
 
-def test_plain_http_goes_on_where_xet_gave_up(arena: Make) -> None:
-    there = arena(LARGE)
-    there.hub.cas.faults["xorb"] = after(len(LARGE) // 3, faults.status(404))
+def test_plain_http_goes_on_where_xet_gave_up(arena: Make, large: bytes) -> None:
+    there = arena(large)
+    there.hub.cas.faults["xorb"] = after(len(large) // 3, faults.status(404))
     came = Brought(there, streams=1)
     assert came.is_right
     assert len(came.notes) == 1
@@ -280,9 +287,9 @@ def test_it_is_left_alone_where_it_should_be(arena: Make, more: dict[str, object
     assert not [one for one in there.hub.asked if one[0] == "HEAD"]
 
 
-def test_a_killed_download_from_xet_goes_on(arena: Make) -> None:
-    there, over = arena(LARGE), threading.Event()
-    there.hub.cas.faults["xorb"] = after(len(LARGE) // 2, faults.stalls(over))
+def test_a_killed_download_from_xet_goes_on(arena: Make, large: bytes) -> None:
+    there, over = arena(large), threading.Event()
+    there.hub.cas.faults["xorb"] = after(len(large) // 2, faults.stalls(over))
     job = msgspec.structs.replace(job_for(there), xet=True)
     with started(job):
         ends_at = time.monotonic() + 60
@@ -293,7 +300,7 @@ def test_a_killed_download_from_xet_goes_on(arena: Make) -> None:
     there.hub.cas.faults.clear()
     before = len(there.hub.cas.asked)
     assert isinstance(run(job)[-1], DownloadDone)
-    assert there.cache.blob_path(there.file).read_bytes() == LARGE
+    assert there.cache.blob_path(there.file).read_bytes() == large
     asked = [wanted for kind, wanted, _shown in there.hub.cas.asked[before:] if kind == "reconstruction"]
     assert min(int(wanted.removeprefix("bytes=").split("-")[0]) for wanted in asked) >= kept
     assert there.hub.tokens_at_storage == []
