@@ -161,11 +161,9 @@ def _removal_plan_lines(plan: Removal, *, for_good: bool) -> Iterator[str]:
 
 
 def _removal_lines(done: Removal) -> Iterator[str]:
-    gone, size = words.describe_going(done.model, len(done.projectors)), words.format_bytes(done.frees_bytes)
-    if done.goes_to_trash:
-        yield f"{gone} in the trash. {size} will be freed once the trash is emptied."
-    else:
-        yield f"{gone} deleted. {size} freed."
+    gone = words.describe_removal(done.model, len(done.projectors), to_trash=done.goes_to_trash)
+    size = words.format_bytes(done.frees_bytes)
+    yield f"{gone} {size} will be freed once the trash is emptied." if done.goes_to_trash else f"{gone} {size} freed."
 
 
 def _check_lines(job: LibraryJob) -> Iterator[str]:
@@ -316,7 +314,7 @@ def _empty_trash(client: GatewayClient, use: DiskUse, *, yes: bool, as_json: boo
     for path in (path for trashed in trashed_models for path in trashed.paths):
         print_note(f"  {path}")
     if trashed_models and not yes:
-        print_note(f"{_trash_text(trashed_models)} to be deleted for good. This cannot be undone.")
+        print_note(f"{_trash_text(trashed_models)} will be deleted permanently. This cannot be undone.")
         click.confirm("Delete them?", abort=True, err=True)
     job = carry_out(client, "/library/empty-trash", EmptyTrash(digests=[trashed.digest for trashed in trashed_models]))
     show_result(
@@ -345,7 +343,7 @@ def _disk_lines(use: DiskUse, most: int | None) -> Iterator[str]:
         yield f"Models that share their space save {words.format_bytes(use.saved_bytes)}."
     if trashed := [drive.trashed for drive in use.drives if drive.trashed is not None]:
         yield ""
-        yield f"{_trash_text(trashed)} in the trash. To delete them for good: roundhouse disk --empty-trash"
+        yield f"In the trash: {_trash_text(trashed)}. To delete them permanently: roundhouse disk --empty-trash"
 
 
 def _drive(drive: Drive) -> tuple[str, ...]:

@@ -212,7 +212,7 @@ def _hub_lines(model: HubModel) -> Iterator[str]:
         if sentence:
             print_note(sentence)
     if model.needs_remote_code:
-        print_note(words.BRINGS_CODE)
+        print_note(words.BRINGS_CODE.tr())
     yield ""
     head = ("", "QUANT", "FORMAT", "SIZE", "FITS", "CONTEXT", "TOKENS/S", "ENGINE", "QUALITY")
     yield from format_table(head, map(_variant, model.variants))

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from app.core.capabilities import Capability, in_order
 from app.core.models import ModelSampling
+from app.core.translation import Message, tr, tr_plural
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
@@ -12,12 +13,12 @@ _MINUTE, _HOUR = 60, 3600
 _TEN = 10
 
 
-CODE_MEANING = (
+CODE_MEANING = Message(
     "Programs among the model's files then run with your permissions: they can read, change and send anything that "
     "you can."
 )
 """What it is to allow a model's code."""
-BRINGS_CODE = (
+BRINGS_CODE = Message(
     "It contains custom code, which runs only if an engine needs it and you allow it, in the model's settings or with "
     "roundhouse tune NAME --allow-code."
 )
@@ -27,7 +28,7 @@ BRINGS_CODE = (
 def format_bytes(count: float | None) -> str:
     """Return bytes as "23.5 GiB"; "unknown" for None."""
     if count is None:
-        return "unknown"
+        return tr("unknown")
     value = float(count)
     for unit in _UNITS:
         if value < _STEP or unit == _UNITS[-1]:
@@ -39,7 +40,7 @@ def format_bytes(count: float | None) -> str:
 def format_parameters(count: int | None) -> str:
     """Return a parameter count as models are named: "8.0B", "5.2M"."""
     if count is None:
-        return "unknown"
+        return tr("unknown")
     for limit, letter in ((_BILLION, "B"), (_MILLION, "M"), (_THOUSAND, "K")):
         if count >= limit:
             return f"{count / limit:.1f}{letter}"
@@ -49,7 +50,7 @@ def format_parameters(count: int | None) -> str:
 def format_tokens(count: int | None) -> str:
     """Return a token count as contexts are named: "512", "48k", "1.0M"."""
     if count is None:
-        return "unknown"
+        return tr("unknown")
     if count >= _STEP * _STEP:
         return f"{count / (_STEP * _STEP):.1f}M"
     return f"{count / _STEP:.0f}k" if count >= _STEP else str(count)
@@ -64,41 +65,58 @@ def format_capabilities(capabilities: Collection[Capability]) -> str:
 def format_rate(tokens_per_s: float | None) -> str:
     """Return tokens per second as "38 tok/s", with one decimal below ten."""
     if tokens_per_s is None:
-        return "unknown"
-    return f"{tokens_per_s:.1f} tok/s" if tokens_per_s < _TEN else f"{tokens_per_s:.0f} tok/s"
+        return tr("unknown")
+    return tr("{rate} tok/s", rate=f"{tokens_per_s:.1f}" if tokens_per_s < _TEN else f"{tokens_per_s:.0f}")
 
 
 def format_duration(duration_s: float | None) -> str:
     """Return a duration as "0.21 s", "12 s", "3 min 5 s" or "2 h 10 min"."""
     if duration_s is None:
-        return "unknown"
+        return tr("unknown")
     if duration_s < _TEN:
-        return f"{duration_s:.2f} s"
+        return tr("{seconds} s", seconds=f"{duration_s:.2f}")
     whole = round(duration_s)
     if whole < _MINUTE:
-        return f"{whole} s"
+        return tr("{seconds} s", seconds=whole)
     if whole < _HOUR:
-        return f"{whole // _MINUTE} min {whole % _MINUTE} s"
-    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+        return tr("{minutes} min {seconds} s", minutes=whole // _MINUTE, seconds=whole % _MINUTE)
+    return tr("{hours} h {minutes} min", hours=whole // _HOUR, minutes=whole % _HOUR // _MINUTE)
 
 
-def describe_going(model: str, projectors: int) -> str:
-    """Return what is removed, with its verb: "M is", "M and its projector are"."""
-    return f"{model} and its projector{'s' * (projectors > 1)} are" if projectors else f"{model} is"
+def describe_removal(model: str, projectors: int, *, to_trash: bool) -> str:
+    """Return where a model and its projectors went."""
+    if not projectors:
+        return tr("{model} is in the trash.", model=model) if to_trash else tr("{model} was deleted.", model=model)
+    if to_trash:
+        return tr_plural(
+            "{model} and its projector are in the trash.",
+            "{model} and its projectors are in the trash.",
+            projectors,
+            model=model,
+        )
+    return tr_plural(
+        "{model} and its projector were deleted.", "{model} and its projectors were deleted.", projectors, model=model
+    )
 
 
 def describe_trash(files: int, size_bytes: int) -> str:
-    """Return models in the trash, with their verb: "3 files of removed models (11.3 GiB) are"."""
-    if files == 1:
-        return f"1 file of a removed model ({format_bytes(size_bytes)}) is"
-    return f"{files:,} files of removed models ({format_bytes(size_bytes)}) are"
+    """Return models in the trash: "3 files of removed models (11.3 GiB)"."""
+    size = format_bytes(size_bytes)
+    return tr_plural(
+        "{count:,} file of a removed model ({size})", "{count:,} files of removed models ({size})", files, size=size
+    )
 
 
 def describe_emptying(files: int, size_bytes: int) -> str:
     """Return what came of deleting them."""
     if not files:
-        return "Nothing was deleted: the files are no longer in the trash."
-    return f"{describe_trash(files, size_bytes)} deleted for good."
+        return tr("Nothing was deleted: the files are no longer in the trash.")
+    return tr_plural(
+        "{count:,} file of a removed model ({size}) was deleted permanently.",
+        "{count:,} files of removed models ({size}) were deleted permanently.",
+        files,
+        size=format_bytes(size_bytes),
+    )
 
 
 _SAMPLING = {
@@ -106,7 +124,7 @@ _SAMPLING = {
     "top_p": "top-p",
     "top_k": "top-k",
     "min_p": "min-p",
-    "repeat_penalty": "repeat penalty",
+    "repeat_penalty": Message("repeat penalty"),
 }
 
 

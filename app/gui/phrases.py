@@ -13,21 +13,22 @@ from app.core.chats import Timings
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelChoices, ModelInfo
+from app.core.translation import Message, tr, tr_plural
 
 _S = EngineState
 _STATES = {
-    _S.STOPPED: ("ink-3", "Not loaded"),
-    _S.STARTING: ("accent", "Starting"),
-    _S.LOADING: ("accent", "Loading"),
-    _S.READY: ("ok", "Ready"),
-    _S.DRAINING: ("accent", "Finishing answers"),
-    _S.STOPPING: ("accent", "Stopping"),
-    _S.FAILED: ("bad", "Failed"),
-    _S.BACKING_OFF: ("warn", "Waiting to retry"),
+    _S.STOPPED: ("ink-3", Message("Not loaded")),
+    _S.STARTING: ("accent", Message("Starting")),
+    _S.LOADING: ("accent", Message("Loading")),
+    _S.READY: ("ok", Message("Ready")),
+    _S.DRAINING: ("accent", Message("Finishing answers")),
+    _S.STOPPING: ("accent", Message("Stopping")),
+    _S.FAILED: ("bad", Message("Failed")),
+    _S.BACKING_OFF: ("warn", Message("Waiting to retry")),
 }
 
-_GUIDE = "Guide"
-TINY = "tiny help model"
+_GUIDE = Message("Guide")
+TINY = Message("tiny help model")
 
 _MINUTE_S, _DAY_S = 60.0, 86_400.0
 ONE_PRESS = 2
@@ -36,30 +37,29 @@ ONE_PRESS = 2
 
 def engine_state(status: EngineStatus) -> tuple[str, str]:
     """Return the colour and the words of an engine's state, loading with how far it has come."""
-    color, text = _STATES[status.state]
-    if status.state is _S.LOADING:
-        text = status.stage or text
-        if status.progress is not None:
-            text = f"{text} {status.progress * 100:.0f} %"
-    return color, text
+    color, message = _STATES[status.state]
+    if status.state is not _S.LOADING:
+        return color, message.tr()
+    text = status.stage or message.tr()
+    return color, text if status.progress is None else f"{text} {status.progress * 100:.0f} %"
 
 
 def engine_facts(status: EngineStatus) -> str:
     """Return the quiet line of a running model: engine, memory, context, requests."""
-    facts = [TINY] if status.model == GUIDE else []
+    facts = [TINY.tr()] if status.model == GUIDE else []
     facts.append(f"{status.engine} {status.version}".strip())
     if status.backend:
         facts.append(status.backend.upper())
     if status.memory_bytes is not None:
         facts.append(words.format_bytes(status.memory_bytes))
     if status.context is not None:
-        facts.append(f"{words.format_tokens(status.context)} context")
+        facts.append(tr("{tokens} context", tokens=words.format_tokens(status.context)))
     if status.slots is not None:
-        facts.append(f"{status.in_flight} of {status.slots} answering")
+        facts.append(tr("{active} of {slots} answering", active=status.in_flight, slots=status.slots))
     if status.queued:
-        facts.append(f"{status.queued} waiting")
+        facts.append(tr_plural("{count} waiting", "{count} waiting", status.queued))
     if status.is_pinned:
-        facts.append("pinned")
+        facts.append(tr("pinned"))
     return " · ".join(facts)
 
 
@@ -70,7 +70,7 @@ def quick_remedies(failure: FailureReport) -> list[RemedyOffer]:
 
 def model_title(model: ModelInfo) -> str:
     """Return what a model is called here: the Guide by its short name, whatever its file says."""
-    return _GUIDE if model.is_builtin else model.title
+    return _GUIDE.tr() if model.is_builtin else model.title
 
 
 def model_label(model: ModelInfo) -> str:
@@ -81,8 +81,8 @@ def model_label(model: ModelInfo) -> str:
 def model_origin(model: ModelInfo) -> str:
     """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
     if model.preset is not None:
-        return f"made from {model.preset.base}" if model.preset.base else "made from an uploaded file"
-    return f"attached: {urlsplit(model.attached).netloc}" if model.attached else ""
+        return tr("made from {base}", base=model.preset.base) if model.preset.base else tr("made from an uploaded file")
+    return tr("attached: {host}", host=urlsplit(model.attached).netloc) if model.attached else ""
 
 
 _EXPECTED = {Capability.COMPLETION, Capability.CHAT}
@@ -98,9 +98,9 @@ def model_facts(model: ModelInfo) -> str:
     if not model.attached:
         facts.append(words.format_bytes(model.size_bytes))
     if model.parameters is not None:
-        facts.append(f"{words.format_parameters(model.parameters)} parameters")
+        facts.append(tr("{parameters} parameters", parameters=words.format_parameters(model.parameters)))
     if model.trained_context is not None:
-        facts.append(f"{words.format_tokens(model.trained_context)} context")
+        facts.append(tr("{tokens} context", tokens=words.format_tokens(model.trained_context)))
     if model.architecture:
         facts.append(model.architecture)
     beyond = words.format_capabilities({*model.capabilities} - _EXPECTED)
@@ -116,29 +116,33 @@ def downloads_summary(downloads: Sequence[Download]) -> str:
         return ""
     total = sum(item.total_bytes for item in pending)
     share = sum(item.present_bytes for item in pending) / total if total else 0.0
-    return f"{len(pending)} downloads, {share:.0%}" if len(pending) > 1 else f"{pending[0].title}, {share:.0%}"
+    if len(pending) == 1:
+        return f"{pending[0].title}, {share:.0%}"
+    return tr_plural("{count} download, {share:.0%}", "{count} downloads, {share:.0%}", len(pending), share=share)
 
 
 def download_ended(download: Download) -> tuple[str, str]:
     """Return title and text of what is said when a download is over."""
     if download.error is not None:
-        return f"{download.title} was not downloaded", download.error.text
-    return f"{download.title} was downloaded", f"{words.format_bytes(download.total_bytes)}, complete and checked."
+        return tr("{title} was not downloaded", title=download.title), download.error.text
+    return tr("{title} was downloaded", title=download.title), tr(
+        "{size}, complete and checked.", size=words.format_bytes(download.total_bytes)
+    )
 
 
 def sampling_placeholder(choices: ModelChoices | None, name: str) -> str:
     """Return what an empty field of sampling means: the model's own value, or the engine's."""
     counts = choices is not None and choices.settings.uses_model_sampling
     value = getattr(choices.sampling, name) if choices is not None and counts else None
-    return "engine's own" if value is None else f"{value:g} from the model"
+    return tr("engine's default") if value is None else tr("{value:g} from the model", value=value)
 
 
 def time_ago(seconds: float) -> str:
     """Return how long ago something was."""
     if seconds < _DAY_S:
-        return f"{words.format_duration(seconds)} ago" if seconds >= _MINUTE_S else "just now"
+        return tr("{duration} ago", duration=words.format_duration(seconds)) if seconds >= _MINUTE_S else tr("just now")
     days = int(seconds // _DAY_S)
-    return f"{days} days ago" if days > 1 else "yesterday"
+    return tr_plural("yesterday", "{count} days ago", days)
 
 
 _WHOLE_MINUTE_S = 60
@@ -147,7 +151,12 @@ _WHOLE_MINUTE_S = 60
 def format_duration(duration_s: float) -> str:
     """Return a duration a person can take in, to the second: "6 s", "2 min 5 s"."""
     whole = max(1, round(duration_s))
-    return f"{whole} s" if whole < _WHOLE_MINUTE_S else f"{whole // _WHOLE_MINUTE_S} min {whole % _WHOLE_MINUTE_S} s"
+    minutes, seconds = divmod(whole, _WHOLE_MINUTE_S)
+    return (
+        tr("{minutes} min {seconds} s", minutes=minutes, seconds=seconds)
+        if minutes
+        else tr("{seconds} s", seconds=seconds)
+    )
 
 
 def quiet_line(timings: Timings | None) -> str:
@@ -158,24 +167,25 @@ def quiet_line(timings: Timings | None) -> str:
     if timings.decode_tokens_per_s:
         parts.append(words.format_rate(timings.decode_tokens_per_s))
     if timings.ttft_s is not None:
-        parts.append(f"{words.format_duration(max(0.0, timings.ttft_s - (timings.load_s or 0.0)))} to first token")
+        wait_s = max(0.0, timings.ttft_s - (timings.load_s or 0.0))
+        parts.append(tr("{duration} to first token", duration=words.format_duration(wait_s)))
     if timings.load_s and timings.load_s >= 1:
-        parts.append(f"{format_duration(timings.load_s)} to load")
+        parts.append(tr("{duration} to load", duration=format_duration(timings.load_s)))
     if timings.completion_tokens is not None:
-        parts.append(f"{timings.completion_tokens:,} {'token' if timings.completion_tokens == 1 else 'tokens'}")
+        parts.append(tr_plural("{count:,} token", "{count:,} tokens", timings.completion_tokens))
     return " · ".join(parts)
 
 
 def thinking_title(duration_s: float | None, *, is_running: bool) -> str:
     """Return the title of folded thinking."""
     if is_running:
-        return "Thinking…"
-    return "Thought" if duration_s is None else f"Thought for {format_duration(duration_s)}"
+        return tr("Thinking…")
+    return tr("Thought") if duration_s is None else tr("Thought for {duration}", duration=format_duration(duration_s))
 
 
 def progress_words(stage: str, fraction: float | None, left_s: float | None) -> str:
     """Return what happens before the first word: "Reading weights 63 %, 4 s left"."""
     if fraction is None:
-        return f"{stage}…"
-    left = "" if left_s is None else f", {format_duration(left_s)} left"
-    return f"{stage} {fraction * 100:.0f} %{left}"
+        return tr("{stage}…", stage=stage)
+    done = f"{stage} {fraction * 100:.0f} %"
+    return done if left_s is None else tr("{done}, {duration} left", done=done, duration=format_duration(left_s))

@@ -1,6 +1,7 @@
-"""Every screen as a picture, without a gateway: `python -m tests.demo.screenshots FOLDER [WORD]`.
+"""Every screen as a picture, without a gateway: `python -m tests.demo.screenshots FOLDER [WORD] [--pseudo]`.
 
-WORD draws only the scenes with it in their names. Pictures need a UI font that fontconfig finds, e.g. Inter.
+WORD draws only the scenes with it in their names; `--pseudo` in a made-up language (`tests.demo.pseudo_language`).
+Pictures need a UI font that fontconfig finds, e.g. Inter.
 """
 
 import argparse
@@ -14,12 +15,14 @@ from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 
 from app.core.api import SettingInfo, SettingValue
+from app.core.translation import use_language
 from app.gui.main import prepare_application
 from app.gui.shell.appearance import WindowMemory, save_memory
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
 from tests.demo import data
 from tests.demo.api import DemoApi
+from tests.demo.pseudo_language import PseudoLanguage
 from tests.demo.scene import Scene, SceneLook
 from tests.demo.scenes import all_scenes
 
@@ -31,6 +34,8 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _make_parser().parse_args(argv)
     folder: Path = arguments.folder
     folder.mkdir(parents=True, exist_ok=True)
+    if arguments.pseudo:
+        use_language(PseudoLanguage())
     application = prepare_application(["roundhouse", "-platform", "offscreen"])
     for scene in all_scenes():
         if arguments.word in scene.name:
@@ -43,6 +48,7 @@ def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.demo.screenshots", description="Draw every screen.")
     parser.add_argument("folder", type=Path, help="where the pictures go")
     parser.add_argument("word", nargs="?", default="", help="draw only the scenes with this in their names")
+    parser.add_argument("--pseudo", action="store_true", help="in accented, longer words, to see what is cut off")
     return parser
 
 

@@ -96,11 +96,11 @@ def test_the_trash_is_cut_into_models_and_all_else() -> None:
 @pytest.mark.parametrize(
     ("path", "files", "said"),
     [
-        ("/", 1, ("1 file of a removed model (7 B) is deleted from the trash on this computer.", "Delete 1 file")),
+        ("/", 1, ("1 file of a removed model (7 B) will be deleted from the trash on this computer.", "Delete 1 file")),
         (
             "/usb",
             2000,
-            ("2,000 files of removed models (7 B) are deleted from the trash on /usb.", "Delete 2,000 files"),
+            ("2,000 files of removed models (7 B) will be deleted from the trash on /usb.", "Delete 2,000 files"),
         ),
     ],
 )
@@ -202,12 +202,12 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
 ) -> None:
     (button,) = empty_buttons(on_disk)
     assert button.isVisible(), "the other drive's trash holds none"
-    assert button.text() == "Delete removed models for good, 11.3 GiB"
+    assert button.text() == "Delete removed models permanently, 11.3 GiB"
     button.click()
     assert api.bodies_of("POST", "/library/empty-trash") == []
     ((title, sentence, deed),) = shell.asked
-    assert title == "Delete removed models for good?"
-    assert "3 files of removed models (11.3 GiB) are deleted from the trash on this computer." in sentence
+    assert title == "Delete removed models permanently?"
+    assert "3 files of removed models (11.3 GiB) will be deleted from the trash on this computer." in sentence
     deed.run()
     assert api.bodies_of("POST", "/library/empty-trash") == [EmptyTrash(digests=["1"])]
     api.flush()
@@ -215,7 +215,7 @@ def test_removed_models_are_deleted_from_the_trash_after_a_question(
     before = len(api.bodies_of("GET", "/library/disk"))
     job = msgspec.structs.replace(demo.EMPTYING, is_done=True, deleted_files=3, reclaimed_bytes=11 << 30)
     shell.broadcast_event(LibraryJobChanged(job=job))
-    assert shell.said[-1] == "3 files of removed models (11.0 GiB) are deleted for good."
+    assert shell.said[-1] == "3 files of removed models (11.0 GiB) were deleted permanently."
     api.flush()
     assert len(api.bodies_of("GET", "/library/disk")) == before + 1
     assert button.isEnabled()
@@ -241,7 +241,7 @@ def test_what_could_not_be_deleted_stays_said_and_the_figures_are_read_anew(
 
 
 @pytest.mark.parametrize(
-    ("files", "said"), [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) is deleted for good.")]
+    ("files", "said"), [(0, "It was cancelled."), (1, "1 file of a removed model (1.0 GiB) was deleted permanently.")]
 )
 def test_emptying_that_was_called_off_says_how_far_it_came(
     api: DemoApi, shell: QuietShell, on_disk: ModelsScreen, files: int, said: str

@@ -13,7 +13,7 @@ from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
-from app.gui.net.api import GONE
+from app.gui.net.api import gateway_gone
 from app.gui.net.remote_lists import Stores
 from app.gui.net.request_debouncer import RequestDebouncer
 from app.gui.screens.machine.model import MachineModel
@@ -287,10 +287,10 @@ def test_loads_are_listed_latest_first(model: MachineModel) -> None:
 
 
 def test_loads_that_cannot_be_read_are_said(api: DemoApi, model: MachineModel) -> None:
-    api.replies["GET /loads"] = GONE
+    api.replies["GET /loads"] = gateway_gone()
     model.loads.read()
     api.flush()
-    assert model.loads.error == GONE
+    assert model.loads.error == gateway_gone()
     assert model.loads.rows, "what was there stays"
 
 

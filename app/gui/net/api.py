@@ -20,6 +20,7 @@ from PySide6.QtNetwork import (
 from app.client.http import error_from
 from app.core.api import PREFIX, PortFile
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui.net.sse import SseParser
 
 T = TypeVar("T")
@@ -31,11 +32,6 @@ _log = logging.getLogger(__name__)
 _CONNECTIONS = 24
 """Streams keep theirs open; Qt's usual six would leave none for calls."""
 _ERROR_STATUS = 400
-GONE = ErrorBody(
-    code="gateway_gone",
-    sentence="Roundhouse's service did not answer.",
-    hint="It restarts by itself; if that does not help, see the log.",
-)
 
 
 class GatewayCall:
@@ -218,7 +214,7 @@ def _answer_call(reply: QNetworkReply, kind: type[T], then: Callable[[T], object
     try:
         value = msgspec.json.decode(_read_bytes(reply) or b"null", type=kind)
     except msgspec.MsgspecError as wrong:
-        failed(ErrorBody(code="internal", sentence="The service's answer could not be read.", detail=str(wrong)))
+        failed(ErrorBody(code="internal", sentence=tr("The service's answer could not be read."), detail=str(wrong)))
         return
     then(value)
 
@@ -228,7 +224,17 @@ def _error_of(reply: QNetworkReply) -> ErrorBody | None:
         return error_from(_status_of(reply), _read_bytes(reply)).body
     if reply.error() is QNetworkReply.NetworkError.NoError:
         return None
-    return msgspec.structs.replace(GONE, detail=reply.errorString())
+    return gateway_gone(reply.errorString())
+
+
+def gateway_gone(detail: str = "") -> ErrorBody:
+    """Return what is said when the gateway is not there any more."""
+    return ErrorBody(
+        code="gateway_gone",
+        sentence=tr("Roundhouse's service did not answer."),
+        hint=tr("It restarts by itself; if that does not help, see the log."),
+        detail=detail,
+    )
 
 
 def _read_bytes(reply: QNetworkReply) -> bytes:

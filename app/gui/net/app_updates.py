@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from app import __version__
 from app.core.errors import ErrorBody
 from app.core.events import Event, UpdateJobChanged, UpdatesChanged
+from app.core.translation import tr
 from app.core.updates import InstallUpdate, Release, SkipUpdate, UpdateJob, UpdateState
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
@@ -80,7 +81,7 @@ class UpdateStore(RemoteStore[UpdateState]):
         if self.release is not None:
             version = self.release.version
             self._skip(version)
-            self._shell.show_toast(f"Version {version} will be skipped.", partial(self._skip, ""))
+            self._shell.show_toast(tr("Version {version} will be skipped.", version=version), partial(self._skip, ""))
 
     def dismiss(self) -> None:
         """Say no more about what went wrong."""

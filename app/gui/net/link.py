@@ -14,7 +14,6 @@ from enum import StrEnum
 from types import NoneType
 from typing import Protocol
 
-import msgspec
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.discovery import read_port_file, read_start_log_tail, spawn_gateway
@@ -22,6 +21,7 @@ from app.config.paths import Paths
 from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
 from app.core.errors import ErrorBody
 from app.core.events import Event
+from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
 
 _POLL_MS = 60
@@ -32,11 +32,6 @@ _START_LIMIT_S = 20.0
 _RESTARTS = 3
 """Starts within `_RESTART_WINDOW_S` after which a dying gateway is left alone."""
 _RESTART_WINDOW_S = 60.0
-
-STOPPED = ErrorBody(code="gateway_stopped", sentence="Roundhouse's service was stopped.", hint="Start it to continue.")
-SLOW = ErrorBody(
-    code="gateway_slow", sentence="Roundhouse's service has not answered yet.", hint="See its log for what it is doing."
-)
 
 
 class GatewayProcess(Protocol):
@@ -165,7 +160,7 @@ class GatewayLink(QObject):
             return
         self._leaving = None
         if port_file is None:
-            self._fail_attempt(SLOW)
+            self._fail_attempt(_gateway_slow())
             return
         self._api.gateway = port_file
         self._call_started_at = time.monotonic()
@@ -173,7 +168,7 @@ class GatewayLink(QObject):
 
     def _accept_status(self, status: Status) -> None:
         if self._api.gateway is None or status.pid != self._api.gateway.pid:
-            self._fail_attempt(SLOW)
+            self._fail_attempt(_gateway_slow())
             return
         self._status_call = None
         self._timer.stop()
@@ -206,7 +201,9 @@ class GatewayLink(QObject):
             self._child = self._find.spawn()
         except OSError as error:
             self._give_up(
-                ErrorBody(code="gateway_start", sentence="Roundhouse's service cannot be started.", detail=str(error))
+                ErrorBody(
+                    code="gateway_start", sentence=tr("Roundhouse's service cannot be started."), detail=str(error)
+                )
             )
 
     def _watch_start(self) -> None:
@@ -215,13 +212,13 @@ class GatewayLink(QObject):
         elif self._child.poll() not in {None, EXIT_ALREADY_RUNNING}:  # one that lost the race leaves a winner
             self._give_up(self._startup_error())
         elif time.monotonic() - self._starts[-1] > _START_LIMIT_S:
-            self._give_up(msgspec.structs.replace(SLOW, detail=self._find.last_words()))
+            self._give_up(_gateway_slow(self._find.last_words()))
 
     def _startup_error(self) -> ErrorBody:
         return ErrorBody(
             code="gateway_start",
-            sentence="Roundhouse's service ended while it was starting.",
-            hint="Start it again; if it ends again, the last lines of its log below say why.",
+            sentence=tr("Roundhouse's service ended while it was starting."),
+            hint=tr("Start it again; if it ends again, the last lines of its log below say why."),
             detail=self._find.last_words(),
         )
 
@@ -229,7 +226,7 @@ class GatewayLink(QObject):
         self._events = None
         self._child = None
         if self._find.read() is None:
-            self._give_up(STOPPED)
+            self._give_up(_gateway_stopped())
         else:
             self._start_search()
 
@@ -242,3 +239,20 @@ class GatewayLink(QObject):
         if self._events is not None:
             self._events.cancel()
             self._events = None
+
+
+def _gateway_slow(detail: str = "") -> ErrorBody:
+    return ErrorBody(
+        code="gateway_slow",
+        sentence=tr("Roundhouse's service has not answered yet."),
+        hint=tr("See its log for what it is doing."),
+        detail=detail,
+    )
+
+
+def _gateway_stopped() -> ErrorBody:
+    return ErrorBody(
+        code="gateway_stopped",
+        sentence=tr("Roundhouse's service was stopped."),
+        hint=tr("Start it to continue."),
+    )

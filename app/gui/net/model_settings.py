@@ -5,14 +5,11 @@ from collections.abc import Callable
 from app.client.http import quote_segment
 from app.core import words
 from app.core.models import ModelChoices, ModelSettings, SetModel
+from app.core.translation import tr
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.shell.contract import Command, Shell
 
 SettingsChange = Callable[[ModelSettings], ModelSettings]
-_TRUST = (
-    "Allow it only if you trust its publisher as you would trust the publisher of a program. You can revoke this in "
-    "the model's settings."
-)
 
 
 def change_model_settings(
@@ -34,4 +31,10 @@ def change_model_settings(
 
 def ask_to_allow(shell: Shell, title: str, allow: Callable[[], object]) -> None:
     """Ask whether a model's own code may run, and what that means."""
-    shell.confirm(f"Allow the code of {title}?", f"{words.CODE_MEANING} {_TRUST}", Command("Allow", allow))
+    trust = tr(
+        "Allow it only if you trust its publisher as you would trust the publisher of a program. You can revoke this "
+        "in the model's settings."
+    )
+    shell.confirm(
+        tr("Allow the code of {title}?", title=title), f"{words.CODE_MEANING} {trust}", Command(tr("Allow"), allow)
+    )

@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app import __version__
 from app.core.engines import EngineStatus
+from app.core.translation import tr, tr_list, tr_plural
 from app.gui.net.app_updates import UpdateStore
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
@@ -46,7 +47,7 @@ class VersionBanner(Banner):
     def __init__(self, theme: Theme, updates: UpdateStore, shell: Shell) -> None:
         super().__init__(theme, "accent", "info")
         self._updates = updates
-        self.button = self.add_button("Reopen the window", "rotate-ccw", shell.reopen_requested.emit)
+        self.button = self.add_button(tr("Reopen the window"), "rotate-ccw", shell.reopen_requested.emit)
         updates.changed.connect(self._show_state)
         self._show_state()
 
@@ -54,10 +55,13 @@ class VersionBanner(Banner):
         state = self._updates.value
         self.setVisible(self._updates.has_gone_ahead)
         if state is not None:
-            self.sentence.setText(f"Roundhouse was updated to {state.version}, but this window is still {__version__}.")
-
-
-_PAUSED = "Paused: the memory is free for other programs."
+            self.sentence.setText(
+                tr(
+                    "Roundhouse was updated to {version}, but this window is still {window_version}.",
+                    version=state.version,
+                    window_version=__version__,
+                )
+            )
 
 
 class PauseBanner(Banner):
@@ -66,14 +70,15 @@ class PauseBanner(Banner):
     def __init__(self, theme: Theme, stores: Stores) -> None:
         super().__init__(theme, "warn", "pause")
         self._paused, self._running = stores.paused, stores.running
-        self.button = self.add_button("Resume", "play", self._paused.resume)
+        self.button = self.add_button(tr("Resume"), "play", self._paused.resume)
         self._paused.changed.connect(self._show_state)
         self._running.changed.connect(self._show_state)
         self._show_state()
 
     def _show_state(self) -> None:
         self.setVisible(self._paused.state.is_paused)
-        self.sentence.setText(" ".join(filter(None, (_PAUSED, busy_sentence(self._running.active())))))
+        paused = tr("Paused: the memory is free for other programs.")
+        self.sentence.setText(f"{paused} {busy_sentence(self._running.active())}".strip())
 
 
 def busy_sentence(active: Sequence[EngineStatus]) -> str:
@@ -81,4 +86,6 @@ def busy_sentence(active: Sequence[EngineStatus]) -> str:
     names = [engine.model for engine in active if engine.in_flight]
     if not names:
         return ""
-    return f"{' and '.join(names)} {'finish' if len(names) > 1 else 'finishes'} an answer first."
+    return tr_plural(
+        "{models} finishes an answer first.", "{models} finish their answers first.", len(names), models=tr_list(names)
+    )

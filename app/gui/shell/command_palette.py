@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, 
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
+from app.core.translation import tr
 from app.gui.shell.contract import Command
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
@@ -83,12 +84,12 @@ class CommandPalette(QWidget):
         self._theme, self._window, self._commands = theme, window, commands
         self._all_offers: list[Command] = []
         self._before: QWidget | None = None
-        self.setAccessibleName("Command palette")
+        self.setAccessibleName(tr("Command palette"))
         self._sheet = Surface(theme, outline="edge", radius=Radius.COMPOSER)
         self._sheet.setParent(self)
         box = VBox(theme, self._sheet, margins=(0, 8, 0, 8), gap=8)
         head = VBox(theme, margins=(16, 0, 16, 0), gap=0)
-        self.field = Field(theme, "Command", placeholder="Type a command, a page or a model")
+        self.field = Field(theme, tr("Command"), placeholder=tr("Type a command, a page or a model"))
         self.field.setProperty("quiet", True)  # noqa: FBT003 -- Qt's signature
         self.field.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's signature
         head.addWidget(self.field)
@@ -98,7 +99,7 @@ class CommandPalette(QWidget):
         box.addWidget(Hairline(theme))
         self.list = self._make_list()
         box.addWidget(self.list)
-        self._nothing = Label(theme, "No matches. Try fewer letters.", color="ink-2")
+        self._nothing = Label(theme, tr("No matches. Try fewer letters."), color="ink-2")
         self._nothing.setContentsMargins(theme.px(20), 0, theme.px(20), 0)
         box.addWidget(self._nothing)
         self.field.textChanged.connect(self._filter_commands)
@@ -169,7 +170,7 @@ class CommandPalette(QWidget):
         view = QListView()
         view.setFrameShape(QFrame.Shape.NoFrame)
         view.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        view.setAccessibleName("Commands")
+        view.setAccessibleName(tr("Commands"))
         view.setUniformItemSizes(True)
         view.setItemDelegate(_CommandDelegate(self._theme, view))
         view.setMouseTracking(True)

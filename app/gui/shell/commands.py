@@ -5,7 +5,10 @@ from dataclasses import dataclass
 from functools import partial
 from types import NoneType
 
+from PySide6.QtGui import QAction
+
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.appearance import Appearance
@@ -24,6 +27,8 @@ class MenuAction:
     run: Callable[[], object]
     icon: str
     keys: str = ""
+    role: QAction.MenuRole = QAction.MenuRole.TextHeuristicRole
+    """Where macOS puts it instead."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,67 +51,93 @@ class WindowCommands:
         """Return what is always there, in the order of the menu."""
         shell, appearance = self._shell, self._appearance
         pages = [
-            MenuAction("Go", TITLES[page][0], partial(shell.show_page, page), TITLES[page][1], f"Ctrl+{number}")
+            MenuAction(
+                tr("Go"), TITLES[page][0].tr(), partial(shell.show_page, page), TITLES[page][1], f"Ctrl+{number}"
+            )
             for number, page in enumerate(RAIL, 1)
         ]
         return [
-            MenuAction("File", "New chat", shell.new_chat, "plus", "Ctrl+N"),
+            MenuAction(tr("File"), tr("New chat"), shell.new_chat, "plus", "Ctrl+N"),
             MenuAction(
-                "File",
-                "Add a model file",
+                tr("File"),
+                tr("Add a model file"),
                 partial(shell.request_task, PageId.MODELS, Task.ADD_FILE),
                 "file-plus",
                 "Ctrl+O",
             ),
             MenuAction(
-                "File",
-                "Add a folder of models",
+                tr("File"),
+                tr("Add a folder of models"),
                 partial(shell.request_task, PageId.MODELS, Task.ADD_FOLDER),
                 "folder-plus",
             ),
             MenuAction(
-                "File", "Discover models", partial(shell.request_task, PageId.MODELS, Task.DISCOVER), "search", "Ctrl+D"
+                tr("File"),
+                tr("Discover models"),
+                partial(shell.request_task, PageId.MODELS, Task.DISCOVER),
+                "search",
+                "Ctrl+D",
             ),
             MenuAction(
-                "File", "Disk space used by models", partial(shell.request_task, PageId.MODELS, Task.DISK), "gauge"
+                tr("File"),
+                tr("Disk space used by models"),
+                partial(shell.request_task, PageId.MODELS, Task.DISK),
+                "gauge",
             ),
             MenuAction(
-                "File", "Check for newer models", partial(shell.request_task, PageId.MODELS, Task.UPDATES), "refresh-cw"
+                tr("File"),
+                tr("Check for newer models"),
+                partial(shell.request_task, PageId.MODELS, Task.UPDATES),
+                "refresh-cw",
             ),
-            MenuAction("File", "Settings", partial(shell.show_page, PageId.SETTINGS), "settings", "Ctrl+,"),
             MenuAction(
-                "File",
-                "Check for updates",
+                tr("File"),
+                tr("Settings"),
+                partial(shell.show_page, PageId.SETTINGS),
+                "settings",
+                "Ctrl+,",
+                QAction.MenuRole.PreferencesRole,
+            ),
+            MenuAction(
+                tr("File"),
+                tr("Check for updates"),
                 partial(shell.request_task, PageId.SETTINGS, Task.NEW_VERSION),
                 "refresh-cw",
             ),
-            MenuAction("File", "Quit Roundhouse", actions.quit, "power", "Ctrl+Q"),
-            MenuAction("Edit", "Undo", actions.undo, "undo-2", "Ctrl+Z"),
+            MenuAction(tr("File"), tr("Quit Roundhouse"), actions.quit, "power", "Ctrl+Q", QAction.MenuRole.QuitRole),
+            MenuAction(tr("Edit"), tr("Undo"), actions.undo, "undo-2", "Ctrl+Z"),
             *pages,
-            MenuAction("Go", "Command palette", actions.palette, "command", "Ctrl+K"),
-            MenuAction("View", "Larger text", partial(appearance.change_scale, SCALE_STEP), "plus", "Ctrl++"),
-            MenuAction("View", "Smaller text", partial(appearance.change_scale, -SCALE_STEP), "chevron-down", "Ctrl+-"),
-            MenuAction("View", "Default text size", appearance.reset_scale, "check", "Ctrl+0"),
-            MenuAction("View", "Follow the system's appearance", partial(appearance.choose_mode, "system"), "monitor"),
-            MenuAction("View", "Light appearance", partial(appearance.choose_mode, "light"), "sun"),
-            MenuAction("View", "Dark appearance", partial(appearance.choose_mode, "dark"), "moon"),
-            MenuAction("Server", "Copy the endpoint's address", self._copy_endpoint, "copy", "Ctrl+Shift+C"),
-            MenuAction("Server", "Pause: give all memory back", self._stores.paused.pause, "pause"),
-            MenuAction("Server", "Resume after a pause", self._stores.paused.resume, "play"),
+            MenuAction(tr("Go"), tr("Command palette"), actions.palette, "command", "Ctrl+K"),
+            MenuAction(tr("View"), tr("Larger text"), partial(appearance.change_scale, SCALE_STEP), "plus", "Ctrl++"),
             MenuAction(
-                "Server", "Connections to other computers", partial(shell.show_page, PageId.CONNECTIONS), "globe"
+                tr("View"), tr("Smaller text"), partial(appearance.change_scale, -SCALE_STEP), "chevron-down", "Ctrl+-"
             ),
-            MenuAction("Server", "Restart the service", actions.restart, "rotate-ccw"),
-            MenuAction("Server", "Stop the service", self._stop_service, "square"),
+            MenuAction(tr("View"), tr("Default text size"), appearance.reset_scale, "check", "Ctrl+0"),
+            MenuAction(
+                tr("View"), tr("Follow the system's appearance"), partial(appearance.choose_mode, "system"), "monitor"
+            ),
+            MenuAction(tr("View"), tr("Light appearance"), partial(appearance.choose_mode, "light"), "sun"),
+            MenuAction(tr("View"), tr("Dark appearance"), partial(appearance.choose_mode, "dark"), "moon"),
+            MenuAction(tr("Server"), tr("Copy the endpoint's address"), self._copy_endpoint, "copy", "Ctrl+Shift+C"),
+            MenuAction(tr("Server"), tr("Pause: give all memory back"), self._stores.paused.pause, "pause"),
+            MenuAction(tr("Server"), tr("Resume after a pause"), self._stores.paused.resume, "play"),
+            MenuAction(
+                tr("Server"),
+                tr("Connections to other computers"),
+                partial(shell.show_page, PageId.CONNECTIONS),
+                "globe",
+            ),
+            MenuAction(tr("Server"), tr("Restart the service"), actions.restart, "rotate-ccw"),
+            MenuAction(tr("Server"), tr("Stop the service"), self._stop_service, "square"),
             *self._machine_actions(),
         ]
 
     def _machine_actions(self) -> list[MenuAction]:
         ask = partial(self._shell.request_task, PageId.MACHINE)
         return [
-            MenuAction("Server", "Detect this machine again", partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
-            MenuAction("Server", "Calibrate this machine", partial(ask, Task.CALIBRATE), "gauge"),
-            MenuAction("Server", "Save a report on this machine", partial(ask, Task.REPORT), "file-text"),
+            MenuAction(tr("Server"), tr("Detect this machine again"), partial(ask, Task.LOOK_AGAIN), "refresh-cw"),
+            MenuAction(tr("Server"), tr("Calibrate this machine"), partial(ask, Task.CALIBRATE), "gauge"),
+            MenuAction(tr("Server"), tr("Save a report on this machine"), partial(ask, Task.REPORT), "file-text"),
         ]
 
     def model_commands(self) -> list[Command]:
@@ -118,18 +149,28 @@ class WindowCommands:
             title = phrases.model_label(model)
             if model.chats:
                 commands.append(
-                    Command(f"Chat with {title}", partial(self._shell.new_chat, model.name), "message-square")
+                    Command(
+                        tr("Chat with {title}", title=title),
+                        partial(self._shell.new_chat, model.name),
+                        "message-square",
+                    )
                 )
             if self._stores.running.of(model.name) is None:
-                commands.append(Command(f"Load {title}", partial(self._load_model, model.name), "play"))
+                commands.append(Command(tr("Load {title}", title=title), partial(self._load_model, model.name), "play"))
             else:
-                commands.append(Command(f"Unload {title}", partial(self._unload_model, model.name), "eject"))
+                commands.append(
+                    Command(tr("Unload {title}", title=title), partial(self._unload_model, model.name), "eject")
+                )
         return commands
 
     def setting_commands(self) -> list[Command]:
         """Return the way to every setting."""
         return [
-            Command(f"Setting: {info.title}", partial(self._shell.request_task, PageId.SETTINGS, info.name), "settings")
+            Command(
+                tr("Setting: {title}", title=info.title),
+                partial(self._shell.request_task, PageId.SETTINGS, info.name),
+                "settings",
+            )
             for info in self._stores.preferences.items
         ]
 
@@ -140,7 +181,9 @@ class WindowCommands:
     def _unload_model(self, model: str) -> None:
         self._stores.running.unload(
             model,
-            lambda: self._shell.show_toast(f"{model} was unloaded", lambda: self._stores.running.load(model)),
+            lambda: self._shell.show_toast(
+                tr("{model} was unloaded", model=model), lambda: self._stores.running.load(model)
+            ),
             self._show_error,
         )
 
@@ -153,6 +196,6 @@ class WindowCommands:
 
     def _copy_endpoint(self) -> None:
         if self._stores.api.endpoint:
-            self._shell.copy_text(f"{self._stores.api.endpoint}/v1", "The endpoint's address is on the clipboard")
+            self._shell.copy_text(f"{self._stores.api.endpoint}/v1", tr("The endpoint's address is on the clipboard"))
         else:
-            self._shell.show_toast("There is no endpoint yet: the service has not answered.")
+            self._shell.show_toast(tr("There is no endpoint yet: the service has not answered."))

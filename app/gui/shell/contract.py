@@ -98,8 +98,8 @@ class Shell(QObject):
         self.show_page(PageId.CHAT)
         self.chat_requested.emit(model)
 
-    def copy_text(self, text: str, message: str = "Copied") -> None:
-        """Put text on the clipboard and say so."""
+    def copy_text(self, text: str, message: str = "") -> None:
+        """Put text on the clipboard and say so, in these words if there are some."""
 
     def add_commands(self, source: Callable[[], list[Command]]) -> None:
         """Add lines to the command palette; `source` is asked each time it opens."""

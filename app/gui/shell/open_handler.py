@@ -17,6 +17,7 @@ from urllib.parse import SplitResult, parse_qs, unquote, urlsplit
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
+from app.core.translation import tr
 from app.gui.net.remote_lists import LibraryStore
 from app.gui.shell.contract import PageId, Shell
 from app.gui.shell.front import bring_to_front
@@ -55,7 +56,7 @@ class OpenHandler(QObject):
             return
         model = self._waiting.pop().model
         if model and not any(item.name == model for item in self._library.items):
-            self._shell.show_toast(f"There is no model called {model}.")
+            self._shell.show_toast(tr("There is no model called {model}.", model=model))
         else:
             self._shell.new_chat(model)
 
@@ -105,11 +106,11 @@ def parse_arguments(arguments: list[str], folder: Path) -> list[OpenRequest]:
 
 def _parse_argument(argument: str, folder: Path) -> OpenRequest:
     if len(argument) > LONGEST or not argument.isprintable():
-        return OpenRefusal("This link or file name is too long, or holds characters that cannot be shown.")
+        return OpenRefusal(tr("This link or file name is too long, or holds characters that cannot be shown."))
     try:
         parts = urlsplit(argument)
     except ValueError:
-        return OpenRefusal(f"{argument!r} is not a link.")
+        return OpenRefusal(tr("“{argument}” is not a link.", argument=argument))
     if parts.scheme == SCHEME:
         return _parse_link(parts)
     return _parse_file(Path(unquote(parts.path)) if parts.scheme == "file" else folder / argument)
@@ -120,17 +121,17 @@ def _parse_link(parts: SplitResult) -> OpenRequest:
         steps = unquote(parts.path).strip("/").split("/")
         if len(steps) == 2 and all(_PART.fullmatch(step) and ".." not in step for step in steps):  # noqa: PLR2004 -- owner and name
             return OpenRepository("/".join(steps))
-        return OpenRefusal("This link names no model: it should end in owner/name.")
+        return OpenRefusal(tr("This link names no model: it should end in owner/name."))
     if parts.netloc == "chat":
         model = parse_qs(parts.query).get("model", [""])[0].strip()
         if len(model) <= _LONGEST_NAME and model.isprintable():
             return OpenChat(model)
-    return OpenRefusal("This version of Roundhouse cannot do what the link asks for.")
+    return OpenRefusal(tr("This version of Roundhouse cannot do what the link asks for."))
 
 
 def _parse_file(path: Path) -> OpenRequest:
     if path.suffix.lower() != ".gguf":
-        return OpenRefusal(f"{path.name} is not a model file: those end in .gguf.")
+        return OpenRefusal(tr("{name} is not a model file: those end in .gguf.", name=path.name))
     if not path.is_file():
-        return OpenRefusal(f"There is no file {path}.")
+        return OpenRefusal(tr("There is no file {path}.", path=path))
     return OpenFile(path)

@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.client.discovery import BackgroundProcess
 from app.config.environment import HANDED_SERVICE
 from app.config.programs import child_environment, window_command
+from app.core.translation import Message, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.tray import Tray
@@ -86,9 +87,10 @@ def step_keeping_service(now: QuitSituation) -> QuitStep:
 
 
 KEEP_SETTING, ASK_SETTING = "window.keep_serving", "window.ask_on_close"
-_STAYS_IN_TRAY = "Editors and other programs can go on using the endpoint. Roundhouse stays in the system tray."
-_STAYS_UNSEEN = "Editors and other programs can go on using the endpoint, until you stop the service."
-_CUT = "Quitting cuts {} off; what is written so far is kept in {} chat."
+_STAYS_IN_TRAY = Message(
+    "Editors and other programs can go on using the endpoint. Roundhouse stays in the system tray."
+)
+_STAYS_UNSEEN = Message("Editors and other programs can go on using the endpoint until you stop the service.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,13 +173,13 @@ class QuitFlow(QObject):
         self.program_ended.emit()
 
     def _ask_service(self) -> None:
-        sentence = _STAYS_IN_TRAY if self._context.tray.is_there else _STAYS_UNSEEN
+        sentence = (_STAYS_IN_TRAY if self._context.tray.is_there else _STAYS_UNSEEN).tr()
         replies = [
-            QuestionReply("Keep serving", lambda: self._apply_answer(keeps=True), ButtonLook.PRIMARY),
-            QuestionReply("Stop everything", lambda: self._apply_answer(keeps=False)),
-            QuestionReply("Cancel", lambda: None, ButtonLook.QUIET),
+            QuestionReply(tr("Keep serving"), lambda: self._apply_answer(keeps=True), ButtonLook.PRIMARY),
+            QuestionReply(tr("Stop everything"), lambda: self._apply_answer(keeps=False)),
+            QuestionReply(tr("Cancel"), lambda: None, ButtonLook.QUIET),
         ]
-        self._context.question.ask("Keep serving without the window?", sentence, replies, offers_memory=True)
+        self._context.question.ask(tr("Keep serving without the window?"), sentence, replies, offers_memory=True)
 
     def _apply_answer(self, *, keeps: bool) -> None:
         context = self._context
@@ -189,14 +191,18 @@ class QuitFlow(QObject):
 
     def _ask_answers(self) -> None:
         count = self._current_situation().answering
-        is_one = count == 1
-        title = "An answer is still being written" if is_one else f"{count} answers are still being written"
+        title = tr_plural("An answer is still being written", "{count} answers are still being written", count)
+        sentence = tr_plural(
+            "Quitting cuts it off; what has been written so far is kept in its chat.",
+            "Quitting cuts them off; what has been written so far is kept in their chats.",
+            count,
+        )
         bring_to_front(self._window)
         replies = [
-            QuestionReply("Keep working", lambda: None, ButtonLook.PRIMARY),
-            QuestionReply("Quit anyway", lambda: self._end_program(ends_service=True), ButtonLook.DANGER),
+            QuestionReply(tr("Keep working"), lambda: None, ButtonLook.PRIMARY),
+            QuestionReply(tr("Quit anyway"), lambda: self._end_program(ends_service=True), ButtonLook.DANGER),
         ]
-        self._context.question.ask(title, _CUT.format(*(("it", "its") if is_one else ("them", "their"))), replies)
+        self._context.question.ask(title, sentence, replies)
 
 
 def _is_session_ending() -> bool:

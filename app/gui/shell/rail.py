@@ -5,6 +5,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
+from app.core.translation import Message, tr
 from app.gui.net.remote_lists import BUSY_STATES
 from app.gui.shell.contract import RAIL, PageId
 from app.gui.theme.theme import Theme
@@ -13,13 +14,13 @@ from app.gui.widgets.buttons import Pressable
 from app.gui.widgets.layout import VBox, hairline_pen
 
 TITLES = {
-    PageId.CHAT: ("Chat", "message-square"),
-    PageId.MODELS: ("Models", "boxes"),
-    PageId.SERVER: ("Server", "server"),
-    PageId.CONNECT: ("Connect", "plug"),
-    PageId.MACHINE: ("Machine", "cpu"),
-    PageId.ENGINES: ("Engines", "train-front"),
-    PageId.SETTINGS: ("Settings", "settings"),
+    PageId.CHAT: (Message("Chat"), "message-square"),
+    PageId.MODELS: (Message("Models"), "boxes"),
+    PageId.SERVER: (Message("Server"), "server"),
+    PageId.CONNECT: (Message("Connect"), "plug"),
+    PageId.MACHINE: (Message("Machine"), "cpu"),
+    PageId.ENGINES: (Message("Engines"), "train-front"),
+    PageId.SETTINGS: (Message("Settings"), "settings"),
 }
 _REACHED_FROM = {PageId.CONNECTIONS: PageId.SETTINGS}
 _BUTTON = 40
@@ -31,19 +32,20 @@ def engines_sign(statuses: list[EngineStatus]) -> tuple[str, str]:
     """Return the colour and the words of the dot: off, ready, loading or failed."""
     states = {status.state for status in statuses}
     if states & (BUSY_STATES | {EngineState.BACKING_OFF}):
-        return "accent", "loading a model"
+        return "accent", tr("loading a model")
     if EngineState.READY in states:
-        return "ok", "ready"
+        return "ok", tr("a model is ready")
     if EngineState.FAILED in states:
-        return "bad", "a model failed"
-    return "edge", "no model loaded"
+        return "bad", tr("a model failed")
+    return "edge", tr("no model loaded")
 
 
 class RailButton(Pressable):
     """One page of the rail."""
 
     def __init__(self, theme: Theme, page: PageId, shortcut: str) -> None:
-        title, self._icon = TITLES[page]
+        message, self._icon = TITLES[page]
+        title = message.tr()
         super().__init__(theme, title, tip=f"{title}  {shortcut}")
         self._title, self._tip = title, f"{title}  {shortcut}"
         self._dot = ""
@@ -90,7 +92,7 @@ class Rail(QWidget):
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._theme = theme
-        self.setAccessibleName("Pages")
+        self.setAccessibleName(tr("Pages"))
         box = VBox(theme, self, margins=(8, 12, 8, 12), gap=4)
         self._group = QButtonGroup(self)
         self.buttons: dict[PageId, RailButton] = {}

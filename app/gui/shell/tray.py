@@ -13,6 +13,7 @@ from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPixmap
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 from app.gui.shell.tray_model import MOST_LINES, TrayLook, TraySign, tray_look
@@ -48,8 +49,8 @@ class Tray(QObject):
         self.menu.addSeparator()
         self.pause_action = self._add_action("", stores.paused.toggle)
         self.menu.addSeparator()
-        self.open_action = self._add_action("Open Roundhouse", self.window_requested.emit)
-        self.quit_action = self._add_action("Quit Roundhouse", self.quit_requested.emit)
+        self.open_action = self._add_action(tr("Open Roundhouse"), self.window_requested.emit)
+        self.quit_action = self._add_action(tr("Quit Roundhouse"), self.quit_requested.emit)
         self._looks_left = _LOOKS
         self._timer = QTimer(self, interval=_LOOK_AGAIN_MS)
         self._timer.timeout.connect(self._look_again)
@@ -135,7 +136,7 @@ class Tray(QObject):
         look = tray_look(
             is_connected=self._shell.is_connected, running=stores.running.active(), pause=stores.paused.state
         )
-        self.pause_action.setText("Resume" if stores.paused.state.is_paused else "Pause: give all memory back")
+        self.pause_action.setText(tr("Resume") if stores.paused.state.is_paused else tr("Pause: give all memory back"))
         self.pause_action.setEnabled(self._shell.is_connected)
         self._list_models(look)
         if self._icon is not None and look != self._shown_look:

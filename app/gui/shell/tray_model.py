@@ -7,6 +7,7 @@ from enum import StrEnum
 from app.core import words
 from app.core.api import GUIDE
 from app.core.engines import EngineState, EngineStatus, Pause
+from app.core.translation import tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES
 
@@ -43,10 +44,10 @@ class TrayLook:
 def tray_look(*, is_connected: bool, running: Sequence[EngineStatus], pause: Pause) -> TrayLook:
     """Return what to show for the engines there are."""
     if not is_connected:
-        return TrayLook(sign=TraySign.OFF, line="The service is not running")
+        return TrayLook(sign=TraySign.OFF, line=tr("The service is not running"))
     models = tuple(_model_line(engine) for engine in running)
     if len(models) > MOST_LINES:
-        models = (*models[: MOST_LINES - 1], f"and {len(models) - MOST_LINES + 1} more")
+        models = (*models[: MOST_LINES - 1], tr("and {count} more", count=len(models) - MOST_LINES + 1))
     return TrayLook(sign=_choose_sign(running, pause), line=_summary_line(running, pause), models=models)
 
 
@@ -65,16 +66,16 @@ def _summary_line(running: Sequence[EngineStatus], pause: Pause) -> str:
     here = [engine for engine in running if engine.state is not EngineState.FAILED]
     held_bytes = sum(engine.memory_bytes or 0 for engine in here)
     if not here:
-        return "Paused" if pause.is_paused else "No model is loaded"
-    count = f"{len(here)} models" if len(here) > 1 else "1 model"
+        return tr("Paused") if pause.is_paused else tr("No model is loaded")
+    count = tr_plural("{count} model", "{count} models", len(here))
     summary = f"{count}, {words.format_bytes(held_bytes)}" if held_bytes else count
-    return f"Paused, finishing with {summary}" if pause.is_paused else summary
+    return tr("Paused, finishing with {summary}", summary=summary) if pause.is_paused else summary
 
 
 def _model_line(status: EngineStatus) -> str:
-    name = "Guide" if status.model == GUIDE else status.model
+    name = tr("Guide") if status.model == GUIDE else status.model
     if status.state is not EngineState.READY:
         return f"{name}: {phrases.engine_state(status)[1]}"
     facts = [words.format_bytes(status.memory_bytes)] if status.memory_bytes is not None else []
-    facts += ["answering"] if status.in_flight else []
+    facts += [tr("answering")] if status.in_flight else []
     return f"{name}: {', '.join(facts)}" if facts else name

@@ -19,6 +19,7 @@ from PySide6.QtWidgets import QApplication, QMainWindow, QMenu, QWidget
 
 from app.core.api import Status
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote_lists import Stores
@@ -59,17 +60,20 @@ class WindowShell(Shell):
 
     def confirm(self, title: str, sentence: str, command: Command) -> None:
         """Ask over the window; the keyboard is on the answer that changes nothing."""
-        replies = [QuestionReply("Cancel", lambda: None), QuestionReply(command.title, command.run, ButtonLook.DANGER)]
+        replies = [
+            QuestionReply(tr("Cancel"), lambda: None),
+            QuestionReply(command.title, command.run, ButtonLook.DANGER),
+        ]
         self._window.question.ask(title, sentence, replies)
 
     def show_page(self, page: PageId) -> None:
         """Bring a page to the front."""
         self._window.show_page(page)
 
-    def copy_text(self, text: str, message: str = "Copied") -> None:
-        """Put text on the clipboard and say so."""
+    def copy_text(self, text: str, message: str = "") -> None:
+        """Put text on the clipboard and say so, in these words if there are some."""
         QGuiApplication.clipboard().setText(text)
-        self.show_toast(message)
+        self.show_toast(message or tr("Copied"))
 
 
 class MainWindow(QMainWindow):
@@ -141,7 +145,7 @@ class MainWindow(QMainWindow):
     def show_disconnected(self, error: ErrorBody) -> None:
         """Say above the page why there is no gateway."""
         self.shell.is_connected = False
-        self._trouble.show_error(error, "Start the service", self.link_requested.emit)
+        self._trouble.show_error(error, tr("Start the service"), self.link_requested.emit)
         self._trouble_place.show()
         self.shell.disconnected.emit(error)
 
@@ -189,7 +193,7 @@ class MainWindow(QMainWindow):
         if not self._memory.knows_tray:
             self._memory.knows_tray = True
             self.tray.show_message(
-                "Roundhouse is still running", "Click its icon to open the window again; its menu has Quit."
+                tr("Roundhouse is still running"), tr("Click its icon to open the window again; its menu has Quit.")
             )
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
@@ -265,10 +269,7 @@ class MainWindow(QMainWindow):
         if menu_action.keys:
             keys = [QKeySequence(menu_action.keys)]
             action.setShortcuts([*keys, QKeySequence("Ctrl+=")] if menu_action.keys == "Ctrl++" else keys)
-        if menu_action.title == "Quit Roundhouse":
-            action.setMenuRole(QAction.MenuRole.QuitRole)
-        elif menu_action.title == "Settings" and menu_action.menu == "File":
-            action.setMenuRole(QAction.MenuRole.PreferencesRole)
+        action.setMenuRole(menu_action.role)
         action.triggered.connect(lambda _checked=False: menu_action.run())
         return action
 
@@ -287,14 +288,14 @@ class MainWindow(QMainWindow):
         ]
         offered = [command for source in self.shell.sources for command in source()]
         for command in [*menu_commands, *offered, *self._commands.model_commands(), *self._commands.setting_commands()]:
-            if command.title not in seen and command.title != "Command palette":
+            if command.title not in seen and command.run != self._open_palette:
                 seen.add(command.title)
                 commands.append(command)
         return commands
 
     def _undo_last(self) -> None:
         if not self.toast.undo_last():
-            self.toast.show_message("There is nothing to undo.")
+            self.toast.show_message(tr("There is nothing to undo."))
 
     def _foot_height(self) -> int:
         page = self.pages.page
@@ -329,7 +330,7 @@ class MainWindow(QMainWindow):
 
     def _show_updates(self) -> None:
         release = self.stores.updates.release
-        summary = f"version {release.version} is there" if release is not None else ""
+        summary = tr("version {version} is available", version=release.version) if release is not None else ""
         self.rail.buttons[PageId.SETTINGS].set_dot("accent" if summary else "", summary)
 
     def _restore_state(self) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QTextCharFormat, QTextCursor
 from PySide6.QtWidgets import QPlainTextEdit, QSizePolicy
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import IconButton
@@ -45,7 +46,9 @@ class Snippet(Surface):
         self._text = _SnippetText(theme, name)
         line = HBox(theme, self, margins=(16, 12, 12, 4))
         line.addWidget(self._text, 1)
-        button = IconButton(theme, "copy", f"Copy: {name}", action=lambda: copy(self._text.toPlainText()), size=24)
+        button = IconButton(
+            theme, "copy", tr("Copy: {name}", name=name), action=lambda: copy(self._text.toPlainText()), size=24
+        )
         line.addWidget(button, 0, Qt.AlignmentFlag.AlignTop)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QSize, Qt, Signal
 from PySide6.QtGui import QGuiApplication, QIntValidator, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QLineEdit, QSizePolicy, QWidget
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
 from app.gui.widgets.buttons import Button, IconButton, Pressable
@@ -100,7 +101,7 @@ class CopyField(Pressable):
         """Show another value."""
         self._value = value
         self.setAccessibleName(f"{self._name}: {value}")
-        self.setToolTip("Copy")
+        self.setToolTip(tr("Copy"))
         self.updateGeometry()
         self.update()
 
@@ -143,11 +144,15 @@ class ListField(QWidget):
         self._rows = VBox(theme, gap=4)
         box.addLayout(self._rows)
         if ask is None:
-            self._entry_field = Field(theme, f"Add to {name}", placeholder="Type one and press Return")
+            self._entry_field = Field(
+                theme, tr("Add to {name}", name=name), placeholder=tr("Type one and press Return")
+            )
             self._entry_field.returnPressed.connect(self._add_typed)
             box.addWidget(self._entry_field)
         else:
-            button = Button(theme, "Add", name=f"Add to {name}", icon="plus", action=lambda: self._add_item(ask()))
+            button = Button(
+                theme, tr("Add"), name=tr("Add to {name}", name=name), icon="plus", action=lambda: self._add_item(ask())
+            )
             box.addWidget(button, 0, Qt.AlignmentFlag.AlignLeft)
         self.setAccessibleName(name)
 
@@ -164,7 +169,11 @@ class ListField(QWidget):
         sheet = Surface(self._theme, fill="sunken", outline="", radius=Radius.CONTROL)
         line = HBox(self._theme, sheet, margins=(12, 0, 4, 0))
         line.addWidget(ElidedLabel(self._theme, item, mode=Qt.TextElideMode.ElideMiddle))
-        line.addWidget(IconButton(self._theme, "x", f"Remove {item}", action=lambda: self._remove_item(item), size=28))
+        line.addWidget(
+            IconButton(
+                self._theme, "x", tr("Remove {item}", item=item), action=lambda: self._remove_item(item), size=28
+            )
+        )
         return sheet
 
     def _remove_item(self, item: str) -> None:
@@ -204,7 +213,9 @@ class Combo(QWidget):
         line.addWidget(self.field, 1)
         inside = HBox(theme, self.field, margins=(0, 0, 2, 0))
         inside.addStretch(1)
-        self._button = IconButton(theme, "chevron-down", f"Choose: {name}", action=self.open_list, size=_BUTTON)
+        self._button = IconButton(
+            theme, "chevron-down", tr("Choose: {name}", name=name), action=self.open_list, size=_BUTTON
+        )
         inside.addWidget(self._button)
         self.setFocusProxy(self.field)
 
@@ -254,8 +265,12 @@ class Stepper(QWidget):
         self.field.setValidator(QIntValidator(low, high, self.field))
         self.field.editingFinished.connect(self._read_field)
         self.field.stepped.connect(lambda by: self._change_to(self._value + by))
-        self._less = IconButton(theme, "minus", f"Less: {name}", action=lambda: self._change_to(self._value - 1))
-        self._more = IconButton(theme, "plus", f"More: {name}", action=lambda: self._change_to(self._value + 1))
+        self._less = IconButton(
+            theme, "minus", tr("Less: {name}", name=name), action=lambda: self._change_to(self._value - 1)
+        )
+        self._more = IconButton(
+            theme, "plus", tr("More: {name}", name=name), action=lambda: self._change_to(self._value + 1)
+        )
         for widget in (self._less, self.field, self._more):
             line.addWidget(widget)
         self.setFocusProxy(self.field)

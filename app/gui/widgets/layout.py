@@ -13,6 +13,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 
@@ -155,7 +156,7 @@ class _SplitHandle(QSplitterHandle):
     def __init__(self, theme: Theme, parent: QSplitter) -> None:
         super().__init__(Qt.Orientation.Horizontal, parent)
         self._theme = theme
-        self.setAccessibleName("Divider")
+        self.setAccessibleName(tr("Divider"))
 
     def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
         del event

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEasingCurve, Qt, QTimer, QVariantAnimation
 from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
 from app.gui.widgets.buttons import Button, ButtonLook
@@ -69,13 +70,13 @@ class ErrorPanel(Surface):
         self._sentence = Paragraph(theme, weight=500)
         self._hint = Paragraph(theme, color="ink-2")
         self._cause = Paragraph(theme, role="mono", color="ink-2")
-        self._fold = Fold(theme, "Show the cause", self._cause)
+        self._fold = Fold(theme, tr("Show the cause"), self._cause)
         for widget in (self._sentence, self._hint, self._fold):
             box.addWidget(widget)
         pair.addLayout(box)
         self.buttons = FlowLayout(theme, gap=8)
         pair.addLayout(self.buttons)
-        self._button = Button(theme, "Try again", look=ButtonLook.PLAIN)
+        self._button = Button(theme, tr("Try again"), look=ButtonLook.PLAIN)
         self.buttons.addWidget(self._button)
         self.hide()
 
@@ -87,9 +88,9 @@ class ErrorPanel(Surface):
         self._cause.setText(error.detail)
         self._fold.setVisible(bool(error.detail))
         self._button.setVisible(action is not None)
-        self._button.set_text(words or "Try again")
+        self._button.set_text(words or tr("Try again"))
         self._button.set_action(action)
-        self.setAccessibleName(f"Problem: {error.sentence}")
+        self.setAccessibleName(tr("Problem: {sentence}", sentence=error.sentence))
         self.show()
 
 

@@ -11,6 +11,7 @@ from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QWidget
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import Button, ButtonLook, Toggle
@@ -43,11 +44,11 @@ class QuestionDialog(QWidget):
         self._box = box = VBox(theme, self._sheet, margins=(24, 24, 24, 24), gap=8)
         self.title = Paragraph(theme, role="section")
         self.sentence = Paragraph(theme, color="ink-2")
-        self.remembers = Toggle(theme, "Do not ask again")
+        self.remembers = Toggle(theme, tr("Do not ask again"))
         self._remembering = QWidget()
         line = HBox(theme, self._remembering, margins=(0, 12, 0, 0), gap=12)
         line.addWidget(self.remembers)
-        line.addWidget(Paragraph(theme, "Do not ask again. You can change this in Settings.", color="ink-2"), 1)
+        line.addWidget(Paragraph(theme, tr("Do not ask again. You can change this in Settings."), color="ink-2"), 1)
         for widget in (self.title, self.sentence, self._remembering):
             box.addWidget(widget)
         self._answers = FlowLayout(theme, gap=8)

@@ -4,6 +4,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ROW_HEIGHT, Radius
 from app.gui.widgets.layout import hairline_pen, outline_area
@@ -56,7 +57,7 @@ class ProgressBar(QWidget):
     def set_fraction(self, fraction: float | None) -> None:
         """Fill to `fraction`, 0 to 1; None when nobody knows."""
         self._fraction = None if fraction is None else min(1.0, max(0.0, fraction))
-        words = "in progress" if self._fraction is None else f"{self._fraction:.0%}"
+        words = tr("in progress") if self._fraction is None else f"{self._fraction:.0%}"
         self.setAccessibleName(f"{self._name}: {words}")
         self.update()
 
@@ -87,7 +88,7 @@ class Skeleton(QWidget):
     def __init__(self, theme: Theme, rows: int = 4, *, is_card: bool = False) -> None:
         super().__init__()
         self._theme, self._rows, self._is_card = theme, rows, is_card
-        self.setAccessibleName("Loading")
+        self.setAccessibleName(tr("Loading"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Motion, Radius
 from app.gui.widgets.buttons import Button, IconButton
@@ -28,10 +29,10 @@ class Toast(Surface):
         line = HBox(theme, self, margins=(16, 8, 8, 8), gap=12)
         self._words = Label(theme, weight=500)
         line.addWidget(self._words)
-        self._undo = Button(theme, "Undo", icon="undo-2", action=self.undo_last)
+        self._undo = Button(theme, tr("Undo"), icon="undo-2", action=self.undo_last)
         self._undo.setToolTip("Ctrl+Z")
         line.addWidget(self._undo)
-        line.addWidget(IconButton(theme, "x", "Dismiss", action=self.hide, size=28))
+        line.addWidget(IconButton(theme, "x", tr("Dismiss"), action=self.hide, size=28))
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._timer.timeout.connect(self._time_is_up)
         self._rise = QPropertyAnimation(self, b"pos", self)

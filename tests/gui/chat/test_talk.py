@@ -21,7 +21,7 @@ from app.core.chats import (
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
-from app.gui.net.api import GONE
+from app.gui.net.api import gateway_gone
 from app.gui.screens.chat.conversation import Conversation, estimate_thought_s
 from app.gui.screens.chat.turns import TroubleRemedy
 from app.gui.shell.contract import Shell
@@ -136,7 +136,7 @@ def test_text_arrives_and_the_stored_message_takes_its_place(asked: Conversation
 
 def test_a_broken_stream_is_taken_up_where_it_broke(qtbot: QtBot, asked: Conversation, gateway: DemoApi) -> None:
     gateway.send_event(f"{FOLLOW}0", AnswerDelta(content="Hello, wor", offset=0))
-    gateway.streams[f"{FOLLOW}0"][1](GONE)
+    gateway.streams[f"{FOLLOW}0"][1](gateway_gone())
     assert asked.is_busy
     qtbot.waitUntil(lambda: f"{FOLLOW}10" in gateway.streams)
     gateway.send_event(f"{FOLLOW}10", AnswerDelta(content="world", offset=7))

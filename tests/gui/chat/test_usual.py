@@ -40,7 +40,7 @@ def test_it_says_what_is_set_what_the_model_recommends_and_what_nobody_says(
     words = usual.field_words()
     assert words["temperature"] == "0.7 as set"
     assert words["top_k"] == "20 from the model"
-    assert words["min_p"] == "engine's own"
+    assert words["min_p"] == "engine's default"
 
 
 def test_it_is_asked_once_and_anew_when_something_was_set(usual: DefaultSampling, api: DemoApi) -> None:

@@ -223,7 +223,7 @@ def binned(*files: int) -> DiskUse:
 def test_the_disk_says_what_of_the_trash_were_models(gateway: Gateway) -> None:
     gateway.disk = binned(2, 3)
     said = run("disk").stdout
-    assert "5 files of removed models (5.0 GiB) are in the trash." in said
+    assert "In the trash: 5 files of removed models (5.0 GiB)." in said
     assert "roundhouse disk --empty-trash" in said
     gateway.disk = binned()
     assert "removed" not in run("disk").stdout
@@ -238,7 +238,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
         for said in (
             "/m/2.gguf",
             "/m/1.gguf",
-            "3 files of removed models (3.0 GiB) are to be deleted",
+            "3 files of removed models (3.0 GiB) will be deleted",
             "cannot be undone",
         ):
             assert said in refused.stderr
@@ -246,7 +246,7 @@ def test_emptying_says_what_goes_and_asks(gateway: Gateway) -> None:
         JOB, kind=JobKind.EMPTY, is_done=True, deleted_files=1, reclaimed_bytes=1 << 30
     )
     done = run("disk", "--empty-trash", typed="y\n")
-    assert done.stdout == "1 file of a removed model (1.0 GiB) is deleted for good.\n"
+    assert done.stdout == "1 file of a removed model (1.0 GiB) was deleted permanently.\n"
     assert gateway.asked == [("POST", "/library/empty-trash", {"digests": ["2", "1"]})]
     shown = json.loads(run("disk", "--empty-trash", "--yes", "--json").stdout)
     assert shown["job"]["deleted_files"] == 1

@@ -7,6 +7,7 @@ from pathlib import Path
 from app.core import words
 from app.core.events import Event, ModelsChanged, SettingChanged
 from app.core.library import DiskUse, Drive, Folder, FolderKind, ModelHolding, TrashContents
+from app.core.translation import tr, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
@@ -107,19 +108,28 @@ def drive_pieces(drive: Drive, use: DiskUse) -> list[tuple[BarPart, str]]:
 
 def trash_offer(trashed: TrashContents) -> str:
     """Return what the button says that empties the trash of models."""
-    return f"Delete removed models for good, {words.format_bytes(trashed.size_bytes)}"
+    return tr("Delete removed models permanently, {size}", size=words.format_bytes(trashed.size_bytes))
 
 
 def trash_action(trashed: TrashContents) -> str:
     """Return what the button says that answers the question."""
-    return f"Delete {trashed.files:,} file{'' if trashed.files == 1 else 's'} for good"
+    return tr_plural("Delete {count:,} file permanently", "Delete {count:,} files permanently", trashed.files)
 
 
 def trash_warning(drive: Drive, trashed: TrashContents) -> str:
     """Return what is asked before models in the trash are deleted."""
-    where = "on this computer" if drive.path == "/" else f"on {drive.path}"
-    consequence = f"{words.describe_trash(trashed.files, trashed.size_bytes)} deleted from the trash {where}."
-    return f"{consequence} This cannot be undone. Everything else in the trash stays."
+    files = words.describe_trash(trashed.files, trashed.size_bytes)
+    if drive.path == "/":
+        return tr(
+            "{files} will be deleted from the trash on this computer. This cannot be undone. Everything else in the "
+            "trash stays.",
+            files=files,
+        )
+    return tr(
+        "{files} will be deleted from the trash on {drive}. This cannot be undone. Everything else in the trash stays.",
+        files=files,
+        drive=drive.path,
+    )
 
 
 def drive_headline(drive: Drive) -> str:

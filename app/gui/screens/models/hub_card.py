@@ -306,7 +306,7 @@ def _show_text(label: Label, text: str) -> None:
 def _note_text(model: HubModel | None) -> str:
     if model is None:
         return ""
-    return " ".join(filter(None, [model.note, words.BRINGS_CODE if model.needs_remote_code else ""]))
+    return " ".join(filter(None, [model.note, words.BRINGS_CODE.tr() if model.needs_remote_code else ""]))
 
 
 def _facts_text(model: HubModel | None) -> str:

@@ -244,7 +244,7 @@ class ModelsModel(QObject):
         trashed = drive.trashed
         if trashed is not None:
             command = Command(disk.trash_action(trashed), lambda: self.jobs.empty_trash(trashed.digest))
-            self._shell.confirm("Delete removed models for good?", disk.trash_warning(drive, trashed), command)
+            self._shell.confirm("Delete removed models permanently?", disk.trash_warning(drive, trashed), command)
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""

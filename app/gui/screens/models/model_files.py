@@ -88,7 +88,7 @@ def can_verify(model: ModelInfo) -> bool:
 def removal_sentence(done: Removal, title: str) -> str:
     """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
     missing = [f"{', '.join(done.made_models)} cannot be used without it."] if done.made_models else []
-    sentence = f"{words.describe_going(title, len(done.projectors))} in the trash."
+    sentence = words.describe_removal(title, len(done.projectors), to_trash=True)
     return " ".join(
         [
             sentence,
