@@ -26,16 +26,13 @@ msgstr ""
 "Plural-Forms: nplurals=2; plural=(n != 1);\\n"
 """
 
-FORMS = {"tr": 1, "Message": 1, "tr_plural": 2}
+FORMS = {"tr": 1, "LazyText": 1, "tr_plural": 2}
 """How many sentences each of them takes, before other arguments."""
-NAMES = {"Roundhouse", "KiB", "MiB", "GiB", "TiB"}
+NAMES = {"Roundhouse", "KiB", "MiB", "GiB", "TiB", "Python", "hf_…"}
 """What is called the same in every language."""
 UNCHECKED = ("app/gui/theme/",)
 """Rules for Qt, and names of colours and fonts."""
-NOT_YET = tuple(
-    f"app/gui/screens/{name}/"
-    for name in (*("chat", "connect", "connections", "engines", "machine", "models", "server", "settings"),)
-)
+NOT_YET = ("app/gui/screens/chat/", "app/gui/screens/machine/", "app/gui/screens/models/")
 """Where sentences are still passed straight to widgets."""
 CHECKED = ("app/gui/", "app/core/words.py")
 NOT_SHOWN = {"re.compile", "TypeVar", "cast", "setObjectName", "setProperty", "setStyle", "setApplicationName"}
@@ -59,9 +56,11 @@ SHOWING = {
     *("set_text", "set_title", "show_toast", "show_message", "show_value", "show_text", "ask", "confirm"),
 }
 """Methods of Qt's and ours that show whatever text they are given."""
+NO_PROSE = {"_SNIPPETS", "_KEY_HEADER"}
+"""Tables of code to copy."""
 KEYED = {"NumberOption", "BarPart", "ChoiceRow", "SwitchRow", "ParserRow", "ModelSettingRow"}
 """Those whose `name` is a key, and not shown."""
-_SENTENCE = re.compile(r"[A-Za-z]{2}.*\s\S|\s[A-Za-z]{2}|^[A-Z][a-z]|…|[a-z][.!?]$", re.DOTALL)
+_SENTENCE = re.compile(r"[A-Za-z]{2}.*\s\S|\s[A-Za-z]{2}|^[A-Z][a-z]|…", re.DOTALL)
 _GLUE = re.compile(r"\s[A-Za-z]|[A-Za-z]\s|[A-Z][a-z]|…")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _NO_WORDS = re.compile(r"(Ctrl|Alt|Shift)\+|[/#%{]|https?:|Bearer ")
@@ -112,6 +111,10 @@ class _Reader(ast.NodeVisitor):
         if node.value is not None:
             self.visit(node.value)
 
+    def visit_Assign(self, node: ast.Assign) -> None:
+        if not any(isinstance(target, ast.Name) and target.id in NO_PROSE for target in node.targets):
+            self.generic_visit(node)
+
     def visit_Raise(self, node: ast.Raise) -> None:
         del node
 
@@ -155,7 +158,7 @@ class _Reader(ast.NodeVisitor):
         if len(sentences) != count:
             self._source.add_fault(node, f"the sentence is no literal: {ast.unparse(node)}")
             return
-        if name != "Message" and not self._functions:
+        if name != "LazyText" and not self._functions:
             self._source.add_fault(node, f"translated at import, before there is a language: {ast.unparse(node)}")
         self._check_sentence(node, name, sentences)
         self._source.entries.append(Entry(*sentences))

@@ -1,8 +1,8 @@
 """From a sentence in the source to the words in the window: gettext's way, with named placeholders.
 
 The source holds whole English sentences, which are also the keys of the catalogue that translators get
-(`resources/translations/window.pot`). What is decided when a module is imported stands in a `Message` and is translated
-when it is shown, because the language is chosen later. Qt's own `tr` would need a catalogue for English plurals too,
+(`resources/translations/window.pot`). What is decided when a module is imported is a `LazyText`, translated
+when it is shown because the language is chosen later. Qt's own `tr` would need a catalogue for English plurals too,
 knows no named placeholders, and could not be used here, where words for both the window and the command line are made.
 """
 
@@ -14,7 +14,7 @@ import msgspec
 _languages = [NullTranslations()]
 
 
-class Message(msgspec.Struct, frozen=True):
+class LazyText(msgspec.Struct, frozen=True):
     """A sentence of a table or a constant, not translated yet."""
 
     source: str
@@ -46,6 +46,13 @@ def tr_list(items: Sequence[str]) -> str:
     if len(items) < 2:  # noqa: PLR2004 -- one thing needs no "and"
         return "".join(items)
     return tr("{items} and {last}", items=", ".join(items[:-1]), last=items[-1])
+
+
+def tr_list_or(items: Sequence[str]) -> str:
+    """Return several things to choose from: "a", "a or b", "a, b or c"."""
+    if len(items) < 2:  # noqa: PLR2004 -- one thing needs no "or"
+        return "".join(items)
+    return tr("{items} or {last}", items=", ".join(items[:-1]), last=items[-1])
 
 
 def use_language(translations: NullTranslations) -> NullTranslations:

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from app.core.capabilities import Capability, in_order
 from app.core.models import ModelSampling
-from app.core.translation import Message, tr, tr_plural
+from app.core.translation import LazyText, tr, tr_plural
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
@@ -13,12 +13,12 @@ _MINUTE, _HOUR = 60, 3600
 _TEN = 10
 
 
-CODE_MEANING = Message(
+CODE_MEANING = LazyText(
     "Programs among the model's files then run with your permissions: they can read, change and send anything that "
     "you can."
 )
 """What it is to allow a model's code."""
-BRINGS_CODE = Message(
+BRINGS_CODE = LazyText(
     "It contains custom code, which runs only if an engine needs it and you allow it, in the model's settings or with "
     "roundhouse tune NAME --allow-code."
 )
@@ -124,7 +124,7 @@ _SAMPLING = {
     "top_p": "top-p",
     "top_k": "top-k",
     "min_p": "min-p",
-    "repeat_penalty": Message("repeat penalty"),
+    "repeat_penalty": LazyText("repeat penalty"),
 }
 
 

@@ -13,22 +13,22 @@ from app.core.chats import Timings
 from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelChoices, ModelInfo
-from app.core.translation import Message, tr, tr_plural
+from app.core.translation import LazyText, tr, tr_plural
 
 _S = EngineState
 _STATES = {
-    _S.STOPPED: ("ink-3", Message("Not loaded")),
-    _S.STARTING: ("accent", Message("Starting")),
-    _S.LOADING: ("accent", Message("Loading")),
-    _S.READY: ("ok", Message("Ready")),
-    _S.DRAINING: ("accent", Message("Finishing answers")),
-    _S.STOPPING: ("accent", Message("Stopping")),
-    _S.FAILED: ("bad", Message("Failed")),
-    _S.BACKING_OFF: ("warn", Message("Waiting to retry")),
+    _S.STOPPED: ("ink-3", LazyText("Not loaded")),
+    _S.STARTING: ("accent", LazyText("Starting")),
+    _S.LOADING: ("accent", LazyText("Loading")),
+    _S.READY: ("ok", LazyText("Ready")),
+    _S.DRAINING: ("accent", LazyText("Finishing answers")),
+    _S.STOPPING: ("accent", LazyText("Stopping")),
+    _S.FAILED: ("bad", LazyText("Failed")),
+    _S.BACKING_OFF: ("warn", LazyText("Waiting to retry")),
 }
 
-_GUIDE = Message("Guide")
-TINY = Message("tiny help model")
+_GUIDE = LazyText("Guide")
+TINY = LazyText("tiny help model")
 
 _MINUTE_S, _DAY_S = 60.0, 86_400.0
 ONE_PRESS = 2

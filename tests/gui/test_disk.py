@@ -108,7 +108,7 @@ def test_the_question_says_how_many_files_and_bytes(path: str, files: int, said:
     found = trashed(7, files)
     assert disk.trash_warning(Drive(path=path), found).startswith(said[0])
     assert "cannot be undone" in disk.trash_warning(Drive(path=path), found)
-    assert disk.trash_action(found) == f"{said[1]} for good"
+    assert disk.trash_action(found) == f"{said[1]} permanently"
 
 
 def test_what_is_shared_counts_once_in_a_drive() -> None:

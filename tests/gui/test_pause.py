@@ -55,7 +55,7 @@ def test_a_refusal_is_said(paused: PauseStore, api: DemoApi, shell: QuietShell) 
 
 @pytest.mark.parametrize(
     ("busy", "said"),
-    [([], ""), (["a"], "a finishes an answer first."), (["a", "b"], "a and b finish an answer first.")],
+    [([], ""), (["a"], "a finishes an answer first."), (["a", "b"], "a and b finish their answers first.")],
 )
 def test_who_still_writes_is_named(busy: list[str], said: str) -> None:
     writing = [msgspec.structs.replace(data.READY, model=model) for model in busy]

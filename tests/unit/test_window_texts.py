@@ -6,7 +6,7 @@ from gettext import NullTranslations
 
 import pytest
 
-from app.core.translation import Message, tr, tr_list, tr_plural, use_language
+from app.core.translation import LazyText, tr, tr_list, tr_plural, use_language
 from tests.demo.pseudo_language import PseudoLanguage, disguise
 from tests.window_texts import CATALOGUE, catalogue, parameter_names, read_source, read_sources, stray_words
 
@@ -24,7 +24,7 @@ def faults_of(code: str) -> list[str]:
 
 
 def test_no_words_of_the_window_are_astray() -> None:
-    assert not stray_words(read_sources()), "wrap them in `tr`, `tr_plural` or `Message` (docs/internals/words.md)"
+    assert not stray_words(read_sources()), "wrap them in `tr`, `tr_plural` or `LazyText` (docs/internals/words.md)"
 
 
 def test_the_catalogue_holds_what_the_source_says() -> None:
@@ -71,7 +71,7 @@ def test_sentences_that_cannot_be_translated_are_found(code: str) -> None:
         '"""Only a docstring."""',
         'def f(label, key): label.setText(tr("Keys of {key}", key=key))',
         'def f(label, n): label.setText(tr_plural("one model", "{count} models", n))',
-        'TITLE = Message("Settings")',
+        'TITLE = LazyText("Settings")',
         'def f(theme): theme.color("accent-soft")',
         'def f(api): api.get(f"/models/{1}")',
         'def f(a, b): return f"{a} · {b}"',
@@ -98,7 +98,7 @@ def test_a_number_chooses_the_form(count: int, words: str) -> None:
 
 def test_values_may_hold_braces_and_messages() -> None:
     assert tr("Ask {model}", model="{x}") == "Ask {x}"
-    assert tr("Ask {model}", model=Message("the Guide")) == "Ask the Guide"
+    assert tr("Ask {model}", model=LazyText("the Guide")) == "Ask the Guide"
     assert tr("100 {") == "100 {"
 
 
@@ -111,7 +111,7 @@ def test_several_things_are_listed(items: list[str], words: str) -> None:
 
 def test_another_language_has_its_own_words_and_forms(pseudo: None) -> None:
     assert tr("Settings").startswith("[Šéttîñgš")
-    assert Message("Settings").tr() == f"{Message('Settings')}" == tr("Settings")
+    assert LazyText("Settings").tr() == f"{LazyText('Settings')}" == tr("Settings")
     assert "2 mõdélš" in tr_plural("{count} model", "{count} models", 2)
     assert isinstance(use_language(PseudoLanguage()), NullTranslations)
 

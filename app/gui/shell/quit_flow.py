@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.client.discovery import BackgroundProcess
 from app.config.environment import HANDED_SERVICE
 from app.config.programs import child_environment, window_command
-from app.core.translation import Message, tr, tr_plural
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.front import bring_to_front
 from app.gui.shell.tray import Tray
@@ -87,10 +87,10 @@ def step_keeping_service(now: QuitSituation) -> QuitStep:
 
 
 KEEP_SETTING, ASK_SETTING = "window.keep_serving", "window.ask_on_close"
-_STAYS_IN_TRAY = Message(
+_STAYS_IN_TRAY = LazyText(
     "Editors and other programs can go on using the endpoint. Roundhouse stays in the system tray."
 )
-_STAYS_UNSEEN = Message("Editors and other programs can go on using the endpoint until you stop the service.")
+_STAYS_UNSEEN = LazyText("Editors and other programs can go on using the endpoint until you stop the service.")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

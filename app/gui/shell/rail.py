@@ -5,7 +5,7 @@ from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QButtonGroup, QWidget
 
 from app.core.engines import EngineState, EngineStatus
-from app.core.translation import Message, tr
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import BUSY_STATES
 from app.gui.shell.contract import RAIL, PageId
 from app.gui.theme.theme import Theme
@@ -14,13 +14,13 @@ from app.gui.widgets.buttons import Pressable
 from app.gui.widgets.layout import VBox, hairline_pen
 
 TITLES = {
-    PageId.CHAT: (Message("Chat"), "message-square"),
-    PageId.MODELS: (Message("Models"), "boxes"),
-    PageId.SERVER: (Message("Server"), "server"),
-    PageId.CONNECT: (Message("Connect"), "plug"),
-    PageId.MACHINE: (Message("Machine"), "cpu"),
-    PageId.ENGINES: (Message("Engines"), "train-front"),
-    PageId.SETTINGS: (Message("Settings"), "settings"),
+    PageId.CHAT: (LazyText("Chat"), "message-square"),
+    PageId.MODELS: (LazyText("Models"), "boxes"),
+    PageId.SERVER: (LazyText("Server"), "server"),
+    PageId.CONNECT: (LazyText("Connect"), "plug"),
+    PageId.MACHINE: (LazyText("Machine"), "cpu"),
+    PageId.ENGINES: (LazyText("Engines"), "train-front"),
+    PageId.SETTINGS: (LazyText("Settings"), "settings"),
 }
 _REACHED_FROM = {PageId.CONNECTIONS: PageId.SETTINGS}
 _BUTTON = 40

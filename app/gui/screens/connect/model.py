@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.errors import ErrorBody
 from app.core.tools import ToolChange, ToolInfo, ToolProbe, WireTool
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
@@ -58,7 +59,7 @@ class ConnectModel(QObject):
     def model_options(self) -> list[tuple[str, str]]:
         """Return the models to choose from, each with its words."""
         able = [info for info in self.library.items if info.chats and not info.problem]
-        return [("", "Your usual model"), *((info.name, phrases.model_label(info)) for info in able)]
+        return [("", tr("Your usual model")), *((info.name, phrases.model_label(info)) for info in able)]
 
     def detail_of(self, tool: str) -> ToolDetail:
         """Return what stands below a tool's row."""
@@ -110,11 +111,13 @@ class ConnectModel(QObject):
         """Return what the palette offers for each tool."""
         return [
             *(
-                Command(f"Connect {tool.name}", partial(self._show_and_preview, tool.id), "plug")
+                Command(tr("Connect {name}", name=tool.name), partial(self._show_and_preview, tool.id), "plug")
                 for tool in self.tools.items
             ),
             *(
-                Command(f"Undo the connection of {tool.name}", partial(self._show_and_undo, tool.id), "undo-2")
+                Command(
+                    tr("Undo the connection of {name}", name=tool.name), partial(self._show_and_undo, tool.id), "undo-2"
+                )
                 for tool in self.tools.items
                 if tool.can_undo
             ),
@@ -149,13 +152,14 @@ class ConnectModel(QObject):
         self.tools.read()
         if change.is_written:
             self.toast_requested.emit(
-                f"{change.name} was connected to {change.model}.", partial(self.undo_wiring, tool)
+                tr("{name} was connected to {model}.", name=change.name, model=change.model),
+                partial(self.undo_wiring, tool),
             )
 
     def _finish_undo(self, tool: str, change: ToolChange) -> None:
         self._set_detail(tool, NO_DETAIL)
         self.tools.read()
-        self.toast_requested.emit(f"{change.name}'s settings were restored.", None)
+        self.toast_requested.emit(tr("{name}'s settings were restored.", name=change.name), None)
 
     def _show_probe(self, tool: str, probe: ToolProbe) -> None:
         self._set_detail(tool, ToolDetail(probe=probe))

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.tools import ToolChange, ToolInfo
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connect.model import ConnectModel
 from app.gui.shell.contract import Shell
@@ -21,7 +22,7 @@ from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot, Skeleton
 from app.gui.widgets.text import Paragraph
 
-_ABOUT = (
+_ABOUT = LazyText(
     "Point the tools you use at this computer's models. You see each change before it is written. The original file "
     "is kept, and Undo restores it byte for byte."
 )
@@ -32,10 +33,10 @@ class ConnectScreen(PageFrame):
     """Shows a `ConnectModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
-        super().__init__(theme, "Connect")
+        super().__init__(theme, tr("Connect"))
         self._shell = shell
         self.model = ConnectModel(stores, shell)
-        self._choice = DropDown(theme, "Model for the tools", self.model.model_options(), widest=_WIDEST)
+        self._choice = DropDown(theme, tr("Model for the tools"), self.model.model_options(), widest=_WIDEST)
         self._choice.chosen.connect(self.model.choose_model)
         self.head.addWidget(self._choice)
         self._trouble = ErrorPanel(theme)
@@ -43,14 +44,14 @@ class ConnectScreen(PageFrame):
         self._nothing = EmptyState(
             theme,
             "plug",
-            "No tools found",
-            "You can still look at the tools below, and connect them before you install them.",
+            tr("No tools found"),
+            tr("You can still look at the tools below, and connect them before you install them."),
         )
-        self._here, self._others = RowList(theme, "Installed tools"), RowList(theme, "Other tools")
+        self._here, self._others = RowList(theme, tr("Installed tools")), RowList(theme, tr("Other tools"))
         place = QWidget()
         VBox(theme, place, gap=0).addWidget(self._others)
-        self._fold = Fold(theme, "Other tools", place)
-        self.body.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        self._fold = Fold(theme, tr("Other tools"), place)
+        self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         for part in (self._trouble, self._skeleton, self._nothing, self._here, self._fold):
             self.body.addWidget(part)
         self.body.addStretch(1)
@@ -68,13 +69,13 @@ class ConnectScreen(PageFrame):
         self._nothing.setVisible(is_known and not here)
         self._here.setVisible(bool(here))
         self._fold.setVisible(bool(others))
-        self._fold.set_title(f"Other tools ({len(others)})")
+        self._fold.set_title(tr("Other tools ({count})", count=len(others)))
         self._trouble.setVisible(model.tools.error is not None)
         if model.tools.error is not None:
-            self._trouble.show_error(model.tools.error, "Try again", model.tools.read)
+            self._trouble.show_error(model.tools.error, tr("Try again"), model.tools.read)
 
     def _sync_rows(self, rows: RowList, tools: list[ToolInfo]) -> None:
-        copy = partial(self._shell.copy_text, message="Copied")
+        copy = self._shell.copy_text
         rows.sync(
             {tool.id: tool for tool in tools},
             lambda tool: ToolRow(self.theme, self.model, tool, copy),
@@ -97,9 +98,9 @@ class ToolRow(QWidget):
         box = VBox(theme, self, gap=0)
         self._row, self._dot = ListRow(theme), Dot(theme)
         self._row.lead.addWidget(self._dot)
-        words = "Connect" if tool.file else "Show how"
-        self._try = self._make_button("Try it", tool, model.probe_tool, ButtonLook.QUIET)
-        self._undo = self._make_button("Undo", tool, model.undo_wiring, ButtonLook.PLAIN)
+        words = tr("Connect") if tool.file else tr("Show how")
+        self._try = self._make_button(tr("Try it"), tool, model.probe_tool, ButtonLook.QUIET)
+        self._undo = self._make_button(tr("Undo"), tool, model.undo_wiring, ButtonLook.PLAIN)
         self._wire = self._make_button(words, tool, model.preview_change, ButtonLook.PLAIN)
         for button in (self._try, self._undo, self._wire):
             self._row.tail.addWidget(button)
@@ -133,18 +134,22 @@ class _ToolDetailView(QWidget):
         self._shown_change: ToolChange | None = None
         box = VBox(theme, self, margins=(36, 0, 16, 12), gap=8)
         self._words = Paragraph(theme, color="ink-2")
-        self._diff = DiffView(theme, f"Change to {tool.name}")
+        self._diff = DiffView(theme, tr("Change to {name}", name=tool.name))
         self._values = FlowLayout(theme)
         self._failure = ErrorPanel(theme)
         buttons = HBox(theme, gap=8)
         self._write = Button(
-            theme, "Apply", look=ButtonLook.PRIMARY, name=f"Apply: {tool.name}", action=self._connect_tool
+            theme,
+            tr("Apply"),
+            look=ButtonLook.PRIMARY,
+            name=tr("Apply: {name}", name=tool.name),
+            action=self._connect_tool,
         )
         self._close = Button(
             theme,
-            "Close",
+            tr("Close"),
             look=ButtonLook.QUIET,
-            name=f"Close: {tool.name}",
+            name=tr("Close: {name}", name=tool.name),
             action=partial(model.close_detail, tool.id),
         )
         for button in (self._write, self._close):
@@ -188,7 +193,7 @@ class _ToolDetailView(QWidget):
                 self._theme,
                 value.name,
                 icon="copy",
-                name=f"Copy: {value.name}, {value.value}",
+                name=tr("Copy: {name}, {value}", name=value.name, value=value.value),
                 action=partial(self._copy, value.value),
             )
             self._values.addWidget(button)
@@ -229,16 +234,16 @@ class DiffView(Surface):
 
 def _state_words(tool: ToolInfo) -> str:
     if tool.problem:
-        return "Left unchanged"
-    return "Connected" if tool.wired else "Not connected"
+        return tr("Left unchanged")
+    return tr("Connected") if tool.wired else tr("Not connected")
 
 
 def _about_words(tool: ToolInfo) -> str:
     if tool.wired and tool.model:
-        return f"Connected to {tool.model}"
+        return tr("Connected to {model}", model=tool.model)
     if tool.wired:
-        return "Connected"
-    return tool.file or "Needs a few manual steps"
+        return tr("Connected")
+    return tool.file or tr("Needs a few manual steps")
 
 
 def _change_words(change: ToolChange) -> str:
@@ -247,4 +252,6 @@ def _change_words(change: ToolChange) -> str:
         return "\n".join([*(f"{number}. {step}" for number, step in enumerate(change.steps, 1)), *values])
     if change.is_written:
         return change.afterwards
-    return f"This changes {change.file}:" if change.diff else f"Nothing needs to change. {change.afterwards}"
+    if change.diff:
+        return tr("This changes {file}:", file=change.file)
+    return f"{tr('Nothing needs to change.')} {change.afterwards}"

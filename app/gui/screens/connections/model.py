@@ -7,6 +7,7 @@ from app.core import words
 from app.core.connections import REASON_TEXTS, Connection, ConnectionList
 from app.core.errors import ErrorBody
 from app.core.events import ConnectionChanged, ConnectionsForgotten, Event
+from app.core.translation import tr, tr_plural
 from app.gui.net.api import GatewayCall
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
@@ -52,18 +53,20 @@ class ConnectionsModel(RemoteList[Connection]):
     def why_fixed(self) -> str:
         """Why the switch cannot be moved; empty where it can."""
         source = next((row.source for row in self.preferences.items if row.name == OFFLINE), "")
-        return "This is set by the environment variable ROUNDHOUSE_NETWORK_OFFLINE." if source == "environment" else ""
+        return (
+            tr("This is set by the environment variable ROUNDHOUSE_NETWORK_OFFLINE.") if source == "environment" else ""
+        )
 
     @property
     def consequence(self) -> str:
         """What the switch means as it stands."""
         if self.is_offline:
-            return (
+            return tr(
                 "Roundhouse does not connect to other computers: no searches, downloads, engine installs, updates or "
                 "remote endpoints. Models, engines and endpoints on this computer keep working. Blocked connections "
                 "are listed below."
             )
-        return (
+        return tr(
             "When on, Roundhouse does not connect to any other computer, and open connections are closed. Models, "
             "engines and endpoints on this computer keep working."
         )
@@ -101,20 +104,32 @@ class ConnectionsModel(RemoteList[Connection]):
             sum(connection.count for connection in outgoing),
         )
         received = words.format_bytes(sum(connection.received_bytes for connection in outgoing))
-        return f"{_count_noun(hosts, 'host')} · {_count_noun(count, 'connection')} · {received} received"
+        return " · ".join(
+            [
+                tr_plural("{count:,} host", "{count:,} hosts", hosts),
+                tr_plural("{count:,} connection", "{count:,} connections", count),
+                tr("{size} received", size=received),
+            ]
+        )
 
     @property
     def rest_note(self) -> str:
         """What is said below the list of what it leaves out."""
         left_out = len(self.items) - SHOWN
-        return f"`roundhouse connections` lists {left_out} earlier ones." if left_out > 0 else ""
+        if left_out <= 0:
+            return ""
+        return tr_plural(
+            "`roundhouse connections` lists {count} earlier one.",
+            "`roundhouse connections` lists {count} earlier ones.",
+            left_out,
+        )
 
     def _day_title(self, at: float) -> str:
         day, now = time.localtime(at), self._clock()
-        for title, then in (("Today", now), ("Yesterday", now - _DAY_S)):
+        for title, then in ((tr("Today"), now), (tr("Yesterday"), now - _DAY_S)):
             if day[:3] == time.localtime(then)[:3]:
                 return title
-        return f"{day.tm_mday} {time.strftime('%B', day)}"
+        return tr("{day} {month}", day=day.tm_mday, month=time.strftime("%B", day))
 
     def _store_refusal(self, error: ErrorBody) -> None:
         self.refusal = error
@@ -134,30 +149,25 @@ def reason_text(connection: Connection) -> str:
 def outcome_sign(connection: Connection) -> tuple[str, str]:
     """Return the colour and the words of how it went."""
     if connection.refused:
-        return "warn", "Blocked: offline"
+        return "warn", tr("Blocked: offline")
     if connection.failed >= connection.count:
-        return "bad", "No answer"
-    return "ok", "Answered"
+        return "bad", tr("No answer")
+    return "ok", tr("Answered")
 
 
 def count_text(connection: Connection) -> str:
     """Return how often, and how much came."""
-    times = "once" if connection.count == 1 else f"{connection.count:,} times"
+    times = tr_plural("once", "{count:,} times", connection.count)
     if connection.refused:
-        return f"{times}, blocked"
+        return tr("{times}, blocked", times=times)
     if connection.failed >= connection.count:
-        return f"{times}, no answer"
-    failed = f", {connection.failed:,} failed" if connection.failed else ""
-    return f"{times}{failed}" + (
-        f" · {words.format_bytes(connection.received_bytes)}" if connection.received_bytes else ""
-    )
+        return tr("{times}, no answer", times=times)
+    if connection.failed:
+        times = tr("{times}, {failed:,} failed", times=times, failed=connection.failed)
+    return f"{times} · {words.format_bytes(connection.received_bytes)}" if connection.received_bytes else times
 
 
 def time_text(connection: Connection) -> str:
     """Return the time of the last, and of the first where that is another."""
     first, last = (time.strftime("%H:%M", time.localtime(at)) for at in (connection.first_at, connection.last_at))
-    return last if first == last else f"{first} to {last}"
-
-
-def _count_noun(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+    return last if first == last else tr("{first} to {last}", first=first, last=last)

@@ -5,6 +5,7 @@ from functools import partial
 from PySide6.QtCore import Qt
 
 from app.core.connections import Connection
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.connections import model as state_of
 from app.gui.screens.connections.model import ConnectionsModel
@@ -21,8 +22,8 @@ from app.gui.widgets.text import Label, Paragraph
 _WHEN_WIDTH = 96
 """Room for "14:02 to 14:10"."""
 _TO_THE_LINES_END = 4
-_NOTHING = "No connections to other computers"
-_ABOUT_NOTHING = (
+_NOTHING = LazyText("No connections to other computers")
+_ABOUT_NOTHING = LazyText(
     "Every computer Roundhouse connects to from now on is listed here, with the reason. Only host names are kept, for "
     "30 days."
 )
@@ -32,19 +33,19 @@ class ConnectionsScreen(PageFrame):
     """Shows a `ConnectionsModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
-        super().__init__(theme, "Connections")
+        super().__init__(theme, tr("Connections"))
         self.model = ConnectionsModel(stores, shell)
         back = partial(shell.show_page, Pages.SETTINGS)
-        self.head.addWidget(Button(theme, "Settings", look=ButtonLook.QUIET, icon="chevron-left", action=back))
-        name = "Clear the list of connections"
-        self.clear = Button(theme, "Clear", look=ButtonLook.QUIET, name=name, action=self.model.clear_list)
+        self.head.addWidget(Button(theme, tr("Settings"), look=ButtonLook.QUIET, icon="chevron-left", action=back))
+        name = tr("Clear the list of connections")
+        self.clear = Button(theme, tr("Clear"), look=ButtonLook.QUIET, name=name, action=self.model.clear_list)
         self.head.addWidget(self.clear)
         self.error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 6, is_card=True)
-        self._nothing = EmptyState(theme, "globe", _NOTHING, _ABOUT_NOTHING)
+        self._nothing = EmptyState(theme, "globe", _NOTHING.tr(), _ABOUT_NOTHING.tr())
         self._sum, self._rest = (Paragraph(theme, role="meta", color="ink-2") for _ in range(2))
         self._days: dict[str, tuple[Section, RowList]] = {}
         self._list = VBox(theme, gap=16)
-        self.offline = SwitchCard(theme, "Stay offline", action=self.model.set_offline)
+        self.offline = SwitchCard(theme, tr("Stay offline"), action=self.model.set_offline)
         for widget in (self.offline, self.error, self._skeleton, self._nothing, self._sum):
             self.body.addWidget(widget)
         self.body.addLayout(self._list)
@@ -70,9 +71,9 @@ class ConnectionsScreen(PageFrame):
     def _show_error(self) -> None:
         model = self.model
         if model.error is not None:
-            self.error.show_error(model.error, "Try again", model.read)
+            self.error.show_error(model.error, tr("Try again"), model.read)
         elif model.refusal is not None:
-            self.error.show_error(model.refusal, "Dismiss", model.dismiss_refusal)
+            self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss_refusal)
         else:
             self.error.hide()
 
@@ -102,7 +103,7 @@ class ConnectionsScreen(PageFrame):
             self._list.addWidget(section)
 
     def _make_day(self, title: str) -> tuple[Section, RowList]:
-        section, rows = Section(self.theme, title), RowList(self.theme, f"Connections, {title}")
+        section, rows = Section(self.theme, title), RowList(self.theme, tr("Connections, {title}", title=title))
         section.body.addWidget(rows)
         return section, rows
 

@@ -19,6 +19,7 @@ from app.core.engine_store import (
 )
 from app.core.errors import ErrorBody
 from app.core.events import EngineJobChanged, EnginesChanged, Event
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
@@ -67,7 +68,7 @@ class EnginesModel(QObject):
         if not here:
             return ""
         size = sum(engine.size_bytes for engine in here)
-        count = "1 engine installed" if len(here) == 1 else f"{len(here)} engines installed"
+        count = tr_plural("{count} engine installed", "{count} engines installed", len(here))
         return f"{count}, {words.format_bytes(size)}" if size else count
 
     def job_of(self, engine: str) -> EngineJob | None:
@@ -116,7 +117,8 @@ class EnginesModel(QObject):
                 self._job_changed(job)
                 return
             self.toast_requested.emit(
-                f"{version} is used from the next load on.", partial(self.use_version, engine, before)
+                tr("{version} will be used from the next load on.", version=version),
+                partial(self.use_version, engine, before),
             )
 
         path, body = f"/engines/{quote_segment(engine)}/use", UseEngine(version=version, force=force)
@@ -130,7 +132,12 @@ class EnginesModel(QObject):
         def finish_removal() -> None:
             again = partial(self.install, engine, version.variant)
             self.toast_requested.emit(
-                f"{version.name} was removed; {words.format_bytes(version.size_bytes)} freed.", again
+                tr(
+                    "{name} was removed, freeing {size}.",
+                    name=version.name,
+                    size=words.format_bytes(version.size_bytes),
+                ),
+                again,
             )
 
         self._errors.pop(engine, None)
@@ -154,7 +161,8 @@ class EnginesModel(QObject):
             self.updates[engine] = update
         else:
             self.toast_requested.emit(
-                f"{update.current} is the newest version tested with this version of Roundhouse.", None
+                tr("{version} is the newest version tested with this version of Roundhouse.", version=update.current),
+                None,
             )
         self.changed.emit()
 
@@ -198,12 +206,12 @@ def engine_state(stock: EngineListing) -> tuple[str, str]:
     """Return the colour and the words of how an engine stands here."""
     current = current_of(stock)
     if current is None and offer_with_problem(stock) is not None:
-        return "bad", "Failed its test"
+        return "bad", tr("Failed its test")
     if current is None:
-        return "edge", "Not installed" if stock.rank is not None else "Cannot run here"
+        return "edge", tr("Not installed") if stock.rank is not None else tr("Cannot run here")
     if current.problem:
-        return "bad", "Failed its test"
-    return ("ok", "Tested") if current.proof is not None else ("ok", "Ready")
+        return "bad", tr("Failed its test")
+    return ("ok", tr("Tested")) if current.proof is not None else ("ok", tr("Ready"))
 
 
 def needs_test(version: EngineVersion) -> bool:
@@ -213,7 +221,7 @@ def needs_test(version: EngineVersion) -> bool:
 
 def version_facts(version: EngineVersion) -> str:
     """Return what is to know about a version in one quiet line."""
-    size = words.format_bytes(version.size_bytes) if version.size_bytes else "bundled with Roundhouse"
+    size = words.format_bytes(version.size_bytes) if version.size_bytes else tr("bundled with Roundhouse")
     own = version.path if version.path and not version.is_ours else size
     tested = proof_words(version.proof) if version.proof is not None and version.proof.is_good else ""
     return " · ".join(filter(None, (version.backend, own, tested)))
@@ -224,15 +232,17 @@ def proof_words(proof: Proof) -> str:
     if not proof.is_good:
         return proof.problem
     return (
-        f"{words.format_rate(proof.tokens_per_s)} with {proof.model}"
+        tr("{rate} with {model}", rate=words.format_rate(proof.tokens_per_s), model=proof.model)
         if proof.tokens_per_s
-        else f"works with {proof.model}"
+        else tr("works with {model}", model=proof.model)
     )
 
 
 def install_words(offer: EngineOffer) -> str:
     """Return what stands on the install button."""
-    return f"Install, {words.format_bytes(offer.download_bytes)}" if offer.download_bytes else "Install"
+    return (
+        tr("Install, {size}", size=words.format_bytes(offer.download_bytes)) if offer.download_bytes else tr("Install")
+    )
 
 
 def job_words(job: EngineJob) -> str:
@@ -241,10 +251,23 @@ def job_words(job: EngineJob) -> str:
     return f"{job.stage}{share}"
 
 
-_VERBS = {"test": "passed its test", "use": "is now in use", "bundle": "is bundled"}
+_RESULTS = {
+    "test": LazyText("{engine} passed its test."),
+    "use": LazyText("{engine} is now in use."),
+    "bundle": LazyText("{engine} is bundled."),
+}
+_FAST_RESULTS = {
+    "test": LazyText("{engine} passed its test, {rate}."),
+    "use": LazyText("{engine} is now in use, {rate}."),
+    "bundle": LazyText("{engine} is bundled, {rate}."),
+}
 
 
 def _result_sentence(job: EngineJob) -> str:
-    verb = _VERBS.get(job.verb, "is installed and in use")
-    speed = next((f", {words.format_rate(proof.tokens_per_s)}" for proof in job.proofs if proof.tokens_per_s), "")
-    return f"{job.engine} {job.version} {verb}{speed}."
+    engine = f"{job.engine} {job.version}"
+    rate = next((words.format_rate(proof.tokens_per_s) for proof in job.proofs if proof.tokens_per_s), "")
+    if rate:
+        return _FAST_RESULTS.get(job.verb, LazyText("{engine} is installed and in use, {rate}.")).tr(
+            engine=engine, rate=rate
+        )
+    return _RESULTS.get(job.verb, LazyText("{engine} is installed and in use.")).tr(engine=engine)

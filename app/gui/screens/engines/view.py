@@ -10,6 +10,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.engine_store import BUNDLED, OWN, EngineJob, EngineListing, EngineUpdate, EngineVersion
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.engines.model import (
     EnginesModel,
@@ -33,7 +34,7 @@ from app.gui.widgets.rows import ListRow, RowList, Tag
 from app.gui.widgets.status import Dot, ProgressBar, Skeleton
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
-_ABOUT = (
+_ABOUT = LazyText(
     "A new version is installed beside the others and must answer a test question before it is used. If it fails "
     "later, Roundhouse goes back to the previous one by itself."
 )
@@ -43,18 +44,18 @@ class EnginesScreen(PageFrame):
     """Shows an `EnginesModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
-        super().__init__(theme, "Engines")
+        super().__init__(theme, tr("Engines"))
         self.model = EnginesModel(stores, shell)
         self._trouble = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 4, is_card=True)
         self._cards: dict[str, EngineCard] = {}
         holder = QWidget()
         self._box = VBox(theme, holder, gap=12)
-        self._others = RowList(theme, "Engines that cannot run here")
+        self._others = RowList(theme, tr("Engines that cannot run here"))
         place = QWidget()
         VBox(theme, place, gap=0).addWidget(self._others)
-        self._fold = Fold(theme, "Not for this machine", place)
-        self.body.addWidget(Paragraph(theme, _ABOUT, color="ink-2"))
+        self._fold = Fold(theme, tr("Not for this machine"), place)
+        self.body.addWidget(Paragraph(theme, _ABOUT.tr(), color="ink-2"))
         for part in (self._trouble, self._skeleton, holder, self._fold):
             self.body.addWidget(part)
         self.body.addStretch(1)
@@ -72,11 +73,11 @@ class EnginesScreen(PageFrame):
             lambda row, engine: row.show_text(engine.name, engine.advice),
         )
         self._fold.setVisible(bool(model.other_engines))
-        self._fold.set_title(f"Not for this machine ({len(model.other_engines)})")
+        self._fold.set_title(tr("Not for this machine ({count})", count=len(model.other_engines)))
         self._skeleton.setVisible(not model.listings.is_known and model.listings.error is None)
         self._trouble.setVisible(model.listings.error is not None)
         if model.listings.error is not None:
-            self._trouble.show_error(model.listings.error, "Try again", model.listings.read)
+            self._trouble.show_error(model.listings.error, tr("Try again"), model.listings.read)
 
     def _sync_cards(self, engines: list[EngineListing]) -> None:
         """Keep one card per engine, in order; a card that stays keeps the focus and what is unfolded."""
@@ -108,11 +109,11 @@ class EngineCard(Surface):
         self._job = _EngineJobView(theme, model)
         self._update = _EngineUpdateView(theme, model, stock.id)
         self._failure = ErrorPanel(theme)
-        self._versions = RowList(theme, f"Versions of {stock.name}", inset=12)
+        self._versions = RowList(theme, tr("Versions of {name}", name=stock.name), inset=12)
         place = QWidget()
         VBox(theme, place, margins=(0, 4, 4, 4), gap=0).addWidget(self._versions)
-        self._fold = Fold(theme, "Versions", place)
-        self._fold.setAccessibleName(f"Versions of {stock.name}")
+        self._fold = Fold(theme, tr("Versions"), place)
+        self._fold.setAccessibleName(tr("Versions of {name}", name=stock.name))
         for part in (self._advice, self._present, self._job, self._update, self._failure, self._fold):
             box.addWidget(part)
 
@@ -120,23 +121,29 @@ class EngineCard(Surface):
         theme, stock = self.theme, self._stock
         top, name = PairLayout(theme), HBox(theme, gap=8)
         name.addWidget(Label(theme, stock.name, role="section"))
-        self._best = Tag(theme, "Recommended", color="accent-ink", fill="accent-soft")
+        self._best = Tag(theme, tr("Recommended"), color="accent-ink", fill="accent-soft")
         name.addWidget(self._best)
         for kind in stock.formats[:3]:
             name.addWidget(Tag(theme, kind.upper()))
         name.addStretch(1)
         top.addLayout(name)
         tail = HBox(theme, gap=8)
-        self._install = Button(theme, "Install", name=f"Install {stock.name}", action=self._do_install)
+        self._install = Button(
+            theme, tr("Install"), name=tr("Install {name}", name=stock.name), action=self._do_install
+        )
         self._check = Button(
             theme,
-            "Check for updates",
+            tr("Check for updates"),
             look=ButtonLook.QUIET,
-            name=f"Check for updates of {stock.name}",
+            name=tr("Check for updates of {name}", name=stock.name),
             action=partial(self._model.check_update, stock.id),
         )
-        self._test = Button(theme, "Test", look=ButtonLook.QUIET, name=f"Test {stock.name}", action=self._do_test)
-        self._builds = IconButton(theme, "ellipsis", f"Other builds of {stock.name}", action=self._offer_builds)
+        self._test = Button(
+            theme, tr("Test"), look=ButtonLook.QUIET, name=tr("Test {name}", name=stock.name), action=self._do_test
+        )
+        self._builds = IconButton(
+            theme, "ellipsis", tr("Other builds of {name}", name=stock.name), action=self._offer_builds
+        )
         for button in (self._check, self._test, self._install, self._builds):
             tail.addWidget(button)
         top.addLayout(tail)
@@ -155,13 +162,13 @@ class EngineCard(Surface):
         self._show_buttons(offer_words=install_words(offer) if offer else "", is_here=current is not None)
         self._failure.setVisible(error is not None)
         if error is not None:
-            self._failure.show_error(error, "Dismiss", partial(model.dismiss, stock.id))
+            self._failure.show_error(error, tr("Dismiss"), partial(model.dismiss, stock.id))
         self._show_versions(stock)
 
     def _show_buttons(self, *, offer_words: str, is_here: bool) -> None:
         is_first = bool(offer_words) and not is_here
         self._install.setVisible(is_first)
-        self._install.set_text(offer_words or "Install")
+        self._install.set_text(offer_words or tr("Install"))
         self._test.setVisible(is_here)
         self._check.setVisible(is_here and bool(self._stock.offers))
         self._builds.setVisible(len([offer for offer in self._stock.offers if not offer.unfit]) > 1)
@@ -171,7 +178,7 @@ class EngineCard(Surface):
     def _show_versions(self, stock: EngineListing) -> None:
         more = bool(stock.offers) and any(not item.is_installed for item in stock.offers)
         self._fold.setVisible(len(stock.versions) > 1 or (bool(stock.versions) and more))
-        count = "1 version" if len(stock.versions) == 1 else f"{len(stock.versions)} versions"
+        count = tr_plural("{count} version", "{count} versions", len(stock.versions))
         self._fold.set_title(f"{count}, {words.format_bytes(stock.size_bytes)}" if stock.size_bytes else count)
         self._versions.sync(
             {item.name: item for item in stock.versions},
@@ -185,13 +192,17 @@ class EngineCard(Surface):
             self._model.install(self._stock.id, offer.variant)
 
     def _offer_builds(self) -> None:
-        menu = Menu(self.theme, self, "Other builds")
+        menu = Menu(self.theme, self, tr("Other builds"))
         for offer in self._stock.offers:
             if not offer.unfit:
                 words_of = f"{offer.version} · {offer.variant}"
                 size = f", {words.format_bytes(offer.download_bytes)}" if offer.download_bytes else ""
                 begin = partial(self._model.install, self._stock.id, offer.variant)
-                menu.add_entry(f"Install {words_of}{size}", begin, is_enabled=not offer.is_installed)
+                menu.add_entry(
+                    tr("Install {words_of}{size}", words_of=words_of, size=size),
+                    begin,
+                    is_enabled=not offer.is_installed,
+                )
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._builds.mapToGlobal(QPoint(0, self._builds.height())))
 
@@ -235,11 +246,11 @@ class _EngineJobView(QWidget):
         line = HBox(theme, self, gap=12)
         words_and_bar = VBox(theme, gap=6)
         self._words = ElidedLabel(theme, role="meta", color="ink-2")
-        self._bar = ProgressBar(theme, "Progress")
+        self._bar = ProgressBar(theme, tr("Progress"))
         words_and_bar.addWidget(self._words)
         words_and_bar.addWidget(self._bar)
         line.addLayout(words_and_bar, 1)
-        line.addWidget(Button(theme, "Cancel", look=ButtonLook.QUIET, action=model.cancel))
+        line.addWidget(Button(theme, tr("Cancel"), look=ButtonLook.QUIET, action=model.cancel))
         self.hide()
 
     def show_job(self, job: EngineJob | None) -> None:
@@ -258,7 +269,9 @@ class _EngineUpdateView(QWidget):
         line = HBox(theme, self, gap=12)
         self._words = Paragraph(theme)
         line.addWidget(self._words, 1)
-        self._button = Button(theme, "Update", look=ButtonLook.PRIMARY, action=partial(model.install_update, engine))
+        self._button = Button(
+            theme, tr("Update"), look=ButtonLook.PRIMARY, action=partial(model.install_update, engine)
+        )
         line.addWidget(self._button)
         self.hide()
 
@@ -266,11 +279,9 @@ class _EngineUpdateView(QWidget):
         """Show an update; hidden while there is none."""
         self.setVisible(update is not None)
         if update is not None:
-            size = f", {words.format_bytes(update.download_bytes)} to download" if update.download_bytes else ""
-            size = ", installed already" if update.is_here else size
-            tested = "It is tested with your models before it is used, and the previous version is kept."
-            self._words.setText(f"{update.current} → {update.to}{size}. {tested}")
-            self._button.setAccessibleName(f"Update to {update.to}")
+            tested = tr("It is tested with your models before it is used, and the previous version is kept.")
+            self._words.setText(f"{_update_words(update)} {tested}")
+            self._button.setAccessibleName(tr("Update to {version}", version=update.to))
 
 
 class _VersionRow(ListRow):
@@ -279,21 +290,23 @@ class _VersionRow(ListRow):
     def __init__(self, theme: Theme, model: EnginesModel, engine: str, version: EngineVersion) -> None:
         super().__init__(theme, inset=12)
         self._model, self._engine, self._version = model, engine, version
-        self._now = Tag(theme, "In use", color="accent-ink", fill="accent-soft")
-        self._before = Tag(theme, "Previous")
-        self._on_path = Tag(theme, "On PATH")
-        self._failed = Tag(theme, "Failed", color="bad")
+        self._now = Tag(theme, tr("In use"), color="accent-ink", fill="accent-soft")
+        self._before = Tag(theme, tr("Previous"))
+        self._on_path = Tag(theme, tr("On PATH"))
+        self._failed = Tag(theme, tr("Failed"), color="bad")
         for tag in (self._now, self._before, self._on_path, self._failed):
             self.add_tag(tag)
-        self._use = Button(theme, "Use", look=ButtonLook.QUIET, name=f"Use {version.name}", action=self._do_use)
-        self._more = IconButton(theme, "ellipsis", f"More about {version.name}", action=self._open_menu)
+        self._use = Button(
+            theme, tr("Use"), look=ButtonLook.QUIET, name=tr("Use {name}", name=version.name), action=self._do_use
+        )
+        self._more = IconButton(theme, "ellipsis", tr("More about {name}", name=version.name), action=self._open_menu)
         self.tail.addWidget(self._use)
         self.tail.addWidget(self._more)
 
     def show_version(self, version: EngineVersion) -> None:
         """Show what is so now."""
         self._version = version
-        title = {BUNDLED: "Bundled with Roundhouse", OWN: "Your own program"}.get(version.name) or (
+        title = {BUNDLED: tr("Bundled with Roundhouse"), OWN: tr("Your own program")}.get(version.name) or (
             version.variant if version.is_ours else version.name
         )
         self.show_text(
@@ -304,23 +317,36 @@ class _VersionRow(ListRow):
         self._on_path.setVisible(version.is_on_path)
         self._failed.setVisible(bool(version.problem))
         self._use.setVisible(not version.is_current)
-        self._use.set_text("Test and use" if needs_test(version) else "Roll back" if version.is_previous else "Use")
+        self._use.set_text(
+            tr("Test and use") if needs_test(version) else tr("Roll back") if version.is_previous else tr("Use")
+        )
 
     def _do_use(self) -> None:
         self._model.use_version(self._engine, self._version.name)
 
     def _open_menu(self) -> None:
-        menu, version = Menu(self.theme, self, "More"), self._version
-        menu.add_entry("Test it", partial(self._model.test_version, self._engine, version.name), icon="gauge")
+        menu, version = Menu(self.theme, self, tr("More")), self._version
+        menu.add_entry(tr("Test it"), partial(self._model.test_version, self._engine, version.name), icon="gauge")
         if version.problem and not (version.is_current or version.is_on_path):
-            menu.add_entry("Use it anyway", partial(self._model.use_version, self._engine, version.name, force=True))
+            menu.add_entry(
+                tr("Use it anyway"), partial(self._model.use_version, self._engine, version.name, force=True)
+            )
         if version.is_ours:
             menu.addSeparator()
             menu.add_entry(
-                f"Remove, {words.format_bytes(version.size_bytes)}",
+                tr("Remove, {size}", size=words.format_bytes(version.size_bytes)),
                 partial(self._model.remove_version, self._engine, version),
                 icon="trash-2",
                 is_enabled=not version.is_current,
             )
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
+
+
+def _update_words(update: EngineUpdate) -> str:
+    if update.is_here:
+        return tr("{current} → {new}, already installed.", current=update.current, new=update.to)
+    if update.download_bytes:
+        size = words.format_bytes(update.download_bytes)
+        return tr("{current} → {new}, {size} to download.", current=update.current, new=update.to, size=size)
+    return f"{update.current} → {update.to}."

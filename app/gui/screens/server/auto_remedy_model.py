@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.models import ModelSettings
+from app.core.translation import tr
 from app.gui.net.auto_remedy import SETTING_PREFIX, undo_remedy
 from app.gui.net.model_settings import SettingsChange, ask_to_allow, change_model_settings
 from app.gui.net.remote_lists import Stores
@@ -93,14 +94,18 @@ class AutoRemedyModel(QObject):
 
     def _reset_settings(self, name: str) -> None:
         """Forget what is set for a model, but for the pin, and load it; the way back sets it again."""
-        self._change_settings(name, lambda own: ModelSettings(pinned=own.pinned), f"{name} was reset to its defaults.")
+        self._change_settings(
+            name, lambda own: ModelSettings(pinned=own.pinned), tr("{name} was reset to its defaults.", name=name)
+        )
 
     def _ask_to_allow(self, name: str) -> None:
         ask_to_allow(self._shell, name, partial(self._allow_code, name))
 
     def _allow_code(self, name: str) -> None:
         self._change_settings(
-            name, lambda own: msgspec.structs.replace(own, allows_code=True), f"The code of {name} may run."
+            name,
+            lambda own: msgspec.structs.replace(own, allows_code=True),
+            tr("The code of {name} may run.", name=name),
         )
 
     def _change_settings(self, name: str, change: SettingsChange, sentence: str) -> None:
@@ -124,7 +129,9 @@ class AutoRemedyModel(QObject):
             self._running.unload(other, lambda: None, self.failed.emit)
         self._load_model(name)  # the gateway has it wait for the room that they give back
         if others:
-            self.toast_requested.emit(f"Unloaded to make room: {', '.join(others)}.", partial(self._load_all, others))
+            self.toast_requested.emit(
+                tr("Unloaded to make room: {names}.", names=", ".join(others)), partial(self._load_all, others)
+            )
 
     def _load_all(self, names: list[str]) -> None:
         for name in names:

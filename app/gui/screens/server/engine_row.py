@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.engines import EngineState, EngineStatus, FailureReport, RemedyOffer
 from app.core.errors import ErrorBody
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES
 from app.gui.screens.server.auto_remedy_model import WAYS_SHOWN, AutoRemedyModel
@@ -42,16 +43,19 @@ class EngineRow(QWidget):
         self._row = ListRow(theme)
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._progress = ProgressBar(theme, f"Loading {status.model}")
+        self._progress = ProgressBar(theme, tr("Loading {model}", model=status.model))
         self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
         self._unload = Button(
-            theme, "Unload", name=f"Unload {status.model}", action=partial(model.unload_model, status.model)
+            theme,
+            tr("Unload"),
+            name=tr("Unload {model}", model=status.model),
+            action=partial(model.unload_model, status.model),
         )
         self._dismiss = Button(
             theme,
-            "Dismiss",
+            tr("Dismiss"),
             look=ButtonLook.QUIET,
-            name=f"Dismiss {status.model}",
+            name=tr("Dismiss {model}", model=status.model),
             action=partial(model.unload_model, status.model),
         )
         self._row.lead.addWidget(self._dot)
@@ -62,7 +66,11 @@ class EngineRow(QWidget):
         self._ways = [Button(theme, "", look=ButtonLook.QUIET) for _ in range(WAYS_SHOWN)]
         show_log = partial(model.log_requested.emit, status.model)
         log = Button(
-            theme, "Show the log", look=ButtonLook.QUIET, name=f"Show the log of {status.model}", action=show_log
+            theme,
+            tr("Show the log"),
+            look=ButtonLook.QUIET,
+            name=tr("Show the log of {model}", model=status.model),
+            action=show_log,
         )
         for button in (*self._offers, *self._ways, log):
             self._failure.buttons.addWidget(button)
@@ -106,7 +114,7 @@ class EngineRow(QWidget):
                     hint=status.failure.hint,
                     detail="\n".join([status.failure.evidence, *status.failure.log_tail[-_LOG_LINES:]]).lstrip(),
                 ),
-                "Try again",
+                tr("Try again"),
                 partial(self._model.load_model, self._name),
             )
             self._show_remedies(self._offers, phrases.quick_remedies(status.failure), self._model.apply_remedy)
@@ -127,8 +135,10 @@ class EngineRow(QWidget):
                 button.set_action(partial(do, self._name, remedy))
 
 
-_WORDS = "Do this automatically from now on"
-_MEANING = "A model that fails this way is loaded with other options, and you see what was changed. You can undo it."
+_WORDS = LazyText("Do this automatically from now on")
+_MEANING = LazyText(
+    "A model that fails this way is loaded with other options, and you see what was changed. You can undo it."
+)
 
 
 class AutoRemedySwitch(QWidget):
@@ -143,8 +153,8 @@ class AutoRemedySwitch(QWidget):
         self.toggle = Toggle(theme, f"{_WORDS}: {name}")
         self.toggle.clicked.connect(self._apply_choice)
         words = VBox(theme, gap=2)
-        words.addWidget(Label(theme, _WORDS))
-        words.addWidget(Paragraph(theme, _MEANING, role="meta", color="ink-2"))
+        words.addWidget(Label(theme, _WORDS.tr()))
+        words.addWidget(Paragraph(theme, _MEANING.tr(), role="meta", color="ink-2"))
         line.addWidget(self.toggle, 0, Qt.AlignmentFlag.AlignTop)
         line.addLayout(words, 1)
 
@@ -174,7 +184,9 @@ class RemedyUndoPanel(Surface):
         self._words = Paragraph(theme)
         box.addWidget(self._words)
         pair.addLayout(box)
-        self.button = Button(theme, "Undo", name=f"Load {name} as requested, and stop doing this automatically")
+        self.button = Button(
+            theme, tr("Undo"), name=tr("Load {name} as requested, and stop doing this automatically", name=name)
+        )
         pair.addWidget(self.button)
 
     def show_status(self, status: EngineStatus) -> None:

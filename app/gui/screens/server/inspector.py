@@ -12,6 +12,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.requests import RequestDetail, RequestInfo, UsageRow
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.screens.server import request_list as state_of
 from app.gui.screens.server.request_list import STRIP_S, LatencyPoint, RequestStore
 from app.gui.theme.theme import Theme
@@ -23,7 +24,7 @@ from app.gui.widgets.rows import ListRow, RowList
 from app.gui.widgets.status import Dot
 from app.gui.widgets.text import Label, Paragraph
 
-_KEEPS = (
+_KEEPS = LazyText(
     "The contents of requests are kept in memory, because the setting Keep request contents is on. Turning it off "
     "deletes them."
 )
@@ -40,9 +41,12 @@ class RequestRow(QWidget):
         self._row, self._dot, self._state = ListRow(theme), Dot(theme), Label(theme, role="meta", color="ink-2")
         self._row.lead.addWidget(self._dot)
         self._cancel = Button(
-            theme, "Cancel", name=f"Cancel the request of {request.client}", action=partial(model.cancel, request.id)
+            theme,
+            tr("Cancel"),
+            name=tr("Cancel the request of {client}", client=request.client),
+            action=partial(model.cancel, request.id),
         )
-        name = f"Where the time of {request.client} went"
+        name = tr("How long each part of the request of {client} took", client=request.client)
         self.unfold = IconButton(theme, "chevron-right", name, action=self.toggle)
         for widget in (self._state, self._cancel, self.unfold):
             self._row.tail.addWidget(widget)
@@ -75,19 +79,19 @@ class RequestRow(QWidget):
     def show_detail(self, detail: RequestDetail) -> None:
         """Show what it said, if that was kept."""
         text = "\n\n".join(filter(None, (detail.asked, detail.answered)))
-        self._words.setText(text if detail.has_bodies else "The contents of this request were not kept.")
+        self._words.setText(text if detail.has_bodies else tr("The contents of this request were not kept."))
         self._words.show()
         self._read.hide()
 
     def _make_details(self, theme: Theme) -> QWidget:
         content = QWidget()
         box = VBox(theme, content, margins=(16, 0, 16, 12), gap=8)
-        self._bar, self._legend = PartsBar(theme, "Where the time went"), Legend(theme)
+        self._bar, self._legend = PartsBar(theme, tr("Where the time went")), Legend(theme)
         self._about = Paragraph(theme, color="ink-2")
         self._words = Paragraph(theme, role="mono", color="ink-2")
         self._words.hide()
         self._read = Button(
-            theme, "Show contents", look=ButtonLook.QUIET, action=partial(self._model.ask_words, self._id)
+            theme, tr("Show contents"), look=ButtonLook.QUIET, action=partial(self._model.ask_words, self._id)
         )
         for widget in (self._bar, self._legend, self._about, self._read, self._words):
             box.addWidget(widget)
@@ -98,23 +102,25 @@ class InspectorSection(Section):
     """Shows a `RequestStore` model."""
 
     def __init__(self, theme: Theme, model: RequestStore) -> None:
-        super().__init__(theme, "Requests")
+        super().__init__(theme, tr("Requests"))
         self._theme, self._model = theme, model
         self._clear = Button(
-            theme, "Clear", look=ButtonLook.QUIET, name="Clear the list of requests", action=model.forget
+            theme, tr("Clear"), look=ButtonLook.QUIET, name=tr("Clear the list of requests"), action=model.forget
         )
         self.head.addWidget(self._clear)
-        self._kept_note = Paragraph(theme, _KEEPS, color="warn")
-        self._strip, self.rows = LatencyStrip(theme), RowList(theme, "Requests")
+        self._kept_note = Paragraph(theme, _KEEPS.tr(), color="warn")
+        self._strip, self.rows = LatencyStrip(theme), RowList(theme, tr("Requests"))
         self._strip_card = Surface(theme)
         self._strip_card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         VBox(theme, self._strip_card, margins=(16, 12, 16, 12)).addWidget(self._strip)
         self._empty = Surface(theme)
         self._empty.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        nothing = ListRow(theme, "No requests yet", "Requests from programs to the endpoint appear here while it runs.")
+        nothing = ListRow(
+            theme, tr("No requests yet"), tr("Requests from programs to the endpoint appear here while it runs.")
+        )
         VBox(theme, self._empty, margins=(0, 4, 0, 4)).addWidget(nothing)
-        self._usage = RowList(theme, "Used in the last seven days")
-        self._usage_title = Label(theme, "Used in the last seven days", weight=500)
+        self._usage = RowList(theme, tr("Used in the last seven days"))
+        self._usage_title = Label(theme, tr("Used in the last seven days"), weight=500)
         for widget in (self._kept_note, self._strip_card, self.rows, self._empty, self._usage_title, self._usage):
             self.body.addWidget(widget)
         model.changed.connect(self._show_requests)
@@ -162,8 +168,8 @@ def _usage_key(row: UsageRow) -> str:
 
 def _say_usage(row: ListRow, pair: tuple[UsageRow, UsageRow | None]) -> None:
     week, today = pair
-    now = f"today {state_of.usage_facts(today)}" if today else "nothing today"
-    row.show_text(f"{week.client} → {week.model or 'no model'}", f"{state_of.usage_facts(week)}; {now}")
+    now = tr("today {usage}", usage=state_of.usage_facts(today)) if today else tr("nothing today")
+    row.show_text(f"{week.client} → {week.model or tr('no model')}", f"{state_of.usage_facts(week)}; {now}")
 
 
 _HEIGHT = 72
@@ -180,7 +186,7 @@ class LatencyStrip(QWidget):
         self._theme = theme
         self._points: Sequence[LatencyPoint] = ()
         self._now = 0.0
-        self.setAccessibleName("Answers of the last ten minutes")
+        self.setAccessibleName(tr("Answers of the last ten minutes"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.updateGeometry)
 
@@ -188,7 +194,9 @@ class LatencyStrip(QWidget):
         """Show answers up to `now` (Unix seconds)."""
         self._points, self._now = points, now
         first, speed = self.lane_words()
-        self.setAccessibleDescription(f"{len(points)} answers. {first}. {speed}.")
+        self.setAccessibleDescription(
+            f"{tr_plural('{count} answer.', '{count} answers.', len(points))} {first}. {speed}."
+        )
         self.setToolTip(f"{first}\n{speed}")
         self.update()
 
@@ -197,8 +205,10 @@ class LatencyStrip(QWidget):
         first = _median_of([point.ttft_s for point in self._points])
         speed = _median_of([point.tokens_per_s for point in self._points])
         return (
-            "No first token yet" if first is None else f"First token after {words.format_duration(first)}",
-            "No speed yet" if speed is None else f"Writes {words.format_rate(speed)}",
+            tr("No first token yet")
+            if first is None
+            else tr("First token after {duration}", duration=words.format_duration(first)),
+            tr("No speed yet") if speed is None else tr("Writes {rate}", rate=words.format_rate(speed)),
         )
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name

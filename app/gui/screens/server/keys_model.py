@@ -9,6 +9,7 @@ from app.config.checks import LOOPBACK
 from app.core.api import SettingInfo, Status
 from app.core.errors import ErrorBody
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
+from app.core.translation import tr, tr_list_or
 from app.gui.net.remote import RemoteList
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
@@ -52,12 +53,12 @@ class KeysModel(QObject):
     def why_fixed(self) -> str:
         """Why the switch cannot be moved; empty when it can."""
         if not self.is_known:
-            return "Roundhouse's service has not reported its settings yet."
+            return tr("Roundhouse's service has not reported its settings yet.")
         host = self._host_setting()
         if host is not None and host.source == "environment":
-            return "The address is set by an environment variable, so it cannot be changed here."
+            return tr("The address is set by an environment variable, so it cannot be changed here.")
         if not self.is_open and not any(not has_expired(key) for key in self.items):
-            return "Create a key first: without one, anyone on your network could use your models."
+            return tr("Create a key first: without one, anyone on your network could use your models.")
         return ""
 
     @property
@@ -68,16 +69,18 @@ class KeysModel(QObject):
     @property
     def consequence(self) -> str:
         """What the switch does, or has done: what becomes reachable, by whom, and where."""
-        where = " or ".join(f"{url}/v1" for url in self._status.reachable_at) if self._status else ""
+        where = tr_list_or([f"{url}/v1" for url in self._status.reachable_at]) if self._status else ""
         if self.is_open and where:
-            return (
-                f"Other computers on your network reach it at {where}. Anyone with a key can use your models; a key "
-                "that may manage can also read conversations and change settings. Programs on this computer need a "
-                "key too. Traffic is not encrypted: use this only on networks you trust."
+            return tr(
+                "Other computers on your network reach it at {where}. Anyone with a key can use your "
+                "models; a key that may manage can also read conversations and change settings. Programs "
+                "on this computer need a key too. Traffic is not encrypted: use this only on networks you "
+                "trust.",
+                where=where,
             )
         if self.is_open:
-            return "Other computers can reach it once the service has restarted. Every program then needs a key."
-        return (
+            return tr("Other computers can reach it once the service has restarted. Every program then needs a key.")
+        return tr(
             "Only programs on this computer can reach the endpoint. When this is on, every computer on your network "
             "can, at this computer's address, and every program needs a key, also on this computer."
         )
@@ -105,7 +108,7 @@ class KeysModel(QObject):
             if self.new_key is not None and self.new_key.name == name:
                 self.new_key = None
             self._keys.read()
-            self.toast_requested.emit(f"The key {name} was revoked.", lambda: self.restore(name))
+            self.toast_requested.emit(tr("The key {name} was revoked.", name=name), lambda: self.restore(name))
 
         self._api.delete(f"/keys/{quote_segment(name)}", finish_revoke, self._report_error)
 
@@ -143,9 +146,15 @@ def has_expired(key: KeyInfo) -> bool:
 
 def key_facts(key: KeyInfo) -> str:
     """Return what is told of a key in one quiet line."""
-    may = "may manage Roundhouse" if Scope.MANAGE in key.scopes else "may use models"
-    used = f"last used {_format_time(key.last_used_at)}" if key.last_used_at else "never used"
-    end = "" if key.expires_at is None else "expired" if has_expired(key) else f"until {_format_time(key.expires_at)}"
+    may = tr("may manage Roundhouse") if Scope.MANAGE in key.scopes else tr("may use models")
+    used = tr("last used {time}", time=_format_time(key.last_used_at)) if key.last_used_at else tr("never used")
+    end = (
+        ""
+        if key.expires_at is None
+        else tr("expired")
+        if has_expired(key)
+        else tr("until {time}", time=_format_time(key.expires_at))
+    )
     return " · ".join(part for part in (may, used, end) if part)
 
 

@@ -7,6 +7,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.keys import MAX_NAME, KeyInfo
+from app.core.translation import tr
 from app.gui.screens.server.keys_model import KeysModel, key_facts
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -24,19 +25,19 @@ class KeysSection(Section):
     """Shows a `KeysModel`. `restart` starts the service anew: only then does the switch count."""
 
     def __init__(self, theme: Theme, model: KeysModel, shell: Shell, *, restart: Callable[[], object]) -> None:
-        super().__init__(theme, "Keys")
+        super().__init__(theme, tr("Keys"))
         self._theme, self.model, self._shell = theme, model, shell
         self._make_head()
         self.body.addWidget(self._make_new_key_card())
-        self._list = RowList(theme, "Keys")
+        self._list = RowList(theme, tr("Keys"))
         self._none = Surface(theme)
         self._none.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        none = ListRow(theme, "No keys", "Programs on this computer need none.")
+        none = ListRow(theme, tr("No keys"), tr("Programs on this computer need none."))
         VBox(theme, self._none, margins=(0, 4, 0, 4)).addWidget(none)
         self.body.addWidget(self._list)
         self.body.addWidget(self._none)
-        self.wider = SwitchCard(theme, "Allow other computers", action=model.open_to_others)
-        self.restart_button = Button(theme, "Restart the service", action=restart)
+        self.wider = SwitchCard(theme, tr("Allow other computers"), action=model.open_to_others)
+        self.restart_button = Button(theme, tr("Restart the service"), action=restart)
         self.wider.tools.insertWidget(0, self.restart_button)
         self.body.addWidget(self.wider)
         model.changed.connect(self._show_keys)
@@ -44,12 +45,12 @@ class KeysSection(Section):
 
     def _make_head(self) -> None:
         theme = self._theme
-        self.name = Field(theme, "Name of the new key", placeholder="Name")
+        self.name = Field(theme, tr("Name of the new key"), placeholder=tr("Name"))
         self.name.setMaxLength(MAX_NAME)
         self.name.setMaximumWidth(theme.px(_NAME_WIDTH))
-        self.may_manage = Chip(theme, "May manage")
+        self.may_manage = Chip(theme, tr("May manage"))
         self.may_manage.setCheckable(True)
-        self.make_button = Button(theme, "Create a key", action=self._make_key)
+        self.make_button = Button(theme, tr("Create a key"), action=self._make_key)
         self.name.returnPressed.connect(self._make_key)
         self.name.textChanged.connect(lambda _text: self._show_keys())
         for widget in (self.name, self.may_manage, self.make_button):
@@ -64,11 +65,11 @@ class KeysSection(Section):
         box.addWidget(self._new_key_words)
         line = HBox(theme, gap=8)
         self.new_key_field = CopyField(
-            theme, "The new key", partial(self._shell.copy_text, message="The key was copied")
+            theme, tr("The new key"), partial(self._shell.copy_text, message=tr("The key was copied"))
         )
         line.addWidget(self.new_key_field)
         line.addStretch(1)
-        line.addWidget(Button(theme, "Done", name="Hide the new key", action=self.model.put_away))
+        line.addWidget(Button(theme, tr("Done"), name=tr("Hide the new key"), action=self.model.put_away))
         box.addLayout(line)
         return card
 
@@ -83,7 +84,9 @@ class KeysSection(Section):
         self.make_button.setEnabled(bool(self.name.text().strip()) and model.is_known)
         self.new_key_card.setVisible(model.new_key is not None)
         if model.new_key is not None:
-            self._new_key_words.setText(f"The key {model.new_key.name}. Copy it now: it will not be shown again.")
+            self._new_key_words.setText(
+                tr("The key {name}. Copy it now: it will not be shown again.", name=model.new_key.name)
+            )
             self.new_key_field.set_value(model.new_key.key)
         else:
             self.new_key_field.set_value("")
@@ -105,6 +108,12 @@ class KeysSection(Section):
         row = ListRow(self._theme)
         revoke = partial(self.model.revoke, key.name)
         row.tail.addWidget(
-            Button(self._theme, "Revoke", look=ButtonLook.QUIET, name=f"Revoke the key {key.name}", action=revoke)
+            Button(
+                self._theme,
+                tr("Revoke"),
+                look=ButtonLook.QUIET,
+                name=tr("Revoke the key {name}", name=key.name),
+                action=revoke,
+            )
         )
         return row

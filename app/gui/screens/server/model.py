@@ -8,6 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from app.core.api import GUIDE, Status
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.models import LoadOptions
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.auto_remedy_model import AutoRemedyModel
 from app.gui.shell.contract import Shell
@@ -18,11 +19,19 @@ class SnippetKind(StrEnum):
 
     CURL = "curl"
     PYTHON = "Python"
-    EDITOR = "Editor"
+    EDITOR = "editor"
 
 
+_REACH = {
+    (False, False): LazyText("Only this computer can reach it, and no key is needed."),
+    (False, True): LazyText("Only this computer can reach it, and every program needs a key."),
+    (True, False): LazyText("Other computers can reach it, and no key is needed."),
+    (True, True): LazyText("Other computers can reach it, and every program needs a key."),
+}
+"""Of the endpoint: whether it is open to other computers, and whether it asks for keys."""
 _YOURS = "YOUR-KEY"
 """Stands for a key: the window does not know any."""
+_KEY_HEADER = f"\n  -H 'Authorization: Bearer {_YOURS}' \\"
 _SNIPPETS = {
     SnippetKind.CURL: """curl {base}/chat/completions \\{header}
   -H 'Content-Type: application/json' \\
@@ -86,17 +95,15 @@ class ServerModel(QObject):
         """What it speaks, who can reach it, and whether they need a key."""
         is_open = self.status is not None and bool(self.status.reachable_at)
         asks = self.status is not None and self.status.asks_for_keys
-        who = "Other computers can reach it" if is_open else "Only this computer can reach it"
-        need = "every program needs a key" if asks else "no key is needed"
-        return f"Speaks the OpenAI, Anthropic and Ollama APIs. {who}, and {need}."
+        return f"{tr('Speaks the OpenAI, Anthropic and Ollama APIs.')} {_REACH[is_open, asks].tr()}"
 
     @property
     def service_words(self) -> str:
         """Whether it serves, and whom."""
         if not self.is_serving:
-            return "Not serving"
+            return tr("Not serving")
         is_open = self.status is not None and bool(self.status.reachable_at)
-        return "Serving your network" if is_open else "Serving on this computer"
+        return tr("Serving your network") if is_open else tr("Serving on this computer")
 
     @property
     def is_serving(self) -> bool:
@@ -111,7 +118,7 @@ class ServerModel(QObject):
             base=self.base_url,
             model=next(iter(ready), GUIDE),
             key=_YOURS if asks else "none",
-            header=f"\n  -H 'Authorization: Bearer {_YOURS}' \\" if asks else "",
+            header=_KEY_HEADER if asks else "",
         )
 
     def list_engines(self) -> list[EngineStatus]:
@@ -122,7 +129,7 @@ class ServerModel(QObject):
         """Unload a model; Undo loads it again."""
         self.running.unload(
             name,
-            lambda: self.toast_requested.emit(f"{name} was unloaded.", lambda: self.load_model(name)),
+            lambda: self.toast_requested.emit(tr("{name} was unloaded.", name=name), lambda: self.load_model(name)),
             self.failed.emit,
         )
 

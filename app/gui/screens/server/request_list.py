@@ -10,6 +10,7 @@ from app.core import words
 from app.core.errors import ErrorBody
 from app.core.events import Event, RequestChanged, RequestsForgotten, SettingChanged
 from app.core.requests import RequestDetail, RequestInfo, RequestState, Usage, UsageRow
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote import RemoteList, RemoteStore
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
@@ -24,19 +25,19 @@ _USAGE_REST_MS = 2000
 _MS = 1000.0
 _S = RequestState
 _STATES = {
-    _S.QUEUED: ("warn", "Queued"),
-    _S.LOADING: ("accent", "Loading the model"),
-    _S.PREFILL: ("accent", "Reading the prompt"),
-    _S.DECODING: ("accent", "Writing"),
-    _S.DONE: ("ok", "Done"),
-    _S.FAILED: ("bad", "Failed"),
-    _S.CANCELLED: ("ink-3", "Cancelled"),
+    _S.QUEUED: ("warn", LazyText("Queued")),
+    _S.LOADING: ("accent", LazyText("Loading the model")),
+    _S.PREFILL: ("accent", LazyText("Reading the prompt")),
+    _S.DECODING: ("accent", LazyText("Writing")),
+    _S.DONE: ("ok", LazyText("Done")),
+    _S.FAILED: ("bad", LazyText("Failed")),
+    _S.CANCELLED: ("ink-3", LazyText("Cancelled")),
 }
 _SPANS = (
-    ("Queue", "queue_s", "part-5"),
-    ("Load", "load_s", "part-3"),
-    ("Prefill", "prefill_s", "part-2"),
-    ("Decode", "decode_s", "part-1"),
+    (LazyText("Queue"), "queue_s", "part-5"),
+    (LazyText("Load"), "load_s", "part-3"),
+    (LazyText("Prefill"), "prefill_s", "part-2"),
+    (LazyText("Decode"), "decode_s", "part-1"),
 )
 
 
@@ -138,12 +139,13 @@ def _changes_inspector(event: Event) -> bool:
 
 def request_state(request: RequestInfo) -> tuple[str, str]:
     """Return the colour and the words of a request's state."""
-    return _STATES[request.state]
+    color, message = _STATES[request.state]
+    return color, message.tr()
 
 
 def request_title(request: RequestInfo) -> str:
     """Return the strong line: who asks which model."""
-    return f"{request.client} → {request.model or 'no model'}"
+    return f"{request.client} → {request.model or tr('no model')}"
 
 
 def request_facts(request: RequestInfo) -> str:
@@ -152,29 +154,30 @@ def request_facts(request: RequestInfo) -> str:
     if request.error:
         return " · ".join([*details, request.error])
     if request.ttft_s is not None:
-        details.append(f"{words.format_duration(request.ttft_s)} to first token")
+        details.append(tr("{duration} to first token", duration=words.format_duration(request.ttft_s)))
     if request.tokens_per_s is not None:
         details.append(words.format_rate(request.tokens_per_s))
     if request.completion_tokens is not None:
-        details.append(f"{request.completion_tokens:,} tokens")
+        details.append(tr_plural("{count:,} token", "{count:,} tokens", request.completion_tokens))
     return " · ".join([*details, words.format_duration(request.total_s)])
 
 
 def request_details(request: RequestInfo) -> str:
     """Return what else is known: id, dialect, where from, status, tokens."""
-    details = [request.id, f"{request.dialect} {request.path}", f"from {request.peer}"]
+    details = [request.id, f"{request.dialect} {request.path}", tr("from {peer}", peer=request.peer)]
     if request.status is not None:
-        details.append(f"status {request.status}")
+        details.append(tr("status {status}", status=request.status))
     if request.prompt_tokens is not None:
-        cached = f", {request.cached_tokens:,} cached" if request.cached_tokens else ""
-        details.append(f"{request.prompt_tokens:,} prompt tokens{cached}")
+        details.append(tr_plural("{count:,} prompt token", "{count:,} prompt tokens", request.prompt_tokens))
+        if request.cached_tokens:
+            details[-1] = tr("{tokens}, {cached:,} cached", tokens=details[-1], cached=request.cached_tokens)
     return " · ".join(details)
 
 
 def time_parts(request: RequestInfo) -> list[BarPart]:
     """Return the stacked bar: where the time went, in milliseconds."""
     spans = ((name, getattr(request, field), color) for name, field, color in _SPANS)
-    return [BarPart(name, span * _MS, color) for name, span, color in spans if span]
+    return [BarPart(name.tr(), span * _MS, color) for name, span, color in spans if span]
 
 
 def time_legend(request: RequestInfo) -> list[tuple[str, str]]:
@@ -184,10 +187,10 @@ def time_legend(request: RequestInfo) -> list[tuple[str, str]]:
 
 def usage_facts(row: UsageRow) -> str:
     """Return a line of the usage in words."""
-    details = [f"{row.requests:,} {'request' if row.requests == 1 else 'requests'}"]
+    details = [tr_plural("{count:,} request", "{count:,} requests", row.requests)]
     if row.failed:
-        details.append(f"{row.failed:,} failed")
-    details.append(
-        f"{row.prompt_tokens:,} tokens read" + (f" ({row.cached_tokens:,} cached)" if row.cached_tokens else "")
-    )
-    return " · ".join([*details, f"{row.completion_tokens:,} written"])
+        details.append(tr("{count:,} failed", count=row.failed))
+    details.append(tr_plural("{count:,} token read", "{count:,} tokens read", row.prompt_tokens))
+    if row.cached_tokens:
+        details[-1] = tr("{tokens} ({cached:,} cached)", tokens=details[-1], cached=row.cached_tokens)
+    return " · ".join([*details, tr("{count:,} written", count=row.completion_tokens)])

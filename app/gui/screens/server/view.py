@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QButtonGroup, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.core.events import LogLine
+from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.inspector import InspectorSection
@@ -38,7 +39,7 @@ class ServerScreen(PageFrame):
     """Shows a `ServerModel` and a `LogModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell, *, restart: Callable[[], object]) -> None:
-        super().__init__(theme, "Server")
+        super().__init__(theme, tr("Server"))
         self._shell = shell
         self.model = ServerModel(stores, shell)
         self.log = LogModel(stores.api, shell)
@@ -81,7 +82,7 @@ class ServerScreen(PageFrame):
         card.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, card, margins=(24, 16, 24, 24), gap=12)
         self._url = CopyField(
-            theme, "Endpoint", partial(self._shell.copy_text, message="The address was copied"), role="title"
+            theme, tr("Endpoint"), partial(self._shell.copy_text, message=tr("The address was copied")), role="title"
         )
         lead = HBox(theme, margins=(0, 0, 0, 0))
         lead.addWidget(self._url)
@@ -94,7 +95,9 @@ class ServerScreen(PageFrame):
         chips = HBox(theme, margins=(8, 0, 0, 0))
         chips.addLayout(self._dialect_chips(), 1)
         box.addLayout(chips)
-        self._snippet = Snippet(theme, "Snippet", partial(self._shell.copy_text, message="The snippet was copied"))
+        self._snippet = Snippet(
+            theme, tr("Snippet"), partial(self._shell.copy_text, message=tr("The snippet was copied"))
+        )
         snippet = HBox(theme, margins=(8, 0, 0, 0))
         snippet.addWidget(self._snippet)
         box.addLayout(snippet)
@@ -104,7 +107,7 @@ class ServerScreen(PageFrame):
         line = FlowLayout(self.theme)
         group = QButtonGroup(self)
         for dialect in SnippetKind:
-            chip = Chip(self.theme, dialect.value)
+            chip = Chip(self.theme, tr("Editor") if dialect is SnippetKind.EDITOR else dialect.value)
             chip.setChecked(dialect is self._dialect)
             chip.set_action(partial(self._choose_dialect, dialect))
             group.addButton(chip)
@@ -112,18 +115,22 @@ class ServerScreen(PageFrame):
         return line
 
     def _make_engines_section(self) -> QWidget:
-        section = Section(self.theme, "Running models")
-        self.pause = Button(self.theme, "Pause", look=ButtonLook.QUIET, icon="pause", action=self.model.paused.toggle)
+        section = Section(self.theme, tr("Running models"))
+        self.pause = Button(
+            self.theme, tr("Pause"), look=ButtonLook.QUIET, icon="pause", action=self.model.paused.toggle
+        )
         self.pause.setToolTip(
-            "Free all memory once the answers in progress are finished, and load nothing until resumed"
+            tr("Free all memory once the answers in progress are finished, and load nothing until resumed")
         )
         section.head.addWidget(self.pause)
         self._skeleton = Skeleton(self.theme, 1, is_card=True)
-        self._list = RowList(self.theme, "Running models")
+        self._list = RowList(self.theme, tr("Running models"))
         self._idle = Surface(self.theme)
-        row = ListRow(self.theme, "No model is loaded", "The first request for one loads it, and so does a chat.")
+        row = ListRow(
+            self.theme, tr("No model is loaded"), tr("The first request for one loads it, and so does a chat.")
+        )
         to_models = partial(self._shell.show_page, PageName.MODELS)
-        row.tail.addWidget(Button(self.theme, "Choose a model", action=to_models))
+        row.tail.addWidget(Button(self.theme, tr("Choose a model"), action=to_models))
         VBox(self.theme, self._idle, margins=(0, 4, 0, 4)).addWidget(row)
         self._idle.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         for widget in (self._skeleton, self._list, self._idle):
@@ -132,24 +139,24 @@ class ServerScreen(PageFrame):
 
     def _log_section(self) -> QWidget:
         theme = self.theme
-        section = Section(theme, "Log")
-        self._log_search = search = Field(theme, "Filter the log", placeholder="Filter", icon="filter")
+        section = Section(theme, tr("Log"))
+        self._log_search = search = Field(theme, tr("Filter the log"), placeholder=tr("Filter"), icon="filter")
         search.setMaximumWidth(theme.px(200))
         search.textChanged.connect(self.log.set_filter)
-        pause = Chip(theme, "Pause")
+        pause = Chip(theme, tr("Pause"))
         pause.toggled.connect(self.log.set_paused)
         copy = IconButton(
             theme,
             "copy",
-            "Copy the log",
-            action=lambda: self._shell.copy_text(self.log.visible_text(), "The log was copied"),
+            tr("Copy the log"),
+            action=lambda: self._shell.copy_text(self.log.visible_text(), tr("The log was copied")),
         )
         for widget in (search, pause, copy):
             section.head.addWidget(widget, 0, Qt.AlignmentFlag.AlignVCenter)
         sheet = Surface(theme, fill="sunken")
-        self._log_view = LogView(theme, "Engine log")
+        self._log_view = LogView(theme, tr("Engine log"))
         self._log_view.setMinimumHeight(theme.px(_LOG_HEIGHT))
-        self._log_view.setPlaceholderText("What the engines write appears here.")
+        self._log_view.setPlaceholderText(tr("What the engines write appears here."))
         VBox(theme, sheet, margins=(12, 12, 4, 12)).addWidget(self._log_view)
         section.body.addWidget(sheet, 1)
         return section
@@ -157,10 +164,10 @@ class ServerScreen(PageFrame):
     def _show_server(self) -> None:
         model = self.model
         is_serving = model.is_serving
-        self._dot.show_state("ok" if is_serving else "edge", "Serving" if is_serving else "Off")
+        self._dot.show_state("ok" if is_serving else "edge", tr("Serving") if is_serving else tr("Off"))
         self._serving.setText(model.service_words)
         self._url.setEnabled(bool(model.base_url))
-        self._url.set_value(model.base_url or "No address yet")
+        self._url.set_value(model.base_url or tr("No address yet"))
         self._about.setText(model.notice or model.about)
         self._about.set_color("warn" if model.notice else "ink-2")
         self._snippet.set_text(model.format_snippet(self._dialect))
@@ -171,7 +178,7 @@ class ServerScreen(PageFrame):
             EngineRow.show_status,
         )
         is_paused = model.paused.state.is_paused
-        self.pause.set_text("Resume" if is_paused else "Pause")
+        self.pause.set_text(tr("Resume") if is_paused else tr("Pause"))
         self.pause.set_icon("play" if is_paused else "pause")
         self.pause.setEnabled(is_serving)
         is_known = model.running.is_known
@@ -195,7 +202,7 @@ class ServerScreen(PageFrame):
         self._add_lines(self.log.visible_lines())
 
     def _show_error(self, error: ErrorBody) -> None:
-        self._trouble.show_error(error, "Dismiss", self._trouble.hide)
+        self._trouble.show_error(error, tr("Dismiss"), self._trouble.hide)
 
 
 def _line_color(line: LogLine) -> str:

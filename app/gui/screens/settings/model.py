@@ -8,11 +8,29 @@ from PySide6.QtCore import QObject, Signal
 from app.config.store import find_setting, parse_setting, validate_setting
 from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, ErrorBody, NotFound
+from app.core.translation import LazyText
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
-_SECTIONS = {"gateway": "Endpoint", "models": "Models", "engine": "Engines", "window": "Window"}
+_SECTIONS = {
+    "gateway": LazyText("Endpoint"),
+    "models": LazyText("Models"),
+    "engine": LazyText("Engines"),
+    "window": LazyText("Window"),
+    "catalogue": LazyText("Catalogue"),
+    "downloads": LazyText("Downloads"),
+    "engines": LazyText("Engines"),
+    "inspector": LazyText("Inspector"),
+    "network": LazyText("Network"),
+    "responses": LazyText("Responses"),
+    "updates": LazyText("Updates"),
+}
+
+
+def section_title(section: str) -> str:
+    """Return what is above the settings of a section."""
+    return str(_SECTIONS.get(section, section.capitalize()))
 
 
 class SettingsModel(QObject):
@@ -43,7 +61,7 @@ class SettingsModel(QObject):
         """Return the rows by the title of their section, in table order."""
         sections: dict[str, list[SettingInfo]] = {}
         for info in self.preferences.items:
-            sections.setdefault(_SECTIONS.get(info.section, info.section.capitalize()), []).append(info)
+            sections.setdefault(section_title(info.section), []).append(info)
         return sections
 
     def model_options(self, present: str) -> list[tuple[str, str]]:

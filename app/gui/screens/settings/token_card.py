@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QLineEdit, QSizePolicy
 
 from app.core.errors import ErrorBody
 from app.core.hub import HubTokenState, SetHubToken, TokenPlace
+from app.core.translation import LazyText, tr
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 from app.gui.theme.theme import Theme
@@ -17,7 +18,7 @@ from app.gui.widgets.panels import ErrorPanel, Section
 from app.gui.widgets.text import Paragraph
 
 HUB_TOKEN = "hub.token"  # noqa: S105 -- the name of a place on the settings page
-_ABOUT = "Some models require you to accept their terms first. A token proves to the hub that you did."
+_ABOUT = LazyText("Some models require you to accept their terms first. A token proves to the hub that you did.")
 _PAGE = "https://huggingface.co/settings/tokens"
 _OURS = frozenset({TokenPlace.KEYRING, TokenPlace.FILE})
 
@@ -26,7 +27,7 @@ class TokenCard(Section):
     """Shows a `HubTokenState`. The token is never shown: what is typed is hidden, and gone once it is kept."""
 
     def __init__(self, theme: Theme, api: GatewayApi, shell: Shell) -> None:
-        super().__init__(theme, "Hugging Face token")
+        super().__init__(theme, tr("Hugging Face token"))
         self._api, self._shell = api, shell
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         sheet = Surface(theme)
@@ -34,13 +35,13 @@ class TokenCard(Section):
         box = VBox(theme, sheet, margins=(16, 12, 16, 12), gap=8)
         self.state_text = Paragraph(theme, weight=500)
         box.addWidget(self.state_text)
-        box.addWidget(Paragraph(theme, _ABOUT, role="meta", color="ink-2"))
+        box.addWidget(Paragraph(theme, _ABOUT.tr(), role="meta", color="ink-2"))
         line = HBox(theme, gap=8)
-        self.field = Field(theme, "Token for the hub", placeholder="hf_…")
+        self.field = Field(theme, tr("Token for the hub"), placeholder="hf_…")
         self.field.setEchoMode(QLineEdit.EchoMode.Password)
         self.field.returnPressed.connect(self._submit_token)
         self.field.textChanged.connect(self._show_button)
-        self.keep_button = Button(theme, "Save", name="Save the token", action=self._submit_token)
+        self.keep_button = Button(theme, tr("Save"), name=tr("Save the token"), action=self._submit_token)
         line.addWidget(self.field, 1)
         line.addWidget(self.keep_button)
         box.addLayout(line)
@@ -48,15 +49,15 @@ class TokenCard(Section):
         box.addWidget(self.error)
         buttons = FlowLayout(theme, gap=8)
         self.forget_button = Button(
-            theme, "Remove", look=ButtonLook.DANGER, name="Remove the token", action=self._forget_token
+            theme, tr("Remove"), look=ButtonLook.DANGER, name=tr("Remove the token"), action=self._forget_token
         )
         buttons.addWidget(
             Button(
                 theme,
-                "Create one",
+                tr("Create a token"),
                 look=ButtonLook.QUIET,
                 icon="external-link",
-                name="Create a token",
+                name=tr("Create a token"),
                 action=_open_page,
             )
         )
@@ -81,7 +82,7 @@ class TokenCard(Section):
         self.field.clear()
         self.error.hide()
         self._show_state(state)
-        self._shell.show_toast("The token was saved.")
+        self._shell.show_toast(tr("The token was saved."))
 
     def _show_error(self, error: ErrorBody) -> None:
         self.error.show_error(error)

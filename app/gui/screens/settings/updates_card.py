@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
+from app.core.translation import LazyText, tr, tr_plural
 from app.core.updates import InstallationKind, Release, UpdateJob, UpdateState
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind, rich_of
 from app.gui.markdown.splitter import MarkdownSplitter
@@ -25,28 +26,28 @@ from app.gui.widgets.status import ProgressBar
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _KINDS = {
-    InstallationKind.DEB: "System package",
-    InstallationKind.ARCHIVE: "Your own folder",
-    InstallationKind.APPIMAGE: "AppImage",
-    InstallationKind.EXE: "Installed for this user",
-    InstallationKind.DMG: "Application",
-    InstallationKind.WHEEL: "Python package",
-    InstallationKind.SOURCE: "Source checkout",
+    InstallationKind.DEB: LazyText("System package"),
+    InstallationKind.ARCHIVE: LazyText("Your own folder"),
+    InstallationKind.APPIMAGE: LazyText("AppImage"),
+    InstallationKind.EXE: LazyText("Installed for this user"),
+    InstallationKind.DMG: LazyText("Application"),
+    InstallationKind.WHEEL: LazyText("Python package"),
+    InstallationKind.SOURCE: LazyText("Source checkout"),
 }
 _HOW = {
-    InstallationKind.ARCHIVE: (
+    InstallationKind.ARCHIVE: LazyText(
         "It is checked and tried out first. When no answer is being written, it takes over and this window reopens. "
         "The previous version is kept."
     ),
-    InstallationKind.DEB: (
+    InstallationKind.DEB: LazyText(
         "It is checked first. When no answer is being written, the system asks for an administrator's password and "
         "installs it; then this window reopens."
     ),
-    InstallationKind.APPIMAGE: (
+    InstallationKind.APPIMAGE: LazyText(
         "It is checked first, and used when you next open Roundhouse. The previous version is kept."
     ),
-    InstallationKind.EXE: "It is checked first. When no answer is being written, its installer opens.",
-    InstallationKind.DMG: "It is checked first, then shown for you to drag to Applications.",
+    InstallationKind.EXE: LazyText("It is checked first. When no answer is being written, its installer opens."),
+    InstallationKind.DMG: LazyText("It is checked first, then shown for you to drag to Applications."),
 }
 
 
@@ -54,7 +55,7 @@ class UpdatesCard(Section):
     """Shows an `UpdateStore`."""
 
     def __init__(self, theme: Theme, model: UpdateStore, shell: Shell) -> None:
-        super().__init__(theme, "This version")
+        super().__init__(theme, tr("This version"))
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._model = model
         sheet = Surface(theme)
@@ -85,7 +86,7 @@ class UpdatesCard(Section):
         self.outcome.setVisible(bool(outcome))
         self.error.setVisible(model.refusal is not None)
         if model.refusal is not None:
-            self.error.show_error(model.refusal, "Dismiss", model.dismiss)
+            self.error.show_error(model.refusal, tr("Dismiss"), model.dismiss)
 
 
 class _PresentVersionView(QWidget):
@@ -104,8 +105,8 @@ class _PresentVersionView(QWidget):
             texts.addWidget(label)
         pair.addLayout(texts)
         buttons = HBox(theme, gap=8)
-        self.back = Button(theme, "Go back", look=ButtonLook.QUIET, action=model.go_back)
-        self.look = Button(theme, "Check for updates", icon="refresh-cw", action=model.look)
+        self.back = Button(theme, tr("Go back"), look=ButtonLook.QUIET, action=model.go_back)
+        self.look = Button(theme, tr("Check for updates"), icon="refresh-cw", action=model.look)
         buttons.addWidget(self.back)
         buttons.addWidget(self.look)
         pair.addLayout(buttons)
@@ -119,8 +120,10 @@ class _PresentVersionView(QWidget):
         self.look.setEnabled(not is_busy)
         self.back.setVisible(bool(state.previous))
         self.back.setEnabled(not is_busy)
-        version_name = "the previous version" if state.previous == "before" else state.previous
-        self.back.set_text(f"Go back to {version_name}")
+        if state.previous == "before":
+            self.back.set_text(tr("Go back to the previous version"))
+        else:
+            self.back.set_text(tr("Go back to {version}", version=state.previous))
 
 
 class _NewVersionView(QWidget):
@@ -134,7 +137,7 @@ class _NewVersionView(QWidget):
         head, title = VBox(theme, gap=2), HBox(theme, gap=8)
         self.title = Label(theme, role="section")
         title.addWidget(self.title)
-        title.addWidget(Tag(theme, "New", color="accent-ink", fill="accent-soft"))
+        title.addWidget(Tag(theme, tr("New"), color="accent-ink", fill="accent-soft"))
         title.addStretch(1)
         self.facts = Paragraph(theme, role="meta", color="ink-2")
         head.addLayout(title)
@@ -145,14 +148,14 @@ class _NewVersionView(QWidget):
         self.problem = Paragraph(theme, color="ink-2")
         box.addWidget(self.problem)
         self.command = Snippet(
-            theme, "The command that updates it", partial(shell.copy_text, message="The command was copied")
+            theme, tr("The command that updates it"), partial(shell.copy_text, message=tr("The command was copied"))
         )
         box.addWidget(self.command)
         self.how = Paragraph(theme, role="meta", color="ink-2")
         box.addWidget(self.how)
         buttons = FlowLayout(theme, gap=8)
-        self.install = Button(theme, "Install", look=ButtonLook.PRIMARY, action=model.install)
-        self.skip = Button(theme, "Skip this version", look=ButtonLook.QUIET, action=model.skip)
+        self.install = Button(theme, tr("Install"), look=ButtonLook.PRIMARY, action=model.install)
+        self.skip = Button(theme, tr("Skip this version"), look=ButtonLook.QUIET, action=model.skip)
         buttons.addWidget(self.install)
         buttons.addWidget(self.skip)
         box.addLayout(buttons)
@@ -171,10 +174,10 @@ class _NewVersionView(QWidget):
         self.command.set_text(state.command)
         self.command.setVisible(bool(state.command))
         can_install = not state.command and not release.problem
-        self.how.setText(_HOW.get(state.kind, ""))
+        self.how.setText(str(_HOW.get(state.kind, "")))
         self.how.setVisible(can_install)
         self.install.setVisible(can_install)
-        self.install.setAccessibleName(f"Install version {release.version}")
+        self.install.setAccessibleName(tr("Install version {version}", version=release.version))
 
 
 class _UpdateJobView(QWidget):
@@ -188,13 +191,17 @@ class _UpdateJobView(QWidget):
         column = VBox(theme, gap=6)
         self.title = Label(theme, weight=500)
         self.stage = Paragraph(theme, role="meta", color="ink-2")
-        self.bar = ProgressBar(theme, "Progress of the update")
+        self.bar = ProgressBar(theme, tr("Progress of the update"))
         for part in (self.title, self.stage, self.bar):
             column.addWidget(part)
         pair.addLayout(column)
         buttons = HBox(theme, gap=8)
-        self.now = Button(theme, "Do not wait", name="Install without waiting", action=partial(model.install, now=True))
-        self.cancel = Button(theme, "Cancel", look=ButtonLook.QUIET, name="Cancel the update", action=model.cancel)
+        self.now = Button(
+            theme, tr("Do not wait"), name=tr("Install without waiting"), action=partial(model.install, now=True)
+        )
+        self.cancel = Button(
+            theme, tr("Cancel"), look=ButtonLook.QUIET, name=tr("Cancel the update"), action=model.cancel
+        )
         buttons.addWidget(self.now)
         buttons.addWidget(self.cancel)
         pair.addLayout(buttons)
@@ -205,9 +212,7 @@ class _UpdateJobView(QWidget):
         self.setVisible(job is not None)
         if job is None:
             return
-        verb = "Going back to" if job.verb == "rollback" else "Installing"
-        version_name = "the previous version" if job.version == "before" else job.version
-        self.title.setText(f"{verb} {version_name}")
+        self.title.setText(_job_title(job))
         self.stage.setText(stage_words(job))
         self.bar.set_fraction(job.done_bytes / job.total_bytes if job.total_bytes else None)
         self.now.setVisible(bool(job.waits_for) and job.verb == "install")
@@ -252,19 +257,33 @@ def check_words(model: UpdateStore, state: UpdateState) -> str:
     if state.unavailable:
         return state.unavailable
     if model.is_looking:
-        return "Checking…"
-    newest = "This is the newest version. " if model.is_newest else ""
+        return tr("Checking…")
+    newest = tr("This is the newest version.") if model.is_newest else ""
     if not state.checked_at:
-        return f"{newest}Updates have not been checked yet."
-    return f"{newest}Updates checked {time_ago(time.time() - state.checked_at)}."
+        return f"{newest} {tr('Updates have not been checked yet.')}".lstrip()
+    checked = tr("Updates checked {ago}.", ago=time_ago(time.time() - state.checked_at))
+    return f"{newest} {checked}".lstrip()
+
+
+def _job_title(job: UpdateJob) -> str:
+    if job.verb != "rollback":
+        return tr("Installing {version}", version=job.version)
+    if job.version == "before":
+        return tr("Going back to the previous version")
+    return tr("Going back to {version}", version=job.version)
 
 
 def stage_words(job: UpdateJob) -> str:
     """Return what is done now."""
     if job.waits_for:
-        return f"Waiting for {'1 answer' if job.waits_for == 1 else f'{job.waits_for} answers'} to end"
+        return tr_plural("Waiting for {count} answer to end", "Waiting for {count} answers to end", job.waits_for)
     if job.total_bytes:
-        return f"{job.stage}, {words.format_bytes(job.done_bytes)} of {words.format_bytes(job.total_bytes)}"
+        return tr(
+            "{stage}, {done} of {total}",
+            stage=job.stage,
+            done=words.format_bytes(job.done_bytes),
+            total=words.format_bytes(job.total_bytes),
+        )
     return job.stage
 
 

@@ -16,8 +16,9 @@ from PySide6.QtWidgets import QApplication, QFileDialog, QSizePolicy, QWidget
 
 from app.config.paths import Paths, default_paths
 from app.core.api import SettingInfo, SettingValue
+from app.core.translation import tr
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.settings.model import SettingsModel
+from app.gui.screens.settings.model import SettingsModel, section_title
 from app.gui.screens.settings.token_card import HUB_TOKEN, TokenCard
 from app.gui.screens.settings.updates_card import UpdatesCard
 from app.gui.shell.contract import PageId as Pages
@@ -45,8 +46,10 @@ class SettingRow(ControlRow):
     def __init__(self, theme: Theme, model: SettingsModel, info: SettingInfo) -> None:
         super().__init__(theme, info.title, info.help)
         self._theme, self._model, self._info = theme, model, info
-        self._fixed = Tag(theme, "Set by the environment")
-        self._reset = IconButton(theme, "undo-2", f"Reset {info.title}", action=lambda: model.reset(self._info))
+        self._fixed = Tag(theme, tr("Set by the environment"))
+        self._reset = IconButton(
+            theme, "undo-2", tr("Reset {title}", title=info.title), action=lambda: model.reset(self._info)
+        )
         self.tools.addWidget(self._fixed)
         self.tools.addWidget(self._reset)
         self._control, self._show_value = self._make_control(info)
@@ -131,10 +134,9 @@ class SettingRow(ControlRow):
         self._model.change(self._info, value)
 
     def _ask_folder(self) -> str:
-        return QFileDialog.getExistingDirectory(self, f"Add to {self._info.title}")
+        return QFileDialog.getExistingDirectory(self, tr("Add to {title}", title=self._info.title))
 
 
-_NETWORK = "Network"
 _LAYOUT_ROUNDS = 2
 """One places the sections, the next the rows whose words wrap at the width they got."""
 
@@ -143,7 +145,7 @@ class SettingsScreen(PageFrame):
     """Shows a `SettingsModel`. `restart` starts the service anew."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell, *, restart: Callable[[], object]) -> None:
-        super().__init__(theme, "Settings")
+        super().__init__(theme, tr("Settings"))
         self._shell, self.model = shell, SettingsModel(stores, shell)
         self._error = ErrorPanel(theme)
         self._skeleton = Skeleton(theme, 8, is_card=True)
@@ -197,9 +199,9 @@ class SettingsScreen(PageFrame):
         line = HBox(theme, sheet, margins=(16, 12, 12, 12), gap=12)
         line.addWidget(IconLabel(theme, "info", color="warn"))
         line.addWidget(
-            Paragraph(theme, "A change takes effect when the service restarts, which unloads all models."), 1
+            Paragraph(theme, tr("A change takes effect when the service restarts, which unloads all models.")), 1
         )
-        line.addWidget(Button(theme, "Restart the service", icon="rotate-ccw", action=restart))
+        line.addWidget(Button(theme, tr("Restart the service"), icon="rotate-ccw", action=restart))
         return sheet
 
     def _show_settings(self) -> None:
@@ -209,7 +211,7 @@ class SettingsScreen(PageFrame):
         self.token.setVisible(self._places.isVisibleTo(self))
         self._restart.setVisible(bool(model.waits_for_restart))
         if model.error is not None:
-            self._error.show_error(model.error, "Try again", model.preferences.read)
+            self._error.show_error(model.error, tr("Try again"), model.preferences.read)
         else:
             self._error.hide()
         for title, infos in model.group_by_section().items():
@@ -223,14 +225,14 @@ class SettingsScreen(PageFrame):
 
     def _make_connections_button(self) -> QWidget:
         show = partial(self._shell.show_page, Pages.CONNECTIONS)
-        name = "Show the connections to other computers"
-        return Button(self.theme, "Show connections", look=ButtonLook.QUIET, icon="globe", name=name, action=show)
+        name = tr("Show the connections to other computers")
+        return Button(self.theme, tr("Show connections"), look=ButtonLook.QUIET, icon="globe", name=name, action=show)
 
     def _section_list(self, title: str) -> RowList:
         if title not in self._lists:
             section = Section(self.theme, title)
             self._lists[title] = RowList(self.theme, title)
-            if title == _NETWORK:
+            if title == section_title("network"):
                 section.head.addWidget(self._make_connections_button())
             section.body.addWidget(self._lists[title])
             self.body.insertWidget(self._end, section)
@@ -242,13 +244,13 @@ class InstallationFolders(Section):
     """The folders of this installation."""
 
     def __init__(self, theme: Theme, paths: Paths) -> None:
-        super().__init__(theme, "Folders")
+        super().__init__(theme, tr("Folders"))
         self.folders = {
-            "Models: put .gguf files here": paths.models,
-            "Conversations": paths.data,
-            "Logs": paths.logs,
+            tr("Models: put .gguf files here"): paths.models,
+            tr("Conversations"): paths.data,
+            tr("Logs"): paths.logs,
         }
-        rows = RowList(theme, "Folders")
+        rows = RowList(theme, tr("Folders"))
         rows.sync(
             {title: (title, folder) for title, folder in self.folders.items()},
             lambda place: _make_row(theme, place[1]),
@@ -259,7 +261,9 @@ class InstallationFolders(Section):
 
 def _make_row(theme: Theme, folder: Path) -> ListRow:
     row = ListRow(theme)
-    row.tail.addWidget(Button(theme, "Open", name=f"Open {folder}", action=partial(_open_folder, folder)))
+    row.tail.addWidget(
+        Button(theme, tr("Open"), name=tr("Open {folder}", folder=folder), action=partial(_open_folder, folder))
+    )
     return row
 
 
