@@ -246,6 +246,8 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """The kinds of machine it is advised on; on others it stands last, and `limits` says why. None: on all."""
     unlisted: str = ""
     """Why it is not named for some work that it could do, in sentences; empty: nothing needs to be said."""
+    successor: str = ""
+    """The engine that takes its place: it stands before that one only where it is faster."""
     serving_warning: str = ""
     """What who serves several people with it should know."""
     fleet_warning: str = ""

@@ -52,14 +52,15 @@ EXL3 = Traits(
     uncut=EXL3_UNCUT,
     most_slots=16,
     memory=MEMORY,
+    speed_class="exl3",
     places={
-        MachineKind.MIXED: GuidePlaces(local=30, batch=0, serving=0, serving_shaped=0, fleet=0),
+        MachineKind.MIXED: GuidePlaces(local=25, batch=0, serving=0, serving_shaped=0, fleet=0),
         MachineKind.RTX_MANY: GuidePlaces(local=40, structured=30, long=30, moe=30, fleet=60),
         MachineKind.RTX_FEW: GuidePlaces(
             local=10, structured=30, loras=40, long=20, batch=40, serving=40, serving_shaped=40, fleet=60
         ),
         MachineKind.RTX_ONE: GuidePlaces(
-            local=30, agent=40, structured=40, loras=0, long=40, moe=10, batch=0, serving=0, serving_shaped=0, fleet=0
+            local=15, agent=30, structured=40, loras=0, long=15, moe=10, batch=0, serving=0, serving_shaped=0, fleet=0
         ),
         MachineKind.RTX_SMALL: GuidePlaces(
             local=30, agent=40, loras=0, moe=20, batch=0, serving=0, serving_shaped=0, fleet=0
@@ -95,4 +96,5 @@ EXL2 = Traits(
     },
     order=40,
     serving_warning=FOR_A_DESK,
+    successor="exllamav3",
 )

@@ -7,7 +7,7 @@ each chip counts alike however many rows it has.
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import exp, log
 from statistics import median
 
@@ -100,7 +100,7 @@ def row_parts(row: SpeedRow) -> RowParts:
     """Return the parts of a row."""
     device = _device(row)
     reads = token_reads(row.facts, row.setting, depth=row.depth)
-    software = software_class(row.setting, device.kind)
+    software = software_class(row.setting, device.kind, device.architecture)
     return RowParts(
         layers={f"{LAYER} {software}": reads.plain_layers * 1e-6, f"{EXPERTS} {software}": reads.expert_layers * 1e-6},
         read={f"{EFFICIENCY} {device.kind}": (reads.device_bytes + reads.device_cache_bytes) / device.bandwidth},
@@ -123,11 +123,11 @@ def _sum(features: Mapping[str, float], constants: Mapping[str, float]) -> float
     return sum(constants.get(name, prior_of(name).value) * value for name, value in features.items())
 
 
-def fit_constants(rows: Sequence[SpeedRow]) -> SpeedFit:
+def fit_constants(rows: Sequence[SpeedRow], parts_of: Callable[[SpeedRow], RowParts] = row_parts) -> SpeedFit:
     """Return the constants that explain the rows best."""
     each_chip = Counter(row.chip for row in rows)
     base = [1 / each_chip[row.chip] ** 0.5 / NOISE**2 for row in rows]
-    weights, constants, known = list(base), dict[str, float](), [(row_parts(row), row.decode) for row in rows]
+    weights, constants, known = list(base), dict[str, float](), [(parts_of(row), row.decode) for row in rows]
     for _ in range(ROUNDS):
         table = [_scale_features(row_features.active_features(constants), rate) for row_features, rate in known]
         names = sorted({name for row_features in table for name in row_features})

@@ -20,11 +20,12 @@ from app.core.machine import Confidence, Fact, Machine
 from app.core.model_facts import ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from app.hub import shapes
-from tests.bench.engine_table import LLAMA_CPP, MLX_LM, VLLM
+from tests.bench.engine_table import EXLLAMA_V3, LLAMA_CPP, MLX_LM, VLLM
 from tests.bench.programs import ROOT
 
 DATA = ROOT / "tests" / "data"
 MEASURED, PUBLIC = DATA / "speed-measured.csv", DATA / "speed-public.csv"
+EXL3 = DATA / "speed-exl3.csv"
 _DEVICES, _MODELS = DATA / "speed-devices.csv", DATA / "speed-models.csv"
 
 MAIN = "in memory"
@@ -219,6 +220,34 @@ def _place_layers(facts: ModelFacts, machine: Machine, setting: RunSetting) -> t
     if offload.cpu_moe_layers:
         return msgspec.structs.replace(setting, cpu_moe_layers=offload.cpu_moe_layers), True
     return msgspec.structs.replace(setting, gpu_layers=offload.gpu_layers), True
+
+
+@cache
+def exl3_rows() -> list[SpeedRow]:
+    """Return what was measured of ExLlamaV3 by itself: without draft heads, which nobody told apart elsewhere."""
+    return [_exl3_row(record) for record in _read(EXL3)]
+
+
+def _exl3_row(record: dict[str, str]) -> SpeedRow:
+    gpus = [{"name": record["device"], "vram_gb": float(record["memory_gb"])}]
+    quantization = f"{record['bits']}bpw"
+    return SpeedRow(
+        device=record["device"],
+        chip=record["device"],
+        model=record["model"],
+        quantization=quantization,
+        engine="exllamav3",
+        source=record["source"],
+        decode=float(record["tg_tok_s"]),
+        prefill=None,
+        machine=_machine_of(json.dumps({"os": "linux", "ram_gb": _RAM_GB, "gpus": gpus})),
+        setting=RunSetting(engine=EXLLAMA_V3, backend="cuda"),
+        facts=shapes.shape_facts(record["model"], quantization, format="exl3"),
+        depth=384,  # prompts of some 256 tokens, and half of the answer
+        prompt=256,
+        is_training=True,
+        group=MAIN,
+    )
 
 
 @cache

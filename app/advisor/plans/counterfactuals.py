@@ -59,7 +59,7 @@ class _PlanTrial(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_whole(self) -> bool:
-        return self.chosen.fit in {FitQuality.WHOLE, FitQuality.SMALL}
+        return self.chosen.fit in {FitQuality.WHOLE, FitQuality.SMALL, FitQuality.POOR}
 
     @property
     def rate(self) -> float | None:

@@ -25,6 +25,15 @@ a model of 2 billion parameters +0.1 % for Q6_K, +0.6 % for Q5_K_M and +3.2 % fo
 """
 USUAL = 4.0
 """Bits below which a plan says so: Q4-class, the guide's "usual best balance"."""
+BEARABLE = 3.0
+"""Bits below which a model comes last of all: Llama 3 8B loses 8 % (Q3_K_M) to 11 % (IQ3_M) at three bits, 39 % at two.
+
+llama.cpp's table of Llama 3 8B (tools/perplexity/README.md, with an importance matrix) has +0.91 % for Q5_K_M, +2.4 %
+for Q4_K_M, +3.7 % for IQ4_XS, +8.1 % for Q3_K_M, +10.7 % for IQ3_M, +19.7 % for IQ3_XXS and +39 % for Q2_K.
+"""
+_BEARABLE_IN = {"exl3": 2.2}
+"""Trellises lose less: a model of 27 billion parameters is used at 2.2 bits on a card of 12 GB (0xSero's registry,
+rtx-3060-12gb, September 2026)."""
 BALANCED = "Q4_K_M"
 
 _NAMED: tuple[tuple[str, float | None], ...] = (
@@ -96,6 +105,11 @@ def usual_files(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
 def below_usual(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
     """Return those of less than four bits, in the order given."""
     return [facts for facts in candidates if nominal_bits(facts) < USUAL]
+
+
+def bearable_files(candidates: Sequence[ModelFacts]) -> list[ModelFacts]:
+    """Return those of three bits and more, in the order given."""
+    return [facts for facts in candidates if nominal_bits(facts) >= _BEARABLE_IN.get(facts.format, BEARABLE)]
 
 
 def pick_balanced(candidates: Sequence[ModelFacts]) -> ModelFacts:

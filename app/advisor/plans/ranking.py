@@ -5,7 +5,7 @@ another, and then the plan says so. Without a model the plans are the guide's ow
 where the caller passes some. Pure and quick: nothing is asked, nothing is read.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -17,7 +17,7 @@ from app.advisor.choosing.rules import RankedEngine, guide_row, rank_engines
 from app.advisor.choosing.targets import gpus_for
 from app.advisor.plans import wording as plan_wording
 from app.advisor.plans.counterfactuals import find_counterfactuals
-from app.advisor.plans.quantisations import choose_format, loadable_files, why_not
+from app.advisor.plans.quantisations import FULL, choose_format, loadable_files, nominal_bits, why_not
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best, pick_without_model
 from app.advisor.plans.trials import SettingTrials
 from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, Plan
@@ -191,16 +191,40 @@ def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_Pla
     if not inputs.model:
         return sorted(with_weights, key=lambda draft: places.get(draft.engine, len(places)))
     has_gpu = any(draft.ask.gpus for draft in with_weights)
-    return sorted(
-        with_weights,
-        key=lambda draft: (
+
+    def rank_of(draft: _PlanDraft) -> tuple[int, ...]:
+        return (
             len(draft.obstacles),
             places.get(draft.engine, len(places)),
             draft.ranked.is_discouraged,
             _fit_tier(draft, has_gpu=has_gpu),
             _joins_for_nothing(draft),
-        ),
+        )
+
+    return _successors_first(sorted(with_weights, key=rank_of), rank_of)
+
+
+def _successors_first(ordered: list[_PlanDraft], rank_of: Callable[[_PlanDraft], tuple[int, ...]]) -> list[_PlanDraft]:
+    """Return the drafts with an engine behind its successor where that fits as well, and it is not the faster."""
+    for draft in list(ordered):
+        behind = ordered[ordered.index(draft) + 1 :]
+        successor = next((other for other in behind if other.engine == draft.ranked.traits.successor), None)
+        if successor is not None and rank_of(successor) == rank_of(draft) and not _is_faster(draft, successor):
+            ordered.remove(successor)
+            ordered.insert(ordered.index(draft), successor)
+    return ordered
+
+
+def _is_faster(draft: _PlanDraft, other: _PlanDraft) -> bool:
+    """Whether a draft decodes faster than another without giving up quality for it."""
+    if draft.chosen.facts is None or other.chosen.facts is None:
+        return True
+    rate, other_rate = (
+        each.ask.trials.trial_of(each.chosen.facts).tokens_per_second(each.chosen.setting)  # type: ignore[arg-type]  # as asked above
+        for each in (draft, other)
     )
+    keeps_bits = nominal_bits(draft.chosen.facts) >= min(nominal_bits(other.chosen.facts), FULL)
+    return keeps_bits and (rate is None or other_rate is None or rate > other_rate)
 
 
 def _fit_tier(draft: _PlanDraft, *, has_gpu: bool) -> int:

@@ -1,7 +1,8 @@
 """What to run with one engine: the largest quality that fits wholly in fast memory and is fast enough, at what context.
 
 The order of giving way: quality down to four bits, then 8-bit KV, then context, then a part in system memory, and only
-then fewer than four bits; whatever was given up is said.
+then fewer than four bits; whatever was given up is said. A part in system memory that is slow, or several times slower
+than three bits (or half the context) wholly on the GPU, comes after those; two bits come last.
 
 How a model spreads over several GPUs: one card if it fits there, then by what joins the cards.
 
@@ -9,7 +10,7 @@ Cutting each matrix (tensor parallel) pays where cards have NVLink or the like a
 each card gets layers of its own first (pipeline). Partitions of one card never work together.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -19,7 +20,7 @@ from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.choosing.intents import Workload
 from app.advisor.choosing.targets import capability_of
 from app.advisor.memory.setting import RunSetting
-from app.advisor.plans.quantisations import below_usual, pick_balanced, usual_files
+from app.advisor.plans.quantisations import bearable_files, below_usual, pick_balanced, usual_files
 from app.advisor.plans.trials import SettingTrial, SettingTrials
 from app.core.advice import Estimate
 from app.core.machine import Gpu, Machine, Pool
@@ -140,6 +141,10 @@ ASKING_SHARE = 4
 """One in so many people waits for an answer at the same moment, at a busy hour; the rest read and type. Assumed."""
 NOTICEABLE = 1.1
 """A gain of less than a tenth is worth neither another card nor a line."""
+MUCH_FASTER = 3
+"""From so many times the speed on, fewer bits or half the context are worth more than a part in system memory."""
+TIGHT_SHARE = 2
+"""What is given up of the context that is useful before a model is left to be slow."""
 SURE_SHARE = 0.8
 """Of a file this much at least has to lie in fast memory: the input embedding may stay outside, and is never more."""
 
@@ -155,6 +160,8 @@ class FitQuality(StrEnum):
     """Wholly in fast memory, but with fewer than four bits."""
     SLOW = "slow"
     """A part in system memory, and slow."""
+    POOR = "poor"
+    """Wholly in fast memory, with so few bits that answers suffer badly."""
     NONE = "none"
     """Nothing fits."""
 
@@ -238,8 +245,47 @@ class _PickSearch:
         if not first.is_known(self._base_setting(self._possible_spreads(first.facts)[0], self._kv_types[0], first)):
             return self._pick_unknown()
         good, low = usual_files(self._candidates), below_usual(self._candidates)
-        choice = self._pick_whole(good) or self._pick_shorter(good) or self._pick_spilled(good) or self._pick_small(low)
-        return self._with_slots(choice or self._pick_spilled(low) or self._pick_nearest())
+        balanced = [facts for facts in good if facts.file_bytes >= pick_balanced(good).file_bytes]
+        return self._with_slots(
+            self._pick_whole(balanced)
+            or self._pick_whole(good)
+            or self._pick_shorter(good, self._least_context)
+            or self._pick_parted(good, low)
+            or self._pick_spilled(low)
+            or self._pick_nearest()
+        )
+
+    def _pick_parted(self, good: Sequence[ModelFacts], low: Sequence[ModelFacts]) -> PlanPick | None:
+        """Return four bits with a part in system memory, or what fits whole where that is slow; two bits come last."""
+        spilled, bearable = self._pick_spilled(good), bearable_files(low)
+        whole = self._pick_small(bearable)
+        if spilled is None:
+            return whole or self._pick_poor(low)
+        whole = whole or self._pick_tight([*good, *bearable])
+        if whole is None:
+            return spilled
+        is_fast = spilled.fit is FitQuality.SPILLED and not self._is_much_faster(whole, spilled)
+        return spilled if is_fast else whole
+
+    def _pick_tight(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
+        """Return the best that fits with half of the context that is useful: a short conversation."""
+        choice = self._pick_shorter(candidates, lambda trial: self._least_context(trial) // TIGHT_SHARE)
+        return choice and msgspec.structs.replace(choice, fit=self._fit_of(choice))
+
+    def _pick_poor(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
+        choice = self._pick_small(candidates)
+        return choice and msgspec.structs.replace(choice, fit=FitQuality.POOR)
+
+    def _fit_of(self, choice: PlanPick) -> FitQuality:
+        return FitQuality.WHOLE if usual_files([choice.facts] if choice.facts else []) else FitQuality.SMALL
+
+    def _is_much_faster(self, choice: PlanPick, other: PlanPick) -> bool:
+        rates = [
+            self._ask.trials.trial_of(pick.facts).tokens_per_second(pick.setting)
+            for pick in (choice, other)
+            if pick.facts is not None
+        ]
+        return len(rates) == 2 and None not in rates and (rates[0] or 0) >= MUCH_FASTER * (rates[1] or 0)  # noqa: PLR2004 -- both
 
     def _pick_whole(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
         """Return the first that fits with the whole context and is fast enough; else the fastest that fits."""
@@ -277,15 +323,22 @@ class _PickSearch:
         before, after = trial.tokens_per_second(narrow), trial.tokens_per_second(wide)
         return before is not None and after is not None and after >= before * NOTICEABLE
 
-    def _pick_shorter(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
-        """Return the usual balance with as much context as there is room for, if that is enough to be useful."""
+    def _pick_shorter(
+        self, candidates: Sequence[ModelFacts], least_context: Callable[[SettingTrial], int]
+    ) -> PlanPick | None:
+        """Return the usual balance, else the largest below it, with as much context as there is room for."""
         if not candidates:
             return None
-        facts = pick_balanced(candidates)
+        balanced = pick_balanced(candidates)
+        smaller = [facts for facts in candidates if facts.file_bytes < balanced.file_bytes]
+        return next(filter(None, (self._shorten(facts, least_context) for facts in (balanced, *smaller))), None)
+
+    def _shorten(self, facts: ModelFacts, least_context: Callable[[SettingTrial], int]) -> PlanPick | None:
+        """Return one file with as much context as there is room for, if that is enough to be useful."""
         trial, kv_type = self._ask.trials.trial_of(facts), self._kv_types[-1]
         for slots in dict.fromkeys((self._least_slots(Spread()), 1)):
             for spread in self._possible_spreads(facts):
-                base, least = self._base_setting(spread, kv_type, trial), self._least_context(trial)
+                base, least = self._base_setting(spread, kv_type, trial), least_context(trial)
                 setting = msgspec.structs.replace(base, slots=slots, context=least)
                 if self._might_fit(facts, spread) and trial.fits_memory(setting):
                     room = self._round_context(trial.largest_context(setting), trial)
@@ -314,7 +367,7 @@ class _PickSearch:
         yield self._kv_types[-1], self._least_context(trial)
 
     def _pick_small(self, candidates: Sequence[ModelFacts]) -> PlanPick | None:
-        choice = self._pick_whole(candidates) or self._pick_shorter(candidates)
+        choice = self._pick_whole(candidates) or self._pick_shorter(candidates, self._least_context)
         return msgspec.structs.replace(choice, fit=FitQuality.SMALL) if choice else None
 
     def _pick_nearest(self) -> PlanPick:

@@ -61,7 +61,7 @@ def why_behind(chosen: PlanPick) -> str:
         return "the model does not fit into what it can use"
     if chosen.fit in {FitQuality.SPILLED, FitQuality.SLOW}:
         return "part of the model would be in system memory"
-    return "it would only fit with fewer than four bits" if chosen.fit is FitQuality.SMALL else ""
+    return "it would only fit with fewer than four bits" if chosen.fit in {FitQuality.SMALL, FitQuality.POOR} else ""
 
 
 def short_name(gpu: Gpu) -> str:
@@ -255,6 +255,7 @@ def _fit_clause(ask: EngineQuery, chosen: PlanPick) -> str:
         FitQuality.WHOLE: f"{ask.model} fits in {where}",
         FitQuality.SPILLED: f"the part that does not fit in {where} is fast enough in system memory",
         FitQuality.SMALL: f"{ask.model} fits in {where} with {chosen.facts.quantization}",
+        FitQuality.POOR: f"{ask.model} fits in {where} with no more than {chosen.facts.quantization}",
         FitQuality.SLOW: f"it can keep what does not fit in {where} in system memory",
         FitQuality.NONE: f"it comes closest, though {ask.model} does not fit in {where}",
     }[chosen.fit]

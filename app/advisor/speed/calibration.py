@@ -243,7 +243,7 @@ def sample_from(generation: Generation, facts: ModelFacts, machine: Machine, set
     if len(devices) != 1 or reads.host_bytes or not is_usable(generation):
         return None
     (device,) = devices
-    software = SOFTWARE[software_class(setting, device.kind)]
+    software = SOFTWARE[software_class(setting, device.kind, device.architecture)]
     read = reads.device_bytes + reads.device_cache_bytes
     uncached = generation.prompt_tokens if generation.prompt_tokens >= LEAST_PROMPT else 0
     return SpeedSample(

@@ -74,7 +74,7 @@ def decode_rate(
     reads = token_reads(facts, setting, depth=depth)
     if not devices or not reads.total_bytes:
         return None
-    software = SOFTWARE[software_class(setting, devices[0].kind)]
+    software = SOFTWARE[software_class(setting, devices[0].kind, devices[0].architecture)]
     if calibration is not None and calibration.efficiency > 0:
         terms = _terms_from_calibration(reads, calibration, software, processor_device(machine))
         spread, confidence = CALIBRATED_SPREAD, EstimateConfidence.CALIBRATED
@@ -88,9 +88,9 @@ def decode_rate(
 def _predict_terms(
     reads: TokenReads, devices: Sequence[SpeedDevice], setting: RunSetting, software: SoftwareTraits, host: SpeedDevice
 ) -> _TokenTime:
-    read_s = _read_seconds(reads, devices, setting)
+    read_s = _read_seconds(reads, devices, setting) / software.read_share
     layers_s = reads.plain_layers * software.layer_s + reads.expert_layers * software.expert_layer_s
-    return _build_terms(reads, read_s, layers_s, host, _describe_read(reads, devices))
+    return _build_terms(reads, read_s, layers_s, host, _describe_read(reads, devices, software))
 
 
 def _terms_from_calibration(
@@ -145,9 +145,10 @@ def unpack_seconds(reads: TokenReads, device: SpeedDevice) -> float:
     return operations / (device.flops / 2) if device.flops else 0.0
 
 
-def _describe_read(reads: TokenReads, devices: Sequence[SpeedDevice]) -> str:
+def _describe_read(reads: TokenReads, devices: Sequence[SpeedDevice], software: SoftwareTraits) -> str:
     device = devices[0]
-    text = f"{_format_gb(reads)} / ({DEVICES[device.kind].efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
+    efficiency = DEVICES[device.kind].efficiency * software.read_share
+    text = f"{_format_gb(reads)} / ({efficiency:.2f} x {device.bandwidth / 1e9:.0f} GB/s)"
     return f"{text} over {len(devices)} GPUs" if len(devices) > 1 else text
 
 

@@ -31,11 +31,15 @@ class DeviceTraits(msgspec.Struct, frozen=True):
 
 
 class SoftwareTraits(msgspec.Struct, frozen=True):
-    """Seconds per plain layer and token, and what choosing experts adds per layer."""
+    """Seconds per plain layer and token, and what choosing experts adds per layer.
+
+    `read_share` is the part of the device's efficiency that kernels of its own reach, where they are not llama.cpp's.
+    """
 
     layer_s: float
     expert_layer_s: float
     spread: float = 0.15
+    read_share: float = 1.0
 
 
 class PrefillTraits(msgspec.Struct, frozen=True):
@@ -77,9 +81,15 @@ SOFTWARE: dict[str, SoftwareTraits] = {
     "vulkan intel": SoftwareTraits(103e-6, 20e-6, spread=0.30),
     "rocm": SoftwareTraits(85e-6, 0.0, spread=0.25),
     "cpu": SoftwareTraits(115e-6, 20e-6, spread=0.20),
+    "exl3": SoftwareTraits(55e-6, 20e-6, spread=0.20),
+    "exl3 ampere": SoftwareTraits(78e-6, 35e-6, spread=0.30, read_share=0.924),
     "unknown": SoftwareTraits(60e-6, 20e-6, spread=0.40),
 }
-"""Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of."""
+"""Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of.
+
+EXL3 has points of its own, apart from the others (tests/data/speed-exl3.csv; `python -m tests.bench.fit_exl3` repeats
+the fit): unpacking its trellises costs Ampere cards more than later ones.
+"""
 PREFILL: dict[str, PrefillTraits] = {
     "apple": PrefillTraits(0.635, 0.50),
     "apple ultra": PrefillTraits(0.628, 0.81),
@@ -119,10 +129,11 @@ def device_class(gpu: Gpu) -> str:
     return "arc" if gpu.vendor == "intel" else "unknown"
 
 
-def software_class(setting: RunSetting, device: str) -> str:
-    """Return the name of the class of software an engine is on that backend, build and class of device."""
-    if setting.engine.speed_class:
-        return setting.engine.speed_class
+def software_class(setting: RunSetting, device: str, architecture: str = "") -> str:
+    """Return the name of the class of software an engine is on that backend, build, class and generation of device."""
+    if own := setting.engine.speed_class:
+        of_generation = f"{own} {architecture.lower()}"
+        return of_generation if of_generation in SOFTWARE else own
     if setting.backend in {"vulkan", "sycl"} and device == "arc":
         return "vulkan intel"
     if setting.backend == "cuda" and device == "pascal":
@@ -167,6 +178,7 @@ class SpeedDevice(msgspec.Struct, frozen=True, kw_only=True):
     is_assumed: bool = False
     has_nvlink: bool = False
     id: str = ""
+    architecture: str = ""
 
 
 def devices_in_use(machine: Machine, setting: RunSetting) -> list[SpeedDevice]:
@@ -220,4 +232,5 @@ def _gpu_device(gpu: Gpu) -> SpeedDevice:
         bandwidth=(gpu.bandwidth_gb_s.value or 0.0) * 1e9,
         flops=(gpu.fp16_tflops.value or 0.0) * 1e12,
         has_nvlink=bool(gpu.nvlink.value) and _is_linked(gpu),
+        architecture=gpu.architecture.value or "",
     )

@@ -10,6 +10,7 @@ People are shown the difference, and what a process takes beyond its buffers is 
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -63,10 +64,10 @@ _LOADS_LOOKED_AT = 5
 MOST_CONTEXT = 1 << 24
 
 FORMS: dict[str, tuple[str, ...]] = {
-    "gguf": ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K"),
+    "gguf": ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_M", "Q2_K"),
     "mlx": ("8bit", "6bit", "4bit", "3bit"),
     "exl2": ("8.0bpw", "6.0bpw", "5.0bpw", "4.0bpw", "3.0bpw"),
-    "exl3": ("8.0bpw", "6.0bpw", "5.0bpw", "4.0bpw", "3.0bpw", "2.0bpw"),
+    "exl3": ("8.0bpw", "6.0bpw", "5.0bpw", "4.0bpw", "3.5bpw", "3.0bpw", "2.5bpw", "2.2bpw", "2.0bpw"),
     "safetensors": ("BF16",),
     "fp8": ("FP8",),
     "nvfp4": ("NVFP4",),
@@ -76,7 +77,14 @@ FORMS: dict[str, tuple[str, ...]] = {
     "onnx-genai": ("int4",),
     "mlc": ("q4f16_1",),
 }
-"""Format -> the quantisations that are usually published, the best first."""
+"""Format -> the quantisations that are usually published, the best first.
+
+EXL3's rates are branches of turboderp's repositories, such as Qwen3.8-27B-exl3 (October 2026).
+"""
+
+_DYNAMIC = ("UD-Q4_K_XL", "UD-Q3_K_XL", "UD-IQ3_XXS", "UD-Q2_K_XL", "UD-IQ2_XXS")
+_WITH_DYNAMIC = re.compile(r"qwen3|qwen35|gemma[34]|llama4|glm4moe|deepseek2|mistral[34]|minimax|hunyuan-moe|kimi")
+"""Architectures of models whose uploads by Unsloth are "dynamic" (2.0, since April 2025), by llama.cpp's names."""
 
 REFERENCE = (
     "Qwen3 0.6B",
@@ -330,7 +338,12 @@ async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
 @cache
 def forms_of(name: str, *, native: str = "") -> tuple[ModelFacts, ...]:
     """Return a well-known model in every usual form; `native` is the quantisation of one that comes in no other."""
-    return _model_in_forms(name, _NATIVE_FORMS.get(native, FORMS))
+    from app.hub.shapes import find_shape  # noqa: PLC0415 -- as below
+
+    forms, shape = _NATIVE_FORMS.get(native, FORMS), find_shape(name)
+    if not native and shape is not None and _WITH_DYNAMIC.match(shape.architecture):
+        forms = {**forms, "gguf": (*forms["gguf"], *_DYNAMIC)}
+    return _model_in_forms(name, forms)
 
 
 @cache

@@ -18,10 +18,11 @@ from app.advisor.plans.ranking import ESTIMATED, PlanInputs, build_advice
 from app.core.advice import Advice, Calibration, EstimateConfidence, Intent, Plan
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
+from app.gateway.advising.advice import forms_of
 from app.hardware.description import machine_from
 from app.hardware.pools import with_pools
 from tests.unit.advisor.boxes import Box, gpu
-from tests.unit.advisor.engines import ENGINES
+from tests.unit.advisor.engines import ENGINES, engines_on
 from tests.unit.advisor.made_models import (
     EIGHT,
     FOURTEEN,
@@ -134,8 +135,60 @@ def test_context_gives_way_before_quality_drops_below_four_bits() -> None:
 
 def test_below_four_bits_only_where_nothing_else_fits_and_it_is_said() -> None:
     first = plans_for(machine("linux", ("RTX 5090", 1)), SEVENTY, "exl2")[0]
-    assert first.quantization == "2.4bpw"
+    assert first.quantization == "3.0bpw", "a shorter context comes before two bits"
     assert any("fewer than four bits" in warning for warning in first.warnings)
+
+
+@pytest.mark.parametrize("card", ["RTX 4060", "RX 7600", "Arc A750"])
+def test_a_model_of_12b_is_whole_on_a_card_of_8_gib(card: str) -> None:
+    nemo = forms_of("Mistral Nemo 12B")
+    plans = build_advice(
+        PlanInputs(
+            traits=engines_on(machine("windows", (card, 1))),
+            machine=machine("windows", (card, 1)),
+            candidates=[facts for facts in nemo if facts.format == "gguf"],
+            model="Nemo",
+        )
+    ).plans
+    first = next(plan for plan in plans if plan.engine == "llama.cpp")
+    assert first.offload is None or first.offload.gpu_layers >= first.offload.layers
+    assert (first.quantization, first.kv_type) == ("IQ3_M", "q8_0")
+    assert any("fewer than four bits" in warning for warning in first.warnings)
+
+
+def test_slow_four_bits_in_system_memory_come_before_two_bits_on_the_card() -> None:
+    two_bits = [THIRTY_TWO.facts("Q4_K_M"), THIRTY_TWO.facts("Q2_K")]
+    first = build_advice(
+        PlanInputs(
+            traits=engines_on(machine("windows", ("RTX 4080", 1))),
+            machine=machine("windows", ("RTX 4080", 1)),
+            candidates=two_bits,
+            model="Made 32B",
+        )
+    ).plans[0]
+    assert first.quantization == "Q4_K_M"
+    three_bits = plans_for(machine("windows", ("RTX 3080", 1)), FOURTEEN, "gguf")[0]
+    assert three_bits.quantization == "Q3_K_M", "three bits wholly on the card are many times as fast"
+
+
+@pytest.mark.parametrize(
+    ("card", "formats", "engine"),
+    [
+        ("RTX 3090", ("exl2", "exl3"), "exllamav2"),  # the faster of the two on Ampere
+        ("RTX 4090", ("exl3", "gguf"), "exllamav3"),  # no EXL2 exists
+    ],
+)
+def test_exl2_comes_first_where_its_weights_exist_and_it_is_faster(
+    card: str, formats: tuple[str, ...], engine: str
+) -> None:
+    assert plans_for(machine("linux", (card, 1)), EIGHT, *formats)[0].engine == engine
+
+
+def test_exl3_comes_first_where_exl2_has_fewer_bits() -> None:
+    candidates = [EIGHT.facts("3.0bpw", "exl2"), EIGHT.facts("5.0bpw", "exl3")]
+    on = machine("linux", ("RTX 3090", 1))
+    plans = build_advice(PlanInputs(traits=engines_on(on), machine=on, candidates=candidates, model="Made 8B")).plans
+    assert [plan.engine for plan in plans[:2]] == ["exllamav3", "exllamav2"]
 
 
 def test_no_more_context_than_the_model_was_trained_for() -> None:
@@ -299,7 +352,7 @@ def test_a_calibration_of_this_machine_is_used() -> None:
         layer_seconds=0.0,
         bandwidth_gb_s=1008,
     )
-    first = plans_for(RTX_4090, EIGHT, calibrations=[seen])[0]
+    first = plans_for(RTX_4090, EIGHT, "exl2", calibrations=[seen])[0]
     assert first.estimate is not None
     assert first.estimate.decode is not None
     assert first.estimate.decode.confidence is EstimateConfidence.CALIBRATED
@@ -441,3 +494,41 @@ def test_fewer_than_four_bits_only_where_no_four_fit(where: Machine, intent: Int
         )
         if plan.estimate is not None and plan.estimate.fits and facts is not None and nominal_bits(facts) < 4:
             assert any("fewer than four bits" in warning for warning in plan.warnings)
+
+
+SHARED = {
+    "Radeon 780M": machine_from(
+        b'{"os": "linux", "cpu": "AMD Ryzen 7 8845HS", "cores": 8, "isa": ["avx2", "avx512f"], "ram_gb": 32,'
+        b' "gpus": [{"name": "Radeon 780M", "integrated": true}]}'
+    ),
+    "Arc 140V": machine_from(
+        b'{"os": "windows", "cpu": {"model": "Intel Core Ultra 7 258V", "cores": 8, "isa": ["avx2"]}, "ram_gb": 32,'
+        b' "gpus": [{"name": "Intel Arc 140V", "integrated": true}]}'
+    ),
+    "Strix Halo": machine_from(b'{"os": "linux", "cpu": "AMD Ryzen AI Max+ 395", "cores": 16, "ram_gb": 128}'),
+    "Mac": MAC,
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_graphics_that_read_prompts_twice_as_fast_and_write_as_fast_are_not_second(name: str) -> None:
+    on = SHARED[name]
+    inputs = PlanInputs(traits=engines_on(on), machine=on, candidates=EIGHT.every(), model=EIGHT.name)
+    plans = [plan for plan in build_advice(inputs).plans if plan.obtainable and not plan.refused and plan.estimate]
+    assert plans[0].backend != "cpu"
+    for place, plan in enumerate(plans):
+        assert not any(_reads_and_writes_better(other, plan) for other in plans[place:] if plan.backend == "cpu")
+
+
+def _reads_and_writes_better(plan: Plan, than: Plan) -> bool:
+    mine, theirs = plan.estimate, than.estimate
+    if mine is None or theirs is None or None in (mine.decode, theirs.decode, mine.prefill, theirs.prefill):
+        return False
+    assert mine.decode is not None
+    assert theirs.decode is not None
+    assert mine.prefill is not None
+    assert theirs.prefill is not None
+    return (
+        mine.prefill.tokens_per_second >= 2 * theirs.prefill.tokens_per_second
+        and mine.decode.tokens_per_second >= theirs.decode.tokens_per_second
+    )

@@ -107,7 +107,7 @@ WITH_MODELS: dict[str, Row] = {
     "Mac with a GGUF file": Row(MAC, "llama.cpp", model=EIGHT, formats=("gguf",), asked={"is_fixed": True}),
     "one RTX, GGUF only": Row(linux(RTX), "llama.cpp", model=EIGHT, formats=("gguf",), never=("exllamav2",)),
     "one RTX, no EXL2": Row(
-        linux(RTX), "llama.cpp", ("exllamav3",), model=EIGHT, formats=("gguf", "exl3"), never=("exllamav2",)
+        linux(RTX), "exllamav3", ("llama.cpp",), model=EIGHT, formats=("gguf", "exl3"), never=("exllamav2",)
     ),
     "one RTX, a model that spills": Row(linux("RTX 5070"), "llama.cpp", model=THIRTY_TWO),
     "one RTX, a MoE that fits": Row(linux(RTX), "exllamav3", ("llama.cpp",), model=MIXTURE),
