@@ -24,6 +24,7 @@ PIECE = 3
 """Characters at a time of what is to be written."""
 EXIT_BY_ITSELF = 3
 EXIT_PORT_TAKEN = 1
+LAST_LINE = "ending as asked"
 STUBBORN = (
     "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); signal.signal(signal.SIGINT, signal.SIG_IGN);"
     "print(flush=True); time.sleep(600)"
@@ -255,6 +256,7 @@ async def main(port: int, model: str, behaviour: Behaviour, key: str) -> None:
     server = await serve(engine.handle, port)
     loading = asyncio.create_task(load(behaviour))
     await engine.end.wait()
+    print(LAST_LINE, flush=True)
     loading.cancel()
     server.close()
 

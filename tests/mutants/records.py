@@ -5,7 +5,9 @@ so any test that runs one of its lines is taken for one that may notice.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -14,7 +16,7 @@ from tests.mutants.mutation import Mutant
 from tests.mutants.recording import IMPORTING, Recording
 
 AT_MOST_S = 40.0
-"""How long the tests of one mutant may take together: the quickest are run."""
+"""How long the tests of one mutant may take together."""
 AT_MOST_TESTS = 300
 
 
@@ -51,7 +53,10 @@ class Records(msgspec.Struct):
         return [file for file in test_files if self.test_files.get(file) != hash_file(root / file)]
 
     def choose_tests(self, root: Path, mutant: Mutant, own: Sequence[str]) -> list[str]:
-        """Return which tests may notice it: first those in the folders `own`, then others, each the quickest first."""
+        """Return which tests may notice it: those in the folders `own`, then others; of each file the quickest first.
+
+        Tests of one file are alike: it is one of each file before a second of any.
+        """
         by_line = self.lines.get(mutant.path, {})
         first, last = mutant.lines
         tests = {self.tests[at] for line in range(first, last + 1) for at in by_line.get(line, ())}
@@ -59,15 +64,19 @@ class Records(msgspec.Struct):
         if IMPORTING in tests or not tests or has_moved:
             tests = {self.tests[at] for at in set().union(*by_line.values())}
         is_own = tuple(f"{folder}/" for folder in own)
-        timed = [
-            (not test.startswith(is_own), s, test) for test in tests if (s := self.durations_s.get(test)) is not None
-        ]
-        return list(_within_limits(sorted(timed)))
+        timed = sorted((duration_s, test) for test in tests if (duration_s := self.durations_s.get(test)) is not None)
+        turns: Counter[str] = Counter()
+        ordered = []
+        for duration_s, test in timed:
+            file = file_of(test)
+            ordered.append((not file.startswith(is_own), turns[file], duration_s, test))
+            turns[file] += 1
+        return list(_within_limits([(duration_s, test) for *_, duration_s, test in sorted(ordered)]))
 
 
-def _within_limits(timed: Sequence[tuple[bool, float, str]]) -> Iterator[str]:
+def _within_limits(timed: Iterable[tuple[float, str]]) -> Iterator[str]:
     left_s = AT_MOST_S
-    for _, duration_s, test in timed[:AT_MOST_TESTS]:
+    for duration_s, test in islice(timed, AT_MOST_TESTS):
         left_s -= duration_s
         if left_s >= 0:
             yield test

@@ -135,6 +135,8 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
     [
         (JSON, "{}", ("a",), 1, '{\n  "a": 1\n}'),
         (JSON, '{"a": 1}', ("b",), 2, '{"a": 1, "b": 2}'),
+        (JSON, '{"a": 1}', ("b",), {"c": [2]}, '{"a": 1, "b": {"c": [2]}}'),
+        (JSON, "\n  {}", ("a",), 1, '\n  {\n    "a": 1\n  }'),
         (JSON, '{\n\t"a": 1 // one\n}', ("b",), 2, '{\n\t"a": 1, // one\n\t"b": 2\n}'),
         (JSON, '{\n    "a": 1,\n}\n', ("b",), 2, '{\n    "a": 1,\n    "b": 2,\n}\n'),
         (JSON, '{"a": 1, "a": 2}', ("a",), 3, '{"a": 1, "a": 3}'),
@@ -151,6 +153,11 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
 )
 def test_what_is_written(form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
     assert edit_document(form, text, [DocumentChange(path, value)]) == meant
+
+
+def test_the_line_that_is_not_json_is_named() -> None:
+    with pytest.raises(UnreadableSettings, match="line 2 is not JSON"):
+        json_text.parse_text('\n{"a": }\n')
 
 
 def test_an_alias_is_not_edited_through() -> None:

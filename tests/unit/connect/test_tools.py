@@ -218,6 +218,36 @@ def test_the_model_a_tool_is_wired_to_is_known_until_its_file_changes(home: Home
     assert connections.current_model("codex") == ""
 
 
+def test_a_model_is_not_known_once_the_copy_of_what_was_written_is_gone(
+    home: Home, connections: ToolConnections, tmp_path: Path
+) -> None:
+    with_example("codex", home)
+    connections.connect("codex", WIRING)
+    for copy in (tmp_path / "kept").glob("codex-*.kept"):
+        copy.unlink()
+    assert connections.current_model("codex") == ""
+
+
+def test_a_change_that_cannot_be_written_leaves_the_one_before(
+    home: Home, connections: ToolConnections, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise Conflict("The file is in use.")
+
+    with_example("codex", home)
+    connections.connect("codex", WIRING)
+    with monkeypatch.context() as patched:
+        patched.setattr("app.connect.connections.write_file", refuse)
+        for name in ("codex", "aider"):
+            with pytest.raises(Conflict, match="in use"):
+                connections.connect(name, OTHER)
+    assert connections.current_model("codex") == WIRING.model
+    with pytest.raises(Conflict, match="not connected"):
+        connections.undo("aider")
+    connections.undo("codex")
+    assert file_of("codex", home).read_text() == EXAMPLES["codex"]
+
+
 def test_the_list_says_what_is_found_and_wired(home: Home, connections: ToolConnections) -> None:
     with_example("codex", home)
     with_example("zed", home)

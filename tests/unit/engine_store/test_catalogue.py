@@ -1,11 +1,13 @@
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.core.engine_store import OWN
 from app.core.errors import EngineFailed
-from app.engine_store.catalogue import EngineCatalogue, VersionedAdapters
+from app.engine_store.catalogue import EngineCatalogue, OwnPrograms, VersionedAdapters
 from app.engine_store.version_store import VersionState, VersionStore
 from engines.api import (
     Descriptor,
@@ -132,6 +134,18 @@ def test_a_program_of_ones_own_is_named_when_it_fails_by_itself(tmp_path: Path, 
     assert failure.kind is came_along.kind
     assert (str(own) in failure.hint) == is_named
     assert is_named or failure == came_along
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="an executable is made of a text")
+def test_a_program_on_path_is_found_where_the_engine_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / DESCRIPTOR.program
+    program.write_text("#!/bin/sh\n", encoding="utf-8")
+    program.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    without = msgspec.structs.replace(DESCRIPTOR, program="")
+    programs = OwnPrograms({"llama.cpp": Played(), "library": Played(descriptor=without)})
+    assert programs.find_on_path("llama.cpp") == program
+    assert programs.find_on_path("library") is None
 
 
 def test_a_version_whose_files_are_gone_is_missing(tmp_path: Path) -> None:

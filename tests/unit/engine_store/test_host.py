@@ -3,7 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from app.engine_store.host import InstallHost, best_variant, this_host, unfit_reason, version_numbers
+from app.engine_store.host import InstallHost, best_variant, is_built_for, this_host, unfit_reason, version_numbers
 from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
 from app.engine_store.toolkits import Toolkit, find_compiler
 
@@ -47,6 +47,16 @@ def test_a_variant_is_refused_in_a_sentence(fields: dict[str, object], said: str
 def test_a_driver_that_is_known_to_be_too_old_is_named(driver: str, said: str) -> None:
     host = InstallHost(platform="linux", architecture="x86_64", drivers={"nvidia": driver})
     assert unfit_reason(variant(driver={"nvidia": "580"}), host) == said
+
+
+def test_a_variant_is_built_for_systems_and_processors() -> None:
+    assert is_built_for(variant(glibc="2.39"), HERE), "what this system lacks is another question"
+    assert not is_built_for(variant(platforms=("darwin",)), HERE)
+    assert not is_built_for(variant(architectures=("arm64",)), HERE)
+
+
+def test_what_nobody_measured_is_no_size() -> None:
+    assert (variant().download_bytes, variant().disk_bytes) == (0, 0)
 
 
 def test_other_c_libraries_and_a_missing_uv_are_named() -> None:

@@ -201,6 +201,21 @@ async def test_the_latest_channel_locks_on_the_spot(
     assert (done.manifest.version, done.manifest.channel) == ("2.0", "latest")
 
 
+@pytest.mark.parametrize(("version", "code"), [("1.0", ""), ("3.0", "no_release"), ("1.0; import os", "no_release")])
+async def test_a_version_that_is_named_is_locked_or_was_never_published(
+    installer: Installer, index: Index, tmp_path: Path, version: str, code: str
+) -> None:
+    recipe = index.recipe(tmp_path, "2.0")
+    options = InstallOptions(channel=Channel.LATEST, version=version)
+    refusal = ""
+    try:
+        done = await installer.install_version(recipe, recipe.variants[0], options, quiet)
+        assert done.manifest.version == version
+    except EnvironmentFault as fault:
+        refusal = fault.code
+    assert refusal == code
+
+
 async def test_there_is_no_update_to_what_is_used(installer: Installer, index: Index, tmp_path: Path) -> None:
     recipe = index.recipe(tmp_path, "2.0")
     work = InstallTask(recipe, recipe.variants[0], InstallOptions(), tmp_path, quiet)

@@ -125,6 +125,13 @@ def test_a_disk_that_stays_full_does_not_keep_a_log_open(log: EngineLog) -> None
     log.close()
 
 
+def test_its_folder_is_made_with_all_above_it(tmp_path: Path, recorder: Recorder) -> None:
+    log = EngineLog("m", tmp_path / "state" / "logs", recorder.publish)
+    log.append_to_file(["one"])
+    log.close()
+    assert log.path.read_text() == "one\n"
+
+
 def test_a_folder_that_cannot_be_made_stops_nobody(tmp_path: Path, recorder: Recorder) -> None:
     (tmp_path / "file").write_bytes(b"")
     log = EngineLog("m", tmp_path / "file" / "logs", recorder.publish)

@@ -16,6 +16,7 @@ from app.supervisor.scheduling import (
     ReservationTable,
     Resident,
     RoomEffect,
+    engines_in_the_way,
     engines_to_free,
     keep_worth,
     next_overdue,
@@ -72,6 +73,7 @@ def test_of_two_that_load_as_fast_the_one_used_least_recently_makes_room() -> No
 
 def test_a_model_that_loads_slowly_outlives_a_quick_one_but_not_for_ever() -> None:
     slow, quick = idle("slow", 0.0, load_s=60.0), idle("quick", 50.0, load_s=2.0)
+    assert (keep_worth(slow, now=0.0), keep_worth(slow, now=60.0)) == (60.0, 30.0)
     assert keep_worth(slow, now=60.0) > keep_worth(quick, now=60.0)
     assert keep_worth(slow, now=3600.0) < keep_worth(idle("quick", 3590.0, load_s=2.0), now=3600.0)
 
@@ -112,6 +114,13 @@ def test_the_first_to_ask_is_the_first_to_be_let_in() -> None:
 def test_a_small_load_does_not_take_what_a_large_one_waits_for() -> None:
     waiting = [*queue("large", system=80), *queue("small", system=10)]
     assert fit(waiting, [busy("x", system=50)], system=100) == []
+
+
+def test_a_load_waits_for_those_that_hold_what_it_lacks_and_cannot_go() -> None:
+    running = [busy("wide", gpu=50), busy("elsewhere", system=90), idle("unused", gpu=20)]
+    limits = MemoryLimits(pools={GPU: 100, RAM: 100})
+    [load] = queue("new", gpu=60)
+    assert engines_in_the_way(load, running, SupervisorPolicy(), limits) == ["wide"]
 
 
 def test_a_load_for_another_memory_need_not_wait() -> None:

@@ -18,6 +18,7 @@ from app.supervisor.readiness import EngineEndpoint
 from engines.api import FailureKind, SoftStop, StopPlan
 from tests.fake_engine.adapter import FakeAdapter
 from tests.fake_engine.behaviour import Behaviour
+from tests.fake_engine.server import LAST_LINE
 from tests.unit.supervisor.conftest import WAIT_S, Ask, Recorder, launched_below
 
 S = EngineState
@@ -44,6 +45,7 @@ async def test_every_way_to_ask_an_engine_to_end(
     assert (status.state, status.pid, status.failure) == (S.STOPPED, None, None)
     assert recorder.states() == [S.STARTING, S.LOADING, S.READY, S.STOPPING, S.STOPPED]
     assert supervisor.list_statuses() == []
+    assert [line for line in recorder.lines() if LAST_LINE in line], "it was not killed"
 
 
 async def test_an_engine_that_refuses_to_end_is_killed(supervisor: Supervisor, ask: Ask, adapter: FakeAdapter) -> None:
