@@ -16,8 +16,16 @@ from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.config.privacy import is_own
 from app.config.programs import child_environment, standalone_command
-from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY, PortFile, Status
-from app.core.errors import EnvironmentFault, GatewayGone, RoundhouseError
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY, PortFile, Status
+from app.core.errors import (
+    DISK_FULL,
+    EnvironmentFault,
+    ErrorBody,
+    GatewayGone,
+    RoundhouseError,
+    StorageFault,
+    is_disk_full,
+)
 
 _POLL_S = 0.01
 _SAME_MOMENT_S = 2.0
@@ -34,6 +42,12 @@ class BackgroundProcess(subprocess.Popen[bytes]):
 _LAST_LINES = 5
 KEY_REQUIRED = "key_required"
 """The gateway was to listen beyond this computer and has no access key."""
+NO_ROOM = ErrorBody(
+    code=DISK_FULL,
+    sentence="The disk is full, so Roundhouse's service cannot start.",
+    hint="Free some space and start it again; what was saved before is kept.",
+)
+"""The service's own words would be in a file on that disk."""
 
 
 def read_port_file(path: Path) -> PortFile | None:
@@ -100,7 +114,8 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
     """Return the running gateway, starting one if needed; it first waits for one that is ending.
 
     Raises GatewayGone with its last words if it won't start (code KEY_REQUIRED if for want of an access key),
-    EnvironmentFault if nothing can be written. `extra` is added to the environment of one that is started.
+    EnvironmentFault if nothing can be written, StorageFault if the disk is full. `extra` is added to the environment
+    of one that is started.
     """
     gateway = find_running_gateway(paths)
     if gateway is not None:
@@ -108,9 +123,11 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
     try:
         child = spawn_gateway(paths, extra)
     except OSError as error:
+        if is_disk_full(error):
+            raise _no_room_fault() from error
         raise EnvironmentFault(
             f"Roundhouse's service cannot be started: {error}.",
-            hint="Check who owns that folder, and whether the disk is full or read-only.",
+            hint="Check who owns that folder, and whether the disk is read-only.",
             code="home_unwritable",
         ) from error
     import http.client  # noqa: F401, PLC0415 -- what its first answer takes, brought in while it starts
@@ -121,11 +138,17 @@ def ensure_gateway(paths: Paths, *, timeout_s: float = 20.0, extra: Mapping[str,
         if gateway is not None:
             return gateway
         time.sleep(_POLL_S)
+    if child.poll() == EXIT_DISK_FULL:
+        raise _no_room_fault()
     raise GatewayGone(
         "Roundhouse's service did not start.",
         hint=read_start_log_tail(paths) or "See the logs.",
         code=KEY_REQUIRED if child.poll() == EXIT_NO_KEY else "",
     )
+
+
+def _no_room_fault() -> StorageFault:
+    return StorageFault(NO_ROOM.sentence, hint=NO_ROOM.hint, code=NO_ROOM.code)
 
 
 def _has_failed(child: BackgroundProcess) -> bool:

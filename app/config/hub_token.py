@@ -6,15 +6,14 @@ put something into it. The token is read once and then remembered. Blocks; call 
 
 import contextlib
 import logging
-import os
-import tempfile
 import threading
 from pathlib import Path
 
 import msgspec
 
 from app.config.environment import environment_hub_token, hugging_face_token
-from app.core.errors import BadRequest, StorageFault
+from app.config.private_files import save_private
+from app.core.errors import BadRequest
 from app.core.hub import TokenPlace
 
 log = logging.getLogger(__name__)
@@ -90,14 +89,7 @@ class HubToken:
             return None
 
     def _write_record(self, record: _TokenRecord) -> None:
-        try:
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            handle, staged = tempfile.mkstemp(dir=self._file.parent, prefix=self._file.name)  # mode 0600
-            with os.fdopen(handle, "wb") as out:
-                out.write(msgspec.json.encode(record))
-            Path(staged).replace(self._file)
-        except OSError as error:
-            raise StorageFault(f"The token could not be saved: {error.strerror or error}.") from error
+        save_private(self._file, msgspec.json.encode(record), "the token")
 
 
 def _store_in_keyring(name: str, token: str) -> bool:

@@ -9,6 +9,7 @@ import msgspec
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from app.config.private_files import save_private
 from app.core.errors import StorageFault
 from app.core.models import ModelSettings
 
@@ -67,11 +68,8 @@ class ModelSettingsFile:
             document.pop(model, None)
             if settings != _NOTHING:
                 document[model] = msgspec.to_builtins(settings)
-            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            staged = file.with_suffix(".toml.new")
-            staged.write_text(tomlkit.dumps(document), encoding="utf-8")
-            staged.replace(file)
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             raise StorageFault(
                 f"The settings of {model} could not be saved: {error}.", hint=f"Check {file}."
             ) from error
+        save_private(file, tomlkit.dumps(document).encode(), f"the settings of {model}")

@@ -11,6 +11,7 @@ from pathlib import Path
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
 
+from app.config.private_files import save_private
 from app.config.table import BY_NAME, SETTINGS, Setting, SettingKind
 from app.core.api import SettingInfo, SettingValue
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
@@ -155,14 +156,11 @@ class SettingsStore:
                     table.pop(key, None)
                 else:
                     table[key] = value
-            self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            staged = self._file.with_suffix(".toml.new")
-            staged.write_text(tomlkit.dumps(document), encoding="utf-8")
-            staged.replace(self._file)
         except (OSError, UnicodeDecodeError, TOMLKitError) as error:
             raise StorageFault(
-                f"The settings could not be saved: {error}.", hint=f"Check the file {self._file} and its disk."
+                f"The settings could not be saved: {error}.", hint=f"Check the file {self._file}."
             ) from error
+        save_private(self._file, tomlkit.dumps(document).encode(), "the settings")
 
     def _read_document(self) -> tomlkit.TOMLDocument:
         try:

@@ -14,9 +14,7 @@ Every tool there is an answer for, in the order they are listed. Adding one is a
 
 import difflib
 import hashlib
-import os
 import re
-import tempfile
 import threading
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +22,7 @@ from pathlib import Path
 import msgspec
 
 from app.config.paths import Home
+from app.config.private_files import save_private
 from app.connect.document_paths import UnreadableSettings, collect_strings
 from app.connect.documents import DocumentFormat, edit_document
 from app.connect.files import FileState, make_folders, read_file_state, remove_file, remove_folders, write_file
@@ -94,11 +93,7 @@ class WiringRecords:
             self.write_record(tool, record)
 
     def _write(self, name: str, data: bytes) -> None:
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, fresh = tempfile.mkstemp(dir=self._folder)  # mkstemp makes it private
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-        Path(fresh).replace(self._folder / name)
+        save_private(self._folder / name, data, "what undoes the change")
 
 
 _ONE_AT_A_TIME = threading.Lock()

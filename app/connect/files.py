@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.connect.document_paths import UnreadableSettings
-from app.core.errors import Conflict, EnvironmentFault
+from app.core.errors import Conflict, EnvironmentFault, is_disk_full, write_fault
 
 _LARGEST = 4 * 1024 * 1024
 """Bytes; settings files have kilobytes."""
@@ -127,8 +127,10 @@ def _read_bytes(path: Path) -> bytes | None:
 
 
 def _write_fault(path: Path, error: OSError) -> EnvironmentFault:
+    if is_disk_full(error):
+        return write_fault(str(path), error, done="written")
     return EnvironmentFault(
         f"{path} could not be written: {error.strerror or error}.",
-        hint="Nothing was changed. Check that the disk has space and that the folder belongs to you.",
+        hint="Nothing was changed. Check that the folder belongs to you.",
         code="tool_file_unwritable",
     )

@@ -122,6 +122,9 @@ EXIT_ALREADY_RUNNING = 3
 EXIT_NO_KEY = 4
 """Exit code of a gateway that was to listen beyond this computer and has no access key."""
 
+EXIT_DISK_FULL = 5
+"""Exit code of a gateway that could not write what it needs to start: on a full disk its log cannot say so."""
+
 GUIDE = "guide"
 """Name of the built-in help model."""
 

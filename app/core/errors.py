@@ -21,6 +21,7 @@
 An error carries a stable `code` (shared by API, CLI and window), one plain `sentence`, and a `hint`: what to do next.
 """
 
+import errno
 from typing import ClassVar, Self
 
 import msgspec
@@ -165,6 +166,34 @@ class StorageFault(EnvironmentFault):
 
     default_code = "storage"
     status = 507
+
+
+DISK_FULL = "disk_full"
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+"""No space, a quota that is used up, a limit on the size of a file: to a person all three are a full disk."""
+
+
+def is_disk_full(error: Exception) -> bool:
+    """Tell whether an error of the system says that there is no room for what was to be written."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def write_fault(what: str, error: OSError, *, done: str = "saved", place: str = "", hint: str = "") -> StorageFault:
+    """Return what is said when something ("the settings") could not be written, the same wherever that happens.
+
+    `place` is the folder it goes to; `hint` is for other reasons than a full disk.
+    """
+    if is_disk_full(error):
+        return StorageFault(
+            f"The disk is full: {what} could not be {done}.",
+            hint=f"Free some space{f' for {place}' if place else ''} and try again; what was saved before is kept.",
+            code=DISK_FULL,
+        )
+    subject = f"T{what[1:]}" if what.startswith("the ") else what
+    return StorageFault(
+        f"{subject} could not be {done}: {error.strerror or error}.",
+        hint=hint or f"Check that {place or 'the folder'} belongs to you and that its disk can be written.",
+    )
 
 
 class EngineFailed(EnvironmentFault):

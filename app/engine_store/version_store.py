@@ -24,7 +24,7 @@ import msgspec
 import psutil
 
 from app.core.engine_store import BUNDLED, OWN, Proof
-from app.core.errors import NotFound, StorageFault
+from app.core.errors import NotFound, write_fault
 from app.engine_store.durable import sync_folder, sync_tree, write_durably
 from engines.api import EngineLocation, FailureKind
 
@@ -108,10 +108,8 @@ class VersionStore:
             await asyncio.to_thread(folder.mkdir, mode=0o700, parents=True)
             yield folder
         except OSError as error:
-            raise StorageFault(
-                f"The engine could not be written: {error.strerror or error}.",
-                hint=f"Check free space and permissions in {self._root}.",
-                code="engine_store",
+            raise write_fault(
+                "the engine", error, done="installed", hint=f"Check permissions in {self._root}."
             ) from error
         finally:
             await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)

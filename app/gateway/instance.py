@@ -25,9 +25,9 @@ import msgspec
 import psutil
 
 from app.config.paths import Paths
+from app.config.private_files import write_private
 from app.core.api import PortFile
-from app.core.errors import Conflict, EnvironmentFault
-from app.supervisor.private import write_private
+from app.core.errors import Conflict, EnvironmentFault, is_disk_full, write_fault
 
 if sys.platform == "win32":
     import msvcrt
@@ -134,9 +134,11 @@ def _who_runs(port_file: Path) -> str:
 
 
 def _unwritable(path: Path, error: OSError) -> EnvironmentFault:
+    if is_disk_full(error):
+        return write_fault(f"the file {path}", error, done="written")
     return EnvironmentFault(
         f"The file {path} cannot be written: {error.strerror or error}.",
-        hint="Check who owns its folder, and whether the disk is full or read-only.",
+        hint="Check who owns its folder, and whether the disk is read-only.",
         code="home_unwritable",
     )
 

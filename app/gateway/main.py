@@ -6,11 +6,13 @@ can wait (reaping orphans, looking through model folders) happens after the firs
 
 import asyncio
 import logging
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 import psutil
@@ -22,8 +24,8 @@ from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths, default_paths, guide_gguf, this_home
 from app.config.privacy import secure_folders
 from app.config.store import SettingsStore
-from app.core.api import EXIT_ALREADY_RUNNING, EXIT_NO_KEY
-from app.core.errors import EnvironmentFault, RoundhouseError
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY
+from app.core.errors import DISK_FULL, EnvironmentFault, RoundhouseError, is_disk_full, write_fault
 from app.engine_store.catalogue import EngineCatalogue, is_preinstalled
 from app.engine_store.version_store import VersionStore
 from app.gateway.advising.machine import MachineReader, MemoryGauge
@@ -87,7 +89,7 @@ class RunningGateway:
 
 
 def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, EngineAdapter] = ADAPTERS) -> int:
-    """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), 3 (another is running) or 4 (no key)."""
+    """Run until told to stop. Returns 0, 1 (could not start), 2 (usage), or a code of `app.core.api` (3, 4, 5)."""
     if sys.argv[1:] if argv is None else argv:
         return _say("usage: python -m app.gateway    (everything else comes from settings and environment)", EXIT_USAGE)
     raise_open_file_limit()
@@ -112,7 +114,7 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, EngineAdap
     except KeyNeeded as error:
         return _say(f"{error} {error.hint}", EXIT_NO_KEY)
     except RoundhouseError as error:
-        return _say(f"{error} {error.hint}", EXIT_FAILED)
+        return _say(f"{error} {error.hint}", EXIT_DISK_FULL if error.code == DISK_FULL else EXIT_FAILED)
     return 0
 
 
@@ -307,6 +309,8 @@ def _created_paths() -> Paths:
         paths.create_folders()
         secure_folders(paths)
     except OSError as error:
+        if is_disk_full(error):
+            raise write_fault("the service's folders", error, done="created", place=str(paths.data)) from error
         raise EnvironmentFault(f"The folder {error.filename} cannot be created: {error.strerror}.") from error
     return paths
 
@@ -314,7 +318,7 @@ def _created_paths() -> Paths:
 def report(settings: SettingsStore, endpoint: Endpoint) -> None:
     """Put into the log how starting went, and tell whoever reads what we write, a person or a program."""
     until = " until Ctrl-C" if sys.stderr.isatty() else ""
-    sys.stderr.write(f"Roundhouse serves {endpoint.url}/v1{until}.\n")
+    _write_line(f"Roundhouse serves {endpoint.url}/v1{until}.")
     log.info("Listening", extra={"url": endpoint.url, "version": __version__})
     for problem in (*settings.problems, endpoint.notice):
         if problem:
@@ -322,5 +326,13 @@ def report(settings: SettingsStore, endpoint: Endpoint) -> None:
 
 
 def _say(sentence: str, code: int) -> int:
-    sys.stderr.write(f"{sentence.strip()}\n")
+    _write_line(sentence.strip())
     return code
+
+
+def _write_line(text: str) -> None:
+    try:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+    except OSError:  # it is a file on a full disk: a last try of the interpreter's would end in another code than ours
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 -- open until the program ends

@@ -232,7 +232,7 @@ class ChatStore:
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._call_translating_faults, call)
 
     def _call_translating_faults(self, call: Callable[[], R]) -> R:
-        with translate_faults():
+        with translate_faults(self._path.parent):
             try:
                 return call()
             except sqlite3.DatabaseError as error:

@@ -10,15 +10,15 @@ The schema's history: numbered SQL files, applied in order, each with its number
 is put next to it; the last three copies are kept.
 """
 
-import errno
 import sqlite3
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from app.core.errors import Bug, StorageFault
+from app.core.errors import Bug, StorageFault, is_disk_full
 from app.core.events import Notice
 
 FOLDER = Path(__file__).with_name("migrations")
@@ -126,7 +126,7 @@ class DatabaseHandle(NamedTuple):
 def open_database(path: Path, steps: Sequence[Migration] | None = None) -> DatabaseHandle:
     """Open or create the database at `path`. Raises StorageFault when that is impossible or the file is too new."""
     steps = read_migrations() if steps is None else steps
-    with translate_faults():
+    with translate_faults(path.parent):
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
             return DatabaseHandle(_open_connection(path, steps), ())
@@ -216,11 +216,13 @@ def _damage_notice(aside: Path) -> Notice:
 # Only what the machine did wrong becomes a `StorageFault`; a wrong statement or a broken constraint is our own mistake
 # and passes through.
 
+_TRIAL_BYTES = 1 << 16
+"""More than SQLite asks for at a time."""
 _PRIMARY = 0xFF  # an extended result code keeps its primary code in the low byte
 _DAMAGE = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _FULL = StorageFault(
-    "The disk is full: the conversation could not be saved.",
-    hint="Free some space and try again; nothing that was saved before is lost.",
+    "The disk is full: this could not be saved.",
+    hint="Free some space and try again; what was saved before is kept.",
     code="disk_full",
 )
 _DAMAGED = StorageFault(
@@ -261,29 +263,40 @@ def is_damage(error: sqlite3.Error) -> bool:
     return _code_of(error) in _DAMAGE
 
 
-def fault_of(error: sqlite3.Error | OSError) -> StorageFault | None:
-    """Return what to tell a person, or None when the error is a mistake of this program."""
+def fault_of(error: sqlite3.Error | OSError, folder: Path) -> StorageFault | None:
+    """Return what to tell a person of a database in `folder`, or None when the error is a mistake of this program."""
     known: StorageFault | None
     if isinstance(error, OSError):
-        known = _FULL if error.errno == errno.ENOSPC else _UNREACHABLE
+        known = _FULL if is_disk_full(error) else _UNREACHABLE
     else:
         known = _KNOWN.get(_code_of(error))
     if known is None:
         return None
-    body = known.body
+    body = (_FULL if known is _UNREACHABLE and _is_full(folder) else known).body
     return StorageFault(body.sentence, hint=body.hint, code=body.code, detail=str(error))
 
 
 @contextmanager
-def translate_faults() -> Iterator[None]:
-    """Turn what the machine did wrong into a `StorageFault`; other errors pass."""
+def translate_faults(folder: Path) -> Iterator[None]:
+    """Turn what the machine did wrong to a database in `folder` into a `StorageFault`; other errors pass."""
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        fault = fault_of(error)
+        fault = fault_of(error, folder)
         if fault is None:
             raise
         raise fault from error
+
+
+def _is_full(folder: Path) -> bool:
+    """Find out by writing: SQLite tells neither a quota that is used up nor a limit on files from a broken disk."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as trial:
+            trial.write(bytes(_TRIAL_BYTES))
+            trial.flush()
+    except OSError as error:
+        return is_disk_full(error)
+    return False
 
 
 def _code_of(error: sqlite3.Error) -> int:

@@ -6,7 +6,7 @@ import msgspec
 
 from app.core import words
 from app.core.engines import FailureReport
-from app.core.errors import EngineFailed, Overloaded, RoundhouseError, Unavailable
+from app.core.errors import EngineFailed, Overloaded, RoundhouseError, Unavailable, is_disk_full, write_fault
 from app.supervisor.messages import TurnAwayReason
 from app.supervisor.policy import MAX_RESTARTS, RESTART_WINDOW_S
 from app.supervisor.scheduling import PLACES, SYSTEM, RefuseLoad
@@ -101,10 +101,13 @@ def start_failure(program: str, error: OSError) -> Failure:
 
 def prepare_failure(error: OSError) -> Failure:
     """Name a launch whose private files or record the disk would not take."""
+    if is_disk_full(error):
+        fault = write_fault("the engine", error, done="started").body
+        return Failure(kind=FailureKind.DISK_FULL, sentence=fault.sentence, hint=fault.hint)
     return Failure(
         kind=FailureKind.UNKNOWN,
         sentence=f"The engine could not be started: {error}.",
-        hint="Check that the disk is neither full nor read-only, and who owns Roundhouse's folders.",
+        hint="Check that the disk is not read-only, and who owns Roundhouse's folders.",
     )
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from app.config.private_files import write_private
 from app.supervisor.child import kill_leader_group
-from app.supervisor.private import write_private
 
 TOKEN_VARIABLE = "ROUNDHOUSE_LAUNCH"  # noqa: S105 -- the name of a variable; a launch's token opens nothing
 SAME_MOMENT_S = 2.0

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 import msgspec
 import psutil
 
+from app.config.private_files import write_private
 from app.supervisor import messages as m
 from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess, limit_memory
 from app.supervisor.facts import RunFacts
@@ -36,7 +37,6 @@ from app.supervisor.faults import (
 )
 from app.supervisor.logs import EngineLog, LogRedactor
 from app.supervisor.policy import SupervisorFolders
-from app.supervisor.private import write_private
 from app.supervisor.readiness import EngineEndpoint, is_ready
 from app.supervisor.records import TOKEN_VARIABLE, LaunchRecord, LaunchRecords
 from app.supervisor.remote import check_endpoint, wait_until_lost

@@ -230,7 +230,7 @@ class UpdateMemory:
     """Owned by whoever looks for updates; blocks."""
 
     def __init__(self, file: Path) -> None:
-        self._file = JsonFile(file, UpdateRecord, "What is known of updates")
+        self._file = JsonFile(file, UpdateRecord, "what is known of updates")
         self._record: UpdateRecord | None = None
 
     def read_record(self) -> UpdateRecord:

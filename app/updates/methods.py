@@ -35,7 +35,7 @@ from app.config.programs import (
     read_note,
 )
 from app.core.api import PortFile
-from app.core.errors import Conflict, EnvironmentFault, StorageFault
+from app.core.errors import Conflict, EnvironmentFault, write_fault
 from app.core.updates import InstallationKind
 from app.engine_store.archives import unpack_archive
 from app.engine_store.durable import sync_folder, sync_tree
@@ -284,7 +284,7 @@ class _FolderUpdate:
             rehearse(program_inside(ready), work.version, work.stop_requested)
         except OSError as error:
             shutil.rmtree(ready, ignore_errors=True)
-            raise StorageFault(f"The update cannot be unpacked: {error.strerror or error}.") from error
+            raise write_fault("the update", error, done="unpacked") from error
         except BaseException:
             shutil.rmtree(ready, ignore_errors=True)
             raise
@@ -312,7 +312,7 @@ class _AppImageUpdate:
             ready.chmod(0o755)
         except OSError as error:
             ready.unlink(missing_ok=True)
-            raise StorageFault(f"The update cannot be written: {error.strerror or error}.") from error
+            raise write_fault("the update", error) from error
 
     def finish_update(self, work: UpdateTask) -> UpdateResult:
         exchange.put_in_place(work.place)

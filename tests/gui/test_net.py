@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from PySide6.QtCore import QObject, QTimer
 from pytestqt.qtbot import QtBot
 
-from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
+from app.client.discovery import NO_ROOM
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, PortFile, Status
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged, Event, LogLine, Notice
@@ -335,6 +336,14 @@ def test_a_gateway_that_ends_while_starting_is_said_with_its_last_words(world: W
     world.look()
     assert world.link.state is LinkState.LOST
     assert world.lost[0].detail == "last words"
+
+
+def test_a_gateway_that_finds_the_disk_full_is_said_without_its_last_words(world: World) -> None:
+    """Its log is on that disk, and empty."""
+    world.link.open()
+    world.children[0].code = EXIT_DISK_FULL
+    world.look()
+    assert world.lost == [NO_ROOM]
 
 
 def test_losing_the_race_to_another_start_is_no_failure(world: World) -> None:

@@ -19,9 +19,9 @@ from pathlib import Path
 
 import msgspec
 
+from app.config.private_files import save_private
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault, quote_value
 from app.core.keys import KeyInfo, KeyWithSecret, NewKey, Scope
-from app.supervisor.private import write_private
 
 log = logging.getLogger(__name__)
 
@@ -170,13 +170,8 @@ class KeyStore:
 
     def _save(self, kept: dict[str, _StoredKey]) -> None:
         """Write the file, then take `kept` as what there is: what is not on the disk does not count."""
-        try:
-            write_private(self._file, msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(kept.values())))))
-        except OSError as error:
-            raise StorageFault(
-                f"The keys could not be saved: {error.strerror or error}.",
-                hint=f"Check the file {self._file} and its disk.",
-            ) from error
+        content = msgspec.json.format(msgspec.json.encode(_KeyFile(keys=list(kept.values()))))
+        save_private(self._file, content, "the keys")
         self._kept = kept
 
 

@@ -17,7 +17,7 @@ from aiohttp import HttpVersion11, hdrs, web
 from aiohttp.typedefs import Handler
 
 from app.core.api import PREFIX
-from app.core.errors import Bug, EnvironmentFault, Forbidden, RoundhouseError
+from app.core.errors import Bug, EnvironmentFault, Forbidden, RoundhouseError, is_disk_full, write_fault
 from app.core.requests import Peer
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.record import DialectName
@@ -104,7 +104,7 @@ async def _call_handler(request: web.Request, handler: Handler) -> web.StreamRes
         if request.transport is None or request.writer.output_size:
             # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
             raise
-        return _refusal_response(request, _report_bug(request, error))
+        return _refusal_response(request, _report_full_disk(error) or _report_bug(request, error))
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
@@ -152,6 +152,10 @@ def _refusal_response(request: web.Request, error: RoundhouseError) -> web.Respo
     if response.status in _BREAKS_OFF:
         response.force_close()
     return response
+
+
+def _report_full_disk(error: Exception) -> RoundhouseError | None:
+    return write_fault("something", error) if isinstance(error, OSError) and is_disk_full(error) else None
 
 
 def _report_bug(request: web.Request, error: Exception) -> Bug:

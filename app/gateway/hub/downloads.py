@@ -22,12 +22,12 @@ from app.config.environment import hub_endpoint, is_xet_off
 from app.config.paths import Paths
 from app.config.store import SettingsStore
 from app.core.downloads import Download, DownloadState
-from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError
+from app.core.errors import Conflict, EnvironmentFault, ErrorBody, NotFound, RoundhouseError, write_fault
 from app.core.events import DownloadChanged, DownloadRemoved, Event, ModelsChanged
 from app.gateway.background import Background
 from app.gateway.hub.download_child import DownloadChild, DownloadDied
 from app.gateway.services import SERVICES
-from app.hub.download.cache import RepositoryCache, storage_fault
+from app.hub.download.cache import RepositoryCache
 from app.hub.download.job import (
     DownloadDone,
     DownloadFailed,
@@ -80,7 +80,7 @@ class DownloadQueue:
 
     def __init__(self, file: Path, target: Callable[[], DownloadTarget], publish: Callable[[Event], None]) -> None:
         self._target, self._publish = target, publish
-        self._file = JsonFile(file, _QueueContent, "The list of downloads")
+        self._file = JsonFile(file, _QueueContent, "the list of downloads")
         self._entries: dict[str, _QueueEntry] = {}
         self._running: dict[str, asyncio.Task[None]] = {}
         self._children: dict[str, DownloadChild] = {}
@@ -355,7 +355,7 @@ class DownloadQueue:
                     cache.part_path(file).unlink(missing_ok=True)
                     cache.part_path(file).with_suffix(".map").unlink(missing_ok=True)
         except OSError as error:
-            log.warning("%s", storage_fault(error))
+            log.warning("%s", write_fault("what was left of a download", error, done="deleted"))
 
 
 class _TransferRate:

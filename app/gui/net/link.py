@@ -16,10 +16,10 @@ from typing import Protocol
 
 from PySide6.QtCore import QObject, QTimer, Signal
 
-from app.client.discovery import read_port_file, read_start_log_tail, spawn_gateway
+from app.client.discovery import NO_ROOM, read_port_file, read_start_log_tail, spawn_gateway
 from app.config.paths import Paths
-from app.core.api import EXIT_ALREADY_RUNNING, PortFile, Status
-from app.core.errors import ErrorBody
+from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, PortFile, Status
+from app.core.errors import ErrorBody, is_disk_full
 from app.core.events import Event
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
@@ -200,11 +200,9 @@ class GatewayLink(QObject):
         try:
             self._child = self._find.spawn()
         except OSError as error:
-            self._give_up(
-                ErrorBody(
-                    code="gateway_start", sentence=tr("Roundhouse's service cannot be started."), detail=str(error)
-                )
-            )
+            sentence = tr("Roundhouse's service cannot be started.")
+            fault = ErrorBody(code="gateway_start", sentence=sentence, detail=str(error))
+            self._give_up(NO_ROOM if is_disk_full(error) else fault)
 
     def _watch_start(self) -> None:
         if self._child is None:
@@ -215,6 +213,8 @@ class GatewayLink(QObject):
             self._give_up(_gateway_slow(self._find.last_words()))
 
     def _startup_error(self) -> ErrorBody:
+        if self._child is not None and self._child.poll() == EXIT_DISK_FULL:
+            return NO_ROOM
         return ErrorBody(
             code="gateway_start",
             sentence=tr("Roundhouse's service ended while it was starting."),

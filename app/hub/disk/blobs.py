@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import BinaryIO
 
-from app.core.errors import BadRequest, NotFound, StorageFault
+from app.core.errors import BadRequest, NotFound, StorageFault, write_fault
 
 DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 RESERVE_BYTES = 1 << 30
@@ -60,7 +60,7 @@ class BlobStore:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             return {name: _link_or_copy(self.blob_path(digest), folder / name) for name, digest in files.items()}
         except OSError as error:
-            raise StorageFault(f"The uploaded files could not be put together: {error}") from error
+            raise write_fault("the uploaded files", error, done="put together") from error
 
     def remove_unused(self, used: set[str], now: float | None = None) -> None:
         """Remove weights whose models are gone (`used`: the paths of those that are not), and blobs left unused."""
@@ -91,7 +91,7 @@ class BlobUpload:
             self._check_room(self._expected_bytes)
             handle, staged = tempfile.mkstemp(dir=self._path.parent, prefix=_STAGED)
         except OSError as error:
-            raise _storage_fault(error) from error
+            raise write_fault("the file", error) from error
         self._out, self._staged = os.fdopen(handle, "wb"), Path(staged)
 
     def close_and_clean(self) -> None:
@@ -110,7 +110,7 @@ class BlobUpload:
             self._check_room(len(data))
             self._out.write(data)
         except OSError as error:
-            raise _storage_fault(error) from error
+            raise write_fault("the file", error) from error
         self._hash.update(data)
 
     def move_into_place(self) -> None:
@@ -128,7 +128,7 @@ class BlobUpload:
             self._out.close()
             self._staged.replace(self._path)
         except OSError as error:
-            raise _storage_fault(error) from error
+            raise write_fault("the file", error) from error
 
     def _check_room(self, more_bytes: int) -> None:
         free = shutil.disk_usage(self._path.parent).free
@@ -151,7 +151,3 @@ def _link_or_copy(blob: Path, target: Path) -> Path:
         shutil.copyfile(blob, staged)
         staged.replace(target)
     return target
-
-
-def _storage_fault(error: OSError) -> StorageFault:
-    return StorageFault(f"The file could not be stored: {error.strerror or error}.")

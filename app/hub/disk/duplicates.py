@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.core import words
-from app.core.errors import StorageFault
+from app.core.errors import StorageFault, write_fault
 from app.core.library import Duplicate
 from app.core.models import ModelInfo
 from app.hub.disk.verification import STRETCH_BYTES, ReadProgress, files_of, sha256_of
@@ -202,7 +202,7 @@ def separate_copy(shared: SharedFile, report: ReadProgress) -> bool:
             shutil.copymode(shared.place, staged)
             staged.replace(shared.place)
     except OSError as error:
-        raise StorageFault(f"{shared.place.name} could not be copied: {error.strerror or error}.") from error
+        raise write_fault(shared.place.name, error, done="copied") from error
     return True
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import quote
 
-from app.core.errors import Conflict, StorageFault
+from app.core.errors import Conflict, StorageFault, write_fault
 
 NOTE_HEAD, NOTE_PATH, NOTE_ENDING = "[Trash Info]", "Path=", ".trashinfo"
 NOTE_OURS = "X-Roundhouse=model"
@@ -84,9 +84,7 @@ class Trash:
             original.parent.mkdir(parents=True, exist_ok=True)
             _move_back(kept, original)
         except OSError as error:
-            raise StorageFault(
-                f"{original.name} could not be restored: {error.strerror or error}.", hint=f"It is in {kept}."
-            ) from error
+            raise write_fault(original.name, error, done="restored", hint=f"It is in {kept}.") from error
         _info_of(kept).unlink(missing_ok=True)
 
     def size_on(self, top: Path) -> int | None:

@@ -12,7 +12,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from app.core.errors import StorageFault
+from app.core import words
+from app.core.errors import StorageFault, write_fault
 from app.hub.repositories.repository import RepoFile
 
 HEAD_ROOM_BYTES = 1 << 30
@@ -67,7 +68,7 @@ class RepositoryCache:
             except OSError:  # Windows without the right to make links: huggingface_hub moves the file there as well
                 blob.replace(pointer)
         except OSError as error:
-            raise storage_fault(error) from error
+            raise write_fault("the download", error) from error
 
     def remember_revision(self, revision: str, commit: str) -> None:
         """Note which commit a branch points to. Raises StorageFault."""
@@ -80,28 +81,18 @@ class RepositoryCache:
             staged.write_text(commit, encoding="ascii")
             staged.replace(reference)
         except OSError as error:
-            raise storage_fault(error) from error
+            raise write_fault("the download", error) from error
 
     def check_room(self, missing_bytes: int, reserved_bytes: int = 0) -> None:
         """Raise StorageFault (disk_full) unless that much fits beside what is reserved, with some left over."""
         self.root.mkdir(parents=True, exist_ok=True)
         free = shutil.disk_usage(self.root).free - reserved_bytes
         if missing_bytes and missing_bytes + HEAD_ROOM_BYTES > free:
-            others = (
-                f" beside the {_format_gb(reserved_bytes)} that other downloads still take" if reserved_bytes else ""
-            )
+            missing, present = words.format_bytes(missing_bytes), words.format_bytes(max(free, 0))
+            others = f" beside the {words.format_bytes(reserved_bytes)} that other downloads still take"
+            more = words.format_bytes(missing_bytes + HEAD_ROOM_BYTES - free)
             raise StorageFault(
-                f"The download needs {_format_gb(missing_bytes)}, and {_format_gb(free)} are free on its disk{others}.",
-                hint=f"Free {_format_gb(missing_bytes + HEAD_ROOM_BYTES - free)}, or move the cache with HF_HOME.",
+                f"The download needs {missing}, and {present} are free on its disk{others if reserved_bytes else ''}.",
+                hint=f"Free {more}, or move the cache with HF_HOME.",
                 code="disk_full",
             )
-
-
-def storage_fault(error: OSError) -> StorageFault:
-    """Return what is said when the disk refuses."""
-    reason = error.strerror or str(error)
-    return StorageFault(f"The download cannot be written: {reason}.", hint="Check the disk.", code="disk_full")
-
-
-def _format_gb(size: int) -> str:
-    return f"{max(size, 0) / 1e9:.1f} GB"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from app.hub.download.cache import storage_fault
+from app.core.errors import write_fault
 
 SYNC_S = 5.0
 """What a power cut costs at most, in download time."""
@@ -78,7 +78,7 @@ class ChunkMap:
                 for synced_index in settled:
                     self._set_mark(synced_index, _ON_DISK)
         except OSError as error:
-            raise storage_fault(error) from error
+            raise write_fault("the download", error) from error
 
     def clear_all(self) -> None:
         """Forget every chunk: what was fetched is wrong. Raises StorageFault."""
@@ -115,7 +115,7 @@ class ChunkMap:
                 with self._part.open("ab") as part:
                     part.truncate(self.content.size)
         except OSError as error:
-            raise storage_fault(error) from error
+            raise write_fault("the download", error) from error
 
     def _take_over(self) -> None:
         """Take the marks an earlier run left, as far as they can be trusted."""

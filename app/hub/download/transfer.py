@@ -22,8 +22,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Protocol
 
-from app.core.errors import EnvironmentFault
-from app.hub.download.cache import storage_fault
+from app.core.errors import EnvironmentFault, write_fault
 from app.hub.download.chunk_map import ChunkMap, PartContent
 from app.hub.download.wire import (
     PIECE_BYTES,
@@ -146,7 +145,7 @@ def fetch_blob(cache: BlobFolder, file: RepoFile, source: StreamSource, deps: Tr
                 return
             streams.start_over()
     except OSError as error:
-        raise storage_fault(error) from error
+        raise write_fault("the download", error) from error
     finally:
         chunks.close()
     part.unlink(missing_ok=True)
@@ -215,7 +214,7 @@ class _FileStreams:
                 while self._failure is None and (run := self._regions.take_run()):
                     self._read_run(run, out, on_chunk)
         except OSError as error:
-            self._failure = storage_fault(error)
+            self._failure = write_fault("the download", error)
         except NoRanges as error:
             self._is_whole, self._failure = True, error
         except Exception as error:  # noqa: BLE001 -- raised again by whoever waits for the threads

@@ -11,12 +11,13 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from app.config.private_files import save_private
 from app.core.capabilities import SINGLE, Capability, add_implied
 from app.core.errors import Conflict, StorageFault
 from app.core.models import ModelInfo
 from app.hub.library import naming
 from app.hub.library.made import check_name
-from app.hub.library.registry_file import JsonFile, write_whole
+from app.hub.library.registry_file import JsonFile
 from engines.api import Route
 
 FORMAT = "remote"
@@ -123,7 +124,7 @@ class AttachmentStore:
         """Keep one, in place of the one that had its name; what was said of that one stays. Raises StorageFault."""
         record = self._record_path(attachment.name)
         # First: an endpoint whose record has no key would be asked without one.
-        write_whole(record.with_suffix(KEY_SUFFIX), key.encode(), "The endpoint's key")
+        save_private(record.with_suffix(KEY_SUFFIX), key.encode(), "the endpoint's key")
         before = _record_file(record).read_value()
         if before is not None and (before.url, before.served_as) == (attachment.url, attachment.served_as):
             can = before.can if attachment.can is None else attachment.can
@@ -176,7 +177,7 @@ def with_free_name(attachment: Attachment, others: Mapping[str, ModelInfo]) -> A
 
 
 def _record_file(path: Path) -> JsonFile[Attachment]:
-    return JsonFile(path, Attachment, "The attached model")
+    return JsonFile(path, Attachment, "the attached model")
 
 
 def _model_info(record: Path, attachment: Attachment) -> ModelInfo:

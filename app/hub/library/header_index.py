@@ -11,10 +11,10 @@ from pathlib import Path
 import msgspec
 
 from app import __version__
+from app.config.private_files import save_private
 from app.core.errors import StorageFault
 from app.core.models import ModelInfo
 from app.hub.gguf.listing import GgufFacts
-from app.hub.library.registry_file import write_whole
 
 Stamp = tuple[int, int]
 """Size and time of change of a file: when both are as before, so is the header."""
@@ -64,4 +64,4 @@ class HeaderIndex:
         if self._file is not None:
             with contextlib.suppress(StorageFault):
                 headers = HeaderRecords(files=dict(files), folders=dict(folders))
-                write_whole(self._file, msgspec.msgpack.encode(headers), "What headers said")
+                save_private(self._file, msgspec.msgpack.encode(headers), "what headers said")

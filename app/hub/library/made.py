@@ -39,7 +39,7 @@ class MadeModelStore:
     """The names that were made, in the order of making. Its library holds a lock around it."""
 
     def __init__(self, file: Path) -> None:
-        self._json_file = JsonFile(file, _MadeContent, "The list of made models")
+        self._json_file = JsonFile(file, _MadeContent, "the list of made models")
 
     def list_models(self) -> list[MadeModel]:
         """Return every made model."""

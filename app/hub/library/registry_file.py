@@ -4,14 +4,12 @@ A list that cannot be read is put aside under another name and a new one begun: 
 """
 
 import contextlib
-import os
-import tempfile
 from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
-from app.core.errors import StorageFault
+from app.config.private_files import save_private
 
 VERSION = 1
 
@@ -37,23 +35,7 @@ class JsonFile(Generic[C]):
 
     def write_value(self, content: C) -> None:
         """Keep this from now on. Raises StorageFault."""
-        write_whole(self._file, msgspec.json.format(msgspec.json.encode(content)), self._what)
-
-
-def write_whole(file: Path, data: bytes, what: str) -> None:
-    """Write a file that only its owner can read, whole or not at all. Raises StorageFault, which names it as `what`."""
-    try:
-        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=file.parent, prefix=file.name)  # 0600 from the first byte
-        staged = Path(name)
-        try:
-            with os.fdopen(handle, "wb") as out:
-                out.write(data)
-            staged.replace(file)
-        finally:
-            staged.unlink(missing_ok=True)
-    except OSError as error:
-        raise StorageFault(f"{what} could not be saved: {error}") from error
+        save_private(self._file, msgspec.json.format(msgspec.json.encode(content)), self._what)
 
 
 class _RegistryContent(msgspec.Struct):
@@ -65,7 +47,7 @@ class RegistryFile:
     """Absolute paths in the order they were registered."""
 
     def __init__(self, file: Path) -> None:
-        self._json_file = JsonFile(file, _RegistryContent, "The list of registered models")
+        self._json_file = JsonFile(file, _RegistryContent, "the list of registered models")
 
     def list_paths(self) -> list[Path]:
         """Return the registered paths; none when nothing was registered yet."""

@@ -83,7 +83,7 @@ class HubAnswerCache(Generic[T]):
             self._known.popitem(last=False)
 
     def _answer_file(self, key: str) -> JsonFile[HubAnswer[T]]:
-        return JsonFile(self._folder / f"{key}.json", HubAnswer[self._kind], "What the hub said")  # type: ignore[name-defined] # told at run time
+        return JsonFile(self._folder / f"{key}.json", HubAnswer[self._kind], "what the hub said")  # type: ignore[name-defined] # told at run time
 
     def _thin_out(self) -> None:
         with contextlib.suppress(OSError):

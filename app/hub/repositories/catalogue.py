@@ -73,7 +73,7 @@ class ModelCatalogue:
     """The list in force: the one that was fetched, where there is one whose signature holds, else the shipped one."""
 
     def __init__(self, file: Path, shipped: Path = SHIPPED) -> None:
-        self._json_file = JsonFile(file, _SignedCatalogue, "The catalogue")
+        self._json_file = JsonFile(file, _SignedCatalogue, "the catalogue")
         self._shipped = shipped
         self._lock = threading.Lock()
         self._content: CatalogueContent | None = None

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.config import private_files
 from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.keys import MAX_NAME, NewKey, Scope
 from app.gateway.entry import keys as keys_module
@@ -151,7 +152,7 @@ def test_a_key_that_could_not_be_saved_is_none(keys: KeyStore, monkeypatch: pyte
     def full(_path: Path, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(keys_module, "write_private", full)
+    monkeypatch.setattr(private_files, "write_private", full)
     with pytest.raises(StorageFault):
         keys.make_key(NewKey(name="two"))
     with pytest.raises(StorageFault):

@@ -76,7 +76,7 @@ async def test_a_stage_whose_work_fails_leaves_nothing(shelf: VersionStore, tmp_
 
 async def test_a_disk_that_does_not_take_it_is_said_in_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
-    with pytest.raises(StorageFault, match="could not be written"):
+    with pytest.raises(StorageFault, match="could not be installed"):
         async with VersionStore(tmp_path / "file").open_stage():
             pass
 

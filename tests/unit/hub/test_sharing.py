@@ -81,7 +81,7 @@ def test_a_disk_that_fails_is_said(shared: SharedFile, monkeypatch: pytest.Monke
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(duplicates, "_copy_file", fails)
-    with pytest.raises(StorageFault, match="No space left"):
+    with pytest.raises(StorageFault, match="The disk is full"):
         separate_copy(shared, quiet)
     assert shared.is_as_it_was()
 

@@ -218,8 +218,8 @@ async def test_a_sound_database_that_was_suspected_is_kept(path: Path) -> None:
 @pytest.mark.parametrize(
     ("number", "code"), [(errno.ENOSPC, "disk_full"), (errno.EIO, "database_unreachable")], ids=["full", "broken"]
 )
-def test_an_error_of_the_disk_is_told_for_what_it_is(number: int, code: str) -> None:
-    with pytest.raises(StorageFault) as fault, translate_faults():
+def test_an_error_of_the_disk_is_told_for_what_it_is(tmp_path: Path, number: int, code: str) -> None:
+    with pytest.raises(StorageFault) as fault, translate_faults(tmp_path):
         raise OSError(number, "the disk says so")
     assert fault.value.code == code
 

@@ -8,9 +8,9 @@ from typing import Self
 
 import pytest
 
+from app.config.private_files import write_private
 from app.supervisor.facts import RunFacts
 from app.supervisor.owner import INTERVAL_S, Announcer
-from app.supervisor.private import write_private
 from app.supervisor.readiness import EngineEndpoint, is_ready
 from app.supervisor.run import HOST, LoopbackPorts
 from engines.api import (

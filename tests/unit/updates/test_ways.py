@@ -138,7 +138,7 @@ def test_a_disk_that_fills_while_unpacking_is_said(work: Made, place: Path, monk
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(methods, "unpack_archive", full)
-    with pytest.raises(StorageFault, match="No space left"):
+    with pytest.raises(StorageFault, match="The disk is full"):
         UPDATE_METHODS[InstallationKind.ARCHIVE].prepare_update(work(b""))
     assert not next_of(place).exists()
 
