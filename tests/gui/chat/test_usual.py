@@ -75,7 +75,7 @@ def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: Qui
     api.flush()
     api.replies[f"GET /model-settings/{screen.model.model}"] = data.TUNED
     fields = screen.conversation_view._sampling._fields
-    assert fields["top_k"].placeholderText() == "model"
+    assert fields["top_k"].placeholderText() == "default"
     screen.conversation_view.toggle_sampling()
     api.flush()
     assert (fields["top_k"].placeholderText(), fields["seed"].placeholderText()) == ("20 from the model", "model")

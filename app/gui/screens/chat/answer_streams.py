@@ -16,6 +16,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 from app.client.http import quote_segment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, AnswerProgress, Message
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.phrases import progress_words
 from app.gui.screens.chat.turns import LiveText, TurnProgress
@@ -97,7 +98,7 @@ class AnswerStreams(QObject):
         if message.content:
             live.content.append(message.content)
         else:
-            live.progress = TurnProgress(words="Waiting for the model…")
+            live.progress = TurnProgress(words=tr("Waiting for the model…"))
         if message.reasoning and message.content:
             live.reasoning.append(message.reasoning)
         self._streams[message.id] = _AnswerStream(message, live)

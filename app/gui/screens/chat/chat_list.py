@@ -12,6 +12,7 @@ from app.client.http import quote_segment
 from app.core.chats import Chat, ChatPatch, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event
+from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.shell.contract import Shell
 
@@ -59,7 +60,7 @@ class ChatList(QObject):
     def group_chats(self, today: date) -> list[ChatGroup]:
         """Return the chats by day; what a search found is one group."""
         if self.query.strip():
-            return [ChatGroup("Found", tuple(self.items))] if self.items else []
+            return [ChatGroup(tr("Found"), tuple(self.items))] if self.items else []
         return group_by_day(self.items, today)
 
     def find_chat(self, chat: str) -> ChatSummary | None:
@@ -101,12 +102,15 @@ class ChatList(QObject):
     def delete(self, chat: str) -> None:
         """Delete a chat; Undo brings it back."""
         summary = self.find_chat(chat)
-        title = summary.title if summary else "The chat"
+        title = summary.title if summary else tr("The chat")
         self.items = [item for item in self.items if item.id != chat]
         self.changed.emit()
 
         def finish_delete() -> None:
-            self.toast_requested.emit(f"“{_shorten_title(title)}” was deleted.", lambda: self._restore_chat(chat))
+            self.toast_requested.emit(
+                tr("“{title}” was deleted.", title=_shorten_title(title)),
+                lambda: self._restore_chat(chat),
+            )
 
         def handle_error(error: ErrorBody) -> None:
             self.failed.emit(error)
@@ -188,11 +192,11 @@ def group_by_day(items: list[ChatSummary], today: date) -> list[ChatGroup]:
 
 def _day_title(day: date, today: date) -> str:
     if day >= today:
-        return "Today"
+        return tr("Today")
     if day == today - timedelta(days=1):
-        return "Yesterday"
+        return tr("Yesterday")
     if day >= today - timedelta(days=_WEEK):
-        return "Previous 7 days"
+        return tr("Previous 7 days")
     return f"{day:%B %Y}" if day.year != today.year else f"{day:%B}"
 
 

@@ -31,6 +31,7 @@ from PySide6.QtWidgets import (
 )
 
 from app.core.chats import ChatSummary
+from app.core.translation import tr
 from app.gui.screens.chat.chat_list import ChatGroup, ChatList
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
@@ -143,7 +144,7 @@ class ChatListDelegate(QStyledItemDelegate):
         """Return a field for the title."""
         del option, index
         field = QLineEdit(parent)
-        field.setAccessibleName("Title of the chat")
+        field.setAccessibleName(tr("Title of the chat"))
         field.setFont(self._theme.font("body"))
         return field
 
@@ -217,7 +218,7 @@ class ChatListView(QListView):
         self.setModel(self._rows)
         self._delegate = ChatListDelegate(theme)
         self.setItemDelegate(self._delegate)
-        self.setAccessibleName("Chats")
+        self.setAccessibleName(tr("Chats"))
         self.setFrameShape(QListView.Shape.NoFrame)
         self.setMouseTracking(True)
         self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the row is marked instead
@@ -284,9 +285,9 @@ class ChatListView(QListView):
         item = self._chat_at(index)
         if item is None:
             return
-        menu = Menu(self._theme, self, "Chat actions")
-        menu.add_entry("Rename", lambda: self.edit_title(item.id), icon="pencil")
-        menu.add_entry("Delete", lambda: self.delete_requested.emit(item.id), icon="trash-2")
+        menu = Menu(self._theme, self, tr("Chat actions"))
+        menu.add_entry(tr("Rename"), lambda: self.edit_title(item.id), icon="pencil")
+        menu.add_entry(tr("Delete"), lambda: self.delete_requested.emit(item.id), icon="trash-2")
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
 
@@ -323,7 +324,7 @@ def paint_title(painter: QPainter, area: QRect, title: str) -> None:
 
 def title_of(chat: ChatSummary) -> str:
     """Return a chat's title; one that has none yet is a new chat."""
-    return chat.title or "New chat"
+    return chat.title or tr("New chat")
 
 
 def strip_marks(snippet: str) -> str:
@@ -357,7 +358,6 @@ def split_marks(snippet: str) -> list[tuple[str, bool]]:
 
 WIDTH = 264
 _LEAST = 200
-_NOTHING = "No chats yet."
 
 
 class SearchField(Field):
@@ -384,12 +384,12 @@ class ChatPane(QWidget):
         super().__init__()
         self._theme, self._chat_list = theme, chat_list
         box = VBox(theme, self, margins=(0, 12, 0, 8), gap=4)
-        self.search = SearchField(theme, "Search chats", placeholder="Search", icon="search")
+        self.search = SearchField(theme, tr("Search chats"), placeholder=tr("Search"), icon="search")
         self.search.textChanged.connect(chat_list.set_query)
         self.list_view = ChatListView(theme, chat_list)
         self.search.list_requested.connect(self.list_view.setFocus)
         self._skeleton = Skeleton(theme, rows=2)
-        self._nothing = Paragraph(theme, _NOTHING, color="ink-2")
+        self._nothing = Paragraph(theme, color="ink-2")
         self._error = ErrorPanel(theme)
         top = HBox(theme, margins=(12, 0, 12, 4), gap=0)
         top.addWidget(self.search)
@@ -404,7 +404,7 @@ class ChatPane(QWidget):
         box.addWidget(self.list_view, 1)
         foot = HBox(theme, margins=(8, 4, 16, 0), gap=8)
         foot.addWidget(
-            Button(theme, "New chat", look=ButtonLook.QUIET, icon="plus", action=self.new_chat_requested.emit)
+            Button(theme, tr("New chat"), look=ButtonLook.QUIET, icon="plus", action=self.new_chat_requested.emit)
         )
         foot.addStretch(1)
         foot.addWidget(Label(theme, "Ctrl N", role="meta", color="ink-3"))
@@ -418,9 +418,9 @@ class ChatPane(QWidget):
         is_empty = chats.is_known and not chats.items
         self._skeleton.setVisible(not chats.is_known and chats.error is None)
         self._words.setVisible(is_empty)
-        self._nothing.setText("No chats match your search." if chats.query.strip() else _NOTHING)
+        self._nothing.setText(tr("No chats match your search.") if chats.query.strip() else tr("No chats yet."))
         if chats.error is not None and not chats.is_known:
-            self._error.show_error(chats.error, "Try again", chats.fetch_chats)
+            self._error.show_error(chats.error, tr("Try again"), chats.fetch_chats)
         self._problem.setVisible(chats.error is not None and not chats.is_known)
         self.list_view.show_groups(chosen, date.today())  # noqa: DTZ011 -- the reader's own day is meant
 

@@ -9,6 +9,7 @@ from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
+from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.buttons import IconButton, RoundButton
@@ -31,7 +32,7 @@ class ComposerField(QPlainTextEdit):
         self._theme = theme
         self.limit = theme.px(240)
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setAccessibleName("Message")
+        self.setAccessibleName(tr("Message"))
         self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the composer around it is outlined instead
         self.setTabChangesFocus(True)
         self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
@@ -115,7 +116,7 @@ class Composer(Surface):
         box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
         box.addWidget(self._make_banner())
         self.field = ComposerField(theme)
-        self.field.setPlaceholderText("Ask anything")
+        self.field.setPlaceholderText(tr("Ask anything"))
         self.field.submitted.connect(self._submit_text)
         self.field.escaped.connect(self._handle_escape)
         self.field.textChanged.connect(self._handle_text_change)
@@ -124,7 +125,7 @@ class Composer(Surface):
         foot = HBox(theme, gap=4)
         self.tools = HBox(theme, gap=4)
         self._hint = Label(theme, "", role="meta", color="ink-3")
-        self._button = RoundButton(theme, "arrow-up", "Send", action=self._press_button, is_primary=True)
+        self._button = RoundButton(theme, "arrow-up", tr("Send"), action=self._press_button, is_primary=True)
         foot.addLayout(self.tools)
         foot.addStretch(1)
         foot.addWidget(self._hint)
@@ -168,21 +169,24 @@ class Composer(Surface):
         line = HBox(self.theme, self._banner, margins=(0, 0, 0, 4), gap=8)
         line.addWidget(
             Label(
-                self.theme, "Editing a message: sending it starts a new version from here", role="meta", color="ink-2"
+                self.theme,
+                tr("Editing a message: sending it starts a new version from here"),
+                role="meta",
+                color="ink-2",
             )
         )
         line.addStretch(1)
-        line.addWidget(IconButton(self.theme, "x", "Cancel editing", action=self.edit_cancelled.emit, size=24))
+        line.addWidget(IconButton(self.theme, "x", tr("Cancel editing"), action=self.edit_cancelled.emit, size=24))
         return self._banner
 
     def _update_controls(self) -> None:
         self._banner.setVisible(self._is_editing)
         self._button.is_primary = not self._is_busy
         if self._is_busy:
-            self._button.set_icon("square", "Stop the answer")
+            self._button.set_icon("square", tr("Stop the answer"))
         else:
-            self._button.set_icon("arrow-up", "Send")
-        self._hint.setText("Esc stops" if self._is_busy else "")
+            self._button.set_icon("arrow-up", tr("Send"))
+        self._hint.setText(tr("Esc stops") if self._is_busy else "")
         self._button.setEnabled(self._is_busy or bool(self.text.strip()))
 
     def _handle_text_change(self) -> None:

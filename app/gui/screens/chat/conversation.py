@@ -19,6 +19,7 @@ from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, New
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.screens.chat.answer_streams import AnswerStreams
@@ -59,7 +60,7 @@ class Conversation(QObject):
         self._tree = MessageTree([], None)
         self._pending_text: str | None = None
         self._pending_parent: str | None = None
-        self._pending_live = LiveText(progress=TurnProgress(words="Waiting for the model…"))
+        self._pending_live = LiveText(progress=TurnProgress(words=tr("Waiting for the model…")))
         self._troubles: dict[str, AnswerTrouble] = {}
         self._fetch_call: GatewayCall | None = None
         self.answer_streams.text_appended.connect(self.text_appended)
@@ -402,7 +403,6 @@ class MessageTree:
         return self.newest_leaf(versions[at]) if 0 <= at < len(versions) else None
 
 
-_UNKNOWN = "The answer could not be written."
 _LOG_LINES = 12
 
 
@@ -410,7 +410,8 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble |
     """Return what went wrong with an answer; None when nothing did."""
     if message.status is MessageStatus.INTERRUPTED:
         return AnswerTrouble(
-            sentence="Roundhouse's service ended while this was written.", hint="What was written so far is kept."
+            sentence=tr("Roundhouse's service ended while this was being written."),
+            hint=tr("What was written so far is kept."),
         )
     if message.status is not MessageStatus.FAILED:
         return None
@@ -418,7 +419,7 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble |
     failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
     if failure is None:
         return AnswerTrouble(
-            sentence=sentence or _UNKNOWN,
+            sentence=sentence or tr("The answer could not be written."),
             cause=cause.strip(),
             remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL),
         )

@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.composer import Composer
@@ -86,7 +87,7 @@ class ConversationView(QWidget):
         theme = self._theme
         box = VBox(theme, self, gap=0)
         self._stack.addWidget(self.transcript)
-        self._empty_page = Scroller(self.empty, "New chat")
+        self._empty_page = Scroller(self.empty, tr("New chat"))
         self._stack.addWidget(self._empty_page)
         self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
         box.addWidget(self._stack, 1)
@@ -99,8 +100,8 @@ class ConversationView(QWidget):
         foot = HBox(theme, margins=(16, 0, 16, 0), gap=0)
         foot.addWidget(WidthLimiter(theme, self._foot, COLUMN + 24))
         box.addLayout(foot)
-        self._system_tool = self.composer.add_tool("scroll-text", "System prompt", self.toggle_system_prompt)
-        self._sampling_tool = self.composer.add_tool("sliders-horizontal", "Sampling", self.toggle_sampling)
+        self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
+        self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
 
     def _connect_signals(self) -> None:
         conversation = self._model.conversation
@@ -140,7 +141,7 @@ class ConversationView(QWidget):
         self._mark_tools()
         self._show_engine()
         if conversation.error is not None:
-            self._error.show_error(conversation.error, "Try again", conversation.fetch_chat)
+            self._error.show_error(conversation.error, tr("Try again"), conversation.fetch_chat)
 
     def _show_engine(self) -> None:
         """Say why the model is not running, unless an answer in the transcript says so already."""
@@ -148,7 +149,7 @@ class ConversationView(QWidget):
         turns = self.transcript.document.turns
         is_said = bool(turns) and turns[-1].view.trouble is not None
         if failure is not None and not is_said and not self._model.conversation.is_busy:
-            self._engine_error.show_error(failure, "Load again", self._model.load_model)
+            self._engine_error.show_error(failure, tr("Load again"), self._model.load_model)
         else:
             self._engine_error.hide()
         self._show_empty()
@@ -194,7 +195,7 @@ class ConversationView(QWidget):
 
     def _announce_answer(self, message: Message) -> None:
         """Tell a screen reader that the answer is there."""
-        words = "The answer failed" if message.status is MessageStatus.FAILED else "The answer is complete"
+        words = tr("The answer failed") if message.status is MessageStatus.FAILED else tr("The answer is complete")
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self.transcript, words))
 
     def _warm_next(self) -> None:
@@ -220,7 +221,7 @@ class ConversationView(QWidget):
         """Put the question back and say why it was not taken."""
         if text and not self.composer.text:
             self.composer.set_text(text)
-        self._error.show_error(error, "Try again", lambda: self._try_again(text))
+        self._error.show_error(error, tr("Try again"), lambda: self._try_again(text))
 
     def _try_again(self, text: str) -> None:
         self._error.hide()
@@ -241,15 +242,15 @@ class _FileOffer(Surface):
         super().__init__(theme, fill="accent-soft", outline="")
         line = HBox(theme, self, margins=(16, 8, 8, 8), gap=8)
         self._words = ElidedLabel(theme)
-        self._run = Button(theme, "Run it", look=ButtonLook.PRIMARY, icon="play")
+        self._run = Button(theme, tr("Run it"), look=ButtonLook.PRIMARY, icon="play")
         line.addWidget(self._words, 1)
         line.addWidget(self._run)
-        line.addWidget(Button(theme, "Not now", look=ButtonLook.QUIET, action=self.hide))
+        line.addWidget(Button(theme, tr("Not now"), look=ButtonLook.QUIET, action=self.hide))
         self.hide()
 
     def show_file(self, path: Path, run: Callable[[], object]) -> None:
         """Ask about a file."""
-        self._words.setText(f"{path.name} can run where it is; nothing is copied.")
+        self._words.setText(tr("{name} can run where it is; nothing is copied.", name=path.name))
 
         def run_file() -> None:
             self.hide()

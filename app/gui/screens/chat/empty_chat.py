@@ -7,6 +7,7 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
+from app.core.translation import LazyText, tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.buttons import Button, ButtonLook, Pressable
@@ -15,12 +16,12 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Paragraph
 
 SUGGESTIONS = (
-    "Which model fits this computer?",
-    "How do I use Roundhouse from my editor?",
-    "What do Q4 and Q8 mean?",
-    "Why is my answer slow?",
+    LazyText("Which model fits this computer?"),
+    LazyText("How do I use Roundhouse from my editor?"),
+    LazyText("What do Q4 and Q8 mean?"),
+    LazyText("Why is my answer slow?"),
 )
-_ABOUT = "A tiny built-in help model. It knows about Roundhouse and running models, but not much else."
+_ABOUT = LazyText("A tiny built-in help model. It knows about Roundhouse and running models, but not much else.")
 _WIDTH = 520
 _ROW = 40
 
@@ -29,7 +30,7 @@ class Suggestion(Pressable):
     """A question to ask with one press."""
 
     def __init__(self, theme: Theme, text: str) -> None:
-        super().__init__(theme, f"Ask the Guide: {text}")
+        super().__init__(theme, tr("Ask the Guide: {text}", text=text))
         self._words = text
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
@@ -71,7 +72,7 @@ class EmptyChat(QWidget):
         self._title = Paragraph(theme, role="title")
         self._quiet = Paragraph(theme, color="ink-2")
         self._add = Button(
-            theme, "Add a model", look=ButtonLook.PRIMARY, icon="plus", action=self.models_requested.emit
+            theme, tr("Add a model"), look=ButtonLook.PRIMARY, icon="plus", action=self.models_requested.emit
         )
         box.addWidget(self._skeleton)
         box.addWidget(self._title)
@@ -92,14 +93,14 @@ class EmptyChat(QWidget):
         self._heading.setVisible(not is_guide)
         self._about.setVisible(not is_guide)
         if not model:
-            self._title.setText("No model yet")
-            self._quiet.setText("Add a GGUF file, or drop one here. It is used in place, not copied.")
+            self._title.setText(tr("No model yet"))
+            self._quiet.setText(tr("Add a GGUF file, or drop one here. It is used in place, not copied."))
         elif is_guide:
-            self._title.setText("Ask the Guide")
-            self._quiet.setText(f"{_ABOUT} Add a model of your own for everything else.")
+            self._title.setText(tr("Ask the Guide"))
+            self._quiet.setText(f"{_ABOUT} {tr('Add a model of your own for everything else.')}")
         else:
-            self._title.setText(f"Ask {model}")
-            self._quiet.setText("It runs on this computer, and so do your chats: nothing you write leaves it.")
+            self._title.setText(tr("Ask {model}", model=model))
+            self._quiet.setText(tr("It runs on this computer, and so do your chats: nothing you write leaves it."))
         self._add.setVisible(not has_models)
         self._offer.setVisible(has_guide)
 
@@ -111,17 +112,17 @@ class EmptyChat(QWidget):
         for widget in (self._title, self._quiet):
             widget.setVisible(error is not None)
         if error is not None:
-            self._title.setText("The models could not be read")
+            self._title.setText(tr("The models could not be read"))
             self._quiet.setText(f"{error.sentence} {error.hint}".strip())
 
     def _make_guide(self, theme: Theme) -> QWidget:
         self._offer = QWidget()
         box = VBox(theme, self._offer, gap=8)
-        self._heading = Paragraph(theme, "Ask the Guide…", weight=600)
-        self._about = Paragraph(theme, _ABOUT, role="meta", color="ink-2")
+        self._heading = Paragraph(theme, tr("Ask the Guide…"), weight=600)
+        self._about = Paragraph(theme, _ABOUT.tr(), role="meta", color="ink-2")
         box.addWidget(self._heading)
         box.addWidget(self._about)
-        for text in SUGGESTIONS:
+        for text in (suggestion.tr() for suggestion in SUGGESTIONS):
             row = Suggestion(theme, text)
             row.set_action(partial(self.question_chosen.emit, text))
             box.addWidget(row)

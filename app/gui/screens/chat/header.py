@@ -6,6 +6,7 @@ from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
+from app.core.translation import tr
 from app.gui.screens.chat.model import ContextUsage, ModelChipState
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import CONTROL_HEIGHT, ICON_SIZE, Radius
@@ -21,7 +22,7 @@ class ModelChip(Pressable):
     """The model's name, which opens the picker; below it a bar while it loads."""
 
     def __init__(self, theme: Theme, action: Callable[[], object]) -> None:
-        super().__init__(theme, "Model")
+        super().__init__(theme, tr("Model"))
         self._chip = ModelChipState(words="")
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Fixed)
         self.set_action(action)
@@ -30,9 +31,9 @@ class ModelChip(Pressable):
         """Show another model or another state."""
         if chip != self._chip:
             self._chip = chip
-            words = f"Model: {chip.words}"
+            words = tr("Model: {model}", model=chip.words)
             self.setAccessibleName(f"{words}, {chip.state}" if chip.state else words)
-            self.setToolTip(chip.failure.sentence if chip.failure else "Choose a model")
+            self.setToolTip(chip.failure.sentence if chip.failure else tr("Choose a model"))
             self.updateGeometry()
             self.update()
 
@@ -100,8 +101,8 @@ class ContextMeter(QWidget):
         self._meter = meter
         self.setVisible(meter is not None)
         if meter is not None:
-            self.setAccessibleName(f"Context used: {meter.words}")
-            self.setToolTip("Context used by this conversation")
+            self.setAccessibleName(tr("Context used: {usage}", usage=meter.words))
+            self.setToolTip(tr("Context used by this conversation"))
             self.updateGeometry()
             self.update()
 
@@ -148,11 +149,11 @@ class ChatHeader(QWidget):
     ) -> None:
         super().__init__()
         line = HBox(theme, self, margins=(12, 8, 12, 8), gap=8)
-        self.fold = IconButton(theme, "panel-left", "Show or hide the list of chats", action=fold)
+        self.fold = IconButton(theme, "panel-left", tr("Show or hide the list of chats"), action=fold)
         line.addWidget(self.fold)
         self.chip = ModelChip(theme, pick)
         self.meter = ContextMeter(theme)
-        self.more = IconButton(theme, "ellipsis", "More about this chat", action=more)
+        self.more = IconButton(theme, "ellipsis", tr("More about this chat"), action=more)
         line.addWidget(self.chip)
         line.addStretch(1)
         line.addWidget(self.meter)

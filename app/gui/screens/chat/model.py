@@ -18,6 +18,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event, SettingChanged
 from app.core.models import ModelChoices, ModelInfo, ModelSampling, RegisterModel
+from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
@@ -113,8 +114,8 @@ class ChatModel(QObject):
         """Return what the header says about the model; `now` is on the monotonic clock."""
         info = self.info
         if info is None:
-            unread = "Reading the models…" if self._shell.is_connected else "Waiting for the service…"
-            return ModelChipState(words="Choose a model" if self.library.is_known else unread)
+            unread = tr("Reading the models…") if self._shell.is_connected else tr("Waiting for the service…")
+            return ModelChipState(words=tr("Choose a model") if self.library.is_known else unread)
         status = self.running.of(info.name)
         engine = status.engine if status else ""
         chip = self._with_state(ModelChipState(words=phrases.model_label(info)), status, now)
@@ -139,9 +140,10 @@ class ChatModel(QObject):
         status = self.running.of(self.model)
         context = status.context if status and status.context else None
         if context is None:
-            return ContextUsage(words=f"{format_tokens(used)} tokens")
+            return ContextUsage(words=tr("{tokens} tokens", tokens=format_tokens(used)))
         return ContextUsage(
-            words=f"{used / context:.0%} of {format_tokens(context)}", fraction=min(1.0, used / context)
+            words=tr("{share:.0%} of {context}", share=used / context, context=format_tokens(context)),
+            fraction=min(1.0, used / context),
         )
 
     def current_draft(self) -> str:
@@ -185,7 +187,7 @@ class ChatModel(QObject):
 
         def start_chat(model: ModelInfo) -> None:
             self.new_chat(model.name)
-            self.toast_requested.emit(f"{model.title} is ready.", None)
+            self.toast_requested.emit(tr("{title} is ready.", title=model.title), None)
 
         self._api.post(
             "/models", RegisterModel(path=str(path)), kind=ModelInfo, then=start_chat, failed=self.failed.emit
@@ -196,7 +198,7 @@ class ChatModel(QObject):
         if status is None:
             return chip
         if status.state in BUSY_STATES:
-            stage = status.stage or "Loading"
+            stage = status.stage or tr("Loading")
             words = progress_words(stage, status.progress, self._estimate.estimate_left_s(stage, status.progress, now))
             return replace(chip, state=words, color="warn", fraction=status.progress, is_loading=True)
         if status.state is EngineState.FAILED and status.failure is not None:
@@ -207,7 +209,7 @@ class ChatModel(QObject):
                 hint=failure.hint,
                 detail="\n".join(failure.log_tail[-12:]),
             )
-            return replace(chip, state="Failed", color="bad", failure=error)
+            return replace(chip, state=tr("Failed"), color="bad", failure=error)
         ready = status.state is EngineState.READY
         return replace(chip, color="ok") if ready else chip
 
@@ -282,4 +284,4 @@ class DefaultSampling(QObject):
 
 def _words_for(choices: ModelChoices, name: str) -> str:
     own = getattr(choices.settings.sampling, name)
-    return phrases.sampling_placeholder(choices, name) if own is None else f"{own:g} as set"
+    return phrases.sampling_placeholder(choices, name) if own is None else tr("{value:g} as set", value=own)

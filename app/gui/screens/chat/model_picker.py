@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
+from app.core.translation import tr
 from app.core.words import format_bytes
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES
@@ -74,15 +75,15 @@ class ModelPicker(Surface):
     def __init__(self, theme: Theme, parent: QWidget, manage: Callable[[], object]) -> None:
         super().__init__(theme, fill="surface", outline="edge", radius=Radius.CARD)
         self.setParent(parent)
-        self.setAccessibleName("Models to choose from")
+        self.setAccessibleName(tr("Models to choose from"))
         box = VBox(theme, self, margins=(8, 8, 8, 8), gap=4)
         content = QWidget()
         self._lines = VBox(theme, content, gap=2)
-        self._scroller = Scroller(content, "Models")
+        self._scroller = Scroller(content, tr("Models"))
         box.addWidget(self._scroller)
         box.addWidget(Hairline(theme))
         self._manage = Button(
-            theme, "All models", look=ButtonLook.QUIET, icon="boxes", action=lambda: self._close_and(manage)
+            theme, tr("All models"), look=ButtonLook.QUIET, icon="boxes", action=lambda: self._close_and(manage)
         )
         box.addWidget(self._manage, 0, Qt.AlignmentFlag.AlignLeft)
         self.hide()
@@ -164,7 +165,7 @@ def quiet_words(info: ModelInfo, status: EngineStatus | None) -> str:
     """Return the line below a model's title: what it is, how large, how it is."""
     if info.problem:
         return info.problem
-    kind = f"built-in {phrases.TINY}" if info.is_builtin else info.quantization
+    kind = tr("built-in tiny help model") if info.is_builtin else info.quantization
     return " · ".join(part for part in (kind, format_bytes(info.size_bytes), _state_words(status)) if part)
 
 
@@ -172,6 +173,6 @@ def _state_words(status: EngineStatus | None) -> str:
     if status is None:
         return ""
     if status.state in BUSY_STATES:
-        return progress_words(status.stage or "Loading", status.progress, None)
-    names = {EngineState.READY: "loaded", EngineState.FAILED: "failed to load"}
+        return progress_words(status.stage or tr("Loading"), status.progress, None)
+    names = {EngineState.READY: tr("loaded"), EngineState.FAILED: tr("failed to load")}
     return names.get(status.state, "")

@@ -8,6 +8,7 @@ from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.core.chats import Sampling
+from app.core.translation import LazyText, tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED, Radius
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton
@@ -19,8 +20,8 @@ Number = float | int
 _COLUMNS = 4
 _CELL = 150
 _LEAST = 64
-_UNKNOWN = "model"
-_USUAL = "Leave a field empty to use the model's own value."
+_UNKNOWN = LazyText("default")
+_USUAL = LazyText("Leave a field empty to use the model's own value.")
 _SEED_LIMIT = 2**32 - 1
 _TOKENS_LIMIT = 10**6
 
@@ -30,8 +31,8 @@ class NumberOption:
     """One sampling choice: its name, its words, its range and how to read it."""
 
     name: str
-    words: str
-    tip: str
+    words: LazyText
+    tip: LazyText
     low: Number
     high: Number
 
@@ -41,14 +42,13 @@ class NumberOption:
         return isinstance(self.low, int)
 
     @property
-    def range(self) -> str:
-        """What it takes, in words; whole numbers are written out."""
-        kind = "a whole number" if self.is_whole else "a number"
-        return (
-            f"{kind} from {self.low} to {self.high:,}"
-            if self.is_whole
-            else f"{kind} from {self.low:g} to {self.high:g}"
-        )
+    def refusal(self) -> str:
+        """What is said of anything else; whole numbers are written out."""
+        if self.is_whole:
+            return tr(
+                "{name} takes a whole number from {low} to {high:,}.", name=self.words, low=self.low, high=self.high
+            )
+        return tr("{name} takes a number from {low:g} to {high:g}.", name=self.words, low=self.low, high=self.high)
 
     def parse_text(self, text: str) -> Number | None:
         """Return the number typed; None for nothing. Raises ValueError for what makes no sense."""
@@ -63,18 +63,44 @@ class NumberOption:
 
 SAMPLING_OPTIONS = (
     NumberOption(
-        "temperature", "Temperature", "0 always picks the most likely word; 1 or more gives livelier answers.", 0.0, 5.0
+        "temperature",
+        LazyText("Temperature"),
+        LazyText("0 always picks the most likely word; 1 or more gives livelier answers."),
+        0.0,
+        5.0,
     ),
     NumberOption(
-        "top_p", "Top-p", "Choose only among the most likely words that together reach this probability.", 0.0, 1.0
+        "top_p",
+        LazyText("Top-p"),
+        LazyText("Choose only among the most likely words that together reach this probability."),
+        0.0,
+        1.0,
     ),
-    NumberOption("top_k", "Top-k", "Choose only among this many of the most likely words; 0 for all.", 0, 1000),
     NumberOption(
-        "min_p", "Min-p", "Choose only among words at least this likely compared with the most likely one.", 0.0, 1.0
+        "top_k",
+        LazyText("Top-k"),
+        LazyText("Choose only among this many of the most likely words; 0 for all."),
+        0,
+        1000,
     ),
-    NumberOption("repeat_penalty", "Repeat penalty", "Above 1, words already used become less likely.", 0.0, 3.0),
-    NumberOption("seed", "Seed", "The same seed gives the same answer to the same question.", 0, _SEED_LIMIT),
-    NumberOption("max_tokens", "Longest answer", "In tokens.", 1, _TOKENS_LIMIT),
+    NumberOption(
+        "min_p",
+        LazyText("Min-p"),
+        LazyText("Choose only among words at least this likely compared with the most likely one."),
+        0.0,
+        1.0,
+    ),
+    NumberOption(
+        "repeat_penalty",
+        LazyText("Repeat penalty"),
+        LazyText("Above 1, words already used become less likely."),
+        0.0,
+        3.0,
+    ),
+    NumberOption(
+        "seed", LazyText("Seed"), LazyText("The same seed gives the same answer to the same question."), 0, _SEED_LIMIT
+    ),
+    NumberOption("max_tokens", LazyText("Longest answer"), LazyText("In tokens."), 1, _TOKENS_LIMIT),
 )
 
 
@@ -91,7 +117,7 @@ class OptionsPanel(Surface):
         self.quiet = ElidedLabel(theme, quiet, role="meta", color="ink-2")
         head.addWidget(Label(theme, title, weight=600))
         head.addWidget(self.quiet, 1)
-        head.addWidget(IconButton(theme, "x", f"Close {title.lower()}", action=close, size=28))
+        head.addWidget(IconButton(theme, "x", tr("Close {title}", title=title.lower()), action=close, size=28))
         self.box.addLayout(head)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
@@ -109,16 +135,16 @@ class SamplingPanel(OptionsPanel):
     """`Sampling`."""
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
-        super().__init__(theme, "Sampling", _USUAL, close)
+        super().__init__(theme, tr("Sampling"), _USUAL.tr(), close)
         sheet = QWidget()
         self._grid = QGridLayout(sheet)
         self._fields: dict[str, Field] = {}
         self._cells = [self._make_cell(choice) for choice in SAMPLING_OPTIONS]
         self._cells.append(
-            Button(theme, "Reset all", look=ButtonLook.QUIET, icon="rotate-ccw", action=self._reset_fields)
+            Button(theme, tr("Reset all"), look=ButtonLook.QUIET, icon="rotate-ccw", action=self._reset_fields)
         )
         self._columns, self._limit = 0, UNBOUNDED
-        self._scroller = Scroller(sheet, "Sampling options")
+        self._scroller = Scroller(sheet, tr("Sampling options"))
         self.box.addWidget(self._scroller)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -150,14 +176,14 @@ class SamplingPanel(OptionsPanel):
     def show_defaults(self, words: Mapping[str, str]) -> None:
         """Say in the empty fields what they mean, by the choice's name."""
         for choice in SAMPLING_OPTIONS:
-            self._fields[choice.name].setPlaceholderText(words.get(choice.name, _UNKNOWN))
+            self._fields[choice.name].setPlaceholderText(words.get(choice.name, _UNKNOWN.tr()))
 
     def _make_cell(self, choice: NumberOption) -> QWidget:
         cell = QWidget()
         box = VBox(self.theme, cell, gap=4)
-        box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
-        field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder=_UNKNOWN)
-        field.setToolTip(choice.tip)
+        box.addWidget(Label(self.theme, choice.words.tr(), role="meta", color="ink-2"))
+        field = Field(self.theme, f"{choice.words}. {choice.tip}", placeholder=_UNKNOWN.tr())
+        field.setToolTip(choice.tip.tr())
         field.editingFinished.connect(self._read_fields)
         self._fields[choice.name] = field
         box.addWidget(field)
@@ -171,10 +197,10 @@ class SamplingPanel(OptionsPanel):
                 values[choice.name] = choice.parse_text(field.text())
             except ValueError:
                 field.set_wrong(True)
-                self._show_hint(f"{choice.words} takes {choice.range}.", color="bad")
+                self._show_hint(choice.refusal, color="bad")
                 return
             field.set_wrong(False)
-        self._show_hint(_USUAL)
+        self._show_hint(_USUAL.tr())
         self.chosen.emit(Sampling(**values))  # type: ignore[arg-type]  # each read by its own row of the table
 
     def _show_hint(self, words: str, *, color: str = "ink-2") -> None:
@@ -222,14 +248,14 @@ class SystemPromptPanel(OptionsPanel):
     chosen = Signal(str)
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
-        super().__init__(theme, "System prompt", "Sent to the model before the conversation.", close)
+        super().__init__(theme, tr("System prompt"), tr("Sent to the model before the conversation."), close)
         self.field = PromptField()
         self.field.focus_left.connect(self.submit_prompt)
-        self.field.setAccessibleName("System prompt")
+        self.field.setAccessibleName(tr("System prompt"))
         self.field.setProperty("field", True)  # noqa: FBT003 -- Qt's property
         self.field.setTabChangesFocus(True)
         self.field.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
-        self.field.setPlaceholderText("For example: Answer in one short paragraph.")
+        self.field.setPlaceholderText(tr("For example: Answer in one short paragraph."))
         row = HBox(theme, margins=(0, 0, 8, 0), gap=0)
         row.addWidget(self.field)
         self.box.addLayout(row)

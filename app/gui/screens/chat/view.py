@@ -20,6 +20,7 @@ from PySide6.QtWidgets import QWidget
 
 from app.core.chats import Role
 from app.core.errors import ErrorBody
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
 from app.gui.screens.chat.conversation_view import ConversationView
@@ -170,7 +171,7 @@ class ChatScreen(QWidget):
         self.conversation_view.composer.field.setFocus()
 
     def _open_menu(self) -> None:
-        menu = Menu(self._theme, self, "More about this chat")
+        menu = Menu(self._theme, self, tr("More about this chat"))
         for command in self._chat_commands():
             menu.add_entry(command.title, command.run, icon=command.icon)
         menu.aboutToHide.connect(menu.deleteLater)
@@ -182,10 +183,10 @@ class ChatScreen(QWidget):
         commands = [
             *self._answer_commands(),
             *self._chat_commands(),
-            Command("Choose a model for this chat", self._toggle_picker, "boxes"),
-            Command("System prompt", self.conversation_view.toggle_system_prompt, "scroll-text"),
-            Command("Sampling", self.conversation_view.toggle_sampling, "sliders-horizontal"),
-            Command("Show or hide the list of chats", self._toggle_pane, "panel-left"),
+            Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
+            Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
+            Command(tr("Sampling"), self.conversation_view.toggle_sampling, "sliders-horizontal"),
+            Command(tr("Show or hide the list of chats"), self._toggle_pane, "panel-left"),
         ]
         return [replace(command, run=partial(self._run_here, command.run)) for command in commands]
 
@@ -194,13 +195,13 @@ class ChatScreen(QWidget):
         action()
 
     def _chat_commands(self) -> list[Command]:
-        search = Command("Search chats", self._open_search, "search", "Ctrl+F")
+        search = Command(tr("Search chats"), self._open_search, "search", "Ctrl+F")
         if self.model.conversation.is_new:
             return [search]
         return [
-            Command("Rename this chat", self._rename_chat, "pencil", "F2"),
-            Command("Copy this chat", self._copy_all, "copy"),
-            Command("Delete this chat", partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
+            Command(tr("Rename this chat"), self._rename_chat, "pencil", "F2"),
+            Command(tr("Copy this chat"), self._copy_all, "copy"),
+            Command(tr("Delete this chat"), partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
             search,
         ]
 
@@ -208,21 +209,20 @@ class ChatScreen(QWidget):
         conversation = self.model.conversation
         path = conversation.message_path()
         if conversation.is_busy:
-            return [Command("Stop the answer", conversation.stop_answers, "square", "Esc")]
+            return [Command(tr("Stop the answer"), conversation.stop_answers, "square", "Esc")]
         if not path or path[-1].role is Role.USER:
             return []
         last = path[-1]
         return [
-            Command("Regenerate answer", partial(conversation.regenerate, last.id), "rotate-ccw"),
-            Command("Copy the last answer", partial(self._shell.copy_text, last.content), "copy"),
+            Command(tr("Regenerate answer"), partial(conversation.regenerate, last.id), "rotate-ccw"),
+            Command(tr("Copy the last answer"), partial(self._shell.copy_text, last.content), "copy"),
         ]
 
     def _copy_all(self) -> None:
         parts = [
-            f"**{message.role.value.capitalize()}**\n\n{message.content}"
-            for message in self.model.conversation.message_path()
+            f"**{_ROLES[message.role]}**\n\n{message.content}" for message in self.model.conversation.message_path()
         ]
-        self._shell.copy_text("\n\n".join(parts), "The chat is on the clipboard")
+        self._shell.copy_text("\n\n".join(parts), tr("The chat is on the clipboard"))
 
     def _perform_action(self, verb: str, message: str, value: str) -> None:
         conversation = self.model.conversation
@@ -243,6 +243,9 @@ class ChatScreen(QWidget):
 
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(f"{error.sentence} {error.hint}".strip())
+
+
+_ROLES = {Role.USER: LazyText("User"), Role.ASSISTANT: LazyText("Assistant")}
 
 
 def model_file_of(event: QDropEvent) -> Path | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter, QPainterPath
 
+from app.core.translation import tr
 from app.gui.markdown.highlight import highlight_code
 from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, paint_spot
@@ -22,7 +23,7 @@ _FOOT = 12
 _BAR = 4
 _SPOT = 28
 _MAX_WIDTH = 100_000
-_NAMES = {
+_LANGUAGES = {
     "py": "Python",
     "js": "JavaScript",
     "ts": "TypeScript",
@@ -158,10 +159,10 @@ class CodeBox(Box):
         side, key = look.px(_SPOT), self.card.key
         self._text_left = self._indent + look.px(PAD)
         top = (look.px(HEAD) - side) / 2
-        wrap = "Do not wrap long lines" if self.card.wraps else "Wrap long lines"
+        wrap = tr("Do not wrap long lines") if self.card.wraps else tr("Wrap long lines")
         return [
             Spot(QRectF(width - 2 * side - look.px(8), top, side, side), Verb.WRAP_CODE, wrap, key),
-            Spot(QRectF(width - side - look.px(4), top, side, side), Verb.COPY_CODE, "Copy code", key),
+            Spot(QRectF(width - side - look.px(4), top, side, side), Verb.COPY_CODE, tr("Copy code"), key),
         ]
 
     def _paint_card(self, painter: QPainter, look: TranscriptLook, area: QRectF) -> None:
@@ -179,7 +180,7 @@ class CodeBox(Box):
 
     def _paint_head(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
         language = self.piece.language
-        name = _NAMES.get(language.lower(), language.capitalize()) or "Text"
+        name = _LANGUAGES.get(language.lower(), language.capitalize()) or tr("Text")
         painter.setPen(look.color("ink-3"))
         painter.setFont(look.meta.font)
         head = QRectF(self._indent + look.px(PAD), 0, self._width, look.px(HEAD))

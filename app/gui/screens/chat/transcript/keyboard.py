@@ -9,6 +9,7 @@ from functools import partial
 from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QContextMenuEvent, QKeyEvent, QKeySequence
 
+from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.scroll_area import TranscriptScrollArea
 from app.gui.widgets.menus import Menu
@@ -77,9 +78,9 @@ class KeyboardHandler:
         page = self._area.to_page(QPointF(event.pos()))
         chosen = self._area.current if by_keys else document.turn_at(page.y())
         turn = len(document.turns) - 1 if chosen is None else chosen
-        menu = Menu(self._area.theme, self._area, "Message actions")
+        menu = Menu(self._area.theme, self._area, tr("Message actions"))
         if document.selection_text():
-            menu.add_entry("Copy selection", self._area.copy_selection, icon="copy")
+            menu.add_entry(tr("Copy selection"), self._area.copy_selection, icon="copy")
         for spot in self._spots_of(turn):
             menu.add_entry(spot.name, partial(self._area.perform_action, turn, spot), icon=_ICONS.get(spot.verb, ""))
         menu.aboutToHide.connect(menu.deleteLater)
@@ -99,7 +100,7 @@ class KeyboardHandler:
         if top < area.offset or top + height > area.offset + area.viewport().height():
             area.scroll_to(min(top, max(0.0, top + height - area.viewport().height())))
         message = area.document.turns[turn].view.message
-        who = "You" if area.document.turns[turn].is_question else "Answer"
+        who = tr("You") if area.document.turns[turn].is_question else tr("Answer")
         self._announce_words(f"{who}: {message.content[:_ANNOUNCED_CHARACTERS]}")
 
     def _step_spot(self, step: int) -> None:

@@ -3,6 +3,7 @@
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from app.core.translation import LazyText, tr
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit, paint_spot, paint_words, words_area
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import TextLines
@@ -16,11 +17,10 @@ _PAD = 16
 _BAR = 4
 _BAR_WIDTH = 220
 _REMEDY_WORDS = {
-    TroubleRemedy.TRY_AGAIN: "Try again",
-    TroubleRemedy.LOAD_AGAIN: "Load again",
-    TroubleRemedy.CHOOSE_MODEL: "Choose another model",
+    TroubleRemedy.TRY_AGAIN: LazyText("Try again"),
+    TroubleRemedy.LOAD_AGAIN: LazyText("Load again"),
+    TroubleRemedy.CHOOSE_MODEL: LazyText("Choose another model"),
 }
-_MEND_WORDS = "Do this automatically from now on"
 Action = tuple[Verb, str, str]
 """A verb, its name, its icon."""
 _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
@@ -29,8 +29,8 @@ _MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
 def _failure_buttons(trouble: AnswerTrouble) -> list[tuple[Verb, str, str]]:
     """Return the buttons of a failure as verb, words and object: what may mend it first."""
     offers = [(Verb.LOAD_OTHERWISE, offer.label, offer.kind) for offer in trouble.offers]
-    mend = [(Verb.MEND, _MEND_WORDS, "")] if offers else []
-    return [*offers, *((Verb(remedy.value), _REMEDY_WORDS[remedy], "") for remedy in trouble.remedies), *mend]
+    mend = [(Verb.MEND, tr("Do this automatically from now on"), "")] if offers else []
+    return [*offers, *((Verb(remedy.value), _REMEDY_WORDS[remedy].tr(), "") for remedy in trouble.remedies), *mend]
 
 
 class FoldBox(Box):
@@ -53,7 +53,11 @@ class FoldBox(Box):
         """Take as much width as the words need."""
         words = look.body.metrics.horizontalAdvance(self.words)
         self.height, self.natural = look.px(_FOLD_HEIGHT), min(width, words + look.px(40))
-        name = f"{self.words}: {'hide' if self.is_open else 'show'} the thoughts"
+        name = (
+            tr("{words}: hide the thoughts", words=self.words)
+            if self.is_open
+            else tr("{words}: show the thoughts", words=self.words)
+        )
         self._spots = [Spot(QRectF(0, 0, self.natural, self.height), Verb.FOLD, name)]
 
     def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
@@ -177,7 +181,7 @@ class TroubleBox(Box):
         return y + (row if presses else 0)
 
     def _lay_cause(self, look: TranscriptLook, left: float, room: float, y: float) -> float:
-        words = "Hide the cause ▴" if self.is_open else "Show the cause ▾"
+        words = tr("Hide the cause ▴") if self.is_open else tr("Show the cause ▾")
         width = look.body.metrics.horizontalAdvance(words)
         height = look.px(24)
         self._spots.append(Spot(QRectF(left, y, width + 4, height), Verb.SHOW_CAUSE, words))
@@ -262,8 +266,8 @@ class FootBox(Box):
         """Place both arrows with the count between them; return where they begin."""
         words = self._branch_room(look)
         left = right - words - 2 * side
-        before = Spot(QRectF(left, top, side, side), Verb.PREVIOUS_BRANCH, "Previous version")
-        after = Spot(QRectF(right - side, top, side, side), Verb.NEXT_BRANCH, "Next version")
+        before = Spot(QRectF(left, top, side, side), Verb.PREVIOUS_BRANCH, tr("Previous version"))
+        after = Spot(QRectF(right - side, top, side, side), Verb.NEXT_BRANCH, tr("Next version"))
         self._branch_area = QRectF(left + side, top, words, side)
         self._spots = [before, after]
         return left

@@ -7,6 +7,7 @@ from PySide6.QtCore import QPointF, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QAbstractScrollArea
 
+from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.document import TranscriptDocument
 from app.gui.screens.chat.transcript.look import TranscriptLook
@@ -35,7 +36,7 @@ class TranscriptScrollArea(QAbstractScrollArea):
         """The turn chosen with the keys."""
         self.column_left = 0
         self.is_arranging = False
-        self.to_end = RoundButton(theme, "arrow-down", "Jump to the latest message", action=self.jump_to_end)
+        self.to_end = RoundButton(theme, "arrow-down", tr("Jump to the latest message"), action=self.jump_to_end)
         self.to_end.setParent(self)
         self.to_end.hide()
 

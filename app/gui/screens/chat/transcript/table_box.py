@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
+from app.core.translation import tr
 from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle, table_of
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, wide_length
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
@@ -157,7 +158,7 @@ def _link_spots(cell: _TableCell) -> list[Spot]:
     if lines is None:
         return []
     return [
-        Spot(area.translated(cell.area.topLeft()), Verb.OPEN_LINK, f"Open {span.link}", span.link)
+        Spot(area.translated(cell.area.topLeft()), Verb.OPEN_LINK, tr("Open {link}", link=span.link), span.link)
         for span in cell.rich.spans
         if span.link.startswith(("http://", "https://")) and span.style is not TextStyle.CODE
         for area in lines.range_areas(span.start, span.start + span.length)

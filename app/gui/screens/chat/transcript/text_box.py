@@ -5,6 +5,7 @@ from math import ceil
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from app.core.translation import tr
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText, rich_of
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
@@ -119,7 +120,7 @@ class TextBox(Box):
 
     def _find_links(self, lines: TextLines) -> list[Spot]:
         return [
-            Spot(area.translated(self._x, 0), Verb.OPEN_LINK, f"Open {span.link}", span.link)
+            Spot(area.translated(self._x, 0), Verb.OPEN_LINK, tr("Open {link}", link=span.link), span.link)
             for span in self.rich.spans
             if span.link.startswith(_LINK_SCHEMES)
             for area in lines.range_areas(span.start, span.start + span.length)

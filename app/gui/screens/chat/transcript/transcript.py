@@ -21,6 +21,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFrame
 
+from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import PaintState
 from app.gui.screens.chat.transcript.keyboard import KeyboardHandler
 from app.gui.screens.chat.transcript.look import TranscriptLook
@@ -58,7 +59,7 @@ class Transcript(TranscriptScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property
-        self.setAccessibleName("Conversation")
+        self.setAccessibleName(tr("Conversation"))
         self.viewport().setMouseTracking(True)
         self.viewport().setAttribute(Qt.WidgetAttribute.WA_OpaquePaintEvent)
 

@@ -12,6 +12,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.chats import MessageStatus, Role
+from app.core.translation import tr
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 from app.gui.markdown.splitter import MarkdownSplitter
 from app.gui.phrases import quiet_line, thinking_title
@@ -104,12 +105,18 @@ _ANSWER_GAP = 0
 _PAD_X, _PAD_Y = 16, 10
 _SHARE = 0.8
 """A question takes at most this share of the column."""
-_QUESTION_ACTIONS: tuple[Action, ...] = ((Verb.EDIT, "Edit", "pencil"), (Verb.COPY, "Copy message", "copy"))
-_ANSWER_ACTIONS: tuple[Action, ...] = (
-    (Verb.REGENERATE, "Regenerate answer", "rotate-ccw"),
-    (Verb.COPY, "Copy answer", "copy"),
-)
-_COPY_ONLY: tuple[Action, ...] = ((Verb.COPY, "Copy", "copy"),)
+
+
+def _question_actions() -> tuple[Action, ...]:
+    return (Verb.EDIT, tr("Edit"), "pencil"), (Verb.COPY, tr("Copy message"), "copy")
+
+
+def _answer_actions() -> tuple[Action, ...]:
+    return (Verb.REGENERATE, tr("Regenerate answer"), "rotate-ccw"), (Verb.COPY, tr("Copy answer"), "copy")
+
+
+def _copy_only() -> tuple[Action, ...]:
+    return ((Verb.COPY, tr("Copy"), "copy"),)
 
 
 class TranscriptTurn:
@@ -354,15 +361,15 @@ class TranscriptTurn:
         actions = (
             ()
             if not is_done
-            else _COPY_ONLY
+            else _copy_only()
             if view.is_busy
-            else _QUESTION_ACTIONS
+            else _question_actions()
             if self.is_question
-            else _ANSWER_ACTIONS
+            else _answer_actions()
         )
         words = "" if self.is_question or not is_done else quiet_line(view.message.timings)
         if view.message.status is MessageStatus.STOPPED:
-            words = " · ".join(part for part in ("Stopped", words) if part)
+            words = " · ".join(part for part in (tr("Stopped"), words) if part)
         foot = FootBox(actions)
         foot.words, foot.branch, foot.branches = words, view.branch, view.branches
         self._foot = foot
