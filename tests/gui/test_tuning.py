@@ -247,9 +247,9 @@ def test_an_attached_model_has_only_what_counts_for_it(screen: ModelsScreen, api
 def test_words_for_choices() -> None:
     one = Companion(kind=CompanionKind.PROJECTOR, name="/m/p.gguf", title="p.gguf", size_bytes=1 << 20, is_used=True)
     shown = msgspec.structs.replace(data.TUNED, companions=[one])
-    assert model_settings.projector_options(shown)[0] == ("", "The one next to it, p.gguf")
+    assert model_settings.projector_options(shown)[0] == ("", "The one next to the model, p.gguf")
     assert model_settings.projector_options(shown)[-1] == ("/m/p.gguf", "p.gguf, 1.0 MiB")
-    assert model_settings.engine_options(data.TUNED)[0] == ("", "The best, llama.cpp")
+    assert model_settings.engine_options(data.TUNED)[0] == ("", "Best, llama.cpp")
     assert model_settings.engine_options(data.TUNED)[-1] == ("vllm", "vLLM, not installed")
     silent = msgspec.structs.replace(data.TUNED, sampling=ModelSampling())
     assert model_settings.recommendation_text(silent).startswith("The model recommends nothing.")

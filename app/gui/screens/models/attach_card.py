@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QLineEdit, QSizePolicy
 from app.core.capabilities import Capability, parse_capabilities
 from app.core.errors import BadRequest
 from app.core.models import AttachEndpoint, CorrectAttached, ModelInfo
+from app.core.translation import LazyText, tr
 from app.core.words import format_capabilities
 from app.gui.screens.models.model import ModelsModel
 from app.gui.theme.theme import Theme
@@ -20,21 +21,21 @@ from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.text import Label, Paragraph
 
 _TITLE, _ABOUT = (
-    "Attach an endpoint",
-    "Any server that speaks OpenAI's API: vLLM, LM Studio, TabbyAPI, another computer's Roundhouse.",
+    LazyText("Attach an endpoint"),
+    LazyText("Any server that speaks OpenAI's API: vLLM, LM Studio, TabbyAPI, another computer's Roundhouse."),
 )
-_CORRECTION = (
+_CORRECTION = LazyText(
     "What you enter takes precedence over what the endpoint reports; leave a field empty to use the endpoint's value."
 )
 _NAME_WIDTH, _KEY_WIDTH, _CONTEXT_WIDTH = 200, 240, 240
 _MOST_TOKENS = 2**31 - 1  # what the field's validator counts in
 _CAN = (
-    ("", "As the endpoint reports"),
-    ("chat", "Chat"),
-    ("chat, tools", "Chat with tools"),
-    ("chat, vision", "Chat with images"),
-    ("embedding", "Embeddings"),
-    ("rerank", "Ranking"),
+    ("", LazyText("As reported by the endpoint")),
+    ("chat", LazyText("Chat")),
+    (format_capabilities({Capability.CHAT, Capability.TOOLS}), LazyText("Chat with tools")),
+    (format_capabilities({Capability.CHAT, Capability.VISION}), LazyText("Chat with images")),
+    ("embedding", LazyText("Embeddings")),
+    ("rerank", LazyText("Ranking")),
 )
 
 
@@ -51,13 +52,13 @@ class AttachCard(Surface):
         self._before = ("", "")
         """What the fields for it said when they were shown: what is left so is nothing that a person says."""
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.url = Field(theme, "Address of the endpoint", placeholder="http://box:8000/v1")
-        self.name = Field(theme, "Local name of the model", placeholder="Name (optional)")
-        self.key = Field(theme, "Key of the endpoint", placeholder="Key, if it needs one")
+        self.url = Field(theme, tr("Address of the endpoint"), placeholder="http://box:8000/v1")
+        self.name = Field(theme, tr("Local name of the model"), placeholder=tr("Name (optional)"))
+        self.key = Field(theme, tr("Key of the endpoint"), placeholder=tr("Key, if it needs one"))
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.can = Combo(theme, "Capabilities", placeholder="Capabilities: as the endpoint reports")
-        self.can.set_options(_CAN)
-        self.context = Field(theme, "Context in tokens", placeholder="Context: as the endpoint reports")
+        self.can = Combo(theme, tr("Capabilities"), placeholder=tr("Capabilities: as reported by the endpoint"))
+        self.can.set_options([(value, words.tr()) for value, words in _CAN])
+        self.context = Field(theme, tr("Context in tokens"), placeholder=tr("Context: as reported by the endpoint"))
         self.context.setValidator(QIntValidator(1, _MOST_TOKENS, self.context))
         self._widths = ((self.name, _NAME_WIDTH), (self.key, _KEY_WIDTH), (self.context, _CONTEXT_WIDTH))
         for field, width in self._widths:
@@ -65,14 +66,14 @@ class AttachCard(Surface):
         for field in self._fields:
             field.returnPressed.connect(self._submit_form)
         self.attach_button = Button(
-            theme, "Attach", look=ButtonLook.PRIMARY, name="Attach the endpoint", action=self._submit_form
+            theme, tr("Attach"), look=ButtonLook.PRIMARY, name=tr("Attach the endpoint"), action=self._submit_form
         )
         self.cancel_button = Button(
-            theme, "Cancel", look=ButtonLook.QUIET, name="Cancel attaching", action=self.put_away
+            theme, tr("Cancel"), look=ButtonLook.QUIET, name=tr("Cancel attaching"), action=self.put_away
         )
-        self._title = Label(theme, _TITLE, weight=500)
-        self._about = Paragraph(theme, _ABOUT, role="meta", color="ink-2")
-        self._context_label = Label(theme, "Context in tokens", role="meta", color="ink-2")
+        self._title = Label(theme, _TITLE.tr(), weight=500)
+        self._about = Paragraph(theme, _ABOUT.tr(), role="meta", color="ink-2")
+        self._context_label = Label(theme, tr("Context in tokens"), role="meta", color="ink-2")
         self._lay_out(theme)
         self.url.textChanged.connect(self._update_controls)
         model.changed.connect(self._update_controls)
@@ -129,8 +130,8 @@ class AttachCard(Surface):
         for field in (self.url, self.name, self.key):
             field.setVisible(not corrected)
         self._context_label.setVisible(bool(corrected))  # a figure in the field leaves no room for its placeholder
-        self._title.setText(f"Capabilities of {corrected}" if corrected else _TITLE)
-        self._about.setText(_CORRECTION if corrected else _ABOUT)
+        self._title.setText(tr("Capabilities of {model}", model=corrected) if corrected else _TITLE.tr())
+        self._about.setText((_CORRECTION if corrected else _ABOUT).tr())
         self._update_controls()
 
     def _submit_form(self) -> None:
@@ -161,9 +162,11 @@ class AttachCard(Surface):
 
     def _update_controls(self) -> None:
         self.attach_button.setEnabled(bool(self.url.text().strip()) and not self._model.is_attaching)
-        does = "Save" if self._corrected_model else "Attach"
-        self.attach_button.setText("Attaching" if self._model.is_attaching else does)
+        does = tr("Save") if self._corrected_model else tr("Attach")
+        self.attach_button.setText(tr("Attaching") if self._model.is_attaching else does)
         self.attach_button.setAccessibleName(
-            "Save the capabilities" if self._corrected_model else "Attach the endpoint"
+            tr("Save the capabilities") if self._corrected_model else tr("Attach the endpoint")
         )
-        self.cancel_button.setAccessibleName("Cancel the change" if self._corrected_model else "Cancel attaching")
+        self.cancel_button.setAccessibleName(
+            tr("Cancel the change") if self._corrected_model else tr("Cancel attaching")
+        )

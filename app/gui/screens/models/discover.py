@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.hub import HubCard, HubPick, HubUse
+from app.core.translation import LazyText, tr
 from app.gui.screens.models import hub_search
 from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.screens.models.hub_card import CardModels, HubCardView
@@ -22,7 +23,7 @@ from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
-_EMPTY = "Nothing on the hub matches your search. Try fewer words, or remove a filter."
+_EMPTY = LazyText("Nothing on the hub matches your search. Try fewer words, or remove a filter.")
 
 
 class DiscoverView(QWidget):
@@ -34,12 +35,12 @@ class DiscoverView(QWidget):
         self._card_models = CardModels(model, downloads)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, self, gap=16)
-        self.field = Field(theme, "Search the hub", placeholder="Search Hugging Face for models", icon="search")
+        self.field = Field(theme, tr("Search the hub"), placeholder=tr("Search Hugging Face for models"), icon="search")
         self.field.textChanged.connect(model.type_query)
         self.field.returnPressed.connect(model.search_now)
         box.addWidget(self.field)
         box.addLayout(self._make_filters())
-        self._uses = {use: Chip(theme, f"Best for {words.lower()}") for use, words in hub_search.USES.items()}
+        self._uses = {use: Chip(theme, words.tr()) for use, words in hub_search.USES.items()}
         chips = FlowLayout(theme, gap=8)
         for use, chip in self._uses.items():
             chip.set_action(partial(self._choose_use, use))
@@ -49,9 +50,9 @@ class DiscoverView(QWidget):
         box.addWidget(self._chips)
         self._note = Paragraph(theme, role="meta", color="warn")
         self._error, self._skeleton = ErrorPanel(theme), Skeleton(theme, is_card=True)
-        self._list, self._advice = RowList(theme, "Models found"), RowList(theme, "Models for this machine")
-        self._nothing = Label(theme, _EMPTY, color="ink-2")
-        self._more = Button(theme, "Show more", look=ButtonLook.QUIET, action=model.fetch_more)
+        self._list, self._advice = RowList(theme, tr("Models found")), RowList(theme, tr("Models for this machine"))
+        self._nothing = Label(theme, _EMPTY.tr(), color="ink-2")
+        self._more = Button(theme, tr("Show more"), look=ButtonLook.QUIET, action=model.fetch_more)
         for widget in (self._note, self._error, self._skeleton, self._advice, self._list, self._nothing, self._more):
             box.addWidget(widget)
         self.setFocusProxy(self.field)
@@ -61,13 +62,13 @@ class DiscoverView(QWidget):
 
     def _make_filters(self) -> FlowLayout:
         line, theme = FlowLayout(self._theme, gap=8), self._theme
-        self._task = Chip(theme, "Any task", checkable=False, icon="chevron-down")
-        self._format = Chip(theme, "Any format", checkable=False, icon="chevron-down")
-        self._size = Chip(theme, "Any size", checkable=False, icon="chevron-down")
-        self._licence = Chip(theme, "Any licence", checkable=False, icon="chevron-down")
-        self._age = Chip(theme, "Any age", checkable=False, icon="chevron-down")
-        self._sort = Chip(theme, hub_search.SORTS[self.model.query.sort], checkable=False, icon="chevron-down")
-        self._open = Chip(theme, "Not gated")
+        self._task = Chip(theme, tr("Any task"), checkable=False, icon="chevron-down")
+        self._format = Chip(theme, tr("Any format"), checkable=False, icon="chevron-down")
+        self._size = Chip(theme, tr("Any size"), checkable=False, icon="chevron-down")
+        self._licence = Chip(theme, tr("Any licence"), checkable=False, icon="chevron-down")
+        self._age = Chip(theme, tr("Any age"), checkable=False, icon="chevron-down")
+        self._sort = Chip(theme, hub_search.SORTS[self.model.query.sort].tr(), checkable=False, icon="chevron-down")
+        self._open = Chip(theme, tr("Not gated"))
         for chip, action in (
             (self._task, self._choose_task),
             (self._format, self._choose_format),
@@ -94,7 +95,7 @@ class DiscoverView(QWidget):
         self._skeleton.setVisible(is_first)
         self._nothing.setVisible(is_searching and not model.cards and not model.is_looking and model.error is None)
         self._more.setVisible(is_searching and bool(model.next))
-        self._more.setText("Searching…" if model.is_looking else "Show more")
+        self._more.setText(tr("Searching…") if model.is_looking else tr("Show more"))
         self._note.setText(model.note)
         self._note.setVisible(bool(model.note))
         self._show_error()
@@ -108,7 +109,7 @@ class DiscoverView(QWidget):
             again = (
                 self.model.search_now if self.model.is_searching else partial(self.model.fetch_picks, self.model.use)
             )
-            self._error.show_error(self.model.error, "Try again", again)
+            self._error.show_error(self.model.error, tr("Try again"), again)
         else:
             self._error.hide()
 
@@ -132,28 +133,30 @@ class DiscoverView(QWidget):
         self.model.fetch_picks(use)
 
     def _choose_task(self) -> None:
-        self._open_menu(self._task, {words: {"task": task} for task, words in hub_search.TASKS.items()})
+        self._open_menu(self._task, {words.tr(): {"task": task} for task, words in hub_search.TASKS.items()})
 
     def _choose_format(self) -> None:
-        self._open_menu(self._format, {kind.upper() or "Any format": {"format": kind} for kind in hub_search.FORMATS})
+        self._open_menu(
+            self._format, {kind.upper() or tr("Any format"): {"format": kind} for kind in hub_search.FORMATS}
+        )
 
     def _choose_size(self) -> None:
         self._open_menu(
             self._size,
             {
-                words or "Any size": {"min_parameters": least, "max_parameters": most}
+                words.tr(): {"min_parameters": least, "max_parameters": most}
                 for words, (least, most) in hub_search.SIZES.items()
             },
         )
 
     def _choose_licence(self) -> None:
-        self._open_menu(self._licence, {name or "Any licence": {"licence": name} for name in hub_search.LICENCES})
+        self._open_menu(self._licence, {name or tr("Any licence"): {"licence": name} for name in hub_search.LICENCES})
 
     def _choose_age(self) -> None:
-        self._open_menu(self._age, {words: {"days": days} for words, days in hub_search.AGES.items()})
+        self._open_menu(self._age, {words.tr(): {"days": days} for words, days in hub_search.AGES.items()})
 
     def _choose_sort(self) -> None:
-        self._open_menu(self._sort, {words: {"sort": sort} for sort, words in hub_search.SORTS.items()})
+        self._open_menu(self._sort, {words.tr(): {"sort": sort} for sort, words in hub_search.SORTS.items()})
 
     def _open_menu(self, chip: Chip, choices: dict[str, dict[str, object]]) -> None:
         menu = Menu(self._theme, self, chip.text())

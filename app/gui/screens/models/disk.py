@@ -99,11 +99,10 @@ def drive_pieces(drive: Drive, use: DiskUse) -> list[tuple[BarPart, str]]:
     ]
     parts += _trash_pieces(drive)
     others = _other_bytes(drive)
-    return (
-        [*parts, (BarPart("Other files", others, _OTHERS), f"Other files, {words.format_bytes(others)}")]
-        if others
-        else parts
-    )
+    if others:
+        text = tr("Other files, {size}", size=words.format_bytes(others))
+        parts.append((BarPart(tr("Other files"), others, _OTHERS), text))
+    return parts
 
 
 def trash_offer(trashed: TrashContents) -> str:
@@ -135,34 +134,36 @@ def trash_warning(drive: Drive, trashed: TrashContents) -> str:
 def drive_headline(drive: Drive) -> str:
     """Return how much of a drive is free."""
     if drive.total_bytes is None:
-        return "size unknown"
-    return f"{words.format_bytes(drive.free_bytes)} free of {words.format_bytes(drive.total_bytes)}"
+        return tr("size unknown")
+    return tr(
+        "{free} free of {total}",
+        free=words.format_bytes(drive.free_bytes),
+        total=words.format_bytes(drive.total_bytes),
+    )
 
 
 def drive_name(drive: Drive) -> str:
     """Return what a drive is called: where it begins."""
-    return "This computer" if drive.path == "/" else drive.path
+    return tr("This computer") if drive.path == "/" else drive.path
 
 
 def disk_summary(use: DiskUse) -> list[tuple[str, str]]:
     """Return the figures that matter, with their names."""
     models = sum(drive.models_bytes for drive in use.drives)
     trash_sizes = [drive.trash_bytes for drive in use.drives if drive.trash_bytes is not None]
-    figures = [(words.format_bytes(models), "used by models")]
+    figures = [(words.format_bytes(models), tr("used by models"))]
     if use.saved_bytes:
-        figures.append((words.format_bytes(use.saved_bytes), "saved by sharing"))
-    figures.append((words.format_bytes(sum(trash_sizes)) if trash_sizes else "unknown", "in the trash"))
+        figures.append((words.format_bytes(use.saved_bytes), tr("saved by sharing")))
+    figures.append((words.format_bytes(sum(trash_sizes)) if trash_sizes else tr("unknown"), tr("in the trash")))
     return figures
 
 
 def folder_facts(folder: Folder) -> str:
     """Return the quiet line of a folder."""
-    count = "no models" if not folder.models else "1 model" if folder.models == 1 else f"{folder.models} models"
-    return (
-        f"{count}, {words.format_bytes(folder.size_bytes)} · {folder.path}"
-        if folder.models
-        else f"{count} · {folder.path}"
-    )
+    if not folder.models:
+        return f"{tr('no models')} · {folder.path}"
+    count = tr_plural("{count} model", "{count} models", folder.models)
+    return f"{count}, {words.format_bytes(folder.size_bytes)} · {folder.path}"
 
 
 def can_remove(folder: Folder) -> bool:
@@ -174,9 +175,11 @@ def _trash_pieces(drive: Drive) -> list[tuple[BarPart, str]]:
     """Return what lies in a drive's trash: models, and whatever else."""
     trashed = min(drive.trashed.size_bytes, drive.trash_bytes or 0) if drive.trashed else 0
     rest = (drive.trash_bytes or 0) - trashed
+    size, rest_size = words.format_bytes(trashed), words.format_bytes(rest)
+    rest_text = tr("Other trash, {size}", size=rest_size) if trashed else tr("Trash, {size}", size=rest_size)
     parts = [
-        (BarPart("Removed models", trashed, _TRASHED), f"Removed models in the trash, {words.format_bytes(trashed)}"),
-        (BarPart("Trash", rest, _TRASH), f"{'Other trash' if trashed else 'Trash'}, {words.format_bytes(rest)}"),
+        (BarPart(tr("Removed models"), trashed, _TRASHED), tr("Removed models in the trash, {size}", size=size)),
+        (BarPart(tr("Trash"), rest, _TRASH), rest_text),
     ]
     return [(part, text) for part, text in parts if part.amount]
 
@@ -194,13 +197,13 @@ def _make_cells(holdings: Sequence[ModelHolding], least: float) -> list[TreemapC
     cells = [TreemapCell(holding.model, holding.title, holding.size_bytes, _size_words(holding)) for holding in large]
     if small:
         total = sum(holding.size_bytes for holding in small)
-        cells.append(TreemapCell("", f"{len(small)} smaller", total, words.format_bytes(total)))
+        cells.append(TreemapCell("", tr("{count} smaller", count=len(small)), total, words.format_bytes(total)))
     return sorted(cells, key=lambda cell: -cell.amount)
 
 
 def _size_words(holding: ModelHolding) -> str:
     size = words.format_bytes(holding.size_bytes)
-    return f"{size}, shared" if holding.shared_bytes else size
+    return tr("{size}, shared", size=size) if holding.shared_bytes else size
 
 
 def _other_bytes(drive: Drive) -> int:

@@ -17,6 +17,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.core.library import DiskUse, Drive, Duplicate, Folder, JobKind
 from app.core.models import ModelInfo
+from app.core.translation import LazyText, tr
 from app.gui.screens.models import disk, library_jobs
 from app.gui.screens.models.library_jobs import LibraryJobsModel
 from app.gui.screens.models.model import ModelsModel
@@ -62,7 +63,7 @@ class DiskView(QWidget):
         for widget in (self._usage, self.folders, self.duplicates):
             widget.setVisible(use is not None)
         if error is not None:
-            self._error.show_error(error, "Try again", self._state.read)
+            self._error.show_error(error, tr("Try again"), self._state.read)
         else:
             self._error.hide()
         if use is not None:
@@ -79,12 +80,12 @@ class DiskView(QWidget):
 
     def _make_menu(self, model: ModelInfo) -> Menu:
         menu = Menu(self._theme, self, model.title)
-        menu.add_entry("Show in the list", partial(self.model_requested.emit, model.name), icon="search")
+        menu.add_entry(tr("Show in the list"), partial(self.model_requested.emit, model.name), icon="search")
         if can_verify(model):
-            menu.add_entry("Check the files", partial(self._model.files.verify, model), icon="circle-check")
+            menu.add_entry(tr("Check the files"), partial(self._model.files.verify, model), icon="circle-check")
         if can_remove(model):
             menu.addSeparator()
-            label = f"Move to the trash, {words.format_bytes(model.size_bytes)}"
+            label = tr("Move to the trash, {size}", size=words.format_bytes(model.size_bytes))
             menu.add_entry(label, partial(self._model.files.remove, model), icon="trash-2")
         return menu
 
@@ -101,7 +102,7 @@ class _DiskUsageView(Surface):
         self._shown_figures: dict[str, FigureView] = {}
         self._drives = VBox(theme, gap=16)
         self._shown_drives: dict[str, _DriveView] = {}
-        self.treemap = Treemap(theme, "Models by size on disk")
+        self.treemap = Treemap(theme, tr("Models by size on disk"))
         box.addLayout(self._figures)
         box.addLayout(self._drives)
         box.addWidget(self.treemap)
@@ -171,13 +172,15 @@ class _DriveView(QWidget):
         if drive.trashed is not None:
             offer = disk.trash_offer(drive.trashed)
             self.empty_button.set_text(offer)
-            self.empty_button.setAccessibleName(f"{offer}, from the trash: {disk.drive_name(drive)}")
+            self.empty_button.setAccessibleName(
+                tr("{offer}, from the trash: {drive}", offer=offer, drive=disk.drive_name(drive))
+            )
 
     def _empty_trash(self) -> None:
         self._model.empty_trash(self._drive)
 
 
-_ABOUT = (
+_ABOUT = LazyText(
     "Models installed by several programs are often stored more than once. Files of the same size are compared by "
     "content, which means reading them."
 )
@@ -188,17 +191,21 @@ class DuplicatesView(Section):
     """Shows what a `LibraryJobsModel` found."""
 
     def __init__(self, theme: Theme, model: LibraryJobsModel) -> None:
-        super().__init__(theme, "Duplicate files")
+        super().__init__(theme, tr("Duplicate files"))
         self._theme, self._model = theme, model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.search_button = Button(
-            theme, "Find duplicates", name="Find duplicate files", widest="Search again", action=model.find_duplicates
+            theme,
+            tr("Find duplicates"),
+            name=tr("Find duplicate files"),
+            widest=tr("Search again"),
+            action=model.find_duplicates,
         )
-        self.reclaim_button = Button(theme, "Reclaim", look=ButtonLook.PRIMARY, action=model.reclaim_space)
+        self.reclaim_button = Button(theme, tr("Reclaim"), look=ButtonLook.PRIMARY, action=model.reclaim_space)
         for button in (self.search_button, self.reclaim_button):
             self.head.addWidget(button)
-        self._about = Paragraph(theme, _ABOUT, color="ink-2")
-        self.list = RowList(theme, "Duplicate files")
+        self._about = Paragraph(theme, _ABOUT.tr(), color="ink-2")
+        self.list = RowList(theme, tr("Duplicate files"))
         for widget in (self._about, JobView(theme, model, _KINDS), self.list):
             self.body.addWidget(widget)
         model.changed.connect(self._show_duplicates)
@@ -207,12 +214,12 @@ class DuplicatesView(Section):
     def _show_duplicates(self) -> None:
         model, duplicates = self._model, self._model.duplicates
         is_told = model.was_searched or bool(duplicates)
-        self._about.setText(library_jobs.reclaim_offer(duplicates) if is_told else _ABOUT)
-        self.search_button.setText("Search again" if is_told else "Find duplicates")
+        self._about.setText(library_jobs.reclaim_offer(duplicates) if is_told else _ABOUT.tr())
+        self.search_button.setText(tr("Search again") if is_told else tr("Find duplicates"))
         self.search_button.setEnabled(not model.is_busy)
         self.reclaim_button.setVisible(bool(model.reclaims_bytes))
         self.reclaim_button.setEnabled(not model.is_busy)
-        self.reclaim_button.set_text(f"Reclaim {words.format_bytes(model.reclaims_bytes)}")
+        self.reclaim_button.set_text(tr("Reclaim {size}", size=words.format_bytes(model.reclaims_bytes)))
         self.list.setVisible(bool(duplicates))
         self.list.sync(
             {duplicate.sha256: duplicate for duplicate in duplicates}, self._make_row, DuplicateRow.show_duplicate
@@ -239,9 +246,13 @@ class DuplicateRow(ListRow):
         self._places.setText("\n".join(library_jobs.copy_places(duplicate)))
         self.button.setVisible(bool(duplicate.reclaims_bytes))
         self.button.setEnabled(not self._model.is_busy)
-        self.button.setText(f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)}")
+        self.button.setText(tr("Reclaim {size}", size=words.format_bytes(duplicate.reclaims_bytes)))
         self.button.setAccessibleName(
-            f"Reclaim {words.format_bytes(duplicate.reclaims_bytes)} of {library_jobs.duplicate_name(duplicate)}"
+            tr(
+                "Reclaim {size} of {models}",
+                size=words.format_bytes(duplicate.reclaims_bytes),
+                models=library_jobs.duplicate_name(duplicate),
+            )
         )
         self.button.updateGeometry()
 
@@ -250,11 +261,11 @@ class FoldersView(Section):
     """A row for each folder. `ask` asks a person for one more."""
 
     def __init__(self, theme: Theme, model: ModelsModel, ask: Callable[[], object]) -> None:
-        super().__init__(theme, "Folders")
+        super().__init__(theme, tr("Folders"))
         self._theme, self._model = theme, model
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.head.addWidget(Button(theme, "Add a folder", icon="folder-plus", action=ask))
-        self.list = RowList(theme, "Folders that are searched")
+        self.head.addWidget(Button(theme, tr("Add a folder"), icon="folder-plus", action=ask))
+        self.list = RowList(theme, tr("Folders that are searched"))
         self.body.addWidget(self.list)
 
     def show_folders(self, folders: Sequence[Folder]) -> None:
@@ -277,9 +288,9 @@ class FolderRow(ListRow):
         self.words.insertWidget(self.words.count() - 1, self._wrong)
         self.remove_button = Button(
             theme,
-            "Remove",
+            tr("Remove"),
             look=ButtonLook.QUIET,
-            name=f"Stop searching {folder.title}",
+            name=tr("Stop searching {title}", title=folder.title),
             action=lambda: model.remove_folder(Path(folder.path)),
         )
         self.remove_button.setVisible(disk.can_remove(folder))
@@ -302,11 +313,11 @@ class JobView(Surface):
         self._model, self._kinds = model, kinds
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self._row = ListRow(theme)
-        self._progress = ProgressBar(theme, "Progress")
+        self._progress = ProgressBar(theme, tr("Progress"))
         end = self._row.words.count() - 1
         self._row.words.insertSpacing(end, theme.px(4))
         self._row.words.insertWidget(end + 1, self._progress)
-        self.cancel_button = Button(theme, "Cancel", action=model.cancel)
+        self.cancel_button = Button(theme, tr("Cancel"), action=model.cancel)
         self._row.tail.addWidget(self.cancel_button)
         VBox(theme, self, margins=(0, 4, 0, 4), gap=0).addWidget(self._row)
         model.changed.connect(self._show_job)
@@ -320,4 +331,4 @@ class JobView(Surface):
             return
         self._row.show_text(library_jobs.job_title(job), library_jobs.job_progress(job))
         self._progress.set_fraction(library_jobs.job_fraction(job))
-        self.cancel_button.setAccessibleName(f"Cancel: {library_jobs.job_title(job)}")
+        self.cancel_button.setAccessibleName(tr("Cancel: {job}", job=library_jobs.job_title(job)))

@@ -9,6 +9,7 @@ from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
 from app.core.models import ModelInfo
+from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
 
@@ -20,6 +21,13 @@ _BUTTONS = {
     _S.PAUSED: ("resume",),
     _S.FAILED: ("again",),
     _S.DONE: ("chat",),
+}
+_STATES = {
+    _S.QUEUED: LazyText("waiting"),
+    _S.RUNNING: LazyText("running"),
+    _S.PAUSED: LazyText("paused"),
+    _S.FAILED: LazyText("failed"),
+    _S.DONE: LazyText("done"),
 }
 
 
@@ -83,7 +91,8 @@ class DownloadsModel(QObject):
             self.queue.replace([item for item in self.queue.items if item.id != download.id])
             if download.state is not _S.DONE:
                 self.toast_requested.emit(
-                    f"The download of {download.title} was cancelled.", lambda: self.start_download(download.title)
+                    tr("The download of {title} was cancelled.", title=download.title),
+                    lambda: self.start_download(download.title),
                 )
 
         self._api.delete(f"/downloads/{download.id}", finish_removal, self.failed.emit)
@@ -134,16 +143,20 @@ def download_fraction(download: Download) -> float | None:
 
 def download_facts(download: Download) -> str:
     """Return the quiet line: how far it is, how fast, and how long it still takes; or what is wrong."""
-    sizes = f"{words.format_bytes(download.present_bytes)} of {words.format_bytes(download.total_bytes)}"
+    sizes = tr(
+        "{done} of {total}",
+        done=words.format_bytes(download.present_bytes),
+        total=words.format_bytes(download.total_bytes),
+    )
     if download.state is _S.DONE:
-        return f"{words.format_bytes(download.total_bytes)}, complete and checked"
+        return tr("{size}, complete and checked", size=words.format_bytes(download.total_bytes))
     if download.state is not _S.RUNNING:
-        return f"{sizes} · {'waiting' if download.state is _S.QUEUED else download.state.value}"
+        return f"{sizes} · {_STATES[download.state].tr()}"
     parts = [sizes]
     if download.bytes_per_s:
-        parts.append(f"{words.format_bytes(round(download.bytes_per_s))}/s")
+        parts.append(tr("{size}/s", size=words.format_bytes(round(download.bytes_per_s))))
     if download.eta_s is not None:
-        parts.append(f"{time_left(download.eta_s)} left")
+        parts.append(tr("{duration} left", duration=time_left(download.eta_s)))
     return " · ".join(parts)
 
 
@@ -162,4 +175,4 @@ def library_name(models: Iterable[ModelInfo], download: Download) -> str:
 
 def time_left(eta_s: float) -> str:
     """Return how long something still takes; whole seconds at the end."""
-    return words.format_duration(eta_s) if eta_s >= _SOON_S else f"{max(1, round(eta_s))} s"
+    return words.format_duration(eta_s) if eta_s >= _SOON_S else tr("{seconds} s", seconds=max(1, round(eta_s)))

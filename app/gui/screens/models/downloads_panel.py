@@ -6,6 +6,7 @@ from PySide6.QtCore import QPoint, Signal
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core.downloads import Download, DownloadState
+from app.core.translation import tr
 from app.gui.screens.models import downloads
 from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.shell.contract import Shell
@@ -25,19 +26,19 @@ class DownloadsPanel(Section):
     """A chat with what this download brought."""
 
     def __init__(self, theme: Theme, model: DownloadsModel, shell: Shell) -> None:
-        super().__init__(theme, "Downloads")
+        super().__init__(theme, tr("Downloads"))
         self._theme, self._model, self._shell = theme, model, shell
         self._is_allowed = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         self.clear_button = Button(
             theme,
-            "Clear",
+            tr("Clear"),
             look=ButtonLook.QUIET,
-            name="Remove finished downloads from the list",
+            name=tr("Remove finished downloads from the list"),
             action=model.clear_complete,
         )
         self.head.addWidget(self.clear_button)
-        self.list = RowList(theme, "Downloads")
+        self.list = RowList(theme, tr("Downloads"))
         self.body.addWidget(self.list)
         model.changed.connect(self._show_downloads)
         self._show_downloads()
@@ -72,7 +73,7 @@ class DownloadRow(ListRow):
         super().__init__(theme)
         self._model, self._shell, self._download = model, shell, download
         title = download.title
-        self._progress = ProgressBar(theme, f"Download of {title}")
+        self._progress = ProgressBar(theme, tr("Download of {title}", title=title))
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self._note = Paragraph(theme, role="meta", color="ink-2")
         end = self.words.count() - 1
@@ -83,22 +84,30 @@ class DownloadRow(ListRow):
         self._buttons = {
             "pause": Button(
                 theme,
-                "Pause",
+                tr("Pause"),
                 look=ButtonLook.QUIET,
-                widest="Resume",
-                name=f"Pause {title}",
+                widest=tr("Resume"),
+                name=tr("Pause {title}", title=title),
                 action=self._pause_download,
             ),
-            "resume": Button(theme, "Resume", name=f"Resume {title}", action=self._resume_download),
-            "again": Button(theme, "Try again", name=f"Try {title} again", action=self._resume_download),
-            "first": Button(
-                theme, "Next", look=ButtonLook.QUIET, name=f"Download {title} next", action=self._move_first
+            "resume": Button(theme, tr("Resume"), name=tr("Resume {title}", title=title), action=self._resume_download),
+            "again": Button(
+                theme, tr("Try again"), name=tr("Try {title} again", title=title), action=self._resume_download
             ),
-            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=self._request_chat),
+            "first": Button(
+                theme,
+                tr("Next"),
+                look=ButtonLook.QUIET,
+                name=tr("Download {title} next", title=title),
+                action=self._move_first,
+            ),
+            "chat": Button(theme, tr("Chat"), name=tr("Chat with {title}", title=title), action=self._request_chat),
         }
         for button in self._buttons.values():
             self.tail.addWidget(button)
-        self._more = IconButton(theme, "ellipsis", f"More about the download of {title}", action=self._open_menu)
+        self._more = IconButton(
+            theme, "ellipsis", tr("More about the download of {title}", title=title), action=self._open_menu
+        )
         self.tail.addWidget(self._more)
 
     def show_download(self, download: Download) -> None:
@@ -130,16 +139,16 @@ class DownloadRow(ListRow):
         self._model.move(self._download, 0)
 
     def _open_menu(self) -> None:
-        menu, place = Menu(self.theme, self, "More"), self._model.queue_place(self._download)
+        menu, place = Menu(self.theme, self, tr("More")), self._model.queue_place(self._download)
         if self._download.state is not DownloadState.DONE:
-            menu.add_entry("Move up", partial(self._model.move, self._download, place - 1), icon="arrow-up")
-            menu.add_entry("Move down", partial(self._model.move, self._download, place + 1), icon="arrow-down")
+            menu.add_entry(tr("Move up"), partial(self._model.move, self._download, place - 1), icon="arrow-up")
+            menu.add_entry(tr("Move down"), partial(self._model.move, self._download, place + 1), icon="arrow-down")
         if self._download.folder:
-            menu.add_entry("Copy the folder", partial(self._shell.copy_text, self._download.folder), icon="folder")
+            menu.add_entry(tr("Copy the folder"), partial(self._shell.copy_text, self._download.folder), icon="folder")
         menu.addSeparator()
         is_over = self._download.state is DownloadState.DONE
         menu.add_entry(
-            "Remove from the list" if is_over else "Cancel the download",
+            tr("Remove from the list") if is_over else tr("Cancel the download"),
             partial(self._model.remove, self._download),
             icon="x",
         )

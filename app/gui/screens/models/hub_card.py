@@ -15,6 +15,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.core import words
 from app.core.downloads import DownloadState
 from app.core.hub import HubCard, HubCompanion, HubModel, HubVariant
+from app.core.translation import tr, tr_plural
 from app.gui.net.remote_lists import COMING_STATES
 from app.gui.screens.models import hub_search
 from app.gui.screens.models.downloads import DownloadsModel, download_fraction
@@ -53,16 +54,16 @@ class HubCardView(QWidget):
         self.row = ListRow(theme)
         for word in _card_tags(card):
             self.row.add_tag(Tag(theme, word))
-        self._best = Tag(theme, "Best for this machine", color="accent-ink", fill="accent-soft")
+        self._best = Tag(theme, tr("Best for this machine"), color="accent-ink", fill="accent-soft")
         self.row.add_tag(self._best)
         self._best.hide()
         self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
         self.button = Button(
             theme,
-            "Details",
+            tr("Details"),
             look=ButtonLook.QUIET,
-            widest="Close",
-            name=f"Details of {card.title}",
+            widest=tr("Close"),
+            name=tr("Details of {title}", title=card.title),
             action=self._toggle_sheet,
         )
         for widget in (self._dot, self._fits, self.button):
@@ -86,7 +87,7 @@ class HubCardView(QWidget):
         self._fits.setToolTip(card.basis)
         sheet = self._model.sheet
         is_open = sheet is not None and sheet.card == self._key
-        self.button.setText("Close" if is_open else "Details")
+        self.button.setText(tr("Close") if is_open else tr("Details"))
         self.sheet.setVisible(is_open)
         self._choice.setVisible(is_open and len(card.repositories) > 1)
         if sheet is not None and is_open:
@@ -121,7 +122,7 @@ class _RepositoryChips(QWidget):
         for name in repositories[:_CHIPS]:
             if name not in self._chips:
                 chip = self._chips[name] = Chip(self._theme, name)
-                chip.setAccessibleName(f"Details of {name}")
+                chip.setAccessibleName(tr("Details of {name}", name=name))
                 chip.set_action(partial(self._choose_chip, name))
                 self._flow.addWidget(chip)
         for name, chip in self._chips.items():
@@ -141,9 +142,9 @@ def _card_tags(card: HubCard) -> list[str]:
     if len(formats) > _FORMATS_SHOWN:
         tags.append(f"+{len(formats) - _FORMATS_SHOWN}")
     if all(repository.gated for repository in card.repositories):
-        tags.append("Gated")
+        tags.append(tr("Gated"))
     if any(repository.is_here for repository in card.repositories):
-        tags.append("Installed")
+        tags.append(tr("Installed"))
     return tags
 
 
@@ -163,17 +164,21 @@ class SheetView(QWidget):
         )
         self._why = Paragraph(theme, role="meta", color="ink")
         self._skeleton, self._error = Skeleton(theme, is_card=False), ErrorPanel(theme)
-        self._list = RowList(theme, "Variants")
+        self._list = RowList(theme, tr("Variants"))
         self._list.fill = "sunken"
         self._with_it = Paragraph(theme, role="meta", color="ink-2")
-        self._companions = RowList(theme, "Goes with it")
+        self._companions = RowList(theme, tr("Goes with it"))
         self._companions.fill = "sunken"
         buttons = FlowLayout(theme, gap=8)
         self._page = Button(
-            theme, "Open the model page", look=ButtonLook.QUIET, icon="external-link", action=self._open_page
+            theme, tr("Open the model page"), look=ButtonLook.QUIET, icon="external-link", action=self._open_page
         )
         self._token = Button(
-            theme, "Enter a token", look=ButtonLook.QUIET, name="Enter a token for the hub", action=self._ask_token
+            theme,
+            tr("Enter a token"),
+            look=ButtonLook.QUIET,
+            name=tr("Enter a token for the hub"),
+            action=self._ask_token,
         )
         buttons.addWidget(self._page)
         buttons.addWidget(self._token)
@@ -237,14 +242,14 @@ class VariantRow(ListRow):
         self._repository = model.repository
         title = variant.quantization or variant.format
         if variant.is_recommended:
-            self.add_tag(Tag(theme, "Recommended", color="accent-ink", fill="accent-soft"))
+            self.add_tag(Tag(theme, tr("Recommended"), color="accent-ink", fill="accent-soft"))
         self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
         self.button = Button(
             theme,
-            "Download",
+            tr("Download"),
             look=ButtonLook.PRIMARY if variant.is_recommended else ButtonLook.PLAIN,
-            widest="Downloading",
-            name=f"Download {title}",
+            widest=tr("Downloading"),
+            name=tr("Download {title}", title=title),
             action=partial(downloads.start_download, self._name),
         )
         for widget in (self._dot, self._fits, self.button):
@@ -258,18 +263,18 @@ class VariantRow(ListRow):
         self._fits.setText(word)
         words = self._button_words(variant)
         self.button.setText(words)
-        self.button.setEnabled(words == "Download")
+        self.button.setEnabled(words == tr("Download"))
 
     def _button_words(self, variant: HubVariant) -> str:
         download = self._downloads.find_for_variant(self._repository, variant.quantization, variant.revision)
         state = download.state if download is not None else None
         if variant.is_here or state is DownloadState.DONE:
-            return "Installed"
+            return tr("Installed")
         if download is not None and state is DownloadState.RUNNING:
             return f"{download_fraction(download) or 0.0:.0%}"
         if state in COMING_STATES or self._name in self._downloads.pending_models:
-            return "Downloading"
-        return "Download"
+            return tr("Downloading")
+        return tr("Download")
 
 
 class CompanionRow(ListRow):
@@ -280,7 +285,13 @@ class CompanionRow(ListRow):
         self._downloads, self._repository = downloads, model.repository
         self._name = f"{model.repository}/{companion.path}"
         pull = partial(downloads.start_download, self._name)
-        self.button = Button(theme, "Download", widest="Downloading", name=f"Download {companion.path}", action=pull)
+        self.button = Button(
+            theme,
+            tr("Download"),
+            widest=tr("Downloading"),
+            name=tr("Download {path}", path=companion.path),
+            action=pull,
+        )
         self.tail.addWidget(self.button)
 
     def show_companion(self, companion: HubCompanion) -> None:
@@ -288,14 +299,14 @@ class CompanionRow(ListRow):
         self.show_text(PurePosixPath(companion.path).name, hub_search.companion_facts(companion))
         words = self._button_words(companion)
         self.button.setText(words)
-        self.button.setEnabled(words == "Download")
+        self.button.setEnabled(words == tr("Download"))
 
     def _button_words(self, companion: HubCompanion) -> str:
         download = self._downloads.find_for_file(self._repository, companion.path)
         if companion.is_here or (download is not None and download.state is DownloadState.DONE):
-            return "Installed"
+            return tr("Installed")
         is_coming = download is not None and download.state in COMING_STATES
-        return "Downloading" if is_coming or self._name in self._downloads.pending_models else "Download"
+        return tr("Downloading") if is_coming or self._name in self._downloads.pending_models else tr("Download")
 
 
 def _show_text(label: Label, text: str) -> None:
@@ -316,10 +327,14 @@ def _facts_text(model: HubModel | None) -> str:
     if model.licence:
         parts.append(model.licence)
     if model.likes:
-        parts.append(f"{hub_search.format_count(model.likes)} likes")
+        parts.append(
+            tr_plural("{number} like", "{number} likes", model.likes, number=hub_search.format_count(model.likes))
+        )
     return " · ".join(parts)
 
 
 def _recommendation_text(model: HubModel | None) -> str:
     best = next((variant for variant in model.variants if variant.is_recommended), None) if model else None
-    return f"{best.quantization or best.format} is recommended: {best.reason}" if best is not None else ""
+    if best is None:
+        return ""
+    return tr("{variant} is recommended: {reason}", variant=best.quantization or best.format, reason=best.reason)

@@ -21,45 +21,46 @@ from app.core.hub import (
     HubVariant,
 )
 from app.core.models import CompanionKind
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.api import GatewayApi, GatewayCall
 from app.gui.shell.contract import Shell
 
 _PURPOSES = {
-    CompanionKind.DRAFT: "Draft model for speculative decoding",
-    CompanionKind.LORA: "LoRA adapter, changes how it writes",
+    CompanionKind.DRAFT: LazyText("Draft model for speculative decoding"),
+    CompanionKind.LORA: LazyText("LoRA adapter that changes how it writes"),
 }
 _PAUSE_MS = 350
 """After the last key before the hub is asked."""
 _FEW_THOUSANDS, _MILLION = 1e3, 1e6
 SIZES = {
-    "": (None, None),
-    "Up to 4B": (None, 4_500_000_000),
-    "4B to 9B": (4_000_000_000, 9_500_000_000),
-    "9B to 35B": (9_000_000_000, 35_500_000_000),
-    "Above 35B": (35_000_000_000, None),
+    LazyText("Any size"): (None, None),
+    LazyText("Up to 4B"): (None, 4_500_000_000),
+    LazyText("4B to 9B"): (4_000_000_000, 9_500_000_000),
+    LazyText("9B to 35B"): (9_000_000_000, 35_500_000_000),
+    LazyText("Above 35B"): (35_000_000_000, None),
 }
 SORTS = {
-    HubSort.DOWNLOADS: "Most downloaded",
-    HubSort.LIKES: "Most liked",
-    HubSort.RECENT: "Newest",
-    HubSort.TRENDING: "Trending",
+    HubSort.DOWNLOADS: LazyText("Most downloaded"),
+    HubSort.LIKES: LazyText("Most liked"),
+    HubSort.RECENT: LazyText("Newest"),
+    HubSort.TRENDING: LazyText("Trending"),
 }
 TASKS = {
-    None: "Any task",
-    HubTask.CHAT: "Chat",
-    HubTask.VISION: "Vision",
-    HubTask.EMBEDDING: "Embedding",
-    HubTask.RERANK: "Rerank",
+    None: LazyText("Any task"),
+    HubTask.CHAT: LazyText("Chat"),
+    HubTask.VISION: LazyText("Vision"),
+    HubTask.EMBEDDING: LazyText("Embedding"),
+    HubTask.RERANK: LazyText("Rerank"),
 }
 FORMATS = ("", "gguf", "mlx", "exl3", "exl2", "awq", "gptq", "fp8", "nvfp4", "openvino", "onnx-genai")
 LICENCES = ("", "apache-2.0", "mit", "gemma", "llama3.1", "llama3.2", "llama3.3", "cc-by-nc-4.0")
-AGES = {"Any age": None, "Changed this month": 31, "Changed this year": 366}
+AGES = {LazyText("Any age"): None, LazyText("Changed this month"): 31, LazyText("Changed this year"): 366}
 USES = {
-    HubUse.CHAT: "Chat",
-    HubUse.CODING: "Coding",
-    HubUse.VISION: "Vision",
-    HubUse.EMBEDDING: "Embedding",
-    HubUse.RERANK: "Rerank",
+    HubUse.CHAT: LazyText("Best for chat"),
+    HubUse.CODING: LazyText("Best for coding"),
+    HubUse.VISION: LazyText("Best for vision"),
+    HubUse.EMBEDDING: LazyText("Best for embedding"),
+    HubUse.RERANK: LazyText("Best for reranking"),
 }
 
 
@@ -201,21 +202,22 @@ def default_repository(card: HubCard) -> str:
 
 
 _FIT_SIGNS = {
-    FitVerdict.FITS: ("ok", "Fits"),
-    FitVerdict.SLOW: ("warn", "Fits, but slow"),
-    FitVerdict.TOO_LARGE: ("bad", "Too large"),
-    None: ("ink-3", "Unknown"),
+    FitVerdict.FITS: ("ok", LazyText("Fits")),
+    FitVerdict.SLOW: ("warn", LazyText("Fits, but slow")),
+    FitVerdict.TOO_LARGE: ("bad", LazyText("Too large")),
+    None: ("ink-3", LazyText("Unknown")),
 }
 
 
 def fit_sign(card: HubCard | HubVariant) -> tuple[str, str]:
     """Return the colour and the word of how something fits."""
-    return _FIT_SIGNS[card.verdict]
+    color, message = _FIT_SIGNS[card.verdict]
+    return color, message.tr()
 
 
 def card_figures(card: HubCard) -> str:
     """Return what a card takes, in a few words: all of it is an estimate."""
-    parts = [f"about {words.format_bytes(card.memory_bytes)}"] if card.memory_bytes else []
+    parts = [tr("about {size}", size=words.format_bytes(card.memory_bytes))] if card.memory_bytes else []
     if card.decode is not None and card.fits:
         parts.append(f"~{words.format_rate(card.decode.tokens_per_second)}")
     return " · ".join(parts)
@@ -226,11 +228,13 @@ def card_facts(card: HubCard) -> str:
     first = card.repositories[0]
     parts = [card.base.partition("/")[0]]
     if len(card.repositories) > 1:
-        parts.append(f"{len(card.repositories)} repositories")
+        parts.append(tr_plural("{count} repository", "{count} repositories", len(card.repositories)))
     if first.licence:
         parts.append(first.licence)
     if card.downloads:
-        parts.append(f"{format_count(card.downloads)} downloads")
+        parts.append(
+            tr_plural("{number} download", "{number} downloads", card.downloads, number=format_count(card.downloads))
+        )
     return first.problem or " · ".join(parts)
 
 
@@ -245,9 +249,9 @@ def variant_facts(variant: HubVariant) -> str:
     """Return the quiet line of a variant: size, context, speed, and what it costs in quality."""
     parts = [words.format_bytes(variant.size_bytes + variant.projector_bytes)]
     if variant.fits and variant.largest_context:
-        parts.append(f"{words.format_tokens(variant.largest_context)} context")
+        parts.append(tr("{tokens} context", tokens=words.format_tokens(variant.largest_context)))
     if variant.fits and variant.decode is not None:
-        parts.append(f"{rate_words(variant.decode)}")
+        parts.append(rate_words(variant.decode))
     if variant.quality:
         parts.append(variant.quality.rstrip("."))
     return " · ".join(parts)
@@ -257,12 +261,18 @@ def companions_sentence(model: HubModel) -> str:
     """Return what comes along unasked, and that there is more; empty for nothing."""
     variant = next((variant for variant in model.variants if variant.projector), None)
     sentences = (
-        [f"With it comes {variant.projector}, {words.format_bytes(variant.projector_bytes)}, which lets it see."]
+        [
+            tr(
+                "Comes with {projector} ({size}), which lets it see images.",
+                projector=variant.projector,
+                size=words.format_bytes(variant.projector_bytes),
+            )
+        ]
         if variant
         else []
     )
     if model.companions:
-        sentences.append("These go with it, and are downloaded only if you choose them:")
+        sentences.append(tr("These go with it. They are downloaded only if you choose them:"))
     return " ".join(sentences)
 
 
@@ -273,7 +283,12 @@ def companion_facts(companion: HubCompanion) -> str:
 
 def rate_words(rate: Rate) -> str:
     """Return a rate with its interval."""
-    return f"{rate.tokens_per_second:.0f} tok/s ({rate.low:.0f} to {rate.high:.0f})"
+    return tr(
+        "{rate:.0f} tok/s ({low:.0f} to {high:.0f})",
+        rate=rate.tokens_per_second,
+        low=rate.low,
+        high=rate.high,
+    )
 
 
 def pull_name(model: HubModel, variant: HubVariant) -> str:

@@ -9,15 +9,16 @@ from app.core import words
 from app.core.errors import ErrorBody
 from app.core.events import Event, LibraryJobChanged
 from app.core.library import Duplicate, EmptyTrash, FindDuplicates, JobKind, LibraryJob, ReclaimDuplicates
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
 _TITLES = {
-    JobKind.VERIFY: "Checking {model}",
-    JobKind.DUPLICATES: "Looking for duplicate files",
-    JobKind.RECLAIM: "Letting duplicate files share disk space",
-    JobKind.SEPARATE: "Giving files their own copies again",
-    JobKind.EMPTY: "Deleting removed models from the trash",
+    JobKind.VERIFY: LazyText("Checking {model}"),
+    JobKind.DUPLICATES: LazyText("Looking for duplicate files"),
+    JobKind.RECLAIM: LazyText("Letting duplicate files share disk space"),
+    JobKind.SEPARATE: LazyText("Giving files their own copies again"),
+    JobKind.EMPTY: LazyText("Deleting removed models from the trash"),
 }
 CANCELLED = "cancelled"
 
@@ -127,7 +128,8 @@ class LibraryJobsModel(QObject):
             self.toast_requested.emit(reclaim_sentence(job), self.separate_files if job.can_undo else None)
         elif job.kind is JobKind.SEPARATE:
             self.toast_requested.emit(
-                f"The files have their own copies again: {words.format_bytes(-job.reclaimed_bytes)}.", None
+                tr("The files have their own copies again: {size}.", size=words.format_bytes(-job.reclaimed_bytes)),
+                None,
             )
         elif job.kind is JobKind.EMPTY:
             self.toast_requested.emit(empty_sentence(job), None)
@@ -135,12 +137,12 @@ class LibraryJobsModel(QObject):
 
 def job_title(job: LibraryJob) -> str:
     """Return what a job does."""
-    return _TITLES[job.kind].format(model=job.model)
+    return _TITLES[job.kind].tr(model=job.model)
 
 
 def job_progress(job: LibraryJob) -> str:
     """Return how far a job is, and on which file."""
-    text = f"{words.format_bytes(job.done_bytes)} of {words.format_bytes(job.total_bytes)}"
+    text = tr("{done} of {total}", done=words.format_bytes(job.done_bytes), total=words.format_bytes(job.total_bytes))
     return f"{text} · {Path(job.file).name}" if job.file else text
 
 
@@ -152,8 +154,8 @@ def job_fraction(job: LibraryJob) -> float | None:
 def reclaim_sentence(job: LibraryJob) -> str:
     """Return what came of sharing."""
     if not job.reclaimed_bytes:
-        return "Nothing was freed: the files changed since they were read."
-    return f"{words.format_bytes(job.reclaimed_bytes)} freed. Every model keeps its name and location."
+        return tr("Nothing was freed: the files changed since they were read.")
+    return tr("{size} freed. Every model keeps its name and location.", size=words.format_bytes(job.reclaimed_bytes))
 
 
 def empty_sentence(job: LibraryJob) -> str:
@@ -170,11 +172,17 @@ def reclaim_offer(duplicates: Sequence[Duplicate]) -> str:
         sum(duplicate.reclaims_bytes for duplicate in duplicates),
     )
     if not duplicates:
-        return "No duplicate files were found."
+        return tr("No duplicate files were found.")
     if not files:
-        return "These files are identical, but none of them can share disk space with another."
-    each = "1 file can share" if files == 1 else f"{files} files can share"
-    return f"{each} disk space with another, which frees {total:,} bytes. Every model keeps its name and location."
+        return tr("These files are identical, but none of them can share disk space with another.")
+    return tr_plural(
+        "{count} file can share disk space with another, which frees {total:,} bytes. Every model keeps its name and "
+        "location.",
+        "{count} files can share disk space with another, which frees {total:,} bytes. Every model keeps its name and "
+        "location.",
+        files,
+        total=total,
+    )
 
 
 def duplicate_name(duplicate: Duplicate) -> str:
@@ -184,14 +192,19 @@ def duplicate_name(duplicate: Duplicate) -> str:
 
 def copies_text(duplicate: Duplicate) -> str:
     """Return how often a content is here."""
-    return f"{words.format_bytes(duplicate.size_bytes)}, {len(duplicate.paths)} times"
+    return tr_plural(
+        "{size}, {count} time",
+        "{size}, {count} times",
+        len(duplicate.paths),
+        size=words.format_bytes(duplicate.size_bytes),
+    )
 
 
 def copy_places(duplicate: Duplicate) -> list[str]:
     """Return where its copies are, and what would become of each."""
     first_path, *_ = duplicate.paths
     return [
-        f"{first_path}: kept.",
-        *(f"{path}: shares that space." for path in duplicate.reclaimable),
+        tr("{path}: kept.", path=first_path),
+        *(tr("{path}: shares that space.", path=path) for path in duplicate.reclaimable),
         *duplicate.notes,
     ]

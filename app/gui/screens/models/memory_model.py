@@ -9,6 +9,7 @@ from app.core import words
 from app.core.engines import MemoryHolder, MemoryPool, MemoryState, WaitingLoad
 from app.core.events import EngineChanged, Event, SettingChanged
 from app.core.models import ModelSettings, SetModel
+from app.core.translation import tr, tr_list
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.remote import RemoteStore
 from app.gui.shell.contract import Shell
@@ -40,7 +41,7 @@ class _SettingsStore(RemoteStore[dict[str, ModelSettings]]):
 
 
 def _changes_model(event: Event) -> bool:
-    return isinstance(event, SettingChanged) and event.name.startswith("model.")
+    return isinstance(event, SettingChanged) and event.name.startswith(tr("model."))
 
 
 class MemoryModel(QObject):
@@ -86,7 +87,11 @@ def pools_in_use(memory: MemoryState) -> list[MemoryPool]:
 
 def pool_headline(pool: MemoryPool) -> str:
     """Return how much of a pool is taken."""
-    return f"{words.format_bytes(pool.bytes_in_use)} of {words.format_bytes(max(0, pool.limit))} for models"
+    return tr(
+        "{used} of {limit} for models",
+        used=words.format_bytes(pool.bytes_in_use),
+        limit=words.format_bytes(max(0, pool.limit)),
+    )
 
 
 def bar_total(pool: MemoryPool) -> float:
@@ -110,7 +115,11 @@ def legend_entries(pool: MemoryPool) -> list[tuple[str, str]]:
         *entries,
         (
             REST,
-            f"{words.format_bytes(free)} left, plus {words.format_bytes(pool.head_room)} reserved for other programs",
+            tr(
+                "{free} left, plus {reserve} reserved for other programs",
+                free=words.format_bytes(free),
+                reserve=words.format_bytes(pool.head_room),
+            ),
         ),
     ]
 
@@ -125,10 +134,12 @@ def _sort_holders(pool: MemoryPool) -> list[MemoryHolder]:
 
 
 def _holder_words(holder: MemoryHolder) -> str:
-    amount = "size not known yet" if holder.bytes is None else words.format_bytes(holder.bytes)
-    return f"{holder.model}, {amount}{', pinned' if holder.is_pinned else ''}"
+    amount = tr("size not known yet") if holder.bytes is None else words.format_bytes(holder.bytes)
+    text = f"{holder.model}, {amount}"
+    return tr("{model}, pinned", model=text) if holder.is_pinned else text
 
 
 def _wait_sentence(load: WaitingLoad) -> str:
-    for_whom = f" for {' and '.join(load.waits_for)}" if load.waits_for else " for memory"
-    return f"{load.model} is waiting{for_whom}."
+    if not load.waits_for:
+        return tr("{model} is waiting for memory.", model=load.model)
+    return tr("{model} is waiting for {others}.", model=load.model, others=tr_list(load.waits_for))

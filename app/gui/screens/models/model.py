@@ -13,6 +13,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.library import Drive, ModelUpdate
 from app.core.models import AttachEndpoint, CorrectAttached, MakeModel, ModelInfo, RegisterModel
+from app.core.translation import tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import BUSY_STATES, Stores
 from app.gui.screens.models import disk
@@ -114,7 +115,7 @@ class ModelsModel(QObject):
         items = self.library.items
         if not items:
             return ""
-        count = f"{len(items)} models" if len(items) > 1 else "1 model"
+        count = tr_plural("{count} model", "{count} models", len(items))
         return f"{count}, {words.format_bytes(sum(model.size_bytes for model in items))}"
 
     def list_rows(self) -> list[ModelRow]:
@@ -145,25 +146,30 @@ class ModelsModel(QObject):
         """Unload a model; it can be loaded again by Undo."""
         self.running.unload(
             name,
-            lambda: self.toast_requested.emit(f"{name} was unloaded.", lambda: self.load_model(name)),
+            lambda: self.toast_requested.emit(tr("{name} was unloaded.", name=name), lambda: self.load_model(name)),
             self.failed.emit,
         )
 
     def set_pinned(self, model: ModelInfo, *, is_pinned: bool) -> None:
         """Keep a model loaded, or let it make room again; Undo takes it back."""
         self.memory.set_pinned(model.runs_as, self.failed.emit, is_pinned=is_pinned)
-        change = "stays loaded from now on" if is_pinned else "can be unloaded again"
-        self.toast_requested.emit(f"{model.title} {change}.", lambda: self.set_pinned(model, is_pinned=not is_pinned))
+        message = (
+            tr("{model} stays loaded from now on.", model=model.title)
+            if is_pinned
+            else tr("{model} can be unloaded again.", model=model.title)
+        )
+        self.toast_requested.emit(message, lambda: self.set_pinned(model, is_pinned=not is_pinned))
 
     def register_file(self, path: Path) -> None:
         """List a model file where it lies."""
 
         def finish_register(model: ModelInfo) -> None:
             self.settled.emit()
-            self.toast_requested.emit(f"{model.title} was added.", lambda: self._forget_now(model.name))
+            self.toast_requested.emit(tr("{title} was added.", title=model.title), lambda: self._forget_now(model.name))
 
         def report_error(error: ErrorBody) -> None:
-            self.failed.emit(msgspec.structs.replace(error, sentence=f"{path.name} was not added. {error.sentence}"))
+            sentence = f"{tr('{name} was not added.', name=path.name)} {error.sentence}"
+            self.failed.emit(msgspec.structs.replace(error, sentence=sentence))
 
         body = RegisterModel(path=str(path))
         self._api.post("/models", body, kind=ModelInfo, then=finish_register, failed=report_error)
@@ -172,7 +178,9 @@ class ModelsModel(QObject):
         """Take a model off the list and leave its file alone; Undo lists it again."""
 
         def finish_forget() -> None:
-            self.toast_requested.emit(f"{model.title} was taken off the list.", self._way_back(model))
+            self.toast_requested.emit(
+                tr("{title} was removed from the list.", title=model.title), self._way_back(model)
+            )
 
         self._api.delete(f"/models/{quote_segment(model.name)}", finish_forget, self.failed.emit)
 
@@ -183,8 +191,8 @@ class ModelsModel(QObject):
             self.is_attaching = False
             self.settled.emit()
             self.endpoint_attached.emit()
-            names = models[0].title if len(models) == 1 else f"{len(models)} models"
-            self.toast_requested.emit(f"Attached: {names}.", lambda: self._forget_all(models))
+            names = models[0].title if len(models) == 1 else tr_plural("{count} model", "{count} models", len(models))
+            self.toast_requested.emit(tr("Attached: {names}.", names=names), lambda: self._forget_all(models))
 
         def report_error(error: ErrorBody) -> None:
             self.is_attaching = False
@@ -223,10 +231,12 @@ class ModelsModel(QObject):
 
         def report_folder(problem: str) -> None:
             if problem:
-                sentence = f"{folder.name} was added, but cannot be searched now. {problem}"
+                sentence = tr(
+                    "{name} was added, but cannot be searched now. {problem}", name=folder.name, problem=problem
+                )
                 self.failed.emit(ErrorBody(code="folder_unreadable", sentence=sentence))
             else:
-                message = f"{folder.name} is searched for models."
+                message = tr("{name} is searched for models.", name=folder.name)
                 self.toast_requested.emit(message, lambda: self._set_folders(folders))
 
         self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, report_folder))
@@ -236,7 +246,7 @@ class ModelsModel(QObject):
         before = self.preferences.get("models.folders", [])
         self._set_folders(self._folders_without(folder))
         again = before if isinstance(before, list) else []
-        message = f"{folder.name} is no longer searched. Its files stay where they are."
+        message = tr("{name} is no longer searched. Its files stay where they are.", name=folder.name)
         self.toast_requested.emit(message, lambda: self._set_folders(again))
 
     def empty_trash(self, drive: Drive) -> None:
@@ -244,7 +254,7 @@ class ModelsModel(QObject):
         trashed = drive.trashed
         if trashed is not None:
             command = Command(disk.trash_action(trashed), lambda: self.jobs.empty_trash(trashed.digest))
-            self._shell.confirm("Delete removed models permanently?", disk.trash_warning(drive, trashed), command)
+            self._shell.confirm(tr("Delete removed models permanently?"), disk.trash_warning(drive, trashed), command)
 
     def _folders_without(self, folder: Path) -> list[str]:
         """Return the folders that are set, but this one, however it is written there."""

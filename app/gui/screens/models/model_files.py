@@ -9,6 +9,7 @@ from app.core.errors import ErrorBody
 from app.core.events import Event, LibraryJobChanged
 from app.core.library import FileCheck, JobKind, LibraryJob, Removal, RemoveModel, Verdict, VerifyModel
 from app.core.models import ModelInfo
+from app.core.translation import tr
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
@@ -44,7 +45,7 @@ class ModelFiles(QObject):
         """Bring back what was removed."""
 
         def finish_restore(model: ModelInfo) -> None:
-            self.toast_requested.emit(f"{model.title} is back.", None)
+            self.toast_requested.emit(tr("{title} is back.", title=model.title), None)
 
         self._api.post(f"/removals/{removal}/undo", None, kind=ModelInfo, then=finish_restore, failed=self.failed.emit)
 
@@ -54,7 +55,8 @@ class ModelFiles(QObject):
         def track_check(job: LibraryJob) -> None:
             self._checks.add(job.id)
             self.toast_requested.emit(
-                f"{model.title} is being checked.", lambda: self._api.delete("/library/job", _do_nothing)
+                tr("{title} is being checked.", title=model.title),
+                lambda: self._api.delete("/library/job", _do_nothing),
             )
 
         body = VerifyModel(model=model.name)
@@ -87,12 +89,12 @@ def can_verify(model: ModelInfo) -> bool:
 
 def removal_sentence(done: Removal, title: str) -> str:
     """Return what is said once a model is in the trash: what it frees, who misses it, and what stays."""
-    missing = [f"{', '.join(done.made_models)} cannot be used without it."] if done.made_models else []
+    missing = [tr("{names} cannot be used without it.", names=", ".join(done.made_models))] if done.made_models else []
     sentence = words.describe_removal(title, len(done.projectors), to_trash=True)
     return " ".join(
         [
             sentence,
-            f"{words.format_bytes(done.frees_bytes)} will be freed once the trash is emptied.",
+            tr("{size} will be freed once the trash is emptied.", size=words.format_bytes(done.frees_bytes)),
             *missing,
             *done.left,
         ]
@@ -102,14 +104,16 @@ def removal_sentence(done: Removal, title: str) -> str:
 def check_sentence(job: LibraryJob) -> str:
     """Return what is said of files that nothing is wrong with."""
     if job.kind is JobKind.VERIFY and all(check.verdict is Verdict.RIGHT for check in job.checks):
-        return f"{job.model} is intact: every file matches its hash."
-    return f"{job.model} is complete. Not every file has a known hash to compare it with."
+        return tr("{model} is intact: every file matches its hash.", model=job.model)
+    return tr("{model} is complete. Not every file has a known hash to compare it with.", model=job.model)
 
 
 def damage_error(model: str, wrong: list[FileCheck]) -> ErrorBody:
     """Return what is said of files that are not what they should be."""
     names = ", ".join(Path(check.path).name for check in wrong)
-    return ErrorBody(code="model_corrupt", sentence=f"{model} is damaged: {names}.", hint=wrong[0].note)
+    return ErrorBody(
+        code="model_corrupt", sentence=tr("{model} is damaged: {names}.", model=model, names=names), hint=wrong[0].note
+    )
 
 
 def _do_nothing() -> None:

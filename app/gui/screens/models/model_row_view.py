@@ -8,6 +8,7 @@ from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QSizePolicy
 
 from app.core import words
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.screens.models import model_updates
 from app.gui.screens.models.model import ModelRow, ModelsModel, buttons_of, problem_of
@@ -30,40 +31,51 @@ class ModelRowView(ListRow):
         super().__init__(theme)
         self._model, self._shell, self._row = model, shell, row
         name, title = row.model.name, phrases.model_title(row.model)
-        for word in (row.model.quantization, "Attached" if row.model.attached else row.model.format.upper()):
+        for word in (row.model.quantization, tr("Attached") if row.model.attached else row.model.format.upper()):
             if word:
                 self.add_tag(Tag(theme, word))
         if row.model.is_builtin:
-            self.add_tag(Tag(theme, f"Built-in {phrases.TINY}", color="accent-ink", fill="accent-soft"))
-        self._pinned = Tag(theme, "Pinned", color="accent-ink", fill="accent-soft")
-        self._newer = Tag(theme, "Update available", color="ok", fill="ok-soft")
+            self.add_tag(Tag(theme, tr("Built-in tiny help model"), color="accent-ink", fill="accent-soft"))
+        self._pinned = Tag(theme, tr("Pinned"), color="accent-ink", fill="accent-soft")
+        self._newer = Tag(theme, tr("Update available"), color="ok", fill="ok-soft")
         for tag in (self._pinned, self._newer):
             self.add_tag(tag)
         self._wrong = Paragraph(theme, role="meta", color="bad")
         self.words.insertWidget(self.words.count() - 1, self._wrong)
         self._dot, self._state = Dot(theme), ElidedLabel(theme, role="meta", color="ink-2")
         self._state.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-        self._progress = ProgressBar(theme, f"Loading {title}")
+        self._progress = ProgressBar(theme, tr("Loading {title}", title=title))
         self._progress.setFixedWidth(theme.px(_PROGRESS_WIDTH))
         self._buttons = {
-            "update": Button(theme, "Update", name=f"Update {title}", action=self._request_update),
-            "chat": Button(theme, "Chat", name=f"Chat with {title}", action=partial(shell.new_chat, name)),
+            "update": Button(theme, tr("Update"), name=tr("Update {title}", title=title), action=self._request_update),
+            "chat": Button(
+                theme, tr("Chat"), name=tr("Chat with {title}", title=title), action=partial(shell.new_chat, name)
+            ),
             "load": Button(
                 theme,
-                "Load",
+                tr("Load"),
                 look=ButtonLook.QUIET,
-                widest="Unload",
-                name=f"Load {title}",
+                widest=tr("Unload"),
+                name=tr("Load {title}", title=title),
                 action=partial(model.load_model, name),
             ),
-            "again": Button(theme, "Try again", name=f"Load {title} again", action=partial(model.load_model, name)),
+            "again": Button(
+                theme,
+                tr("Try again"),
+                name=tr("Load {title} again", title=title),
+                action=partial(model.load_model, name),
+            ),
             "unload": Button(
-                theme, "Unload", look=ButtonLook.QUIET, name=f"Unload {title}", action=partial(model.unload_model, name)
+                theme,
+                tr("Unload"),
+                look=ButtonLook.QUIET,
+                name=tr("Unload {title}", title=title),
+                action=partial(model.unload_model, name),
             ),
         }
         for widget in (self._progress, self._dot, self._state, *self._buttons.values()):
             self.tail.addWidget(widget)
-        self._more = IconButton(theme, "ellipsis", f"More about {title}", action=self._open_menu)
+        self._more = IconButton(theme, "ellipsis", tr("More about {title}", title=title), action=self._open_menu)
         self.tail.addWidget(self._more)
 
     def take_focus(self) -> None:
@@ -83,8 +95,8 @@ class ModelRowView(ListRow):
         self._newer.setVisible(row.newer is not None)
         if row.newer is not None:
             button, size = self._buttons["update"], words.format_bytes(row.newer.download_bytes)
-            button.set_text(f"Update, {size}")
-            button.setAccessibleName(f"Update {phrases.model_title(row.model)}, {size}")
+            button.set_text(tr("Update, {size}", size=size))
+            button.setAccessibleName(tr("Update {title}, {size}", title=phrases.model_title(row.model), size=size))
             for widget in (button, self._newer):
                 widget.setToolTip(model_updates.update_offer(row.newer))
         self._show_status(row)
@@ -101,7 +113,7 @@ class ModelRowView(ListRow):
             return
         color, state_words = phrases.engine_state(row.status)
         if row.status.queued and not row.is_busy:
-            state_words = f"{state_words}, {row.status.queued} waiting"
+            state_words = tr("{state}, {count} waiting", state=state_words, count=row.status.queued)
         self._dot.show_state(color, state_words)
         self._state.setText(state_words)
         self._progress.set_fraction(row.status.progress)
@@ -111,35 +123,37 @@ class ModelRowView(ListRow):
             self._model.updates.request_update(self._row.newer)
 
     def _open_menu(self) -> None:
-        row, menu = self._row, Menu(self.theme, self, "More")
+        row, menu = self._row, Menu(self.theme, self, tr("More"))
         folder = Path(row.model.path).parent
-        menu.add_entry("Copy the model's name", partial(self._shell.copy_text, row.model.name), icon="copy")
+        menu.add_entry(tr("Copy the model's name"), partial(self._shell.copy_text, row.model.name), icon="copy")
         if not row.model.attached:
             menu.add_entry(
-                "Show the file's folder",
+                tr("Show the file's folder"),
                 lambda: QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))),
                 icon="folder",
             )
         if not (row.model.problem or row.model.attached):
             menu.add_entry(
-                "Allow unloading" if row.is_pinned else "Keep loaded",
+                tr("Allow unloading") if row.is_pinned else tr("Keep loaded"),
                 partial(self._model.set_pinned, row.model, is_pinned=not row.is_pinned),
                 icon="check",
             )
         if not row.model.problem:
             menu.add_entry(
-                "Settings", partial(self._model.model_settings.open_model, row.model), icon="sliders-horizontal"
+                tr("Settings"), partial(self._model.model_settings.open_model, row.model), icon="sliders-horizontal"
             )
         if row.model.attached and row.model.preset is None:
-            menu.add_entry("Set capabilities", partial(self._model.correction_requested.emit, row.model), icon="pencil")
+            menu.add_entry(
+                tr("Set capabilities"), partial(self._model.correction_requested.emit, row.model), icon="pencil"
+            )
         if can_verify(row.model):
-            menu.add_entry("Check the files", partial(self._model.files.verify, row.model), icon="circle-check")
+            menu.add_entry(tr("Check the files"), partial(self._model.files.verify, row.model), icon="circle-check")
         if can_remove(row.model):
             menu.addSeparator()
-            label = f"Move to the trash, {words.format_bytes(row.model.size_bytes)}"
+            label = tr("Move to the trash, {size}", size=words.format_bytes(row.model.size_bytes))
             menu.add_entry(label, partial(self._model.files.remove, row.model), icon="trash-2")
         if not row.model.is_builtin:
             menu.addSeparator()
-            menu.add_entry("Remove from the list", partial(self._model.forget_model, row.model), icon="x")
+            menu.add_entry(tr("Remove from the list"), partial(self._model.forget_model, row.model), icon="x")
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))

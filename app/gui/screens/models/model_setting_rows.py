@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QWidget
 
 from app.core.models import Companion
+from app.core.translation import tr
 from app.gui import phrases
 from app.gui.screens.chat.options import NumberOption, PromptField
 from app.gui.screens.models import model_settings
@@ -46,8 +47,8 @@ class NumberRow(ModelSettingRow):
     """A number; nothing in it means: as for all models."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel, limits: NumberOption, *, unit: str = "") -> None:
-        super().__init__(theme, model, limits.name, title=limits.words, help_=limits.tip)
-        self.field = self.control = Field(theme, limits.words, placeholder="same as for all")
+        super().__init__(theme, model, limits.name, title=limits.words.tr(), help_=limits.tip.tr())
+        self.field = self.control = Field(theme, limits.words.tr(), placeholder=tr("same as for all"))
         self.field.setFixedWidth(theme.px(_NUMBER_WIDTH))
         self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.field.set_unit(unit)
@@ -95,8 +96,8 @@ class CodeRow(ModelSettingRow):
     """Whether the model's own code may run: a question comes before yes."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
-        super().__init__(theme, model, "allows_code", title="Allow its custom code", help_=" ")
-        self.toggle = self.control = Toggle(theme, "Allow its custom code")
+        super().__init__(theme, model, "allows_code", title=tr("Allow its custom code"), help_=" ")
+        self.toggle = self.control = Toggle(theme, tr("Allow its custom code"))
         self.toggle.clicked.connect(lambda: model.allow_code(is_allowed=self.toggle.isChecked()))
         self.tools.addWidget(self.toggle)
         self.add_problem_line()
@@ -130,9 +131,11 @@ class ArgumentsRow(ModelSettingRow):
     """Extra arguments of the engine's command line, on one line."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
-        help_ = "Added to the engine's command line, as in --seed=7. Arguments that Roundhouse sets itself are refused."
-        super().__init__(theme, model, "extra_args", title="Extra arguments", help_=help_)
-        self.field = self.control = Field(theme, "Extra arguments", placeholder="none")
+        help_ = tr(
+            "Added to the engine's command line, as in --seed=7. Arguments that Roundhouse sets itself are refused."
+        )
+        super().__init__(theme, model, "extra_args", title=tr("Extra arguments"), help_=help_)
+        self.field = self.control = Field(theme, tr("Extra arguments"), placeholder=tr("none"))
         self.field.editingFinished.connect(lambda: model.type_arguments(self.field.text()))
         self.outer.addWidget(self.field)
         self.add_problem_line()
@@ -146,11 +149,11 @@ class SamplingRow(ModelSettingRow):
     """A field for every choice of sampling; what the model recommends stands in the empty ones."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
-        help_ = (
+        help_ = tr(
             "For requests and chats that set no value. Leave a field empty to use the model's value, or else the "
             "engine's."
         )
-        super().__init__(theme, model, "sampling", title="Values", help_=help_)
+        super().__init__(theme, model, "sampling", title=tr("Values"), help_=help_)
         sheet = QWidget()
         flow = FlowLayout(theme, sheet, gap=12)
         self.fields = {choice.name: Field(theme, f"{choice.words}. {choice.tip}") for choice in model_settings.SAMPLING}
@@ -171,8 +174,8 @@ class SamplingRow(ModelSettingRow):
     def _make_cell(self, choice: NumberOption) -> QWidget:
         cell, field = QWidget(), self.fields[choice.name]
         box = VBox(self.theme, cell, gap=4)
-        box.addWidget(Label(self.theme, choice.words, role="meta", color="ink-2"))
-        field.setToolTip(choice.tip)
+        box.addWidget(Label(self.theme, choice.words.tr(), role="meta", color="ink-2"))
+        field.setToolTip(choice.tip.tr())
         field.editingFinished.connect(lambda: self.model.type_in(choice.name, field.text()))
         box.addWidget(field)
         return cell
@@ -190,16 +193,18 @@ class TemplateRow(ModelSettingRow):
     """A chat template in place of the model's own: typed or begun with that, and kept once it can be read."""
 
     def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
-        title = "Instead of the model's own"
-        super().__init__(theme, model, "chat_template", title=title, help_=model_settings.TEMPLATE_HELP)
+        title = tr("Instead of the model's own")
+        super().__init__(theme, model, "chat_template", title=title, help_=model_settings.TEMPLATE_HELP.tr())
         self._shown_text = ""
-        self._own = Button(theme, "Start from the model's own", look=ButtonLook.QUIET, action=self._insert_own)
-        self._clear = Button(theme, "Use the model's own", look=ButtonLook.QUIET, action=partial(self._submit_text, ""))
+        self._own = Button(theme, tr("Start from the model's own"), look=ButtonLook.QUIET, action=self._insert_own)
+        self._clear = Button(
+            theme, tr("Use the model's own"), look=ButtonLook.QUIET, action=partial(self._submit_text, "")
+        )
         self.keep = Button(
-            theme, "Save", name="Save the chat template", action=lambda: self._submit_text(self._current_text())
+            theme, tr("Save"), name=tr("Save the chat template"), action=lambda: self._submit_text(self._current_text())
         )
         self.edit = PromptField()
-        self.edit.setAccessibleName("Chat template")
+        self.edit.setAccessibleName(tr("Chat template"))
         self.edit.setProperty("field", True)  # noqa: FBT003 -- Qt's property
         self.edit.setTabChangesFocus(True)
         self.edit.textChanged.connect(self._show_buttons)
@@ -256,7 +261,7 @@ class LoraRow(ListRow):
 
     def __init__(self, theme: Theme, apply: Callable[..., object], companion: Companion) -> None:
         super().__init__(theme)
-        self.toggle = Toggle(theme, f"Apply {companion.title}")
+        self.toggle = Toggle(theme, tr("Apply {title}", title=companion.title))
         self.toggle.clicked.connect(lambda: apply(companion.name, is_used=self.toggle.isChecked()))
         self.tail.addWidget(self.toggle)
 

@@ -25,6 +25,7 @@ from app.core.models import (
     ModelSettings,
     SetModel,
 )
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
 from app.gui.net.remote_lists import Stores
@@ -35,18 +36,26 @@ if TYPE_CHECKING:
     from app.gui.net.api import GatewayCall
 
 ALIASES = "models.aliases"
-CONTEXT = NumberOption("context", "Context", "Tokens for each request, question and answer together.", 256, 4_194_304)
-SLOTS = NumberOption("slots", "Requests at once", "Each has a context of its own in memory.", 1, MAX_SLOTS)
+CONTEXT = NumberOption(
+    "context", LazyText("Context"), LazyText("Tokens for each request, question and answer together."), 256, 4_194_304
+)
+SLOTS = NumberOption(
+    "slots", LazyText("Requests at once"), LazyText("Each has a context of its own in memory."), 1, MAX_SLOTS
+)
 IDLE = NumberOption(
-    "idle_minutes", "Unload after", "Minutes without use; 0 keeps it until memory is needed.", 0, 10_080
+    "idle_minutes",
+    LazyText("Unload after"),
+    LazyText("Minutes without use; 0 keeps it until memory is needed."),
+    0,
+    10_080,
 )
 NUMBERS = (CONTEXT, SLOTS, IDLE)
 SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (
-    ("", "Same as for all models"),
-    ("f16", "f16"),
-    ("q8_0", "q8_0, half the memory"),
-    ("q4_0", "q4_0, a quarter"),
+    ("", LazyText("Same as for all models")),
+    ("f16", LazyText("f16")),
+    ("q8_0", LazyText("q8_0, half the memory")),
+    ("q4_0", LazyText("q4_0, a quarter")),
 )
 _LIMITS = {limits.name: limits for limits in (*NUMBERS, *SAMPLING)}
 _NOBODY = ModelSettings()
@@ -108,7 +117,7 @@ class ModelSettingsModel(QObject):
         try:
             value = limits.parse_text(text)
         except ValueError:
-            self.problem.emit(name, f"{limits.words} takes {limits.range}.")
+            self.problem.emit(name, limits.refusal)
             return
         self.problem.emit(name, "")
         if value == self._current_value(name):
@@ -128,7 +137,7 @@ class ModelSettingsModel(QObject):
         try:
             arguments = _split_words(text)
         except ValueError:
-            self.problem.emit("extra_args", "A quotation mark is not closed.")
+            self.problem.emit("extra_args", tr("A quotation mark is not closed."))
             return
         if arguments == self.settings.extra_args:
             self.problem.emit("extra_args", "")
@@ -167,7 +176,7 @@ class ModelSettingsModel(QObject):
         before = self.settings
         self._post_settings(ModelSettings(pinned=before.pinned), "reset")
         self.toast_requested.emit(
-            f"{self._title} was reset to its defaults.", lambda: self._post_settings(before, "reset")
+            tr("{title} was reset to its defaults.", title=self._title), lambda: self._post_settings(before, "reset")
         )
 
     def reload_model(self) -> None:
@@ -218,17 +227,21 @@ def recommendation_text(choices: ModelChoices) -> str:
     """Return what the model recommends, in a sentence."""
     values = words.format_sampling(choices.sampling)
     if not values:
-        return "The model recommends nothing. Values in a request always take precedence."
-    return f"From the model ({choices.sampling_source}): {values}. Values in a request always take precedence."
+        return tr("The model recommends nothing. Values in a request always take precedence.")
+    return tr(
+        "From the model ({source}): {values}. Values in a request always take precedence.",
+        source=choices.sampling_source,
+        values=values,
+    )
 
 
-TEMPLATE_HELP = "Jinja. It is tested before it is saved."
+TEMPLATE_HELP = LazyText("Jinja. It is tested before it is saved.")
 
 
 def template_text(choices: ModelChoices) -> str:
     """Return what the template does that is used, one sentence a line."""
     reading = choices.template_reading
-    return "\n".join([TEMPLATE_HELP] if reading is None else [TEMPLATE_HELP, reading.summary, *reading.notes])
+    return "\n".join([TEMPLATE_HELP.tr()] if reading is None else [TEMPLATE_HELP.tr(), reading.summary, *reading.notes])
 
 
 def _split_words(text: str) -> list[str]:
@@ -240,8 +253,7 @@ def _split_words(text: str) -> list[str]:
 
 def code_text(choices: ModelChoices) -> str:
     """Return what its own code is about, in a sentence or two."""
-    brings = "It contains custom code. " if choices.brings_code else ""
-    return f"{brings}{words.CODE_MEANING}"
+    return f"{tr('It contains custom code.')} {words.CODE_MEANING}" if choices.brings_code else words.CODE_MEANING.tr()
 
 
 def parser_hint(choices: ModelChoices, name: str) -> str:
@@ -258,9 +270,9 @@ def shows_setting(choices: ModelChoices, *names: str) -> bool:
 def engine_options(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the engines to choose from, the choice of ours first."""
     ours = next((engine.name for engine in choices.engines if engine.id == choices.engine), "")
-    best = f"The best, {ours}" if ours and choices.settings.engine is None else "The best installed"
+    best = tr("Best, {engine}", engine=ours) if ours and choices.settings.engine is None else tr("Best installed")
     others = [
-        (engine.id, engine.name if engine.is_installed else f"{engine.name}, not installed")
+        (engine.id, engine.name if engine.is_installed else tr("{name}, not installed", name=engine.name))
         for engine in choices.engines
     ]
     return [("", best), *others]
@@ -269,7 +281,7 @@ def engine_options(choices: ModelChoices) -> list[tuple[str, str]]:
 def draft_options(choices: ModelChoices) -> list[tuple[str, str]]:
     """Return the models that can draft."""
     return [
-        ("", "None"),
+        ("", tr("None")),
         *(
             (companion.name, companion_title(companion))
             for companion in choices.companions
@@ -283,11 +295,13 @@ def projector_options(choices: ModelChoices) -> list[tuple[str, str]]:
     candidates = [companion for companion in choices.companions if companion.kind is CompanionKind.PROJECTOR]
     used = next((companion for companion in candidates if companion.is_used), None)
     is_ours = choices.settings.projector is None
-    beside = f", {used.title}" if used is not None and is_ours else ", if there is one"
-    automatic = f"The one next to it{beside}"
+    if used is not None and is_ours:
+        automatic = tr("The one next to the model, {title}", title=used.title)
+    else:
+        automatic = tr("The one next to the model, if any")
     return [
         ("", automatic),
-        (NO_PROJECTOR, "None"),
+        (NO_PROJECTOR, tr("None")),
         *((companion.name, companion_title(companion)) for companion in candidates),
     ]
 

@@ -6,6 +6,7 @@ from PySide6.QtCore import QDir, Qt
 from PySide6.QtGui import QGuiApplication, QKeyEvent
 from PySide6.QtWidgets import QFileDialog, QSizePolicy, QWidget
 
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_setting_rows import (
@@ -30,15 +31,15 @@ from app.gui.widgets.rows import IconLabel, RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
-_KV_HELP = "Smaller types leave room for more context, and lose a little quality."
-_DRAFT_HELP = "A much smaller model with the same vocabulary drafts ahead. Answers stay the same."
-_PIN_HELP = "It is not unloaded when idle or to make room for another model."
-_LORA_HELP = "Files that change how it writes. All that are enabled are applied."
-_CALLS_HELP = (
+_KV_HELP = LazyText("Smaller types leave room for more context, and lose a little quality.")
+_DRAFT_HELP = LazyText("A much smaller model with the same vocabulary drafts ahead. Answers stay the same.")
+_PIN_HELP = LazyText("It is not unloaded when idle or to make room for another model.")
+_LORA_HELP = LazyText("Files that change how it writes. All that are enabled are applied.")
+_CALLS_HELP = LazyText(
     "The parser that finds tool calls, by the engine's name for it. Empty: chosen by the model's chat template."
 )
-_REASONING_HELP = "The parser that finds reasoning, by the engine's name for it. Empty: Roundhouse finds it."
-_RUNS_AS_BEFORE = "It is running with its previous settings. Changes take effect once it is loaded again."
+_REASONING_HELP = LazyText("The parser that finds reasoning, by the engine's name for it. Empty: Roundhouse finds it.")
+_RUNS_AS_BEFORE = LazyText("It is running with its previous settings. Changes take effect once it is loaded again.")
 
 
 class ModelSettingsView(QWidget):
@@ -49,12 +50,12 @@ class ModelSettingsView(QWidget):
         self._theme, self.model = theme, model
         self.shown_model = ""
         """The model that is, or was last, shown."""
-        self.setAccessibleName("Settings of a model")
+        self.setAccessibleName(tr("Settings of a model"))
         box = VBox(theme, self, gap=16)
         self._title = ElidedLabel(theme, role="section")
         is_mirrored = QGuiApplication.layoutDirection() == Qt.LayoutDirection.RightToLeft
         arrow = "chevron-right" if is_mirrored else "chevron-left"
-        self.back = IconButton(theme, arrow, "Back to the models", action=model.close_model)
+        self.back = IconButton(theme, arrow, tr("Back to the models"), action=model.close_model)
         box.addLayout(self._make_head())
         self._error, self._again = ErrorPanel(theme), self._make_hint()
         self._skeleton = Skeleton(theme, 6, is_card=True)
@@ -77,7 +78,7 @@ class ModelSettingsView(QWidget):
         line.addWidget(self.back)
         line.addWidget(self._title, 1)
         self._reset = Button(
-            self._theme, "Reset all", look=ButtonLook.QUIET, icon="rotate-ccw", action=self.model.reset_settings
+            self._theme, tr("Reset all"), look=ButtonLook.QUIET, icon="rotate-ccw", action=self.model.reset_settings
         )
         line.addWidget(self._reset)
         return line
@@ -87,43 +88,45 @@ class ModelSettingsView(QWidget):
         sheet.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         line = HBox(self._theme, sheet, margins=(16, 12, 12, 12), gap=12)
         line.addWidget(IconLabel(self._theme, "info", color="warn"))
-        line.addWidget(Paragraph(self._theme, _RUNS_AS_BEFORE), 1)
-        line.addWidget(Button(self._theme, "Load again", icon="rotate-ccw", action=self.model.reload_model))
+        line.addWidget(Paragraph(self._theme, _RUNS_AS_BEFORE.tr()), 1)
+        line.addWidget(Button(self._theme, tr("Load again"), icon="rotate-ccw", action=self.model.reload_model))
         return sheet
 
     def _build_sections(self) -> None:
         theme, model = self._theme, self.model
         box = VBox(theme, self._content, gap=16)
-        self.engine = ChoiceRow(theme, model, "engine", title="Engine", help_="The program that runs the model.")
-        self.kv_type = ChoiceRow(theme, model, "kv_type", title="KV cache", help_=_KV_HELP)
-        self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
-        self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title="What the model recommends", help_="")
-        self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
-        self.draft = ChoiceRow(theme, model, "draft", title="Draft model", help_=_DRAFT_HELP)
-        self.projector = ChoiceRow(
-            theme, model, "projector", title="Projector", help_="The file that lets it read images."
+        self.engine = ChoiceRow(
+            theme, model, "engine", title=tr("Engine"), help_=tr("The program that runs the model.")
         )
-        self.pinned = SwitchRow(theme, model, "pinned", title="Keep loaded", help_=_PIN_HELP)
+        self.kv_type = ChoiceRow(theme, model, "kv_type", title=tr("KV cache"), help_=_KV_HELP.tr())
+        self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
+        self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
+        self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
+        self.draft = ChoiceRow(theme, model, "draft", title=tr("Draft model"), help_=_DRAFT_HELP.tr())
+        self.projector = ChoiceRow(
+            theme, model, "projector", title=tr("Projector"), help_=tr("The file that lets it read images.")
+        )
+        self.pinned = SwitchRow(theme, model, "pinned", title=tr("Keep loaded"), help_=_PIN_HELP.tr())
         self.code = CodeRow(theme, model)
         self.parsers = (
-            ParserRow(theme, model, "tool_parser", title="Tool call parser", help_=_CALLS_HELP),
-            ParserRow(theme, model, "reasoning_parser", title="Reasoning parser", help_=_REASONING_HELP),
+            ParserRow(theme, model, "tool_parser", title=tr("Tool call parser"), help_=_CALLS_HELP.tr()),
+            ParserRow(theme, model, "reasoning_parser", title=tr("Reasoning parser"), help_=_REASONING_HELP.tr()),
         )
         self._code, self._parsers = (
-            self._make_section("Custom code", self.code),
-            self._make_section("Tools and reasoning", *self.parsers),
+            self._make_section(tr("Custom code"), self.code),
+            self._make_section(tr("Tools and reasoning"), *self.parsers),
         )
         self.arguments = ArgumentsRow(theme, model)
-        self._arguments = self._make_section("Command line", self.arguments)
+        self._arguments = self._make_section(tr("Command line"), self.arguments)
         self._stays, self._companions = self.numbers["idle_minutes"], self._make_companions()
         self._sections = (
             self._make_section(
-                "How it runs", self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
+                tr("How it runs"), self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
             ),
-            self._make_section("Sampling", self.uses_own, self.sampling),
+            self._make_section(tr("Sampling"), self.uses_own, self.sampling),
             self._companions,
-            self._make_section("Chat template", self.template),
-            self._make_section("Unloading", self.pinned, self._stays),
+            self._make_section(tr("Chat template"), self.template),
+            self._make_section(tr("Unloading"), self.pinned, self._stays),
             self._make_names(),
             self._code,
             self._parsers,
@@ -144,28 +147,30 @@ class ModelSettingsView(QWidget):
         return section
 
     def _make_companions(self) -> Section:
-        self.loras = RowList(self._theme, "LoRA adapters")
+        self.loras = RowList(self._theme, tr("LoRA adapters"))
         self.loras.fill = "sunken"
-        row = ModelSettingRow(self._theme, self.model, "loras", title="LoRA adapters", help_=_LORA_HELP)
-        add = Button(self._theme, "Add a file", icon="file-plus", name="Add a LoRA adapter", action=self._ask_lora)
+        row = ModelSettingRow(self._theme, self.model, "loras", title=tr("LoRA adapters"), help_=_LORA_HELP.tr())
+        add = Button(
+            self._theme, tr("Add a file"), icon="file-plus", name=tr("Add a LoRA adapter"), action=self._ask_lora
+        )
         row.tools.addWidget(add)
         row.outer.addWidget(self.loras)
         row.add_problem_line()
-        return self._make_section("What goes with it", self.draft, self.projector, row)
+        return self._make_section(tr("What goes with it"), self.draft, self.projector, row)
 
     def _make_names(self) -> Section:
         self._names_row = ModelSettingRow(
             self._theme,
             self.model,
             "aliases",
-            title="Other names",
-            help_="Programs can request it by these names too; * matches anything, as in gpt-*.",
+            title=tr("Other names"),
+            help_=tr("Programs can request it by these names too; * matches anything, as in gpt-*."),
         )
-        self.names = ListField(self._theme, "Other names")
+        self.names = ListField(self._theme, tr("Other names"))
         self.names.changed.connect(self.model.set_names)
         self._names_row.outer.addWidget(self.names)
         self._names_row.add_problem_line()
-        return self._make_section("Names", self._names_row)
+        return self._make_section(tr("Names"), self._names_row)
 
     def _take_focus(self) -> None:
         if self.model.model is not None:
@@ -173,25 +178,27 @@ class ModelSettingsView(QWidget):
         self.back.setFocus(Qt.FocusReason.OtherFocusReason)
 
     def _ask_lora(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Add a LoRA adapter", QDir.homePath(), "Adapters (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Add a LoRA adapter"), QDir.homePath(), tr("Adapters (*.gguf)"))
         if path:
             self.model.apply_lora(str(Path(path)), is_used=True)
 
     def _show_settings(self) -> None:
         model, choices = self.model, self.model.choices
-        self._title.setText(f"Settings of {phrases.model_title(model.model)}" if model.model is not None else "")
+        self._title.setText(
+            tr("Settings of {title}", title=phrases.model_title(model.model)) if model.model is not None else ""
+        )
         self._skeleton.setVisible(choices is None and model.error is None)
         self._content.setVisible(choices is not None)
         self._again.setVisible(choices is not None and choices.needs_reload)
         self._reset.setVisible(choices is not None)
         if model.error is not None:
-            self._error.show_error(model.error, "Try again", model.fetch_choices)
+            self._error.show_error(model.error, tr("Try again"), model.fetch_choices)
         else:
             self._error.hide()
         if choices is None or model.model is None:
             return
         self.engine.show_options(model_settings.engine_options(choices))
-        self.kv_type.show_options(model_settings.KV_TYPES)
+        self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
         self.draft.show_options(model_settings.draft_options(choices))
         self.projector.show_options(model_settings.projector_options(choices))
         self.uses_own.help.setText(model_settings.recommendation_text(choices))

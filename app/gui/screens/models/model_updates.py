@@ -6,6 +6,7 @@ from app.core import words
 from app.core.errors import ErrorBody
 from app.core.events import Event, ModelsChanged
 from app.core.library import Freshness, ModelUpdate
+from app.core.translation import tr, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
@@ -76,19 +77,26 @@ class ModelUpdates(QObject):
 def check_sentence(updates: list[ModelUpdate]) -> str:
     """Return what the hub said, in a sentence."""
     if not updates:
-        return "None of your models came from a hub."
+        return tr("None of your models came from a hub.")
     newer = [update for update in updates if update.state is Freshness.NEWER]
     unknown = sum(update.state is Freshness.UNKNOWN for update in updates)
-    rest = f" For {unknown}, it is not known." if unknown else ""
-    if not newer:
-        return f"No model has newer files on the hub.{rest}"
-    count = "1 model has" if len(newer) == 1 else f"{len(newer)} models have"
-    return f"{count} newer files on the hub.{rest}"
+    sentence = tr("No model has newer files on the hub.")
+    if newer:
+        sentence = tr_plural(
+            "{count} model has newer files on the hub.", "{count} models have newer files on the hub.", len(newer)
+        )
+    if not unknown:
+        return sentence
+    rest = tr_plural("{count} model could not be checked.", "{count} models could not be checked.", unknown)
+    return f"{sentence} {rest}"
 
 
 def update_offer(update: ModelUpdate) -> str:
     """Return what an update would fetch."""
-    day = f", of {update.modified[:10]}" if update.modified else ""
-    files = "1 file" if len(update.files) == 1 else f"{len(update.files)} files"
+    files = tr_plural("{count} file", "{count} files", len(update.files))
     size = words.format_bytes(update.download_bytes)
-    return f"Newer on the hub: {files}, {size}{day}. Your files stay until you remove them."
+    newer = tr("Newer on the hub: {files}, {size}.", files=files, size=size)
+    if update.modified:
+        day = update.modified[:10]
+        newer = tr("Newer on the hub since {day}: {files}, {size}.", day=day, files=files, size=size)
+    return f"{newer} {tr('Your files stay until you remove them.')}"

@@ -15,6 +15,7 @@ from app.core.engines import MemoryPool, MemoryState
 from app.core.errors import ErrorBody
 from app.core.library import JobKind
 from app.core.models import ModelInfo
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import memory_model
@@ -38,14 +39,18 @@ from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
-_SIDES = {ModelsSide.HERE: "On this computer", ModelsSide.DISK: "Disk", ModelsSide.HUB: "Discover"}
+_SIDES = {
+    ModelsSide.HERE: LazyText("On this computer"),
+    ModelsSide.DISK: LazyText("Disk"),
+    ModelsSide.HUB: LazyText("Discover"),
+}
 
 
 class ModelsScreen(PageFrame):
     """Shows a `ModelsModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
-        super().__init__(theme, "Models")
+        super().__init__(theme, tr("Models"))
         self._shell = shell
         self.model = ModelsModel(stores, shell)
         self.hub_search, self.downloads_model = HubSearchModel(stores.api, shell), DownloadsModel(stores, shell)
@@ -53,21 +58,21 @@ class ModelsScreen(PageFrame):
             AttachCard(theme, self.model),
             ModelSettingsView(theme, self.model.model_settings),
         )
-        self._search = Field(theme, "Search models", placeholder="Search", icon="search")
+        self._search = Field(theme, tr("Search models"), placeholder=tr("Search"), icon="search")
         self._library_tools = self._make_tools()
         self._attach_button = self._library_tools[-1]
         self._error, self._trouble = ErrorPanel(theme), ErrorPanel(theme)
         self._skeleton = Skeleton(theme, is_card=True)
         self._memory = MemoryPanel(theme)
-        self._list = RowList(theme, "Models on this machine")
-        self._nothing_fits = Label(theme, "No models match your search.", color="ink-2")
+        self._list = RowList(theme, tr("Models on this machine"))
+        self._nothing_fits = Label(theme, tr("No models match your search."), color="ink-2")
         self._empty = EmptyState(
             theme,
             "box",
-            "No models yet",
-            "Find one that suits this machine, or add a GGUF file. A file is used where it is; nothing is copied.",
+            tr("No models yet"),
+            tr("Find one that suits this machine, or add a GGUF file. A file is used where it is; nothing is copied."),
         )
-        self._empty.add_action(Button(theme, "Discover models", look=ButtonLook.PRIMARY, action=self.show_discover))
+        self._empty.add_action(Button(theme, tr("Discover models"), look=ButtonLook.PRIMARY, action=self.show_discover))
         self._library, self._places = self._make_library(), _SideChips(theme, self._turn_to)
         self.disk = DiskView(theme, self.model, self._ask_folder)
         self.discover = DiscoverView(theme, self.hub_search, self.downloads_model, shell)
@@ -87,13 +92,13 @@ class ModelsScreen(PageFrame):
         self._search.textChanged.connect(self.model.set_search)
         self.head.addWidget(self._search)
         self._refresh = IconButton(
-            theme, "refresh-cw", "Check for newer files on the hub", action=self.model.updates.check_hub
+            theme, "refresh-cw", tr("Check for newer files on the hub"), action=self.model.updates.check_hub
         )
         tools = (
             self._refresh,
-            Button(theme, "Add a file", icon="file-plus", action=self._ask_file),
-            Button(theme, "Add a folder", icon="folder-plus", action=self._ask_folder),
-            Button(theme, "Attach", name="Attach an endpoint", icon="plug", action=self.attach_card.open),
+            Button(theme, tr("Add a file"), icon="file-plus", action=self._ask_file),
+            Button(theme, tr("Add a folder"), icon="folder-plus", action=self._ask_folder),
+            Button(theme, tr("Attach"), name=tr("Attach an endpoint"), icon="plug", action=self.attach_card.open),
         )
         for tool in tools:
             self.head.addWidget(tool)
@@ -216,7 +221,7 @@ class ModelsScreen(PageFrame):
         self._nothing_fits.setVisible(is_known and not rows and is_searching)
         self._empty.setVisible(is_known and not rows and not is_searching)
         if model.error is not None:
-            self._error.show_error(model.error, "Try again", model.library.read)
+            self._error.show_error(model.error, tr("Try again"), model.library.read)
         elif is_known:
             self._error.hide()
 
@@ -229,7 +234,7 @@ class ModelsScreen(PageFrame):
         self._shell.new_chat(library_name(self.model.library.items, download))
 
     def _show_error(self, error: ErrorBody) -> None:
-        self._trouble.show_error(error, "Dismiss", self._trouble.hide)
+        self._trouble.show_error(error, tr("Dismiss"), self._trouble.hide)
 
     def _add_dropped(self, files: list[Path]) -> None:
         self._turn_to(ModelsSide.HERE)
@@ -253,12 +258,12 @@ class ModelsScreen(PageFrame):
             self.model.updates.check_hub()
 
     def _ask_file(self) -> None:
-        path, _ = QFileDialog.getOpenFileName(self, "Add a model file", QDir.homePath(), "Models (*.gguf)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Add a model file"), QDir.homePath(), tr("Models (*.gguf)"))
         if path:
             self.model.register_file(Path(path))
 
     def _ask_folder(self) -> None:
-        path = QFileDialog.getExistingDirectory(self, "Add a folder of models", QDir.homePath())
+        path = QFileDialog.getExistingDirectory(self, tr("Add a folder of models"), QDir.homePath())
         if path:
             self.model.add_folder(Path(path))
 
@@ -268,21 +273,23 @@ class _SideChips(QWidget):
 
     def __init__(self, theme: Theme, turn: Callable[[ModelsSide], object]) -> None:
         super().__init__()
-        self.setAccessibleName("Sections of the page")
+        self.setAccessibleName(tr("Sections of the page"))
         line, group = HBox(theme, self, gap=8), QButtonGroup(self)
-        self._chips = {side: Chip(theme, words) for side, words in _SIDES.items()}
+        self._chips = {side: Chip(theme, words.tr()) for side, words in _SIDES.items()}
         for side, chip in self._chips.items():
             group.addButton(chip)
             chip.set_action(partial(turn, side))
             line.addWidget(chip)
         line.addStretch(1)
-        self.coming = Button(theme, "", look=ButtonLook.BARE, name="Downloads", action=partial(turn, ModelsSide.HERE))
+        self.coming = Button(
+            theme, "", look=ButtonLook.BARE, name=tr("Downloads"), action=partial(turn, ModelsSide.HERE)
+        )
         line.addWidget(self.coming)
 
     def show_coming(self, coming: str) -> None:
         """Say at the end of the line what is being downloaded."""
         self.coming.setText(coming)
-        self.coming.setAccessibleName(f"Downloads: {coming}")
+        self.coming.setAccessibleName(tr("Downloads: {coming}", coming=coming))
         self.coming.updateGeometry()
         self.coming.setVisible(bool(coming))
 
@@ -333,7 +340,7 @@ class _MemoryPoolView(QWidget):
         head.addWidget(ElidedLabel(theme, name, weight=500), 1)
         head.addWidget(self._figure)
         box.addLayout(head)
-        self._bar, self._legend = PartsBar(theme, f"{name}, used by models"), Legend(theme)
+        self._bar, self._legend = PartsBar(theme, tr("{name}, used by models", name=name)), Legend(theme)
         box.addWidget(self._bar)
         box.addWidget(self._legend)
 
