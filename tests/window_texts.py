@@ -28,11 +28,11 @@ msgstr ""
 
 FORMS = {"tr": 1, "LazyText": 1, "tr_plural": 2}
 """How many sentences each of them takes, before other arguments."""
-NAMES = {"Roundhouse", "KiB", "MiB", "GiB", "TiB", "Python", "hf_…", "Esc"}
+NAMES = {"Roundhouse", "KiB", "MiB", "GiB", "TiB", "Python", "hf_…", "Esc", "Metal", "Vulkan", "WebGPU", "DirectML"}
 """What is called the same in every language."""
 UNCHECKED = ("app/gui/theme/",)
 """Rules for Qt, and names of colours and fonts."""
-NOT_YET = ("app/gui/screens/machine/",)
+NOT_YET: tuple[str, ...] = ()
 """Where sentences are still passed straight to widgets."""
 CHECKED = ("app/gui/", "app/core/words.py")
 NOT_SHOWN = {"re.compile", "TypeVar", "cast", "setObjectName", "setProperty", "setStyle", "setApplicationName"}
@@ -56,8 +56,8 @@ SHOWING = {
     *("set_text", "set_title", "show_toast", "show_message", "show_value", "show_text", "ask", "confirm"),
 }
 """Methods of Qt's and ours that show whatever text they are given."""
-NO_PROSE = {"_SNIPPETS", "_KEY_HEADER", "_LANGUAGES"}
-"""Code to copy, and names of programming languages."""
+NO_PROSE = {"_SNIPPETS", "_KEY_HEADER", "_LANGUAGES", "_LADDER"}
+"""Code to copy, and names of programming languages and of instructions."""
 KEYED = {"NumberOption", "BarPart", "ChoiceRow", "SwitchRow", "ParserRow", "ModelSettingRow"}
 """Those whose `name` is a key, and not shown."""
 _SENTENCE = re.compile(r"[A-Za-z]{2}.*\s\S|\s[A-Za-z]{2}|^[A-Z][a-z]|…", re.DOTALL)

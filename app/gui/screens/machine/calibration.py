@@ -14,6 +14,7 @@ from app.core.advice import Calibration
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
+from app.core.translation import tr, tr_plural
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
 from app.gui.phrases import time_ago
@@ -72,7 +73,7 @@ class CalibrationModel(QObject):
         """Begin a run, unless one is under way; it takes about a minute."""
         if self.is_running:
             return
-        self.progress, self._problem = CalibrationChanged(stage="Getting ready"), None
+        self.progress, self._problem = CalibrationChanged(stage=tr("Getting ready")), None
         self.changed.emit()
         self._api.post("/calibrate", None, kind=NoneType, then=lambda _: None, failed=self._store_error)
 
@@ -119,21 +120,23 @@ class CalibrationModel(QObject):
 def _describe_problem(event: CalibrationChanged) -> ErrorBody:
     if event.code == _DISTURBED:
         return ErrorBody(code=event.code, sentence=event.error)
-    return ErrorBody(code="calibration", sentence="Calibrating did not work.", detail=event.error)
+    return ErrorBody(code="calibration", sentence=tr("Calibrating did not work."), detail=event.error)
 
 
 def _make_row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:
     engine = " ".join(filter(None, (item.engine, item.version, backend_words(item.backend))))
-    reached = f"{item.efficiency:.0%} of {item.bandwidth_gb_s:,.0f} GB/s".replace("%", " %", 1)
-    layer = f"{item.layer_seconds * _MICRO:.0f} µs per layer"
-    answers = f"{item.samples} answers" if item.samples else ""
-    table = f"device table: {item.expected_gb_s:,.0f} GB/s" if item.expected_gb_s is not None else ""
+    share, bandwidth = item.efficiency * 100, item.bandwidth_gb_s
+    reached = tr("{share:.0f} % of {bandwidth:,.0f} GB/s", share=share, bandwidth=bandwidth)
+    layer = tr("{duration:.0f} µs per layer", duration=item.layer_seconds * _MICRO)
+    answers = tr_plural("{count} answer", "{count} answers", item.samples) if item.samples else ""
+    expected = item.expected_gb_s
+    table = tr("device table: {bandwidth:,.0f} GB/s", bandwidth=expected) if expected is not None else ""
     facts = [reached, table, layer, answers, time_ago(now - item.measured_at)]
     if item.disturbances:
-        facts = ["Disturbed, not used for predictions", *(sentence.rstrip(".") for sentence in item.disturbances)]
+        facts = [tr("Disturbed, not used for predictions"), *(sentence.rstrip(".") for sentence in item.disturbances)]
     return CalibrationRow(
         key=f"{item.device} {engine}",
-        title=f"{_device_name(item.device, machine)} with {engine}",
+        title=tr("{device} with {engine}", device=_device_name(item.device, machine), engine=engine),
         quiet=" · ".join(filter(None, facts)),
         efficiency=item.efficiency,
     )
@@ -143,5 +146,5 @@ def _device_name(device: str, machine: Machine | None) -> str:
     if machine is None:
         return device
     if device == "cpu":
-        return machine.cpu.model.value or "Processor"
+        return machine.cpu.model.value or tr("Processor")
     return next((gpu.name.value or device for gpu in machine.gpus if gpu.id == device), device)

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.advice import Plan
 from app.core.engines import Reason
+from app.core.translation import tr, tr_plural
 from app.gui.screens.machine.drawing import Remark
 from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import plan_availability, plan_costs, plan_tags, plan_title, reason_figure
@@ -28,29 +29,32 @@ class DecisionCard(Surface):
         super().__init__(theme)
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName("Recommended engine")
+        self.setAccessibleName(tr("Recommended engine"))
         box = VBox(theme, self, margins=(24, 20, 24, 16), gap=12)
         self.sentence = Paragraph(theme, role="title")
         box.addWidget(self.sentence)
         self._tags = FlowLayout(theme, gap=6)
         box.addLayout(self._tags)
         self._shown_tags: list[str] = []
-        self.reasons, self.more_reasons = RowList(theme, "Reasons", inset=0), RowList(theme, "More reasons", inset=0)
+        self.reasons, self.more_reasons = (
+            RowList(theme, tr("Reasons"), inset=0),
+            RowList(theme, tr("More reasons"), inset=0),
+        )
         box.addWidget(self.reasons)
-        self._reasons_fold = Fold(theme, "More reasons", self.more_reasons)
+        self._reasons_fold = Fold(theme, tr("More reasons"), self.more_reasons)
         box.addWidget(self._reasons_fold)
         self.warnings = WarningList(theme)
         box.addWidget(self.warnings)
         self.second = RunnerUp(theme, what_if)
         box.addWidget(self.second)
-        self.others = RowList(theme, "Other plans", inset=0)
-        self.preferred = RowList(theme, "Better, but not available here", inset=0)
-        self._refused = RowList(theme, "Ruled out", inset=0)
+        self.others = RowList(theme, tr("Other plans"), inset=0)
+        self.preferred = RowList(theme, tr("Better, but not available here"), inset=0)
+        self._refused = RowList(theme, tr("Ruled out"), inset=0)
         for rows in (self.reasons, self.more_reasons, self.others, self.preferred, self._refused):
             rows.fill = rows.outline = ""
-        self._others_fold = Fold(theme, "Other plans", self.others)
-        self._preferred_fold = Fold(theme, "Better, but not available here", self.preferred)
-        self._refused_fold = Fold(theme, "Ruled out, and why", self._refused)
+        self._others_fold = Fold(theme, tr("Other plans"), self.others)
+        self._preferred_fold = Fold(theme, tr("Better, but not available here"), self.preferred)
+        self._refused_fold = Fold(theme, tr("Ruled out, and why"), self._refused)
         box.addWidget(self._others_fold)
         box.addWidget(self._preferred_fold)
         box.addWidget(self._refused_fold)
@@ -66,16 +70,22 @@ class DecisionCard(Surface):
         self.second.show_plan(best, usable[1] if len(usable) > 1 else None)
         further = usable[2:]
         self.others.sync({_plan_key(plan): plan for plan in further}, self._plan_row, PlanRow.show_plan)
-        self._others_fold.set_title(f"{len(further)} other plan{'s' if len(further) > 1 else ''}")
+        self._others_fold.set_title(tr_plural("{count} other plan", "{count} other plans", len(further)))
         self._others_fold.setVisible(bool(further))
         preferred = self._what_if.better_plans
         for rows, plans in ((self.preferred, preferred), (self._refused, refused)):
             rows.sync(
                 {_plan_key(plan): plan for plan in plans}, lambda _: MissingView(self.theme), MissingView.show_plan
             )
-        self._preferred_fold.set_title(f"{len(preferred)} better, but not available here")
+        self._preferred_fold.set_title(
+            tr_plural(
+                "{count} better, but not available here", "{count} better, but not available here", len(preferred)
+            )
+        )
         self._preferred_fold.setVisible(bool(preferred))
-        self._refused_fold.set_title(f"{len(refused)} ruled out, and why")
+        self._refused_fold.set_title(
+            tr_plural("{count} ruled out, and why", "{count} ruled out, and why", len(refused))
+        )
         self._refused_fold.setVisible(bool(refused))
 
     def _show_reasons(self, reasons: list[Reason]) -> None:
@@ -84,7 +94,7 @@ class DecisionCard(Surface):
             rows.sync({reason.text: reason for reason in some}, self._make_reason, ReasonView.show_reason)
         self.reasons.setVisible(bool(reasons))
         self._reasons_fold.setVisible(len(reasons) > first)
-        self._reasons_fold.set_title(f"{len(reasons) - first} more reasons")
+        self._reasons_fold.set_title(tr_plural("{count} more reason", "{count} more reasons", len(reasons) - first))
 
     def _show_tags(self, best: Plan | None) -> None:
         tag_texts = [plan_title(best), *plan_tags(best), *filter(None, [plan_availability(best)])] if best else []
@@ -131,13 +141,19 @@ class RunnerUp(Surface):
         self.setVisible(plan is not None)
         if best is None or plan is None:
             return
-        kind = " ".join(plan_tags(plan)[:1])
-        self.title.setText(f"Runner-up: {plan_title(plan)}" + (f" with {kind}" if kind else ""))
+        title, weights = plan_title(plan), " ".join(plan_tags(plan)[:1])
+        self.title.setText(
+            tr("Runner-up: {plan} with {weights}", plan=title, weights=weights)
+            if weights
+            else tr("Runner-up: {plan}", plan=title)
+        )
         self.why.setText(plan.sentence)
         self.why.setVisible(bool(plan.sentence))
         price = plan_costs(best, plan)
         self.price.setText(
-            f"Compared with the first: {', '.join(price)}." if price else "There is no notable difference."
+            tr("Compared with the first: {differences}.", differences=", ".join(price))
+            if price
+            else tr("There is no notable difference.")
         )
         self.look.show_plan(plan)
 
@@ -146,7 +162,7 @@ class ShowEstimateButton(Button):
     """Shows the sums of a plan below, or goes back to those of the best."""
 
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
-        super().__init__(theme, "Show its estimate", look=ButtonLook.QUIET, widest="Back to the best plan")
+        super().__init__(theme, tr("Show its estimate"), look=ButtonLook.QUIET, widest=tr("Back to the best plan"))
         self._what_if = what_if
 
     def show_plan(self, plan: Plan) -> None:
@@ -154,7 +170,7 @@ class ShowEstimateButton(Button):
         current, best = self._what_if.current_plan, self._what_if.usable_plans[0]
         is_shown = current is not None and key_of(current) == key_of(plan)
         goal = best if is_shown else plan
-        self.set_text("Back to the best plan" if is_shown else "Show its estimate")
+        self.set_text(tr("Back to the best plan") if is_shown else tr("Show its estimate"))
         self.setAccessibleName(f"{self.text()}: {plan_title(plan)}")
         self.set_action(partial(self._what_if.look_at, goal))
 
@@ -248,7 +264,7 @@ class WarningList(QWidget):
 
 def _decision_sentence(best: Plan | None) -> str:
     if best is None:
-        return "No engine can do that on this machine."
+        return tr("No engine can do that on this machine.")
     return best.sentence or best.name or best.engine
 
 

@@ -7,6 +7,7 @@ from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
+from app.core.translation import tr
 from app.gui.screens.machine.pools import DeviceDrawing, FigureCell, PoolDrawing
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import REACH, REST, BarPart, Legend, PartsBar
@@ -28,7 +29,7 @@ class MachineDrawing(Surface):
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName("Memory and devices")
+        self.setAccessibleName(tr("Memory and devices"))
         box = VBox(theme, self, margins=(24, 20, 24, 20), gap=16)
         self._pools_box = VBox(theme, gap=24)
         box.addLayout(self._pools_box)
@@ -160,8 +161,8 @@ class CoreCells(QWidget):
     def show_cores(self, cores: int, usable: float) -> None:
         """Draw `cores` cells, `usable` of them filled."""
         self._cores, self._usable = min(cores, _MOST_CELLS), usable
-        self.setAccessibleName(f"{usable:g} of {cores} cores usable")
-        self.setToolTip(f"{usable:g} of {cores} cores may be used.")
+        self.setAccessibleName(tr("{usable:g} of {cores} cores usable", usable=usable, cores=cores))
+        self.setToolTip(tr("{usable:g} of {cores} cores may be used.", usable=usable, cores=cores))
         self.updateGeometry()
         self.update()
 
@@ -204,15 +205,15 @@ class CoreCells(QWidget):
 
 
 def _legend_entries(pool: PoolDrawing) -> list[tuple[str, str]]:
-    ours = [(_OURS, f"{words.format_bytes(pool.ours)} Roundhouse's models")] if pool.ours else []
+    ours = [(_OURS, tr("{size} Roundhouse's models", size=words.format_bytes(pool.ours)))] if pool.ours else []
     if pool.used is None:
-        return [*ours, (REST, "free memory unknown")]
-    others = "in use" if pool.ours is None else "other programs"
+        return [*ours, (REST, tr("free memory unknown"))]
+    size = words.format_bytes(pool.others)
     entries = [
-        (_OTHERS, f"{words.format_bytes(pool.others)} {others}"),
+        (_OTHERS, tr("{size} in use", size=size) if pool.ours is None else tr("{size} other programs", size=size)),
         *ours,
-        (REST, f"{words.format_bytes(pool.free)} free"),
+        (REST, tr("{size} free", size=words.format_bytes(pool.free))),
     ]
     if pool.addressable is not None:
-        entries.append((REACH, f"{words.format_bytes(pool.addressable)} at most for graphics"))
+        entries.append((REACH, tr("{size} at most for graphics", size=words.format_bytes(pool.addressable))))
     return entries

@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.advice import Counterfactual, Estimate, FitVerdict, PoolUse, Rate
+from app.core.translation import LazyText, tr
 from app.gui.screens.machine.decision import WarningList
 from app.gui.screens.machine.what_if import WhatIf, key_of
 from app.gui.screens.machine.wording import (
@@ -37,7 +38,7 @@ class EstimateCard(Surface):
         super().__init__(theme)
         self._what_if = what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName("Memory and speed")
+        self.setAccessibleName(tr("Memory and speed"))
         box = VBox(theme, self, margins=(24, 20, 24, 16), gap=16)
         box.addLayout(self._make_head())
         self._error = ErrorPanel(theme)
@@ -55,12 +56,12 @@ class EstimateCard(Surface):
         inner.addWidget(self.sentence)
         self.warnings = WarningList(theme)
         inner.addWidget(self.warnings)
-        self._components = RowList(theme, "Components", inset=0)
+        self._components = RowList(theme, tr("Components"), inset=0)
         self._components.fill = self._components.outline = ""
-        inner.addWidget(Fold(theme, "How each part is calculated", self._components))
-        self.counterfactuals = RowList(theme, "What would change this", inset=12)
+        inner.addWidget(Fold(theme, tr("How each part is calculated"), self._components))
+        self.counterfactuals = RowList(theme, tr("What would change this"), inset=12)
         self.counterfactuals.fill, self.counterfactuals.outline = "sunken", ""
-        self._changes_title = Label(theme, "What would change this", weight=500)
+        self._changes_title = Label(theme, tr("What would change this"), weight=500)
         inner.addWidget(self._changes_title)
         inner.addWidget(self.counterfactuals)
 
@@ -74,7 +75,7 @@ class EstimateCard(Surface):
         if error is None:
             self._error.hide()
         else:
-            self._error.show_error(error, "Try again", what_if.ask_again)
+            self._error.show_error(error, tr("Try again"), what_if.ask_again)
         self.title.setText(self._title_words(estimate))
         if estimate is not None:
             self._show_figures(estimate)
@@ -95,10 +96,10 @@ class EstimateCard(Surface):
 
     def _make_figures(self) -> FlowLayout:
         names = {
-            "decode": "writing (decode)",
-            "prefill": "reading (prefill)",
-            "context": "largest context per conversation",
-            "memory": "memory",
+            "decode": tr("writing (decode)"),
+            "prefill": tr("reading (prefill)"),
+            "context": tr("largest context per conversation"),
+            "memory": tr("memory"),
         }
         flow = FlowLayout(self.theme, gap=32, line_gap=12)
         self.figures = {key: FigureView(self.theme, name, role="title") for key, name in names.items()}
@@ -110,23 +111,24 @@ class EstimateCard(Surface):
         plan = self._what_if.current_plan
         chosen_title = self._what_if.title_of(self._what_if.form.model)
         title = chosen_title or (plan.model if plan else "") or (estimate.model if estimate else "")
-        return f"{title} with {plan_title(plan)}" if plan else title
+        return tr("{model} with {plan}", model=title, plan=plan_title(plan)) if plan else title
 
     def _show_figures(self, estimate: Estimate) -> None:
-        depth = f" at {words.format_tokens(estimate.depth)}" if estimate.depth else ""
-        _show_rate(self.figures["decode"], estimate.decode, depth)
-        _show_rate(self.figures["prefill"], estimate.prefill, "")
+        _show_rate(self.figures["decode"], estimate.decode, estimate.depth)
+        _show_rate(self.figures["prefill"], estimate.prefill, 0)
         context = estimate.largest_context
         self.figures["context"].show_value(
-            words.format_tokens(context) if context else "none",
-            more=f"{words.format_tokens(estimate.context)} requested" if estimate.context != context else "",
+            words.format_tokens(context) if context else tr("none"),
+            more=tr("{tokens} requested", tokens=words.format_tokens(estimate.context))
+            if estimate.context != context
+            else "",
             color="ink" if context >= estimate.context else "bad",
         )
         total = estimate.total
         self.figures["memory"].show_value(
             words.format_bytes(estimate.needed_bytes),
-            tip=CONFIDENCE_TIPS[total.confidence],
-            more=CONFIDENCE[total.confidence],
+            tip=CONFIDENCE_TIPS[total.confidence].tr(),
+            more=CONFIDENCE[total.confidence].tr(),
         )
         self.fit.show_verdict(estimate.verdict)
 
@@ -163,9 +165,9 @@ class EstimateCard(Surface):
 
 
 _VERDICTS = {
-    FitVerdict.FITS: ("It fits", "ok"),
-    FitVerdict.SLOW: ("It fits, but is too slow to talk to", "warn"),
-    FitVerdict.TOO_LARGE: ("It does not fit", "bad"),
+    FitVerdict.FITS: (LazyText("It fits"), "ok"),
+    FitVerdict.SLOW: (LazyText("It fits, but is too slow to talk to"), "warn"),
+    FitVerdict.TOO_LARGE: (LazyText("It does not fit"), "bad"),
 }
 
 
@@ -191,7 +193,7 @@ class FitMark(QWidget):
         for value, sign in self._signs.items():
             sign.setVisible(value is verdict)
         text, color = _VERDICTS[verdict]
-        self._word.setText(text)
+        self._word.setText(text.tr())
         self._word.set_color(color)
         self.setAccessibleName(self._word.text())
 
@@ -225,7 +227,9 @@ class PoolBar(QWidget):
         description = ", ".join(f"{share.name} {words.format_bytes(share.bytes)}" for share in parts)
         self.bar.set_parts([BarPart(share.key, share.bytes, share.color) for share in parts], whole, description)
         self.bar.set_marks(limit=max(0, pool.free - pool.margin) if pool.free is not None else None)
-        self.bar.setToolTip(f"{words.format_bytes(pool.margin)} more is kept free." if pool.margin else "")
+        self.bar.setToolTip(
+            tr("{size} more is kept free.", size=words.format_bytes(pool.margin)) if pool.margin else ""
+        )
 
 
 class ShareView(QWidget):
@@ -240,7 +244,7 @@ class ShareView(QWidget):
         texts.addWidget(self._name)
         texts.addWidget(self._arithmetic)
         line.addLayout(texts, 1)
-        self._figure = FigureView(theme, "bytes")
+        self._figure = FigureView(theme, tr("bytes"))
         line.addWidget(self._figure, 0, Qt.AlignmentFlag.AlignTop)
 
     def show_share(self, share: Share) -> None:
@@ -249,7 +253,9 @@ class ShareView(QWidget):
         self._arithmetic.setText(share.arithmetic)
         self._arithmetic.setVisible(bool(share.arithmetic))
         self._figure.show_value(
-            words.format_bytes(share.bytes), tip=CONFIDENCE_TIPS[share.confidence], more=CONFIDENCE[share.confidence]
+            words.format_bytes(share.bytes),
+            tip=CONFIDENCE_TIPS[share.confidence].tr(),
+            more=CONFIDENCE[share.confidence].tr(),
         )
 
 
@@ -259,27 +265,29 @@ class ChangeRow(ListRow):
     def __init__(self, theme: Theme, what_if: WhatIf) -> None:
         super().__init__(theme, inset=12)
         self._what_if = what_if
-        self.button = Button(theme, "Try it", look=ButtonLook.PLAIN)
+        self.button = Button(theme, tr("Try it"), look=ButtonLook.PLAIN)
         self.tail.addWidget(self.button)
 
     def show_change(self, change: Counterfactual) -> None:
         """Show it now; one that no control can make is only told."""
         self.show_text(change.text, _change_effects(change))
         self.button.setVisible(self._what_if.can_apply(change))
-        self.button.setAccessibleName(f"Try it: {change.text}")
+        self.button.setAccessibleName(tr("Try it: {text}", text=change.text))
         self.button.set_action(partial(self._what_if.apply_change, change))
 
 
-def _show_rate(figure: FigureView, rate: Rate | None, where: str) -> None:
+def _show_rate(figure: FigureView, rate: Rate | None, depth: int) -> None:
     if rate is None:
-        figure.show_value("unknown", color="ink-3")
+        figure.show_value(tr("unknown"), color="ink-3")
         return
-    tip = "\n".join(filter(None, (CONFIDENCE_TIPS[rate.confidence], rate.arithmetic)))
-    figure.show_value(words.format_rate(rate.tokens_per_second) + where, tip=tip, more=rate_interval(rate))
+    tip = "\n".join(filter(None, (CONFIDENCE_TIPS[rate.confidence].tr(), rate.arithmetic)))
+    speed = words.format_rate(rate.tokens_per_second)
+    value = tr("{rate} at {context}", rate=speed, context=words.format_tokens(depth)) if depth else speed
+    figure.show_value(value, tip=tip, more=rate_interval(rate))
 
 
 def _change_effects(change: Counterfactual) -> str:
-    context = f"{words.format_tokens(change.context)} context" if change.context else ""
+    context = tr("{tokens} context", tokens=words.format_tokens(change.context)) if change.context else ""
     rate = words.format_rate(change.tokens_per_second) if change.tokens_per_second else ""
     return " · ".join(filter(None, (context, rate)))
 
@@ -287,7 +295,7 @@ def _change_effects(change: Counterfactual) -> str:
 def _legend_entries(estimate: Estimate) -> list[tuple[str, str]]:
     entries = [(share.color, f"{share.name} {words.format_bytes(share.bytes)}") for share in component_shares(estimate)]
     margin = max((pool.margin for pool in estimate.pools), default=0)
-    return [*entries, (LIMIT, f"{words.format_bytes(margin)} kept free")] if margin else entries
+    return [*entries, (LIMIT, tr("{size} kept free", size=words.format_bytes(margin)))] if margin else entries
 
 
 def _pool_key(pool: PoolUse) -> str:

@@ -5,6 +5,7 @@ from PySide6.QtGui import QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui.screens.machine.loads import Lane, LoadRow, LoadStore
 from app.gui.theme.theme import Theme
 from app.gui.widgets.flow_layout import PairLayout
@@ -17,20 +18,20 @@ _HEIGHT = 22
 _TICK = 3
 _NAME_WIDTH = 112
 _SAID_WIDTH = 236
-_ABOUT = "Predicted memory use above the line, and what the engine reported below it."
-_NONE = "Once a model has been loaded, this shows its predicted and measured memory use side by side."
+_ABOUT = LazyText("Predicted memory use above the line, and what the engine reported below it.")
+_NONE = LazyText("Once a model has been loaded, this shows its predicted and measured memory use side by side.")
 
 
 class LoadAccuracy(Section):
     """Shows a `LoadStore`: the latest open, earlier ones folded."""
 
     def __init__(self, theme: Theme, loads: LoadStore) -> None:
-        super().__init__(theme, "Predicted and measured")
+        super().__init__(theme, tr("Predicted and measured"))
         self._theme, self._loads = theme, loads
         self._error = ErrorPanel(theme)
         self._about = Paragraph(theme, color="ink-2")
-        self.latest, self.earlier = RowList(theme, "Latest load"), RowList(theme, "Earlier loads")
-        self._fold = Fold(theme, "Earlier loads", self.earlier)
+        self.latest, self.earlier = RowList(theme, tr("Latest load")), RowList(theme, tr("Earlier loads"))
+        self._fold = Fold(theme, tr("Earlier loads"), self.earlier)
         for widget in (self._about, self._error, self.latest, self._fold):
             self.body.addWidget(widget)
 
@@ -40,13 +41,13 @@ class LoadAccuracy(Section):
         if self._loads.error is None:
             self._error.hide()
         else:
-            self._error.show_error(self._loads.error, "Try again", self._loads.read)
-        self._about.setText(_ABOUT if rows or not self._loads.is_known else _NONE)
+            self._error.show_error(self._loads.error, tr("Try again"), self._loads.read)
+        self._about.setText((_ABOUT if rows or not self._loads.is_known else _NONE).tr())
         self._sync_rows(self.latest, rows[:1])
         self.latest.setVisible(bool(rows))
         self._sync_rows(self.earlier, rows[1:])
         self._fold.setVisible(len(rows) > 1)
-        self._fold.set_title(f"{len(rows) - 1} earlier load{'s' if len(rows) != 2 else ''}")  # noqa: PLR2004 -- one
+        self._fold.set_title(tr_plural("{count} earlier load", "{count} earlier loads", len(rows) - 1))
 
     def _sync_rows(self, box: RowList, rows: list[LoadRow]) -> None:
         keyed = {f"{row.truth.at} {row.truth.model} {place}": row for place, row in enumerate(rows)}
@@ -59,7 +60,7 @@ class LoadView(QWidget):
     def __init__(self, theme: Theme, row: LoadRow) -> None:
         super().__init__()
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.setAccessibleName(f"Load of {row.truth.model}")
+        self.setAccessibleName(tr("Load of {model}", model=row.truth.model))
         box = VBox(theme, self, margins=(24, 12, 24, 12), gap=10)
         head = PairLayout(theme, room=200)
         names, error_side = VBox(theme, gap=2), HBox(theme)
@@ -95,7 +96,13 @@ class LaneView(QWidget):
         line = HBox(theme, figures, gap=12)
         line.addWidget(
             Label(
-                theme, f"{words.format_bytes(lane.predicted)}, then {words.format_bytes(lane.measured)}", role="meta"
+                theme,
+                tr(
+                    "{predicted}, then {measured}",
+                    predicted=words.format_bytes(lane.predicted),
+                    measured=words.format_bytes(lane.measured),
+                ),
+                role="meta",
             ),
             1,
         )
@@ -113,9 +120,14 @@ class Ticks(QWidget):
         self._theme, self._lane, self._scale = theme, lane, max(scale, 1)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         prediction, measurement = words.format_bytes(lane.predicted), words.format_bytes(lane.measured)
-        description = f"predicted {prediction}, measured {measurement}, {lane.error_words}"
+        description = tr(
+            "Predicted {prediction}, measured {measurement}, {error}",
+            prediction=prediction,
+            measurement=measurement,
+            error=lane.error_words,
+        )
         self.setAccessibleName(f"{lane.name}: {description}")
-        self.setToolTip(description.capitalize())
+        self.setToolTip(description)
         theme.changed.connect(self.updateGeometry)
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name

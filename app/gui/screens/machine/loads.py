@@ -3,12 +3,13 @@
 import msgspec
 
 from app.core.advice import EstimateAccuracy
+from app.core.translation import LazyText, tr
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote import RemoteList
 from app.gui.screens.machine.wording import COMPONENTS
 from app.gui.shell.contract import Shell
 
-_TOGETHER, _PROCESS = "Together", "Whole process"
+_TOGETHER, _PROCESS = LazyText("Together"), LazyText("Whole process")
 _LEAST = 0.0005
 _CLOSE, _FAR = 0.02, 0.05
 """The median and the 90th percentile that predictions of memory are held to."""
@@ -36,10 +37,10 @@ class Lane(msgspec.Struct, frozen=True):
     def error_words(self) -> str:
         """How far it was off: "+1.2 %", "exact"."""
         if self.error is None:
-            return "nothing measured" if self.predicted else "exact"
+            return tr("nothing measured") if self.predicted else tr("exact")
         if self.predicted == self.measured:
-            return "exact"
-        return f"{self.error:+.1%}".replace("%", " %") if abs(self.error) >= _LEAST else "under 0.1 %"
+            return tr("exact")
+        return f"{self.error:+.1%}".replace("%", " %") if abs(self.error) >= _LEAST else tr("under 0.1 %")
 
 
 class LoadRow(msgspec.Struct, frozen=True):
@@ -62,13 +63,13 @@ def load_row(truth: EstimateAccuracy) -> LoadRow:
     whole prediction is held against what the system says of the process.
     """
     both = [key for key in COMPONENTS if key != "total" and key in truth.predicted and key in truth.logged]
-    lanes = [Lane(COMPONENTS[key], truth.predicted[key], truth.logged[key]) for key in both]
+    lanes = [Lane(COMPONENTS[key].tr(), truth.predicted[key], truth.logged[key]) for key in both]
     lanes = [lane for lane in lanes if lane.predicted or lane.measured]
     if not lanes:
         return LoadRow(truth, [])
-    together = Lane(_TOGETHER, sum(lane.predicted for lane in lanes), sum(lane.measured for lane in lanes))
+    together = Lane(_TOGETHER.tr(), sum(lane.predicted for lane in lanes), sum(lane.measured for lane in lanes))
     whole = truth.predicted.get("total")
-    process = [Lane(_PROCESS, whole, truth.resident)] if whole and truth.resident else []
+    process = [Lane(_PROCESS.tr(), whole, truth.resident)] if whole and truth.resident else []
     return LoadRow(truth, [*lanes, together, *process], together)
 
 

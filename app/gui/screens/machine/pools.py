@@ -10,6 +10,7 @@ import msgspec
 from app.core import words
 from app.core.engines import EngineStatus
 from app.core.machine import EngineDevice, Fact, Gpu, Machine, Pool
+from app.core.translation import tr
 from app.gui.screens.machine.facts import AnyFact, fact_source, fact_text
 
 SYSTEM = "system"
@@ -79,7 +80,7 @@ def _make_drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing
     return PoolDrawing(
         id=pool.id,
         name=pool.name or pool.id,
-        detail="one pool, shared by processor and graphics" if pool.is_unified else "",
+        detail=tr("one pool, shared by processor and graphics") if pool.is_unified else "",
         total=total,
         addressable=reach if pool.gpus and reach is not None and reach < total else None,
         used=used,
@@ -90,8 +91,8 @@ def _make_drawing(machine: Machine, pool: Pool, ours: int | None) -> PoolDrawing
 
 
 def _pool_figures(pool: Pool) -> list[FigureCell]:
-    reach = "graphics may use" if pool.gpus else "engines may use"
-    facts = (("total", pool.physical), (reach, pool.addressable), ("free now", pool.free))
+    reach = tr("graphics may use") if pool.gpus else tr("engines may use")
+    facts = ((tr("total"), pool.physical), (reach, pool.addressable), (tr("free now"), pool.free))
     return [FigureCell(label, _short_size(fact), fact_source(fact)) for label, fact in facts]
 
 
@@ -116,7 +117,7 @@ def _pool_devices(machine: Machine, pool: Pool) -> list[DeviceDrawing]:
     ]
     if pool.id != SYSTEM:
         return gpus
-    npus = [DeviceDrawing("microchip", fact_text(npu.name), "neural processor", []) for npu in machine.npus]
+    npus = [DeviceDrawing("microchip", fact_text(npu.name), tr("neural processor"), []) for npu in machine.npus]
     return [_processor_device(machine), *gpus, *npus]
 
 
@@ -125,14 +126,16 @@ def _processor_device(machine: Machine) -> DeviceDrawing:
     cores = cpu.physical_cores.value or cpu.logical_cores.value or 0
     usable = cpu.usable_cores.value
     cells = [
-        _make_cell("memory speed", machine.memory.bandwidth_gb_s),
-        FigureCell("cores", _core_words(cores, usable), fact_source(cpu.usable_cores)),
-        FigureCell("instructions", _widest_isa(cpu.isa.value or []), f"{fact_text(cpu.isa)}. {fact_source(cpu.isa)}"),
+        _make_cell(tr("memory speed"), machine.memory.bandwidth_gb_s),
+        FigureCell(tr("cores"), _core_words(cores, usable), fact_source(cpu.usable_cores)),
+        FigureCell(
+            tr("instructions"), _widest_isa(cpu.isa.value or []), f"{fact_text(cpu.isa)}. {fact_source(cpu.isa)}"
+        ),
     ]
     return DeviceDrawing(
         "cpu",
         fact_text(cpu.model),
-        "processor",
+        tr("processor"),
         [cell for cell in cells if cell.text],
         cores=cores,
         usable_cores=min(float(cores), usable if usable is not None else float(cores)),
@@ -141,11 +144,15 @@ def _processor_device(machine: Machine) -> DeviceDrawing:
 
 def _gpu_device(gpu: Gpu, engine_devices: Sequence[EngineDevice]) -> DeviceDrawing:
     cells = [
-        _make_cell("memory speed", gpu.bandwidth_gb_s),
-        _make_cell("16-bit", gpu.fp16_tflops),
-        _make_cell("compute level", gpu.compute),
+        _make_cell(tr("memory speed"), gpu.bandwidth_gb_s),
+        _make_cell(tr("16-bit"), gpu.fp16_tflops),
+        _make_cell(tr("compute level"), gpu.compute),
     ]
-    details = ["graphics", str(gpu.architecture.value or ""), "drives the display" if gpu.drives_display.value else ""]
+    details = [
+        tr("graphics"),
+        str(gpu.architecture.value or ""),
+        tr("drives the display") if gpu.drives_display.value else "",
+    ]
     views = [f"{view.engine}: {view.difference}" for view in engine_devices if view.gpu == gpu.id and view.difference]
     return DeviceDrawing(
         "gpu",
@@ -176,7 +183,7 @@ def _short_size(fact: Fact[int]) -> str:
 def _core_words(cores: int, usable: float | None) -> str:
     if not cores:
         return ""
-    return f"{cores}" if usable is None or usable >= cores else f"{usable:g} of {cores}"
+    return f"{cores}" if usable is None or usable >= cores else tr("{usable:g} of {cores}", usable=usable, cores=cores)
 
 
 _LADDER = (

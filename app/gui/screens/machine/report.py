@@ -11,6 +11,7 @@ from PySide6.QtCore import QDate, QObject, Qt, Signal
 from app.client.bundle import save_bundle
 from app.core.errors import EnvironmentFault, ErrorBody
 from app.core.machine import BundleFile, DiagnosticBundle
+from app.core.translation import tr
 from app.gui.net.api import GatewayApi
 from app.gui.shell.contract import Shell
 
@@ -80,14 +81,14 @@ class ReportModel(QObject):
             self._store_error(
                 ErrorBody(
                     code="storage",
-                    sentence=f"The report could not be saved in {file.parent}.",
-                    hint="Choose another folder.",
+                    sentence=tr("The report could not be saved in {folder}.", folder=file.parent),
+                    hint=tr("Choose another folder."),
                     detail=str(problem),
                 )
             )
             return
         self.error = None
-        self.toast_requested.emit(f"{file.name} was saved.")
+        self.toast_requested.emit(tr("{name} was saved.", name=file.name))
         self.changed.emit()
 
     def _show_text(self, raw: msgspec.Raw) -> None:

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.advice import Intent
 from app.core.machine import Machine, ProbeReport
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.machine.calibration_view import CalibrationSection
@@ -35,7 +36,7 @@ class MachineScreen(PageFrame):
     """Shows a `MachineModel`."""
 
     def __init__(self, theme: Theme, stores: Stores, shell: Shell) -> None:
-        super().__init__(theme, "Machine")
+        super().__init__(theme, tr("Machine"))
         self.model = MachineModel(stores, shell)
         self._fill_head()
         self._error, self._skeleton = ErrorPanel(theme), Skeleton(theme, 6, is_card=True)
@@ -57,17 +58,19 @@ class MachineScreen(PageFrame):
     def _fill_head(self) -> None:
         self._when = Label(self.theme, role="meta", color="ink-2")
         self._doctor = Button(
-            self.theme, "Save a report", look=ButtonLook.QUIET, icon="file-text", action=self.model.report.open
+            self.theme, tr("Save a report"), look=ButtonLook.QUIET, icon="file-text", action=self.model.report.open
         )
-        self._again = Button(self.theme, "Detect again", icon="refresh-cw", action=self.model.probe_again)
+        self._again = Button(self.theme, tr("Detect again"), icon="refresh-cw", action=self.model.probe_again)
         for widget in (self._when, self._doctor, self._again):
             self.head.addWidget(widget)
 
     def _what_if_section(self) -> QWidget:
         theme, what_if = self.theme, self.model.what_if
-        section = Section(theme, "What you want to run")
+        section = Section(theme, tr("What you want to run"))
         self._asking_label = Label(theme, role="meta", color="ink-2")
-        self._reset = Button(theme, "Start over", look=ButtonLook.BARE, icon="rotate-ccw", action=what_if.reset_form)
+        self._reset = Button(
+            theme, tr("Start over"), look=ButtonLook.BARE, icon="rotate-ccw", action=what_if.reset_form
+        )
         section.head.addWidget(self._asking_label)
         section.head.addWidget(self._reset)
         self.controls = PlanControls(theme, what_if)
@@ -109,7 +112,7 @@ class MachineScreen(PageFrame):
         self._skeleton.setVisible(model.value is None and model.error is None)
         self._content.setVisible(model.value is not None)
         if model.error is not None:
-            self._error.show_error(model.error, "Try again", model.read)
+            self._error.show_error(model.error, tr("Try again"), model.read)
         else:
             self._error.hide()
         if model.value is not None:
@@ -118,20 +121,20 @@ class MachineScreen(PageFrame):
 
     def _show_facts(self, machine: Machine) -> None:
         at = QDateTime.fromSecsSinceEpoch(int(machine.probed_at))
-        self._when.setText(f"Detected {QLocale().toString(at.time(), QLocale.FormatType.ShortFormat)}")
+        self._when.setText(tr("Detected {time}", time=QLocale().toString(at.time(), QLocale.FormatType.ShortFormat)))
         self.drawing.show_machine(self.model.draw_pools(), notes_on(machine))
         self.facts_panel.show_machine(machine)
 
     def _show_what_if(self) -> None:
         what_if = self.model.what_if
         self.controls.show_form()
-        self._asking_label.setText("Calculating…" if what_if.is_asking else "")
+        self._asking_label.setText(tr("Calculating…") if what_if.is_asking else "")
         self._reset.setVisible(what_if.can_reset)
         self._waiting.setVisible(what_if.advice is None and what_if.error is None)
         if what_if.error is None:
             self._refused.hide()
         else:
-            self._refused.show_error(what_if.error, "Try again", what_if.ask_again)
+            self._refused.show_error(what_if.error, tr("Try again"), what_if.ask_again)
         self.decision.setVisible(what_if.advice is not None)
         if what_if.advice is not None:
             self.decision.show_plans()
@@ -140,10 +143,10 @@ class MachineScreen(PageFrame):
 
 _LABEL_WIDTH = 160
 _OUTCOMES = {
-    "ok": ("ok", "answered"),
-    "absent": ("edge", "not on this machine"),
-    "timeout": ("warn", "took too long"),
-    "crashed": ("bad", "crashed"),
+    "ok": ("ok", LazyText("answered")),
+    "absent": ("edge", LazyText("not on this machine")),
+    "timeout": ("warn", LazyText("took too long")),
+    "crashed": ("bad", LazyText("crashed")),
 }
 
 
@@ -154,9 +157,9 @@ class FactsPanel(QWidget):
         super().__init__()
         self._theme = theme
         box = VBox(theme, self, margins=(0, 8, 0, 0), gap=12)
-        self._facts, self._probes = RowList(theme, "Facts"), RowList(theme, "Probes")
-        self.facts_fold = Fold(theme, "Every fact and its source", self._facts)
-        self.probes_fold = Fold(theme, "How it was detected", self._probes)
+        self._facts, self._probes = RowList(theme, tr("Facts")), RowList(theme, tr("Probes"))
+        self.facts_fold = Fold(theme, tr("Every fact and its source"), self._facts)
+        self.probes_fold = Fold(theme, tr("How it was detected"), self._probes)
         box.addWidget(self.facts_fold)
         box.addWidget(self.probes_fold)
 
@@ -170,9 +173,9 @@ class FactsPanel(QWidget):
         row = ListRow(self._theme)
         color, outcome = _OUTCOMES.get(probe.outcome, ("warn", probe.outcome))
         dot = Dot(self._theme)
-        dot.show_state(color, outcome)
+        dot.show_state(color, str(outcome))
         row.lead.addWidget(dot)
-        row.tail.addWidget(Label(self._theme, f"{probe.seconds:.2f} s", role="meta", color="ink-2"))
+        row.tail.addWidget(Label(self._theme, tr("{seconds:.2f} s", seconds=probe.seconds), role="meta", color="ink-2"))
         return row
 
 
@@ -217,18 +220,22 @@ class PlanControls(QWidget):
         super().__init__()
         self._theme, self._what_if = theme, what_if
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.model = Combo(theme, "Model", placeholder="Any model, or type a name")
-        self.intent = DropDown(theme, "Use case", [(intent.value, title) for intent, title in INTENTS.items()])
-        self.people = Stepper(theme, "Users at once", low=1, high=MOST_PEOPLE)
-        self.context = DropDown(theme, "Context", context_options(None, None))
-        self.kv_type = DropDown(theme, "KV cache", [(AUTOMATIC, "Automatic"), *KV_TYPES.items()])
+        self.model = Combo(theme, tr("Model"), placeholder=tr("Any model, or type a name"))
+        self.intent = DropDown(theme, tr("Use case"), [(intent.value, title.tr()) for intent, title in INTENTS.items()])
+        self.people = Stepper(theme, tr("Users at once"), low=1, high=MOST_PEOPLE)
+        self.context = DropDown(theme, tr("Context"), context_options(None, None))
+        self.kv_type = DropDown(
+            theme,
+            tr("KV cache"),
+            [(AUTOMATIC, tr("Automatic")), *((value, title.tr()) for value, title in KV_TYPES.items())],
+        )
         flow = FlowLayout(theme, self, gap=16, line_gap=12)
         controls = (
-            ("Model", self.model),
-            ("Use case", self.intent),
-            ("Users at once", self.people),
-            ("Context", self.context),
-            ("KV cache", self.kv_type),
+            (tr("Model"), self.model),
+            (tr("Use case"), self.intent),
+            (tr("Users at once"), self.people),
+            (tr("Context"), self.context),
+            (tr("KV cache"), self.kv_type),
         )
         for name, control in controls:
             flow.addWidget(_with_label(theme, name, control))
@@ -246,7 +253,7 @@ class PlanControls(QWidget):
         form = self._what_if.form
         models = [model for model in self._what_if.library.items if not model.problem]
         options = [(model.name, f"{phrases.model_title(model)}   {model.quantization}".rstrip()) for model in models]
-        self.model.set_options([("", "Any model"), *options])
+        self.model.set_options([("", tr("Any model")), *options])
         self.model.set_text(form.model)
         self.intent.set_value(form.intent.value)
         self.people.set_value(form.users)

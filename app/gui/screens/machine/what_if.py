@@ -15,6 +15,7 @@ from app.core import words
 from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
+from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.api import ErrorHandler, GatewayCall
 from app.gui.net.remote_lists import Stores
@@ -22,20 +23,20 @@ from app.gui.net.request_debouncer import RequestDebouncer
 from app.gui.shell.contract import Shell
 
 INTENTS = {
-    Intent.CHAT: "Chat",
-    Intent.CODING: "Coding",
-    Intent.AGENT: "An agent",
-    Intent.RAG: "Questions about documents",
-    Intent.STRUCTURED: "Structured output",
-    Intent.BATCH: "Overnight batches",
-    Intent.TEAM: "A team",
-    Intent.API: "An API",
-    Intent.FLEET: "A fleet",
-    Intent.APP: "My own program",
-    Intent.BROWSER: "A browser or phone",
+    Intent.CHAT: LazyText("Chat"),
+    Intent.CODING: LazyText("Coding"),
+    Intent.AGENT: LazyText("An agent"),
+    Intent.RAG: LazyText("Questions about documents"),
+    Intent.STRUCTURED: LazyText("Structured output"),
+    Intent.BATCH: LazyText("Overnight batches"),
+    Intent.TEAM: LazyText("A team"),
+    Intent.API: LazyText("An API"),
+    Intent.FLEET: LazyText("A fleet"),
+    Intent.APP: LazyText("My own program"),
+    Intent.BROWSER: LazyText("A browser or phone"),
 }
 CONTEXTS = (4096, 8192, 16384, 32768, 65536, 131072, 262144)
-KV_TYPES = {"f16": "16-bit (f16)", "q8_0": "8-bit (q8_0)", "q4_0": "4-bit (q4_0)"}
+KV_TYPES = {"f16": LazyText("16-bit (f16)"), "q8_0": LazyText("8-bit (q8_0)"), "q4_0": LazyText("4-bit (q4_0)")}
 MOST_PEOPLE = 10_000
 AUTOMATIC = ""
 
@@ -86,20 +87,19 @@ def change_words(counterfactual: Counterfactual) -> str:
 def context_options(present: int | None, largest: int | None) -> list[tuple[str, str]]:
     """Return the contexts to choose from: the round ones, the present one, and the largest that fits."""
     sizes = sorted({*CONTEXTS, *(size for size in (present, largest) if size)})
-    suffixes = {largest: " (most that fits)"} if largest else {}
-    return [
-        (AUTOMATIC, "Automatic"),
-        *((str(size), words.format_tokens(size) + suffixes.get(size, "")) for size in sizes),
-    ]
+    titles = {size: words.format_tokens(size) for size in sizes}
+    if largest:
+        titles[largest] = tr("{context} (most that fits)", context=titles[largest])
+    return [(AUTOMATIC, tr("Automatic")), *((str(size), title) for size, title in titles.items())]
 
 
 _NAMES = {
-    "kv_type": "KV cache",
-    "context": "Context",
-    "users": "Users",
-    "model": "Model",
-    "intent": "Use case",
-    "quantization": "Quantisation",
+    "kv_type": LazyText("KV cache"),
+    "context": LazyText("Context"),
+    "users": LazyText("Users"),
+    "model": LazyText("Model"),
+    "intent": LazyText("Use case"),
+    "quantization": LazyText("Quantisation"),
 }
 
 
@@ -194,7 +194,7 @@ class WhatIf(QObject):
         """Leave everything but the model to the advisor again."""
         before = self.form
         self.submit_form(PlanForm(model=before.model))
-        self.toast_requested.emit("Your choices were reset.", lambda: self.submit_form(before))
+        self.toast_requested.emit(tr("Your choices were reset."), lambda: self.submit_form(before))
 
     def can_apply(self, counterfactual: Counterfactual) -> bool:
         """Tell whether the controls can show it."""
@@ -205,7 +205,10 @@ class WhatIf(QObject):
         before, form = self.form, self._form_after(counterfactual)
         if form is not None:
             self.submit_form(form)
-            self.toast_requested.emit(f"{change_words(counterfactual)} was applied.", lambda: self.submit_form(before))
+            self.toast_requested.emit(
+                tr("Applied: {changes}.", changes=change_words(counterfactual)),
+                lambda: self.submit_form(before),
+            )
 
     def _form_after(self, counterfactual: Counterfactual) -> PlanForm | None:
         is_a_file = any(item.name == self.form.model for item in self.library.items)

@@ -5,9 +5,10 @@ import msgspec
 from app.core import words
 from app.core.advice import Amount, Estimate, EstimateConfidence, Offload, Parallelism, Plan, PoolUse, Rate
 from app.core.engines import Reason
+from app.core.translation import LazyText, tr, tr_plural
 
 BACKENDS = {
-    "cpu": "processor",
+    "cpu": LazyText("processor"),
     "cuda": "CUDA",
     "metal": "Metal",
     "rocm": "ROCm",
@@ -18,29 +19,29 @@ BACKENDS = {
     "directml": "DirectML",
 }
 CONFIDENCE = {
-    EstimateConfidence.EXACT: "exact",
-    EstimateConfidence.MEASURED: "measured",
-    EstimateConfidence.CALIBRATED: "calibrated",
-    EstimateConfidence.PREDICTED: "predicted",
-    EstimateConfidence.TABLE: "looked up",
+    EstimateConfidence.EXACT: LazyText("exact"),
+    EstimateConfidence.MEASURED: LazyText("measured"),
+    EstimateConfidence.CALIBRATED: LazyText("calibrated"),
+    EstimateConfidence.PREDICTED: LazyText("predicted"),
+    EstimateConfidence.TABLE: LazyText("looked up"),
 }
 CONFIDENCE_TIPS = {
-    EstimateConfidence.EXACT: "Computed from the model's header with the engine's own formula.",
-    EstimateConfidence.MEASURED: "Measured on this machine with this engine.",
-    EstimateConfidence.CALIBRATED: "Predicted from measurements of other models on this machine.",
-    EstimateConfidence.PREDICTED: "From physics and the data sheet; calibration makes it more accurate.",
-    EstimateConfidence.TABLE: "Looked up by name.",
+    EstimateConfidence.EXACT: LazyText("Computed from the model's header with the engine's own formula."),
+    EstimateConfidence.MEASURED: LazyText("Measured on this machine with this engine."),
+    EstimateConfidence.CALIBRATED: LazyText("Predicted from measurements of other models on this machine."),
+    EstimateConfidence.PREDICTED: LazyText("From physics and the data sheet; calibration makes it more accurate."),
+    EstimateConfidence.TABLE: LazyText("Looked up by name."),
 }
 COMPONENTS = {
-    "weights": "Weights",
-    "kv": "KV cache",
-    "state": "Recurrent state",
-    "compute": "Compute",
-    "output": "Output",
-    "runtime": "Runtime",
-    "projector": "Projector",
-    "draft": "Draft model",
-    "total": "Total",
+    "weights": LazyText("Weights"),
+    "kv": LazyText("KV cache"),
+    "state": LazyText("Recurrent state"),
+    "compute": LazyText("Compute"),
+    "output": LazyText("Output"),
+    "runtime": LazyText("Runtime"),
+    "projector": LazyText("Projector"),
+    "draft": LazyText("Draft model"),
+    "total": LazyText("Total"),
 }
 COLORS = {
     "weights": "part-1",
@@ -68,7 +69,7 @@ class Share(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """What it is called."""
-        return COMPONENTS.get(self.key, self.key)
+        return str(COMPONENTS.get(self.key, self.key))
 
     @property
     def color(self) -> str:
@@ -78,7 +79,7 @@ class Share(msgspec.Struct, frozen=True):
 
 def backend_words(backend: str) -> str:
     """Return a back end's usual spelling."""
-    return BACKENDS.get(backend, backend)
+    return str(BACKENDS.get(backend, backend))
 
 
 def plan_title(plan: Plan) -> str:
@@ -89,8 +90,8 @@ def plan_title(plan: Plan) -> str:
 def plan_tags(plan: Plan) -> list[str]:
     """Return what the plan decides, each in a few words."""
     weights = " ".join(filter(None, (_format_name(plan.format), plan.quantization)))
-    context = f"{words.format_tokens(plan.context)} context" if plan.context else ""
-    kv = f"KV {plan.kv_type}" if plan.kv_type else ""
+    context = tr("{tokens} context", tokens=words.format_tokens(plan.context)) if plan.context else ""
+    kv = tr("KV {type}", type=plan.kv_type) if plan.kv_type else ""
     tags = (weights, context, kv, parallel_words(plan.parallelism), offload_words(plan.offload))
     return [tag for tag in tags if tag]
 
@@ -98,12 +99,12 @@ def plan_tags(plan: Plan) -> list[str]:
 def parallel_words(how: Parallelism) -> str:
     """Return how a model spreads, nothing for the plain case."""
     spread = {
-        "tensor": f"tensor-parallel over {how.tensor}",
-        "pipeline": f"in {how.pipeline} stages",
-        "expert": "experts spread",
-        "data": f"{how.replicas} copies",
+        "tensor": tr("tensor-parallel over {count}", count=how.tensor),
+        "pipeline": tr_plural("in {count} stage", "in {count} stages", how.pipeline),
+        "expert": tr("experts spread out"),
+        "data": tr_plural("{count} copy", "{count} copies", how.replicas),
     }.get(how.mode, "")
-    slots = f"{how.slots} at once" if how.slots > 1 else ""
+    slots = tr("{count} at once", count=how.slots) if how.slots > 1 else ""
     return ", ".join(filter(None, (spread, slots)))
 
 
@@ -112,15 +113,17 @@ def offload_words(offload: Offload | None) -> str:
     if offload is None or not offload.layers:
         return ""
     if offload.cpu_moe_layers:
-        return f"experts of {offload.cpu_moe_layers} layers in memory"
-    return f"{offload.gpu_layers} of {offload.layers} layers on graphics"
+        return tr_plural(
+            "experts of {count} layer in memory", "experts of {count} layers in memory", offload.cpu_moe_layers
+        )
+    return tr("{count} of {layers} layers on graphics", count=offload.gpu_layers, layers=offload.layers)
 
 
 def plan_availability(plan: Plan) -> str:
     """Return why a plan cannot be followed at once; nothing when it can."""
     if plan.is_installed:
         return ""
-    return "not installed" if plan.can_install else "not available for this system"
+    return tr("not installed") if plan.can_install else tr("not available for this system")
 
 
 def plan_costs(best: Plan, other: Plan) -> list[str]:
@@ -128,16 +131,20 @@ def plan_costs(best: Plan, other: Plan) -> list[str]:
     differences = []
     if best.estimate is not None and other.estimate is not None:
         differences += [
-            _rate_cost("answers", best.estimate.decode, other.estimate.decode),
-            _rate_cost("reading", best.estimate.prefill, other.estimate.prefill),
+            _rate_cost(_ANSWERS, best.estimate.decode, other.estimate.decode),
+            _rate_cost(_READING, best.estimate.prefill, other.estimate.prefill),
             _memory_cost(best.estimate.total, other.estimate.total),
         ]
     if other.context != best.context and other.context and best.context:
         differences.append(
-            f"{words.format_tokens(other.context)} instead of {words.format_tokens(best.context)} context"
+            tr(
+                "{other} instead of {best} context",
+                other=words.format_tokens(other.context),
+                best=words.format_tokens(best.context),
+            )
         )
     if best.is_installed and not other.is_installed:
-        differences.append("not installed yet" if other.can_install else "not available for this system")
+        differences.append(tr("not installed yet") if other.can_install else tr("not available for this system"))
     return [cost for cost in differences if cost]
 
 
@@ -149,7 +156,12 @@ def reason_figure(reason: Reason) -> str:
 
 def rate_interval(rate: Rate) -> str:
     """Return the interval and the confidence: "9.6 to 13, predicted"."""
-    return f"{_format_rate(rate.low)} to {_format_rate(rate.high)}, {CONFIDENCE[rate.confidence]}"
+    return tr(
+        "{low} to {high}, {confidence}",
+        low=_format_rate(rate.low),
+        high=_format_rate(rate.high),
+        confidence=CONFIDENCE[rate.confidence],
+    )
 
 
 def component_shares(estimate: Estimate) -> list[Share]:
@@ -174,11 +186,13 @@ def pool_shares(estimate: Estimate, pool: PoolUse) -> list[Share]:
 def fit_words(pool: PoolUse) -> str:
     """Return how much of what is free a pool would hold."""
     if pool.free is None:
-        return f"{words.format_bytes(pool.needed_bytes)}; free memory unknown"
+        return tr("{size}; free memory unknown", size=words.format_bytes(pool.needed_bytes))
     if pool.needed_bytes + pool.margin > pool.free:
         usable = words.format_bytes(max(0, pool.free - pool.margin))
-        return f"{words.format_bytes(pool.needed_bytes)}, but only {usable} may be used"
-    return f"{words.format_bytes(pool.needed_bytes)} of {words.format_bytes(pool.free)} free"
+        return tr("{size}, but only {usable} may be used", size=words.format_bytes(pool.needed_bytes), usable=usable)
+    return tr(
+        "{needed} of {free} free", needed=words.format_bytes(pool.needed_bytes), free=words.format_bytes(pool.free)
+    )
 
 
 def warnings_of(plan: Plan | None, estimate: Estimate, *, is_best: bool) -> list[str]:
@@ -188,21 +202,24 @@ def warnings_of(plan: Plan | None, estimate: Estimate, *, is_best: bool) -> list
     return [sentence for sentence in dict.fromkeys(sentences) if not (is_best and sentence in own)]
 
 
-def _rate_cost(name: str, best: Rate | None, other: Rate | None) -> str:
+_ANSWERS = LazyText("answers at {other} instead of {best}")
+_READING = LazyText("reading at {other} instead of {best}")
+
+
+def _rate_cost(message: LazyText, best: Rate | None, other: Rate | None) -> str:
     if best is None or other is None or not best.tokens_per_second:
         return ""
     if abs(other.tokens_per_second / best.tokens_per_second - 1) < _SAME:
         return ""
-    return (
-        f"{name} at {words.format_rate(other.tokens_per_second)} instead of {words.format_rate(best.tokens_per_second)}"
-    )
+    return message.tr(other=words.format_rate(other.tokens_per_second), best=words.format_rate(best.tokens_per_second))
 
 
 def _memory_cost(best: Amount, other: Amount) -> str:
     more = other.bytes - best.bytes
     if not best.bytes or abs(more) / best.bytes < _SAME:
         return ""
-    return f"{words.format_bytes(abs(more))} {'more' if more > 0 else 'less'} memory"
+    size = words.format_bytes(abs(more))
+    return tr("{size} more memory", size=size) if more > 0 else tr("{size} less memory", size=size)
 
 
 def _format_rate(value: float) -> str:
