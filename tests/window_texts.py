@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from app.config.table import SETTINGS
+
 ROOT = Path(__file__).resolve().parents[1]
 CATALOGUE = ROOT / "resources" / "translations" / "window.pot"
 FOLDERS = ("app/core", "app/gui")
@@ -32,9 +34,7 @@ NAMES = {"Roundhouse", "KiB", "MiB", "GiB", "TiB", "Python", "hf_…", "Esc", "M
 """What is called the same in every language."""
 UNCHECKED = ("app/gui/theme/",)
 """Rules for Qt, and names of colours and fonts."""
-NOT_YET: tuple[str, ...] = ()
-"""Where sentences are still passed straight to widgets."""
-CHECKED = ("app/gui/", "app/core/words.py")
+CHECKED = ("app/gui/", "app/core/words.py", "app/core/connections.py")
 NOT_SHOWN = {"re.compile", "TypeVar", "cast", "setObjectName", "setProperty", "setStyle", "setApplicationName"}
 SHOWN_ARGUMENTS = {
     "text",
@@ -253,18 +253,21 @@ def read_source(name: str, tree: ast.Module, parameters: dict[str, list[str]]) -
     return source
 
 
+def setting_entries() -> list[Entry]:
+    """Return what the settings are called and do: the window translates what the gateway sends of its table."""
+    return [Entry(text) for setting in SETTINGS for text in (setting.title, setting.help) if text]
+
+
 def stray_words(sources: list[Source]) -> list[str]:
     """Return what is wrong with the words of the files that only the window's words are made in."""
-    checked = [
-        item for item in sources if item.name.startswith(CHECKED) and not item.name.startswith((*UNCHECKED, *NOT_YET))
-    ]
+    checked = [item for item in sources if item.name.startswith(CHECKED) and not item.name.startswith(UNCHECKED)]
     return [fault for source in checked for fault in source.faults]
 
 
 def catalogue(sources: list[Source]) -> str:
     """Return the template: each sentence once, with every file that has it, in the order they are read."""
     places: dict[Entry, list[str]] = {}
-    for source in sources:
+    for source in [*sources, Source("app/config/table.py", setting_entries())]:
         for entry in source.entries:
             files = places.setdefault(entry, [])
             if source.name not in files:

@@ -64,7 +64,7 @@ def _row(connection: Connection) -> tuple[str, ...]:
     return (
         time.strftime("%d %b %H:%M", time.localtime(connection.last_at)),
         connection.host if connection.port == _TLS else f"{connection.host}:{connection.port}",
-        REASON_TEXTS[connection.why],
+        REASON_TEXTS[connection.why].tr(),
         _count_text(connection),
         words.format_bytes(connection.received_bytes) if connection.received_bytes else "-",
         connection.about,

@@ -13,6 +13,8 @@ from enum import StrEnum
 
 import msgspec
 
+from app.core.translation import LazyText
+
 
 class ConnectionReason(StrEnum):
     """What a connection is for."""
@@ -90,15 +92,15 @@ def merge_connections(earlier: Connection, later: Connection) -> Connection:
     )
 
 
-REASON_TEXTS: dict[ConnectionReason, str] = {
-    ConnectionReason.SEARCH: "Search for models",
-    ConnectionReason.MODEL: "Show a model",
-    ConnectionReason.DOWNLOAD: "Download a model",
-    ConnectionReason.MODEL_UPDATES: "Check for newer files of your models",
-    ConnectionReason.CATALOGUE: "Download the list of recommended models",
-    ConnectionReason.ENGINE: "Install or update an engine",
-    ConnectionReason.ATTACHED: "Use an attached endpoint",
-    ConnectionReason.APP_UPDATE: "Check for or download a newer Roundhouse",
+REASON_TEXTS: dict[ConnectionReason, LazyText] = {
+    ConnectionReason.SEARCH: LazyText("Search for models"),
+    ConnectionReason.MODEL: LazyText("Show a model"),
+    ConnectionReason.DOWNLOAD: LazyText("Download a model"),
+    ConnectionReason.MODEL_UPDATES: LazyText("Check for newer files of your models"),
+    ConnectionReason.CATALOGUE: LazyText("Download the list of recommended models"),
+    ConnectionReason.ENGINE: LazyText("Install or update an engine"),
+    ConnectionReason.ATTACHED: LazyText("Use an attached endpoint"),
+    ConnectionReason.APP_UPDATE: LazyText("Check for or download a newer Roundhouse"),
 }
 """Each purpose in words, the same in the window and on the command line."""
 

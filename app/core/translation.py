@@ -55,6 +55,11 @@ def tr_list_or(items: Sequence[str]) -> str:
     return tr("{items} or {last}", items=", ".join(items[:-1]), last=items[-1])
 
 
+def tr_source(sentence: str) -> str:
+    """Return what another program said in English, in the language of this one if the catalogue has it."""
+    return _languages[-1].gettext(sentence) if sentence else ""
+
+
 def use_language(translations: NullTranslations) -> NullTranslations:
     """Translate with this from now on, and return what was used before. What is on the screen already stays."""
     before, _languages[-1] = _languages[-1], translations

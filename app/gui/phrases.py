@@ -134,7 +134,7 @@ def sampling_placeholder(choices: ModelChoices | None, name: str) -> str:
     """Return what an empty field of sampling means: the model's own value, or the engine's."""
     counts = choices is not None and choices.settings.uses_model_sampling
     value = getattr(choices.sampling, name) if choices is not None and counts else None
-    return tr("engine's default") if value is None else tr("{value:g} from the model", value=value)
+    return tr("engine default") if value is None else tr("model: {value:g}", value=value)
 
 
 def time_ago(seconds: float) -> str:

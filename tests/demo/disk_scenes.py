@@ -8,9 +8,9 @@ from PySide6.QtWidgets import QWidget
 from app.core.events import LibraryJobChanged
 from app.core.library import LibraryJob
 from app.gui.screens.models.disk_view import DuplicatesView, FoldersView
+from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
-from app.gui.widgets.buttons import Button
 from tests.demo import data, disk
 from tests.demo.api import DemoApi
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Scene, SceneLook, scroll_to
@@ -53,7 +53,9 @@ def on_disk(job: LibraryJob | None = None, widget_type: type[QWidget] | None = N
 def ask_to_empty(window: MainWindow, api: DemoApi) -> None:
     """Ask to have removed models deleted from the trash."""
     on_disk()(window, api)
-    next(button for button in window.findChildren(Button) if "from the trash" in button.accessibleName()).click()
+    page = window.pages.currentWidget()
+    if isinstance(page, ModelsScreen):
+        page.model.empty_trash(disk.USE.drives[0])
 
 
 def tell_job(window: MainWindow, job: LibraryJob) -> None:

@@ -15,6 +15,7 @@ from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
 from app.core.events import CalibrationChanged, EngineJobChanged
+from app.core.translation import tr
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.screens.connect.view import ConnectScreen
 from app.gui.screens.connections.model import OFFLINE
@@ -251,7 +252,8 @@ def show_versions(window: MainWindow, api: DemoApi) -> None:
     """Unfold the versions of the engine in use, and look for an update of it."""
     screen = window.pages.currentWidget()
     if isinstance(screen, EnginesScreen):
-        next(fold for fold in screen.findChildren(Fold) if fold.accessibleName() == "Versions of llama.cpp").toggle()
+        name = tr("Versions of {name}", name="llama.cpp")
+        next(fold for fold in screen.findChildren(Fold) if fold.accessibleName() == name).toggle()
         screen.model.check_update("llama.cpp")
         api.flush()
 

@@ -171,7 +171,7 @@ def test_what_goes_with_a_model_comes_where_it_is_asked_for(screen: ModelsScreen
     api.replies["GET /hub/model"] = msgspec.structs.replace(hub.MODEL, variants=seeing)
     opened(screen, api)
     sheet = cards(screen)[0].sheet
-    assert "mmproj-f16.gguf, 1.0 GiB, which lets it see." in sheet._with_it.text()
+    assert "Comes with mmproj-f16.gguf (1.0 GiB), which lets it see images." in sheet._with_it.text()
     draft, lora = (row for row in sheet.findChildren(CompanionRow))
     assert not lora.button.isEnabled(), "it is here"
     draft.button.click()

@@ -146,7 +146,7 @@ def test_removing_says_what_is_free_again(model: EnginesModel, api: DemoApi) -> 
     model.toast_requested.connect(lambda sentence, _undo: said.append(sentence))
     model.remove_version("llama.cpp", engines.LLAMA_CPP.versions[2])
     api.flush()
-    assert said == ["2026.8.10566-cpu was removed; 96.3 MiB freed."]
+    assert said == ["2026.8.10566-cpu was removed, freeing 96.3 MiB."]
 
 
 def test_an_update_is_looked_at_before_it_is_made(model: EnginesModel, api: DemoApi) -> None:

@@ -76,8 +76,8 @@ def test_what_is_set_and_what_the_model_recommends_are_told_apart(view: ModelSet
     fields = view.sampling.fields
     assert fields["temperature"].text() == "0.7"
     assert fields["top_k"].text() == ""
-    assert fields["top_k"].placeholderText() == "20 from the model"
-    assert fields["repeat_penalty"].placeholderText() == "engine's default"
+    assert fields["top_k"].placeholderText() == "model: 20"
+    assert fields["repeat_penalty"].placeholderText() == "engine default"
     assert "temperature 0.6" in view.uses_own.help.text()
     assert "Qwen/Qwen3-8B" in view.uses_own.help.text()
     assert view.numbers["context"].field.text() == "16384"
@@ -120,7 +120,7 @@ def test_sampling_is_changed_value_by_value_and_the_models_own_can_be_switched_o
     shown_as(api, settings=replaced(uses_model_sampling=False))
     view.model.fetch_choices()
     api.flush()
-    assert view.sampling.fields["top_k"].placeholderText() == "engine's default"
+    assert view.sampling.fields["top_k"].placeholderText() == "engine default"
 
 
 def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, api: DemoApi) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
+import msgspec
 from PySide6.QtCore import Signal
 
 from app.core.api import SettingInfo, SettingValue, Status
@@ -14,6 +15,7 @@ from app.core.downloads import Download, DownloadState
 from app.core.engines import EngineState, EngineStatus
 from app.core.events import DownloadChanged, DownloadRemoved, EngineChanged, Event, ModelsChanged, SettingChanged
 from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
+from app.core.translation import tr_source
 from app.gui.net.api import ErrorHandler, GatewayApi
 from app.gui.net.app_updates import UpdateStore
 from app.gui.net.pause import PauseStore
@@ -133,11 +135,14 @@ class PreferenceStore(RemoteList[SettingInfo]):
         """Set several at once: all of them or none."""
 
         def finish_change(items: list[SettingInfo]) -> None:
-            self._merge(items)
+            self._merge([_translate_setting(item) for item in items])
             if then is not None:
                 then()
 
         self.api.patch("/settings", dict(values), kind=list[SettingInfo], then=finish_change, failed=failed)
+
+    def _take_answer(self, value: list[SettingInfo]) -> None:
+        super()._take_answer([_translate_setting(item) for item in value])
 
     def _merge(self, items: list[SettingInfo]) -> None:
         # The reply may hold only what changed: what it lacks stays as it was.
@@ -145,6 +150,11 @@ class PreferenceStore(RemoteList[SettingInfo]):
         known = {item.name for item in self.items}
         merged = [new.get(item.name, item) for item in self.items]
         self.replace([*merged, *(item for item in items if item.name not in known)])
+
+
+def _translate_setting(info: SettingInfo) -> SettingInfo:
+    """Say in the window's language what the gateway says in English: both have it from one table."""
+    return msgspec.structs.replace(info, title=tr_source(info.title), help=tr_source(info.help))
 
 
 class Stores:

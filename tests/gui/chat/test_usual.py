@@ -39,8 +39,8 @@ def test_it_says_what_is_set_what_the_model_recommends_and_what_nobody_says(
     api.flush()
     words = usual.field_words()
     assert words["temperature"] == "0.7 as set"
-    assert words["top_k"] == "20 from the model"
-    assert words["min_p"] == "engine's default"
+    assert words["top_k"] == "model: 20"
+    assert words["min_p"] == "engine default"
 
 
 def test_it_is_asked_once_and_anew_when_something_was_set(usual: DefaultSampling, api: DemoApi) -> None:
@@ -78,4 +78,4 @@ def test_the_panel_asks_when_it_is_opened(theme: Theme, api: DemoApi, shell: Qui
     assert fields["top_k"].placeholderText() == "default"
     screen.conversation_view.toggle_sampling()
     api.flush()
-    assert (fields["top_k"].placeholderText(), fields["seed"].placeholderText()) == ("20 from the model", "model")
+    assert (fields["top_k"].placeholderText(), fields["seed"].placeholderText()) == ("model: 20", "default")

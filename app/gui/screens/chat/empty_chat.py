@@ -22,7 +22,7 @@ SUGGESTIONS = (
     LazyText("Why is my answer slow?"),
 )
 _ABOUT = LazyText("A tiny built-in help model. It knows about Roundhouse and running models, but not much else.")
-_WIDTH = 520
+_WIDTH = 560
 _ROW = 40
 
 

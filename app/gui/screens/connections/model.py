@@ -143,7 +143,7 @@ def host_text(connection: Connection) -> str:
 
 def reason_text(connection: Connection) -> str:
     """Return the quiet line: why, and for what."""
-    return " · ".join(filter(None, (REASON_TEXTS[connection.why], connection.about)))
+    return " · ".join(filter(None, (REASON_TEXTS[connection.why].tr(), connection.about)))
 
 
 def outcome_sign(connection: Connection) -> tuple[str, str]:

@@ -56,9 +56,9 @@ class AttachCard(Surface):
         self.name = Field(theme, tr("Local name of the model"), placeholder=tr("Name (optional)"))
         self.key = Field(theme, tr("Key of the endpoint"), placeholder=tr("Key, if it needs one"))
         self.key.setEchoMode(QLineEdit.EchoMode.Password)
-        self.can = Combo(theme, tr("Capabilities"), placeholder=tr("Capabilities: as reported by the endpoint"))
+        self.can = Combo(theme, tr("Capabilities"), placeholder=tr("Capabilities (optional)"))
         self.can.set_options([(value, words.tr()) for value, words in _CAN])
-        self.context = Field(theme, tr("Context in tokens"), placeholder=tr("Context: as reported by the endpoint"))
+        self.context = Field(theme, tr("Context in tokens"), placeholder=tr("Context (optional)"))
         self.context.setValidator(QIntValidator(1, _MOST_TOKENS, self.context))
         self._widths = ((self.name, _NAME_WIDTH), (self.key, _KEY_WIDTH), (self.context, _CONTEXT_WIDTH))
         for field, width in self._widths:

@@ -22,7 +22,7 @@ from app.gui.widgets.menus import DropDown
 from app.gui.widgets.rows import ControlRow, ListRow
 from app.gui.widgets.text import Label
 
-_NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 320, 176
+_NUMBER_WIDTH, _CHOICE_WIDTH, _CELL = 144, 340, 176
 _TEMPLATE_HEIGHT = 160
 
 
@@ -48,7 +48,7 @@ class NumberRow(ModelSettingRow):
 
     def __init__(self, theme: Theme, model: ModelSettingsModel, limits: NumberOption, *, unit: str = "") -> None:
         super().__init__(theme, model, limits.name, title=limits.words.tr(), help_=limits.tip.tr())
-        self.field = self.control = Field(theme, limits.words.tr(), placeholder=tr("same as for all"))
+        self.field = self.control = Field(theme, limits.words.tr(), placeholder=tr("default"))
         self.field.setFixedWidth(theme.px(_NUMBER_WIDTH))
         self.field.setAlignment(Qt.AlignmentFlag.AlignRight)
         self.field.set_unit(unit)
