@@ -15,6 +15,7 @@ from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import EnvironmentFault, Offline
 from app.network.connector import OutboundRequest
 from app.network.egress import egress_gate
+from app.network.reach import CONNECT_S, unreachable_sentence
 
 if TYPE_CHECKING:
     from typing import BinaryIO
@@ -24,7 +25,7 @@ MOST_TEXT = 8 << 20
 MOST_BYTES = 4_000_000_000
 _CHUNK = 1 << 18
 _REDIRECTS = 5
-_PATIENCE = aiohttp.ClientTimeout(total=None, sock_connect=20, sock_read=60)
+_PATIENCE = aiohttp.ClientTimeout(total=None, connect=CONNECT_S, sock_read=60)
 NOT_FOUND = "not_found"
 """Code of the error for an address at which there is nothing."""
 _ENGINES = Purpose(why=ConnectionReason.ENGINE)
@@ -143,7 +144,7 @@ def _is_loopback(host: str) -> bool:
 
 def _unreachable_fault(where: str, why: str) -> EnvironmentFault:
     return EnvironmentFault(
-        f"{where} could not be reached.",
+        unreachable_sentence(where),
         hint="Check the network connection, or install from a bundle: `roundhouse engines install --from FILE`.",
         detail=why,
         code="unreachable",

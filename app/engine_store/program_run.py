@@ -13,7 +13,7 @@ import shutil
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -25,6 +25,7 @@ from app.core.connections import ConnectionReason, Program, Purpose
 from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.version_store import STAGE_VARIABLE
 from app.network.egress import egress_gate
+from app.network.reach import unreachable_sentence
 from app.network.relay import relay_environment
 from engines.environment import engine_environment
 from engines.program_probe import open_probe_session
@@ -54,12 +55,42 @@ async def run_program(
 
     was_closed = egress_gate.is_closed
     purpose = Purpose(why=ConnectionReason.ENGINE, about=about, by=Program.INSTALLER)
-    async with relay_environment(purpose) as way_out, _scratch_folder(stage) as temporary:
-        code = await _run_to_end(argv, stage, note_line, {**env, **way_out, **temporary})
+    give_up = _GiveUp()
+    async with relay_environment(purpose, give_up) as way_out, _scratch_folder(stage) as temporary:
+        code = await give_up.run_until(_run_to_end(argv, stage, note_line, {**env, **way_out, **temporary}))
     if code and egress_gate.is_closed and not was_closed:
         raise Offline
     if code:
         raise EnvironmentFault(_failure_sentence(argv, output), detail="\n".join(output), code="install_failed")
+
+
+class _GiveUp:
+    """Ends a program once a host that it needs cannot be reached."""
+
+    def __init__(self) -> None:
+        self._host = ""
+        self._running: asyncio.Task[int] | None = None
+
+    def __call__(self, host: str) -> None:
+        """Take in that a host cannot be reached."""
+        self._host = host
+        if self._running is not None:
+            self._running.cancel()
+
+    async def run_until(self, program: Coroutine[None, None, int]) -> int:
+        """Return with what code a program ends. Raises EnvironmentFault for a host that cannot be reached."""
+        self._running = asyncio.create_task(program)
+        try:
+            return await self._running
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not self._host or (task is not None and task.cancelling()):
+                raise
+        raise EnvironmentFault(
+            unreachable_sentence(self._host),
+            hint="Check the network connection, or install from a bundle: `roundhouse engines install --from FILE`.",
+            code="unreachable",
+        )
 
 
 @asynccontextmanager

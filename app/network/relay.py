@@ -10,13 +10,14 @@ import base64
 import contextlib
 import secrets
 import urllib.request
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from app.core.connections import Purpose
 from app.core.errors import Offline
 from app.network.egress import EgressCall, egress_gate
+from app.network.reach import connect_soon
 
 _MOST_HEAD = 64 << 10
 _PIECE = 256 << 10
@@ -35,9 +36,18 @@ class _ProxyRequest(NamedTuple):
     head: bytes
 
 
+def _go_on(_host: str) -> None:
+    pass
+
+
 @contextlib.asynccontextmanager
-async def relay_environment(purpose: Purpose) -> AsyncIterator[Mapping[str, str]]:
-    """Yield the variables that make a program come out by the door; while it is closed, uv does not even try."""
+async def relay_environment(
+    purpose: Purpose, give_up: Callable[[str], None] = _go_on
+) -> AsyncIterator[Mapping[str, str]]:
+    """Yield the variables that make a program come out by the door; while it is closed, uv does not even try.
+
+    `give_up` hears of a host that cannot be reached, if nobody could be before: uv would go on trying.
+    """
     theirs = urllib.request.getproxies()
     if egress_gate.is_closed:
         yield {"UV_OFFLINE": "1"}
@@ -46,7 +56,7 @@ async def relay_environment(purpose: Purpose) -> AsyncIterator[Mapping[str, str]
         egress_gate.note_call(where.hostname or "", where.port or 0, purpose)
         yield {}
     else:
-        relay = _Relay(purpose)
+        relay = _Relay(purpose, give_up)
         server = await asyncio.start_server(relay.serve_client, _HERE, 0, limit=_MOST_HEAD)
         try:
             port = server.sockets[0].getsockname()[1]
@@ -60,7 +70,8 @@ async def relay_environment(purpose: Purpose) -> AsyncIterator[Mapping[str, str]
 class _Relay:
     """Serves one program and what it starts."""
 
-    def __init__(self, purpose: Purpose) -> None:
+    def __init__(self, purpose: Purpose, give_up: Callable[[str], None]) -> None:
+        self._give_up, self._has_connected = give_up, False
         self.user, self.word = "roundhouse", secrets.token_urlsafe(18)
         self._purpose = purpose
         self._tasks: set[asyncio.Task[None]] = set()
@@ -103,11 +114,14 @@ class _Relay:
             writer.write(b"HTTP/1.1 403 Offline\r\n\r\n")
             return
         try:
-            there = await asyncio.open_connection(request.host, request.port)
+            there = await _open_soon(request)
         except OSError:
             call.note_failure()
             writer.write(b"HTTP/1.1 502 Bad Gateway\r\n\r\n")
+            if not self._has_connected:
+                self._give_up(request.host)
             return
+        self._has_connected = True
         await _pipe_both_ways((reader, writer), there, request.head, call)
 
     def _is_authorized(self, head: bytes) -> bool:
@@ -115,6 +129,13 @@ class _Relay:
         lines = [line.strip() for line in head.split(b"\r\n")]
         passwords = [line[len(name) :].strip() for line in lines if line.lower().startswith(name)]
         return any(secrets.compare_digest(password, word) for password in passwords)
+
+
+async def _open_soon(request: _ProxyRequest) -> "_Ends":
+    """Connect to a host. Raises OSError within `reach.CONNECT_S`."""
+    connection = await asyncio.to_thread(connect_soon, (request.host, request.port))
+    connection.settimeout(0)
+    return await asyncio.open_connection(sock=connection)
 
 
 _Ends = tuple[asyncio.StreamReader, asyncio.StreamWriter]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from app.core.connections import Purpose
 from app.network.egress import EgressCall, egress_gate
+from app.network.reach import connect_soon
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
@@ -30,6 +31,7 @@ class _EgressConnection(HTTPConnection):
     def __init__(self, purpose: Purpose, *args: Any, **options: Any) -> None:  # noqa: ANN401 -- http.client's own
         super().__init__(*args, **options)
         self._purpose = purpose
+        self._create_connection = connect_soon  # http.client's own waits for every address of a name in turn
 
     def connect(self) -> None:
         """Connect, if that is allowed. Raises Offline, OSError."""

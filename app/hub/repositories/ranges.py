@@ -24,6 +24,7 @@ from urllib.parse import SplitResult, urljoin, urlsplit
 from app.core.connections import Purpose
 from app.core.errors import BadRequest, Forbidden, NotFound, RoundhouseError, TooLarge, Unauthorized, Unavailable
 from app.hub.gguf.values import MAX_NUMBER, corrupt_error
+from app.network.reach import unreachable_sentence
 from app.network.urls import build_opener
 
 _LIMIT = re.compile(r"r\s*=\s*0\s*;\s*t\s*=\s*(\d{1,9})(?!\d)")
@@ -295,8 +296,11 @@ def _file_name(url: str) -> str:
 
 
 def _unreachable_error(url: str) -> Unavailable:
-    host = urlsplit(url).hostname
-    return Unavailable(f"{host} cannot be reached.", hint="Check the network connection.", code="hub_unreachable")
+    return Unavailable(
+        unreachable_sentence(urlsplit(url).hostname or ""),
+        hint="Check the network connection. Models on this computer go on working.",
+        code="hub_unreachable",
+    )
 
 
 _REFUSALS: dict[int, Callable[[str, str], RoundhouseError]] = {

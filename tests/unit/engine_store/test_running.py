@@ -3,6 +3,7 @@
 import asyncio
 import re
 import sys
+import urllib.request
 from pathlib import Path
 
 import psutil
@@ -10,6 +11,7 @@ import pytest
 
 from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.program_run import run_program
+from app.network import relay
 from app.network.egress import egress_gate
 
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
@@ -151,3 +153,30 @@ async def test_a_place_that_a_person_named_counts(stage: Path, monkeypatch: pyte
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     monkeypatch.setenv("UV_CACHE_DIR", "/theirs")
     assert (await told(stage)).split()[0] == "/theirs"
+
+
+ASKS_AN_INDEX = """
+import base64, os, socket, time, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ["HTTPS_PROXY"])
+user = base64.b64encode(f"{proxy.username}:{proxy.password}".encode()).decode()
+with socket.create_connection((proxy.hostname, proxy.port)) as way:
+    way.sendall(f"CONNECT index.example:443 HTTP/1.1\\r\\nProxy-Authorization: Basic {user}\\r\\n\\r\\n".encode())
+    way.recv(100)
+time.sleep(600)  # as uv, which tries again and again
+"""
+
+
+async def test_an_install_ends_at_once_where_its_index_cannot_be_reached(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_address: object) -> None:
+        raise OSError("no network")
+
+    monkeypatch.setattr(relay, "connect_soon", unreachable)
+    monkeypatch.setattr(urllib.request, "getproxies", dict)
+    with pytest.raises(EnvironmentFault, match=r"index\.example cannot be reached") as refused:
+        await run_program(
+            [sys.executable, "-c", ASKS_AN_INDEX], stage=tmp_path, hear=lambda _line: None, env={}, about="tiny"
+        )
+    assert refused.value.code == "unreachable"
+    assert "--from FILE" in refused.value.hint

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.connections import ConnectionReason, Program, Purpose
+from app.network import relay
 from app.network.egress import EgressGate
 from app.network.relay import _parse_proxy_request, relay_environment
 
@@ -136,3 +137,30 @@ def test_any_head_is_understood_or_refused(head: bytes) -> None:
     except ValueError:
         return
     assert asked_for.port >= 0
+
+
+def unreachable(*_address: object) -> None:
+    raise OSError("no network")
+
+
+async def test_a_host_that_cannot_be_reached_is_told_unless_another_was(
+    own_door: EgressGate, outside: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, told.append) as environment:
+        reader, writer = await asked(environment, f"CONNECT 127.0.0.1:{outside} HTTP/1.1")
+        assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+        writer.close()
+        with monkeypatch.context() as broken:
+            broken.setattr(relay, "connect_soon", unreachable)
+            reader, writer = await asked(environment, "CONNECT index.example:443 HTTP/1.1")
+            assert b" 502 " in await reader.read()
+            writer.close()
+    assert told == []
+    monkeypatch.setattr(relay, "connect_soon", unreachable)
+    async with asyncio.timeout(PATIENCE_S), relay_environment(INSTALL, told.append) as environment:
+        reader, writer = await asked(environment, "CONNECT index.example:443 HTTP/1.1")
+        assert b" 502 " in await reader.read()
+        writer.close()
+    assert told == ["index.example"]
+    assert [found.failed for found in own_door.take_connections() if found.host == "index.example"] == [2]

@@ -30,6 +30,7 @@ MAY = {
     "app/network/urls.py": "notes its connections",
     "app/network/connector.py": "notes its connections",
     "app/network/relay.py": "notes its connections",
+    "app/network/reach.py": "connects for the two, which note it",
     "app/supervisor/dialing.py": "asks the door before it looks a name up",
     "app/gateway/exchange/connections.py": "engines on this computer; the others are dialled",
     "app/hub/download/xet.py": "notes whom its library is about to call",
