@@ -18,8 +18,8 @@ help:  ## show this list
 run: .venv/ready  ## open the window; without a display, do the same job in the terminal
 	@$(RUN) roundhouse
 
-test: .venv/ready  ## run every test, a file to a core
-	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q --numprocesses logical --maxprocesses 4 --dist loadfile
+test: .venv/ready  ## run every test, files side by side
+	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800
@@ -35,8 +35,8 @@ clients: .venv/ready .clients/ready  ## try the llm and litellm packages on the 
 check: .venv/ready  ## lint, format, types on every system, import rules, workflows
 	@$(RUN) ruff check .
 	@$(RUN) ruff format --check .
-	@for system in linux darwin win32; do \
-	  $(RUN) mypy --platform $$system --cache-dir .mypy_cache/$$system || exit 1; done
+	@printf '%s\n' linux darwin win32 | \
+	  xargs -P 3 -I SYSTEM $(RUN) mypy --platform SYSTEM --cache-dir .mypy_cache/SYSTEM
 	@$(RUN) check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	@$(RUN) pytest -q tests/unit/test_layout.py
 

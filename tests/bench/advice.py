@@ -20,7 +20,8 @@ from app.core.advice import Advice, Estimate, Intent
 from app.core.machine import Machine
 from app.hardware.description import machine_from
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
-from tests.bench.programs import free_port, start_program, wait_for
+from tests.bench.programs import start_program, wait_for
+from tests.ports import free_port
 from tests.unit.advisor.engines import engines_on
 
 RECIPES = Path(__file__).parents[2] / "tests" / "data" / "recipes.jsonl"

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from app.config.programs import child_environment, module_command
-from tests.bench.programs import free_port, is_answering
+from tests.bench.programs import is_answering
+from tests.ports import free_port
 
 _LONGEST_S = 60.0
 _POLL_S = 0.004

@@ -25,7 +25,8 @@ from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import RepoFile
 from tests.bench.commands import lend_commands
 from tests.bench.figures import BenchFigure, at_least, at_most, not_measured
-from tests.bench.programs import HOST, free_port, start_program, wait_for
+from tests.bench.programs import HOST, start_program, wait_for
+from tests.ports import free_port
 
 SPEED = "download of 1 GB with its hash / curl"
 KILLS_HASH = "downloads whose hash is right after kills"

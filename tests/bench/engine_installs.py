@@ -23,7 +23,8 @@ from app.core.errors import RoundhouseError
 from app.core.events import EngineJobChanged, Event
 from app.core.models import UnloadModel
 from tests.bench.figures import BenchFigure, at_most, not_measured
-from tests.bench.programs import HOST, free_port, start_program, wait_for
+from tests.bench.programs import HOST, start_program, wait_for
+from tests.ports import free_port
 
 ENGINES = ("llama.cpp", "mlx-lm", "openvino", "onnxruntime-genai")
 INSTALL_S = 30.0

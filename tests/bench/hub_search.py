@@ -17,7 +17,8 @@ from app.client.http import GatewayClient
 from app.core.hub import HubResults
 from tests.bench.advice import median_s
 from tests.bench.figures import BenchFigure, at_most, not_measured
-from tests.bench.programs import free_port, start_program, wait_for
+from tests.bench.programs import start_program, wait_for
+from tests.ports import free_port
 
 NAME = "search to 20 cards with fit, metadata cached"
 LIMIT_MS = 300.0

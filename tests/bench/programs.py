@@ -7,7 +7,6 @@ compare with.
 import contextlib
 import http.client
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -26,14 +25,6 @@ _START_S = 60.0
 _END_S = 15.0
 _CPU_CLOCK = 2
 """CPUCLOCK_SCHED: with the process's id above it, it names that process's clock, as `clock_getcpuclockid` does."""
-
-
-def free_port() -> int:
-    """Return a port nobody listens on now."""
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def start_program(

@@ -8,7 +8,8 @@ import psutil
 
 from app.config.programs import module_command
 from tests.bench.load import BenchTarget
-from tests.bench.programs import HOST, free_port, run_program, wait_for
+from tests.bench.programs import HOST, run_program, wait_for
+from tests.ports import free_port
 
 BARE = "tests.bench.bare_proxy"
 GATEWAY = "tests.bench.gateway_before_engine"

@@ -21,8 +21,9 @@ from app.client.discovery import read_port_file
 from app.config.paths import Paths
 from app.core.api import PREFIX
 from tests.bench.figures import BenchFigure, at_most, without_target
-from tests.bench.programs import HOST, free_port, start_program, wait_for
+from tests.bench.programs import HOST, start_program, wait_for
 from tests.bench.soak_answers import SOAK_REQUESTS, SoakRequest, judge_answer, read_answer
+from tests.ports import free_port
 
 MODELS = ("one", "two", "three")
 """One more than are kept loaded, so that they have to make room for each other."""

@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 from tests.bench.commands import lend_commands
 from tests.bench.figures import BenchFigure, at_most, not_measured
-from tests.bench.programs import cpu_s, free_port, start_program, wait_for
+from tests.bench.programs import cpu_s, start_program, wait_for
+from tests.ports import free_port
 
 RUNS = 7
 TARGET_S = 0.8

@@ -18,7 +18,8 @@ from app.hub.synthetic import write_synthetic
 from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
 from tests.bench.figures import BenchFigure, at_most
-from tests.bench.programs import HOST, free_port, run_program, start_program, wait_for
+from tests.bench.programs import HOST, run_program, start_program, wait_for
+from tests.ports import free_port
 
 ENGINE = "llama.cpp"
 ROUNDS = 7

@@ -15,8 +15,9 @@ from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelF
 from engines.registry import ADAPTERS
 from tests.bench.figures import BenchFigure, at_least, not_measured, without_target
 from tests.bench.load import BenchTarget, stream_all
-from tests.bench.programs import HOST, free_port, run_program, wait_for
+from tests.bench.programs import HOST, run_program, wait_for
 from tests.bench.proxied import GATEWAY, start_proxy
+from tests.ports import free_port
 
 ENGINE = "llama.cpp"
 TARGETS = {1: 0.95, 8: 0.90}

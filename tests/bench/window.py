@@ -14,7 +14,7 @@ from typing import Any
 
 from app.config.programs import child_environment, module_command
 from tests.bench.figures import BenchFigure, at_most
-from tests.bench.programs import free_port
+from tests.ports import free_port
 
 RUNS = 5
 START_S = 1.0

@@ -24,7 +24,8 @@ from app.hub.download.transfer import CHUNK_BYTES, STREAMS
 from app.hub.repositories.repository import Repository, read_repository
 from tests.bench.downloading import cut_off, download_reports, file_hash, run_download
 from tests.bench.figures import BenchFigure, at_least, at_most
-from tests.bench.programs import HOST, free_port, start_program, wait_for
+from tests.bench.programs import HOST, start_program, wait_for
+from tests.ports import free_port
 
 MEMORY = "memory of a download of 4 files from Xet"
 SPEED = "download from Xet / over plain HTTP"

@@ -41,13 +41,13 @@ def test_behaviour_survives_the_way_through_the_environment() -> None:
 
 
 @pytest.fixture
-def running(unused_tcp_port: int) -> Running:
+def running(unused_port: int) -> Running:
     @asynccontextmanager
     async def run(behaviour: Behaviour) -> AsyncIterator[aiohttp.ClientSession]:
-        argv, env = plan_for(FakeAdapter({"m": behaviour}), unused_tcp_port)
+        argv, env = plan_for(FakeAdapter({"m": behaviour}), unused_port)
         process = await asyncio.create_subprocess_exec(*argv, env={**os.environ, **env})
         headers = {"Authorization": f"Bearer {KEY}"}
-        async with aiohttp.ClientSession(f"http://127.0.0.1:{unused_tcp_port}", headers=headers) as http:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{unused_port}", headers=headers) as http:
             try:
                 await until_there(http, process)
                 yield http

@@ -100,12 +100,12 @@ def test_what_it_cannot_honour_is_refused(options: dict[str, Any]) -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the stand-in is a script")
-async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, unused_tcp_port: int) -> None:
+async def test_it_is_ready_once_its_model_is_and_wants_the_key(tmp_path: Path, unused_port: int) -> None:
     program = tmp_path / "bin" / "ovms"
     program.parent.mkdir()
     program.write_text(STAND_IN.format(python=sys.executable), encoding="utf-8")
     program.chmod(0o755)
-    plan = planned(program, unused_tcp_port)
+    plan = planned(program, unused_port)
     for file in plan.files:
         (tmp_path / file.name).write_bytes(file.content)
     (process,) = plan.processes

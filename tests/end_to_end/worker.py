@@ -3,7 +3,6 @@
 import http.client
 import json
 import os
-import socket
 import subprocess
 import threading
 import time
@@ -28,17 +27,11 @@ from engines.api import (
 )
 from engines.llama_cpp.launch import ADAPTER
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 KEY = "a-key-for-one-launch"
 WITHIN_S = PATIENCE_S
 PASSED_ON = ("PATH", "SYSTEMROOT", "TEMP", "TMP")
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 def installation() -> EngineInstallation:
@@ -94,6 +87,10 @@ class Worker:
         self._readers = [threading.Thread(target=self._read, args=(pipe,), daemon=True) for pipe in pipes]
         for reader in self._readers:
             reader.start()
+
+    def __repr__(self) -> str:
+        """What an assertion shows that fails: how it ended, and its last words."""
+        return f"<Worker, exit code {self.process.poll()}, {self.lines[-20:]}>"
 
     def _read(self, pipe: IO[str]) -> None:
         for line in pipe:

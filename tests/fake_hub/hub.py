@@ -22,6 +22,12 @@ def _git_name(content: bytes) -> str:
     return hashlib.sha1(f"blob {len(content)}\0".encode() + content).hexdigest()  # noqa: S324 -- git's
 
 
+def forget_hashes() -> None:
+    """Let go of the contents, dozens of MB, that hashes are remembered by."""
+    _sha256.cache_clear()
+    _git_name.cache_clear()
+
+
 @dataclass(frozen=True)
 class StoredFile:
     """One file of a commit."""

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlencode, urlsplit
 
 from tests.fake_hub import cas_routes
-from tests.fake_hub.hub import FakeHub, StoredFile, StoredRepository
+from tests.fake_hub.hub import FakeHub, StoredFile, StoredRepository, forget_hashes
 
 _API = re.compile(r"/api/models/(?P<name>[^/]+/[^/]+)(?:/(?P<what>revision|refs|tree)(?:/(?P<revision>[^/]+))?)?$")
 _RESOLVE = re.compile(r"/(?P<name>[^/]+/[^/]+)/resolve/(?P<revision>[^/]+)/(?P<path>.+)$")
@@ -46,6 +46,8 @@ def serving(hub: FakeHub, port: int = 0) -> Iterator[FakeHub]:
         server.shutdown()
         thread.join()
         server.server_close()
+        Handler.served = FakeHub()  # a class lives until the collector comes by, and the hub's files with it
+        forget_hashes()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -33,6 +33,11 @@ def _uploaded(content: bytes) -> FakeCas:
         return hub.cas
 
 
+def forget_uploads() -> None:
+    """Let go of what was uploaded, dozens of MB."""
+    _uploaded.cache_clear()
+
+
 def main() -> None:
     import hf_xet  # noqa: PLC0415 -- only here
 

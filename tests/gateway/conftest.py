@@ -1,6 +1,5 @@
 """A gateway on a real socket, in front of an engine that the test plays itself (see `played.py`)."""
 
-import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -59,11 +58,3 @@ async def services(paths: Paths, environ: dict[str, str], limits: Limits, upstre
 async def gateway(services: Services, upstream: Upstream, unused_port: int) -> AsyncIterator[Gateway]:
     async with served(services, upstream, unused_port) as gateway:
         yield gateway
-
-
-@pytest.fixture
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -7,6 +7,5 @@ from tests.gateway.conftest import (  # noqa: F401 -- fixtures
     paths,
     services,
     unreachable_hub,
-    unused_port,
     upstream,
 )

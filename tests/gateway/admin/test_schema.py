@@ -3,7 +3,6 @@
 import http.client
 import json
 import re
-import socket
 import sys
 import threading
 import time
@@ -43,6 +42,7 @@ from tests.fake_hub.server import serving
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S
+from tests.ports import free_port
 
 DOCUMENT: dict[str, Any] = json.loads(openapi_document(ENDPOINTS))
 CHECKS = [
@@ -66,10 +66,7 @@ def hub() -> Iterator[FakeHub]:
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory, hub: FakeHub) -> Iterator[RealGateway]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    with running(tmp_path_factory.mktemp("home"), port, hub=hub.url) as gateway:
+    with running(tmp_path_factory.mktemp("home"), free_port(), hub=hub.url) as gateway:
         yield gateway
 
 

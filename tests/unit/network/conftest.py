@@ -1,7 +1,5 @@
 """A door that nobody else goes through, in the place of this process's own."""
 
-import socket
-
 import pytest
 
 from app.network import connector, egress, relay, urls
@@ -17,11 +15,3 @@ def own_door(monkeypatch: pytest.MonkeyPatch) -> EgressGate:
         monkeypatch.delenv(name, raising=False)
         monkeypatch.delenv(name.upper(), raising=False)
     return made
-
-
-@pytest.fixture
-def unused_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

@@ -103,7 +103,7 @@ def test_why_it_failed_is_its_last_line(arena: Make) -> None:
 
 
 def test_it_ends_with_whoever_started_it(arena: Make) -> None:
-    there = arena(64 << 20)
+    there = arena(16 << 20)
     with started(job_for(there, bytes_per_s=1 << 20)) as child:
         assert child.stdin is not None
         child.stdin.close()

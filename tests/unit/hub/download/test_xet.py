@@ -8,7 +8,7 @@ import threading
 import time
 import urllib.request
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -25,7 +25,7 @@ from app.hub.download.transfer import CHUNK_BYTES
 from tests.fake_hub import faults
 from tests.fake_hub.faults import Fault, first
 from tests.fake_hub.hub import FakeHub
-from tests.fake_hub.uploading import keep_in_xet
+from tests.fake_hub.uploading import forget_uploads, keep_in_xet
 from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
 from tests.unit.hub.download.test_program import job_for, run, started
 
@@ -44,9 +44,10 @@ SMALL = model_like(2 << 20)
 
 
 @pytest.fixture(scope="module")
-def large() -> bytes:
+def large() -> Iterator[bytes]:
     """28 MB, made when a test needs them and not wherever tests are collected."""
-    return model_like(28 << 20)
+    yield model_like(28 << 20)
+    forget_uploads()
 
 
 @pytest.fixture

@@ -1,5 +1,4 @@
 import json
-import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -191,12 +190,9 @@ def test_a_connection_that_breaks_is_said_so(hub: Hub) -> None:
     assert refusal(hub).code == "hub_unreachable"
 
 
-def test_a_host_that_is_not_there_is_said_so() -> None:
-    with socket.socket() as unused:
-        unused.bind(("127.0.0.1", 0))
-        port = unused.getsockname()[1]
+def test_a_host_that_is_not_there_is_said_so(unused_port: int) -> None:
     with pytest.raises(Unavailable, match="cannot be reached"):
-        read_remote_facts("someone/model", filename="x.gguf", endpoint=f"http://127.0.0.1:{port}")
+        read_remote_facts("someone/model", filename="x.gguf", endpoint=f"http://127.0.0.1:{unused_port}")
 
 
 @pytest.mark.parametrize(
