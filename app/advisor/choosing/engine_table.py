@@ -73,10 +73,6 @@ class EngineTable(Mapping[str, EngineTraits]):
         """Return the engine that is meant where none is named: who claims the format, else who reads it."""
         return self._readers.get(model_format, self._readers[_PLAIN_FORMAT])
 
-    def name_of(self, engine: str) -> str:
-        """Return what people call an engine, its id where it is not known."""
-        return self._engines[engine].name if engine in self._engines else engine
-
     def row(self, kind: MachineKind, need: GuideNeed) -> list[EngineTraits]:
         """Return the engines the guide names for one need on one kind of machine, the best first."""
         placed = [(engine.place(kind, need), engine) for engine in self._engines.values()]

@@ -125,10 +125,6 @@ class MemoryComponents(msgspec.Struct, frozen=True, kw_only=True):
         """The places used, system memory first."""
         return sorted({part.place for part in self.parts})
 
-    def at_place(self, place: int) -> dict[str, int]:
-        """Return the bytes by component in one place."""
-        return by_component(part for part in self.parts if part.place == place)
-
 
 def by_component(parts: Iterable[MemoryPart], *, is_needed: bool = False) -> dict[str, int]:
     """Sum parts by component, leaving out what is nothing; with `is_needed` also what the system may drop."""

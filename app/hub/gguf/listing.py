@@ -18,7 +18,6 @@ class GgufFacts(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     kind: str
     name: str
-    size_label: str
     quantization: str
     trained_context: int | None
     parameters: int
@@ -53,7 +52,6 @@ def _build_facts(header: GgufHeader) -> GgufFacts:
         architecture=architecture,
         kind=_text_value(values, "general.type"),
         name=_text_value(values, "general.name").strip(),
-        size_label=_text_value(values, "general.size_label"),
         quantization=FILE_TYPES.get(_integer_value(values, "general.file_type", default=-1), ""),
         trained_context=_integer_value(values, f"{architecture}.context_length") or None,
         parameters=header.elements,

@@ -21,7 +21,7 @@ def test_tops_and_places(heights: list[float], changes: list[tuple[int, int]], p
     ]
     found = stack.index_at(place)
     inside = min(max(place, 0), sum(heights) - 1)
-    assert stack.top_of(found) <= inside < stack.top_of(found) + stack.height_of(found)
+    assert stack.top_of(found) <= inside < stack.top_of(found) + heights[found]
 
 
 @given(HEIGHTS, HEIGHTS)

@@ -14,7 +14,7 @@ from app.advisor.memory.estimate import (
     sum_components,
 )
 from app.advisor.memory.llama_cpp.weights import layer_places, types_to_repack
-from app.advisor.memory.setting import HOST, MemoryComponent, RunSetting
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, RunSetting
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
@@ -51,10 +51,14 @@ def on_gpu(found: Estimate) -> int:
     return sum(pool.bytes for pool in found.pools if pool.id != "system")
 
 
+def weights_at(place: int, found: MemoryComponents) -> int:
+    return sum(part.bytes for part in found.parts if (part.place, part.component) == (place, MemoryComponent.WEIGHTS))
+
+
 def test_the_embedding_stays_in_system_memory_where_the_output_is_separate(llama: ModelFacts) -> None:
     found = sum_components(llama, setting_for(backend="cuda"))
     embedding = sum(g.padded_bytes for g in llama.weights if g.kind is WeightKind.INPUT_EMBEDDING)
-    assert found.at_place(HOST)["weights"] == embedding
+    assert weights_at(HOST, found) == embedding
     assert found.weights.bytes == sum(group.padded_bytes for group in llama.weights)
     assert found.weights.confidence is EstimateConfidence.EXACT
 
@@ -276,9 +280,7 @@ def test_mlx_and_exllama_keep_their_own_kinds_of_cache() -> None:
 def test_exllama_keeps_the_embedding_in_system_memory() -> None:
     facts = shape_facts("Llama 3.1 8B", "4.0bpw", format="exl3")
     found = sum_components(facts, setting_for(engine="exllamav3", backend="cuda"))
-    assert found.at_place(HOST)["weights"] == sum(
-        g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING
-    )
+    assert weights_at(HOST, found) == sum(g.bytes for g in facts.weights if g.kind is WeightKind.INPUT_EMBEDDING)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -33,7 +33,7 @@ def refusal(content: bytes, folder: Path) -> BadRequest:
 
 def test_a_whole_model_says_what_it_is(tmp_path: Path) -> None:
     facts = read(TINY, tmp_path)
-    assert (facts.architecture, facts.name, facts.size_label) == ("llama", "Tiny Random", "0.1M")
+    assert (facts.architecture, facts.name) == ("llama", "Tiny Random")
     assert (facts.quantization, facts.trained_context) == ("F32", 2048)
     assert facts.parameters == 2 * len(vocabulary()) * 64 + 64 + 2 * (2 * 64 + 4 * 64 * 64 + 3 * 64 * 128)
     assert facts.capabilities == ["chat"]

@@ -202,10 +202,6 @@ class HeightStack:
             self._heights[index] = height
             del self._tops[index + 1 :]
 
-    def height_of(self, index: int) -> float:
-        """Return the height of one."""
-        return self._heights[index]
-
     def top_of(self, index: int) -> float:
         """Return where one begins."""
         return self._update_tops()[index]
