@@ -177,6 +177,8 @@ def _settings_text(best: Plan) -> str:
         parts.append(f"{spread.mode} parallel over {max(spread.tensor, spread.pipeline, spread.replicas)}")
     if spread.slots > 1:
         parts.append(f"{spread.slots} at once")
+    if best.draft:
+        parts.append(f"{best.draft} drafts")
     return ", ".join(part for part in parts if part.strip())
 
 

@@ -92,7 +92,8 @@ def _log_text(line: LogLine) -> str:
 def _ready_lines(status: EngineStatus) -> Iterator[str]:
     took = f" in {words.format_duration(status.load_seconds)}" if status.load_seconds is not None else ""
     context = words.format_tokens(status.context)
-    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {context}."
+    drafts = f", {status.draft} drafts" if status.draft else ""
+    yield f"{status.model} is ready{took}: {status.engine} on {status.backend}, context {context}{drafts}."
     yield from status.notes
     for kind in dict.fromkeys(applied.kind for applied in status.mended):
         yield f"To turn this off: roundhouse settings engine.mend_{kind} --reset"
@@ -127,4 +128,5 @@ def _row(status: EngineStatus) -> tuple[str, ...]:
 def _note(status: EngineStatus) -> str:
     if status.failure:
         return status.failure.sentence
-    return "; ".join([*(["pinned"] if status.is_pinned else []), *status.notes])
+    drafts = [f"{status.draft} drafts"] if status.draft else []
+    return "; ".join([*(["pinned"] if status.is_pinned else []), *drafts, *status.notes])

@@ -12,7 +12,12 @@ from app.cli.gateway import connect_gateway
 from app.cli.output import json_option, print_note, show_result
 from app.client.http import GatewayClient, quote_segment
 from app.core import words
+from app.core.advice import TryDrafts
+from app.core.errors import EngineFailed
+from app.core.events import DraftTrialChanged, Event
 from app.core.models import (
+    AUTOMATIC,
+    DRAFT_OFF,
     MAX_SLOTS,
     NO_PARSER,
     NO_PROJECTOR,
@@ -32,6 +37,8 @@ _DISK_S = 60.0
 _SAMPLING = frozenset(ModelSampling.__struct_fields__)
 _NOT_NAMED = frozenset({"uses_model_sampling", "code_from"})
 _NAMES = (*(name for name in ModelSettings.__struct_fields__ if name not in _NOT_NAMED), *sorted(_SAMPLING))
+_TRIAL_S = 3600.0
+"""Sixteen rounds of a large model on a slow processor; Ctrl-C calls it off."""
 F = TypeVar("F", bound=Callable[..., object])
 
 _OPTIONS = (
@@ -73,7 +80,11 @@ _OPTIONS = (
         type=click.Path(exists=True, dir_okay=False, path_type=Path),
         help="A file with a chat template in Jinja, instead of the model's own.",
     ),
-    click.option("--draft", help="A smaller model with the same vocabulary that drafts for it, by name or path."),
+    click.option(
+        "--draft",
+        help=f"What drafts for it: {AUTOMATIC} (what a trial showed to be faster), {DRAFT_OFF}, ngram (words it wrote "
+        "or read before), mtp (its own head), or a smaller model with the same vocabulary, by name or path.",
+    ),
     click.option("--lora", "loras", multiple=True, help="A LoRA adapter's file; can be given repeatedly."),
     click.option("--projector", help=f"The projector, the file that lets it read images, or {NO_PROJECTOR!r}."),
     click.option("--tool-parser", help=f"The engine's name for the parser of tool calls, or {NO_PARSER!r}."),
@@ -103,15 +114,18 @@ def _with_options(command: F) -> F:
 @click.command()
 @click.argument("model")
 @_with_options
+@click.option("--try-draft", is_flag=True, help="Try on this machine whether drafts make it faster.")
 @click.option("--reset", is_flag=True, help="First reset all settings of the model, including its pin.")
 @json_option
-def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
+def tune(model: str, *, unset: tuple[str, ...], try_draft: bool, reset: bool, as_json: bool, **chosen: Any) -> None:  # noqa: ANN401 -- options of every type
     """Show or change the settings of MODEL. Without options, show them and the possible choices.
 
     Values in a request take precedence over these settings, and these over what the model recommends.
     """
     client = connect_gateway()
     path = f"/model-settings/{quote_segment(model)}"
+    if try_draft:
+        _try_drafts(client, model)
     shown = client.get(path, ModelChoices, timeout_s=_DISK_S)
     changes = {name: value for name, value in chosen.items() if value not in (None, ())}
     if not (changes or unset or reset):
@@ -126,6 +140,28 @@ def tune(model: str, *, unset: tuple[str, ...], reset: bool, as_json: bool, **ch
         print_note(f"{words.CODE_MEANING} To forbid it again: roundhouse tune {model} --no-allow-code")
     if now.needs_reload:
         print_note(f"{model} runs as before until it is loaded again: roundhouse unload {model}")
+
+
+def _try_drafts(client: GatewayClient, model: str) -> None:
+    """Begin, follow to the end, and pass Ctrl-C on. Raises EngineFailed with what went wrong."""
+    events = client.stream_events("/events", Event, timeout_s=_TRIAL_S)
+    client.post("/draft-trials", TryDrafts(model=model), type(None), timeout_s=_DISK_S)
+    stage = ""
+    try:
+        for event in events:
+            if not isinstance(event, DraftTrialChanged):
+                continue
+            if event.done and event.error:
+                raise EngineFailed(event.error, code=event.code)
+            if event.done:
+                return
+            step = event.stage.partition(":")[0]  # how busy others are changes every second
+            if step != stage:
+                print_note(event.stage)
+            stage = step
+    except KeyboardInterrupt:
+        client.delete("/draft-trials")
+        raise
 
 
 def _unset_options(settings: ModelSettings, names: tuple[str, ...]) -> ModelSettings:
@@ -147,7 +183,9 @@ def _apply_changes(settings: ModelSettings, changes: dict[str, Any]) -> ModelSet
         values["loras"] = [str(Path(path_given).expanduser().absolute()) for path_given in values["loras"]]
     if values.get("projector") not in (None, NO_PROJECTOR):
         values["projector"] = str(Path(values["projector"]).expanduser().absolute())
-    if Path(values.get("draft", "")).suffix == ".gguf":
+    if values.get("draft") == AUTOMATIC:
+        values["draft"] = None
+    if Path(values.get("draft") or "").suffix == ".gguf":
         values["draft"] = str(Path(values["draft"]).expanduser().absolute())
     return msgspec.structs.replace(settings, **values, sampling=msgspec.structs.replace(settings.sampling, **sampling))
 
@@ -194,7 +232,7 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         ("Sampling", _sampling(shown)),
         ("Template", "not the model's own" if own.chat_template else "the model's own"),
         *(("", line) for line in _template_lines(shown)),
-        ("Draft", own.draft or "none"),
+        ("Draft", _draft(shown)),
         ("LoRA", ", ".join(Path(path_given).name for path_given in own.loras) or "none"),
         ("Projector", _projector(shown)),
         ("Answers to", ", ".join(shown.aliases) or "its own name only"),
@@ -202,6 +240,17 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         *_engine_only(shown),
     )
     yield from (f"{name:14}{value}" for name, value in rows)
+
+
+def _draft(shown: ModelChoices) -> str:
+    """Return what drafts with the next load, and why; what could be tried where nothing was."""
+    text = ", ".join(filter(None, (shown.draft or "none", "" if shown.settings.draft else AUTOMATIC)))
+    hint = f" Try it: roundhouse tune {shown.model} --try-draft" if _is_untried(shown) else ""
+    return f"{text}. {shown.draft_reason}{hint}" if shown.draft_reason else text
+
+
+def _is_untried(shown: ModelChoices) -> bool:
+    return bool(shown.draft_candidate) and not shown.is_draft_tried and not shown.settings.draft
 
 
 def _template_lines(shown: ModelChoices) -> list[str]:

@@ -117,7 +117,16 @@ _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
 )
-_STATE = ("gateway.*", "window.*", "engines", "scratch", "trials", "calibration.gguf", "template-verdicts.json*")
+_STATE = (
+    "gateway.*",
+    "window.*",
+    "engines",
+    "scratch",
+    "trials",
+    "calibration.gguf",
+    "template-verdicts.json*",
+    "draft-trials.json*",
+)
 _LOGS = ("gateway*.json*", "gateway-start.log*", "engine-*.log*")
 """What we write, as patterns of names: nobody else's files in these folders are touched."""
 _NAMES = {

@@ -201,6 +201,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How to get what is missing, in order; empty where no step helps."""
     is_preferred: bool = False
     """Whether it would stand before the first plan if nothing were missing."""
+    draft: str = ""
+    """What drafts with a load of it here, as `EngineStatus.draft` names it; empty for nothing."""
     is_installed: bool = False
     can_install: bool = True
     """Whether this engine exists for this operating system and hardware."""
@@ -283,6 +285,33 @@ class Generation(msgspec.Struct, frozen=True, kw_only=True):
     decode_s: float
     concurrent: int = 1
     at: float = 0.0
+
+
+class TryDrafts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for drafts to be tried with a model."""
+
+    model: str
+
+
+class DraftTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """What drafts made of a model on this machine: tokens per second without and with them, on the same questions."""
+
+    model: str
+    engine: str
+    version: str
+    backend: str
+    kind: str
+    """One of `core.models.OWN_DRAFTS`."""
+    plain_tokens_s: float
+    drafted_tokens_s: float
+    has_experts_in_memory: bool = False
+    """Whether experts lay in system memory beside a GPU, where drafts seldom help."""
+    at: float = 0.0
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether drafts are used: they gain a tenth at least."""
+        return self.drafted_tokens_s >= 1.1 * self.plain_tokens_s
 
 
 class EstimateAccuracy(msgspec.Struct, frozen=True, kw_only=True):

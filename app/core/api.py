@@ -93,6 +93,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /calibration                        204, forgets what was measured
     POST   /calibrate                          202; /events say how far it is
     DELETE /calibrate                          204, stops it
+    GET    /draft-trials                       list[DraftTrial]
+    POST   /draft-trials     TryDrafts         202; /events say how far it is
+    DELETE /draft-trials                       204, stops it
     GET    /loads                              list[EstimateAccuracy], newest first
     GET    /doctor                             the report, see docs/reference/advisor.md
     GET    /bundle                             DiagnosticBundle, with the report in it, see docs/guide/security.md

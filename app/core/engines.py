@@ -102,6 +102,8 @@ class EngineStatus(msgspec.Struct, frozen=True, kw_only=True):
     slots: int | None = None
     kv_type: str = ""
     """Of the KV cache, where one was asked for."""
+    draft: str = ""
+    """What drafts for it: "ngram", "mtp" (its own head), or a file's name; empty for nothing."""
     in_flight: int = 0
     queued: int = 0
     """Requests that wait for it to be ready, or for a slot."""

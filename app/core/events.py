@@ -71,6 +71,17 @@ class CalibrationChanged(msgspec.Struct, frozen=True, kw_only=True, tag="calibra
     code: str = ""
 
 
+class DraftTrialChanged(msgspec.Struct, frozen=True, kw_only=True, tag="draft_trial"):
+    """Trying drafts with a model has come further, or has ended; fields as for `CalibrationChanged`."""
+
+    model: str
+    stage: str
+    fraction: float | None = None
+    done: bool = False
+    error: str = ""
+    code: str = ""
+
+
 class EnginesChanged(msgspec.Struct, frozen=True, kw_only=True, tag="engines"):
     """The versions of an engine here, or which of them is used, are not what they were."""
 
@@ -145,6 +156,7 @@ Event = (
     | LogLine
     | Notice
     | CalibrationChanged
+    | DraftTrialChanged
     | EnginesChanged
     | EngineJobChanged
     | DownloadChanged

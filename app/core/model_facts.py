@@ -117,3 +117,9 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     confidence: Confidence = Confidence.MEASURED
     """MEASURED from headers, DERIVED from a configuration, TABLE from the shapes we ship."""
     source: str = ""
+
+    @property
+    def has_draft_head(self) -> bool:
+        """Whether the file carries layers for multi-token prediction, with their weights."""
+        has_weights = any(group.kind is WeightKind.DRAFT for group in self.weights)
+        return has_weights and any(layer.is_draft for layer in self.layers)

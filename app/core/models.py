@@ -145,6 +145,14 @@ _Parser = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}
 _Argument = Annotated[str, msgspec.Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]+$")]
 
 
+DRAFT_OFF = "off"
+"""In place of a draft: none, whatever a trial showed."""
+OWN_DRAFTS = ("ngram", "mtp")
+"""What a model drafts with by itself: words that it wrote or read before, or its head for multi-token prediction."""
+AUTOMATIC = "auto"
+"""What a command line says for a draft that nobody chose."""
+
+
 class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a person set for one model, whichever way it is loaded. None: as for all models. Context is per slot."""
 
@@ -164,7 +172,10 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     chat_template: Annotated[str, msgspec.Meta(min_length=1, max_length=262_144)] | None = None
     """Jinja, in place of the model's own."""
     draft: _Path | None = None
-    """A model of the library by name, or a GGUF file by path, that drafts for it."""
+    """What drafts for it: `DRAFT_OFF`, one of `OWN_DRAFTS`, a model of the library by name, or a GGUF file by path.
+
+    None: what a trial on this machine showed to be faster, if one did.
+    """
     loras: Annotated[list[_Path], msgspec.Meta(max_length=8)] = []
     """Files of LoRA adapters, all of them applied."""
     projector: _Path | None = None
@@ -264,6 +275,14 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Of `allows_code`, `tool_parser` and `reasoning_parser` those that the engine has an option for."""
     tool_parser: str = ""
     """What tells tool calls from text with the next load; empty where the engine has no parser, or none for it."""
+    draft: str = ""
+    """What drafts with the next load: one of `OWN_DRAFTS`, or a model; empty for nothing."""
+    draft_reason: str = ""
+    """Why, in a sentence."""
+    draft_candidate: str = ""
+    """What of `OWN_DRAFTS` a trial would try; empty where the engine drafts with none of them."""
+    is_draft_tried: bool = False
+    """Whether a trial was made with this file and version of the engine."""
     is_loaded: bool = False
     needs_reload: bool = False
     """Whether it runs with other settings than these."""

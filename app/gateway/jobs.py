@@ -85,6 +85,7 @@ class BackgroundJob(Generic[J]):
         """
         self.off.set()
         if self._task is not None and not self._task.done():
+            await asyncio.sleep(0)  # a task that never began would end without a word
             if at_once:
                 self._task.cancel()
             await asyncio.wait({self._task})

@@ -13,6 +13,7 @@ from aiohttp import web
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
 from app.gateway.background import SharedWork
+from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.loading.template_trials import TemplateTrials
 from app.gateway.runtime import Afterwards
@@ -100,11 +101,14 @@ class Services:
     """Questions to attached endpoints, asked once for all requests that wait for the answer."""
     hub: HubMemory = field(init=False)
     """What is remembered of the hub."""
+    drafts: DraftTrialFile = field(init=False)
+    """What came of trying drafts."""
     templates: TemplateTrials = field(init=False)
     """What came of trying chat templates."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "hub", HubMemory(self.paths.hub_answers, self.paths.hub_token_file))  # frozen
+        object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
 
 

@@ -48,6 +48,7 @@ def status_of(model: str, machine: EngineMachine, facts: RunFacts, *, now: float
         context=facts.context,
         slots=facts.slots,
         kv_type=machine.effective_request.options.kv_type or "" if machine.effective_request else "",
+        draft=machine.effective_request.options.draft_name if machine.effective_request else "",
         in_flight=machine.in_flight,
         queued=machine.queue_length,
         is_pinned=machine.is_pinned,

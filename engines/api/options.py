@@ -93,6 +93,13 @@ class LaunchOptions(msgspec.Struct, frozen=True, kw_only=True):
     extra_args: tuple[str, ...] = ()
     extra_env: Mapping[str, str] = {}
 
+    @property
+    def draft_name(self) -> str:
+        """What drafts: the kind where the model drafts by itself, else the draft's name; empty for nothing."""
+        if self.draft is None:
+            return ""
+        return self.draft.kind if self.draft.path is None else self.draft.path.stem
+
 
 class RemoteEndpoint(msgspec.Struct, frozen=True, kw_only=True):
     """Where an attached model is: its endpoint's base URL and name for it, and the file that holds the key (0600)."""

@@ -147,6 +147,7 @@ def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> N
     speculation.types = [xllamacpp.common_speculative_type[f"COMMON_SPECULATIVE_TYPE_{SPECULATION[draft['kind']]}"]]
     if draft["path"]:
         speculation.draft.mparams.path = draft["path"]
+    if draft["kind"] != "ngram":
         speculation.draft.n_max = draft["tokens"]
     if config["threads"]:
         speculation.draft.cpuparams.n_threads = config["threads"]

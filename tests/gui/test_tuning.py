@@ -8,7 +8,9 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
+from app.core.advice import TryDrafts
 from app.core.errors import ErrorBody
+from app.core.events import DraftTrialChanged
 from app.core.models import Companion, CompanionKind, ModelInfo, ModelSampling, ModelSettings, SetModel, TemplateReading
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import model_settings
@@ -132,6 +134,30 @@ def test_choices_are_sent_and_left_to_roundhouse_again(view: ModelSettingsView, 
     assert sent(api) == replaced(engine="vllm")
     view.projector.choice._choose_value("none")
     assert sent(api) == replaced(projector="none")
+
+
+def test_drafts_say_why_and_can_be_tried(view: ModelSettingsView, api: DemoApi, shell: QuietShell) -> None:
+    shown_as(api, draft_candidate="ngram", draft_reason="No trial was made with llama.cpp on this machine yet.")
+    view.model.fetch_choices()
+    api.flush()
+    assert "Nothing drafts: No trial was made" in view.draft.help.text()
+    assert view.model.choices is not None
+    assert view.model.model is not None
+    values = [value for value, _ in model_settings.draft_options(view.model.choices)]
+    assert values[:3] == ["", "off", "ngram"]
+    api.replies["POST /draft-trials"] = None
+    view.draft.attempt.click()
+    api.flush()
+    name = view.model.model.runs_as
+    assert api.bodies_of("POST", "/draft-trials") == [TryDrafts(model=view.model.model.name)]
+    shell.broadcast_event(DraftTrialChanged(model=name, stage="Answering with drafts"))
+    assert view.draft.help.text().startswith("Answering with drafts")
+    assert view.draft.attempt.text() == "Stop"
+    shell.broadcast_event(DraftTrialChanged(model="another", stage="Done", done=True))
+    assert view.draft.attempt.text() == "Stop"
+    shell.broadcast_event(DraftTrialChanged(model=name, stage="Ended", done=True, error="The trial was disturbed."))
+    assert view.draft._wrong.text() == "The trial was disturbed."
+    assert view.draft.attempt.text() == "Try"
 
 
 def test_what_the_gateway_refuses_stands_at_its_row_which_goes_back(view: ModelSettingsView, api: DemoApi) -> None:

@@ -81,6 +81,8 @@ class RunSetting(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of the cache where the user sets them (ExLlama); None: `context` x `slots`."""
     projector: ModelFacts | None = None
     draft: ModelFacts | None = None
+    has_own_draft: bool = False
+    """The model's head for multi-token prediction drafts for it: its weights, cache and graph are loaded too."""
     runtime_shift: int | None = None
     """By how much the process itself turned out larger here than the figures say; None: nothing was loaded yet."""
 

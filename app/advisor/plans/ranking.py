@@ -15,6 +15,7 @@ from app.advisor.choosing.formats import FORMAT_NAMES, MADE_FROM_ORIGINALS
 from app.advisor.choosing.intents import Workload, build_workload
 from app.advisor.choosing.rules import RankedEngine, guide_row, rank_engines
 from app.advisor.choosing.targets import gpus_for
+from app.advisor.memory.setting import RunSetting
 from app.advisor.plans import wording as plan_wording
 from app.advisor.plans.counterfactuals import find_counterfactuals
 from app.advisor.plans.quantisations import FULL, choose_format, loadable_files, nominal_bits, why_not
@@ -56,6 +57,8 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that one copy of the model is to answer at once."""
     preferred: Sequence[str] = ()
     """Engines that a person prefers for this model, or for all."""
+    drafts: Mapping[str, str] = {}
+    """What drafts for the model on which engine, as `Plan.draft`."""
 
 
 class _PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +152,9 @@ def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trial
         work=work,
         kv_type=inputs.kv_type,
         trials=trials,
+        template=RunSetting(engine=ranked.traits, has_own_draft=True)
+        if inputs.drafts.get(ranked.traits.id) == "mtp"
+        else None,
     )
 
 
@@ -275,6 +281,7 @@ def _build_plan(inputs: PlanInputs, draft: _PlanDraft, *, place: int) -> Plan:
             *draft.ranked.warnings,
             *plan_wording.plan_warnings(ask, chosen, pick_estimate),
         ],
+        draft=inputs.drafts.get(ask.engine.id, ""),
         is_installed=_is_installed(inputs.engines, ask),
     )
 

@@ -88,7 +88,7 @@ def find_disturbances(
     result of the same device and engine build.
     """
     reached = calibration.efficiency * calibration.bandwidth_gb_s
-    sentences = list(_round_disturbances(runs))
+    sentences = list(round_disturbances(runs))
     if least_gb_s is not None and reached < least_gb_s:
         sentences.append(
             f"It read {reached:.1f} GB/s, where the device table leads to expect at least {least_gb_s:.1f} GB/s."
@@ -105,7 +105,8 @@ def _is_confirmed(rounds: Sequence[SpeedRound]) -> bool:
     return first.is_quiet and second.token_s <= first.token_s * (1 + AGREEMENT)
 
 
-def _round_disturbances(runs: Sequence[Sequence[SpeedRound]]) -> Iterator[str]:
+def round_disturbances(runs: Sequence[Sequence[SpeedRound]]) -> Iterator[str]:
+    """Yield what speaks against rounds, in sentences: busy programs, and equal answers that differ."""
     busy = [fastest.other_share for rounds in runs if not (fastest := fastest_round(rounds)).is_quiet]
     if busy:
         yield f"Other programs used {max(busy):.0%} of the processors.".replace("%", " %")

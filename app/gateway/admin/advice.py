@@ -1,6 +1,17 @@
 """What the advisor answers: plans, estimates, calibrations, loads against their prediction, and the report."""
 
-from app.core.advice import Advice, Calibration, Estimate, EstimateAccuracy, EstimateRequest, PlanRequest
+import asyncio
+
+from app.core.advice import (
+    Advice,
+    Calibration,
+    DraftTrial,
+    Estimate,
+    EstimateAccuracy,
+    EstimateRequest,
+    PlanRequest,
+    TryDrafts,
+)
 from app.core.machine import DiagnosticBundle, DoctorReport
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 
@@ -48,6 +59,27 @@ async def calibrate(call: AdminCall[None, NoQuery]) -> None:
 async def stop_calibrating(call: AdminCall[None, NoQuery]) -> None:
     """Stop measuring."""
     await call.calibrator.stop()
+
+
+@routes.add("GET", "/draft-trials")
+async def draft_trials(call: AdminCall[None, NoQuery]) -> list[DraftTrial]:
+    """List what came of trying drafts on this computer."""
+    return await asyncio.to_thread(call.services.drafts.list_trials)
+
+
+@routes.add("POST", "/draft-trials", status=202)
+async def try_drafts(call: AdminCall[TryDrafts, NoQuery]) -> None:
+    """Try whether drafts make a model faster here; takes some minutes, and events say how far it is.
+
+    They are used from the next load on where they gain a tenth, unless something else is set for the model.
+    """
+    await call.drafts.start(call.body.model)
+
+
+@routes.add("DELETE", "/draft-trials")
+async def stop_trying_drafts(call: AdminCall[None, NoQuery]) -> None:
+    """Stop trying drafts."""
+    await call.drafts.stop()
 
 
 @routes.add("GET", "/loads")

@@ -20,6 +20,7 @@ from aiohttp import web
 from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
+from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.entry.access import MAY_MANAGE
@@ -74,6 +75,7 @@ class LazyEngineStore:
 
 ANSWERS = web.AppKey("answers", ChatAnswers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
+DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 BACKGROUND = web.AppKey("background", Background)
 
@@ -124,6 +126,7 @@ class AdminCall(Generic[B_co, Q_co]):
     answers: ChatAnswers
     background: Background
     calibrator: Calibrator
+    drafts: DraftTrials
     engines: LazyEngineStore
     inspector: RequestInspector
     usage: UsageRecorder
@@ -223,6 +226,7 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         answers=request.app[ANSWERS],
         background=request.app[BACKGROUND],
         calibrator=request.app[CALIBRATOR],
+        drafts=request.app[DRAFT_TRIALS],
         engines=request.app[ENGINES],
         inspector=request.app[INSPECTOR],
         usage=request.app[USAGE],

@@ -164,6 +164,8 @@ async def _stream_events(call: AdminCall[None, EventsQuery]) -> AsyncGenerator[E
             yield PauseChanged(pause=call.services.supervisor.pausing.pause_state())
         if call.calibrator.job.last is not None:
             yield call.calibrator.job.last
+        if call.drafts.job.last is not None:
+            yield call.drafts.job.last
         if call.engines.last_job is not None:
             yield EngineJobChanged(job=call.engines.last_job)
         if call.library.job.last is not None:

@@ -26,6 +26,7 @@ from app.gateway.admin.calls import (
     ANSWERS,
     BACKGROUND,
     CALIBRATOR,
+    DRAFT_TRIALS,
     ENGINES,
     AdminEndpoint,
     LazyEngineStore,
@@ -33,6 +34,7 @@ from app.gateway.admin.calls import (
     make_handler,
 )
 from app.gateway.advising.calibration import Calibrator
+from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.exchange.handling import ENGINE_ACCESS
@@ -78,6 +80,7 @@ def add_routes(app: web.Application) -> None:
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS])
     app[BACKGROUND] = Background()
     app[CALIBRATOR] = Calibrator(app[SERVICES])
+    app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
@@ -95,6 +98,7 @@ async def _serve_openapi(request: web.Request) -> web.Response:
 
 async def _close_services(app: web.Application) -> None:
     await app[CALIBRATOR].stop()
+    await app[DRAFT_TRIALS].stop()
     await app[ENGINES].close()
     await app[ANSWERS].close()
     await app[BACKGROUND].join(cancel=True)

@@ -13,6 +13,7 @@ import logging
 import re
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from statistics import median
 
@@ -45,15 +46,18 @@ from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
 from app.core.events import EngineChanged
 from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
+from app.core.models import ModelInfo, ModelSettings
 from app.engine_store.host import described_host, host_of
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
+from app.gateway.loading.draft_choice import choose_draft
 from app.gateway.loading.launch import UNCHOSEN, choose_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
+from engines.api import LaunchOptions
 
 log = logging.getLogger(__name__)
 
@@ -137,6 +141,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
         is_context_set=request.context is None,
         slots=own.slots if request.users == 1 else 1,
         preferred=own.engines,
+        drafts=own.drafts,
         loras=request.loras,
         kv_type=request.kv_type or own.kv_type,
         engines=engines,
@@ -153,6 +158,8 @@ class PlanPreferences(msgspec.Struct, frozen=True, kw_only=True):
     slots: int = 1
     kv_type: str | None = None
     engines: Sequence[str] = ()
+    drafts: Mapping[str, str] = {}
+    """Engine -> what drafts for the model there."""
 
 
 def _preferences_for(services: Services, request: PlanRequest) -> PlanPreferences:
@@ -170,7 +177,19 @@ def _preferences_for(services: Services, request: PlanRequest) -> PlanPreference
         slots=chosen.slots,
         kv_type=chosen.kv_type,
         engines=[own.engine] if own.engine else preferred,
+        drafts=_drafts_for(services, model, own),
     )
+
+
+def _drafts_for(services: Services, model: ModelInfo, own: ModelSettings) -> Mapping[str, str]:
+    """Return what drafts for a model on the engines here; a draft that cannot be had is the load's to refuse."""
+    drafts: dict[str, str] = {}
+    for engine in services.catalogue.readers_of(model.format) if model.chats and not model.attached else ():
+        if engine.installed:
+            with suppress(RoundhouseError):
+                draft = choose_draft(services, model, own, engine.id).draft
+                drafts[engine.id] = LaunchOptions(draft=draft).draft_name
+    return drafts
 
 
 async def estimate_model(services: Services, request: EstimateRequest) -> Estimate:

@@ -9,27 +9,25 @@ the same replaces no earlier one; where there is none, it is kept with what dist
 
 import asyncio
 import logging
-import os
-import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import aiohttp
 import msgspec
-import psutil
 
 from app.config.paths import guide_gguf
 from app.core.advice import Generation
 from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
 from app.core.events import CalibrationChanged
+from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes, read_processor_times
 from app.gateway.advising.speed_measurements import generation_from
 from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
-from app.supervisor.run import cpu_seconds
 from engines.api import LaunchOptions, ModelFormat, ModelSource, Route
 
 if TYPE_CHECKING:
@@ -42,10 +40,6 @@ log = logging.getLogger(__name__)
 CONTEXT = 1024
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 64
 """What scoreboards use."""
-QUIET_WAIT_S = 60.0
-"""How long a whole calibration waits for other programs at most: an update or a video call lasts longer."""
-QUIET_POLL_S, QUIET_POLLS = 1.0, 2
-"""So many looks in a row must be quiet: programs pause for a moment."""
 _TIMEOUT = aiohttp.ClientTimeout(total=300)
 _AS_LARGE_MODELS = {"GOMP_SPINCOUNT": "1000"}
 """The Guide's threads would sleep between steps, and tell nothing of models that people wait for."""
@@ -53,41 +47,12 @@ _SPREAD = 7919
 """A prime: prompts of different rounds share no beginning, so that nothing is taken from the cache."""
 
 
-class ProcessorTimes(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds, as counted since the computer started: of the clock times processors, of all programs, and of ours."""
-
-    capacity_s: float
-    busy_s: float
-    own_s: float
-
-    def other_share(self, before: "ProcessorTimes") -> float:
-        """Return the share of all processors (0..1) that other programs have taken since `before`."""
-        capacity_s = self.capacity_s - before.capacity_s
-        other_s = (self.busy_s - before.busy_s) - (self.own_s - before.own_s)
-        return min(1.0, max(0.0, other_s / capacity_s)) if capacity_s > 0 else 0.0
-
-
-def read_processor_times(pids: Sequence[int] = ()) -> ProcessorTimes:
-    """Return the times now; ours are this process and those of `pids` with their children."""
-    times = psutil.cpu_times()
-    kinds = ("user", "nice", "system", "steal")  # "guest" is in "user"; where a kind is missing, nothing is counted
-    own = os.times()
-    return ProcessorTimes(
-        capacity_s=time.monotonic() * (psutil.cpu_count() or 1),
-        busy_s=sum(getattr(times, kind, 0.0) for kind in kinds),
-        own_s=own.user + own.system + cpu_seconds(pids),
-    )
-
-
 class Calibrator:
     """Runs in the background, says how far it is, and can be stopped. Belongs to the event loop's thread."""
 
-    def __init__(
-        self, services: Services, read_times: Callable[[Sequence[int]], ProcessorTimes] = read_processor_times
-    ) -> None:
+    def __init__(self, services: Services, read_times: ReadTimes = read_processor_times) -> None:
         self._services = services
         self._read_times = read_times
-        self._waited_s = 0.0
         self.job = BackgroundJob(
             JobRules(
                 publish=services.events.publish,
@@ -115,17 +80,17 @@ class Calibrator:
             raise EnvironmentFault(f"The calibration failed: {error}.") from error
 
     async def _calibrate(self) -> None:
-        self._waited_s = 0.0
-        await self._wait_for_quiet()
+        rounds = QuietRounds(lambda stage: self.job.tell(stage=stage), self._read_times)
+        await rounds.wait_for_quiet()
         await self._services.machine.measure()
         self._publish_stage("Creating a model to measure with", 0.1)
         async with self._synthetic_model() as synthetic:
             runs = [
-                await self._measure_model(guide_gguf(), "calibration-guide", share=0.3),
-                await self._measure_model(synthetic, "calibration-synthetic", share=0.6),
+                await self._measure_model(guide_gguf(), "calibration-guide", rounds, share=0.3),
+                await self._measure_model(synthetic, "calibration-synthetic", rounds, share=0.6),
             ]
         await self._keep_result(
-            [sample for sample, _ in runs if sample is not None], [rounds for sample, rounds in runs if sample]
+            [sample for sample, _ in runs if sample is not None], [timed for sample, timed in runs if sample]
         )
 
     async def _keep_result(self, samples: "list[SpeedSample]", runs: "list[list[SpeedRound]]") -> None:
@@ -153,22 +118,8 @@ class Calibrator:
             msgspec.structs.replace(result, expected_gb_s=expected[0] if expected else None, disturbances=disturbances)
         )
 
-    async def _wait_for_quiet(self, pids: Sequence[int] = ()) -> None:
-        """Wait until other programs hardly use the processors, as long as the calibration's patience lasts."""
-        from app.advisor.speed.disturbance import is_quiet  # noqa: PLC0415 -- as above
-
-        quiet_polls, before = 0, await asyncio.to_thread(self._read_times, pids)
-        while quiet_polls < QUIET_POLLS and self._waited_s < QUIET_WAIT_S:
-            await asyncio.sleep(QUIET_POLL_S)
-            self._waited_s += QUIET_POLL_S
-            now = await asyncio.to_thread(self._read_times, pids)
-            share, before = now.other_share(before), now
-            quiet_polls = quiet_polls + 1 if is_quiet(share) else 0
-            if not is_quiet(share):
-                self.job.tell(stage=f"Waiting: other programs use {share:.0%} of the processors".replace("%", " %"))
-
     async def _measure_model(
-        self, path: Path, name: str, *, share: float
+        self, path: Path, name: str, rounds: QuietRounds, *, share: float
     ) -> "tuple[SpeedSample | None, list[SpeedRound]]":
         """Return what one model showed, and the rounds it rests on."""
         from app.advisor.speed.disturbance import fastest_round  # noqa: PLC0415 -- as above
@@ -185,26 +136,10 @@ class Calibrator:
         request = await fit_load(self._services, request, is_fixed=True)
         try:
             async with self._services.supervisor.lease(request) as lease:
-                rounds = await self._run_rounds(lease, stage, share)
+                timed = await rounds.run_rounds(lease.status.pid, stage, partial(self._time_answer, lease))
         finally:
             await self._services.supervisor.unload_model(name)
-        return await self._make_sample(fastest_round(rounds).generation, path), rounds
-
-    async def _run_rounds(self, lease: Lease, stage: str, share: float) -> "list[SpeedRound]":
-        """Return equal rounds: until the fastest is confirmed, or as many as there may be."""
-        from app.advisor.speed.disturbance import SpeedRound, needs_round  # noqa: PLC0415 -- as above
-
-        pids = [lease.status.pid] if lease.status.pid else []
-        rounds: list[SpeedRound] = []
-        while needs_round(rounds):
-            if rounds and not rounds[-1].is_quiet:
-                await self._wait_for_quiet(pids)
-                self._publish_stage(stage, share)
-            before = await asyncio.to_thread(self._read_times, pids)
-            generation = await self._time_answer(lease, len(rounds))
-            times = await asyncio.to_thread(self._read_times, pids)
-            rounds.append(SpeedRound(generation=generation, other_share=times.other_share(before)))
-        return rounds
+        return await self._make_sample(fastest_round(timed).generation, path), timed
 
     async def _make_sample(self, generation: Generation, path: Path) -> "SpeedSample | None":
         from app.advisor.memory.setting import RunSetting  # noqa: PLC0415 -- as above

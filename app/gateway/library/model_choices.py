@@ -7,17 +7,29 @@ engines that do not read the format, options an engine has no setting for. Reads
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from app.config.paths import expand_path
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, EngineFailed, NotFound, RoundhouseError, quote_value
-from app.core.models import NO_PROJECTOR, Companion, CompanionKind, EngineOption, ModelChoices, ModelInfo, ModelSettings
+from app.core.models import (
+    DRAFT_OFF,
+    NO_PROJECTOR,
+    OWN_DRAFTS,
+    Companion,
+    CompanionKind,
+    EngineOption,
+    ModelChoices,
+    ModelInfo,
+    ModelSettings,
+)
 from app.engine_store.catalogue import EngineCatalogue
+from app.gateway.loading.draft_choice import choose_draft, find_trial, own_draft_of
+from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
-    draft_path,
     effective_sampling,
     find_recommendation,
     in_force,
@@ -29,7 +41,7 @@ from app.hub.library import companions
 from app.hub.library.companions import projector_beside, projector_folders
 from app.hub.library.library import Library
 from app.hub.repositories.generation import NOTHING
-from engines.api import ListenOptions, ModelFormat, ModelSource
+from engines.api import LaunchOptions, ListenOptions, ModelFormat, ModelSource
 
 _NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
 _GGUF = ModelFormat.GGUF.value
@@ -74,6 +86,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         brings_code=facts is not None and facts.needs_remote_code,
         takes=[name for name, value in _TRIED.items() if _engine_takes(services, model, own, {name: value})],
         tool_parser=_tool_parser(services, model, own),
+        **_draft_choice(services, model, own),
         is_loaded=is_loaded,
         needs_reload=is_loaded and _differs_from_loaded(services, model),
     )
@@ -94,8 +107,8 @@ def _check_parts(library: Library, catalogue: EngineCatalogue, model: ModelInfo,
     _check_engine(catalogue, model, settings)
     if settings.projector not in {None, NO_PROJECTOR}:
         _check_file(model, "A projector", companions.why_no_projector(_require_path(str(settings.projector))))
-    if settings.draft is not None:
-        path = draft_path(library, model, settings.draft)
+    if settings.draft not in {None, DRAFT_OFF, *OWN_DRAFTS}:
+        path = draft_path(library, model, str(settings.draft))
         _raise_if(companions.why_no_draft(Path(model.path), path) if model.format == _GGUF else "")
     for lora in settings.loras:
         path = _require_path(lora)
@@ -193,6 +206,24 @@ def _require_path(named: str) -> Path:
     return path
 
 
+def _draft_choice(services: Services, model: ModelInfo, own: ModelSettings) -> dict[str, Any]:
+    """Return what drafts with the next load, why, and what a trial would try."""
+    engine = _engine(services, model, own)
+    if not engine or not model.chats:
+        return {}
+    try:
+        choice = choose_draft(services, model, own, engine)
+    except RoundhouseError as error:
+        return {"draft_reason": str(error)}
+    name = LaunchOptions(draft=choice.draft).draft_name
+    return {
+        "draft": name,
+        "draft_reason": choice.reason,
+        "draft_candidate": own_draft_of(services, model, engine),
+        "is_draft_tried": not model.attached and find_trial(services, Path(model.path), engine) is not None,
+    }
+
+
 def _raise_if(problem: str) -> None:
     if problem:
         raise _invalid_value(problem)
@@ -273,7 +304,7 @@ def _drafts(library: Library, model: ModelInfo, own: ModelSettings) -> Iterator[
         if not companions.why_no_draft(Path(model.path), Path(candidate.path)) or candidate.name == own.draft:
             yield _as_draft(candidate.name, candidate.title, candidate.size_bytes, own)
     known = {candidate.name for candidate in library.list_models()}
-    if own.draft and own.draft not in known:
+    if own.draft and own.draft not in {*known, DRAFT_OFF, *OWN_DRAFTS}:
         yield _as_draft(own.draft, Path(own.draft).stem, 0, own)
 
 

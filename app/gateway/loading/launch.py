@@ -20,6 +20,7 @@ from app.core.machine import Machine
 from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
+from app.gateway.loading.draft_choice import keep_proven_draft
 from app.gateway.loading.model_tuning import with_sampling, with_tuning
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.loading.template_trials import check_template_of
@@ -93,7 +94,7 @@ async def size_load(services: Services, load: LoadRequest, options: LoadOptions)
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     is_fixed = options.context is not None or options.slots is not None
-    return await fit_load(services, load, is_fixed=is_fixed)
+    return await asyncio.to_thread(keep_proven_draft, services, await fit_load(services, load, is_fixed=is_fixed))
 
 
 def is_ready(supervisor: Supervisor, model: str) -> bool:

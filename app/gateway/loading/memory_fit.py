@@ -201,6 +201,7 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
         kv_type=options.kv_type or "f16",
         gpu_layers=options.gpu_layers,
         task=options.task,
+        has_own_draft=options.draft is not None and options.draft.kind == "mtp" and options.draft.path is None,
     )
 
 

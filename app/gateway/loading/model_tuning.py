@@ -10,16 +10,17 @@ from pathlib import Path
 import msgspec
 
 from app.config.model_settings import ModelSettingsFile
-from app.core.errors import BadRequest, NotFound
+from app.core.errors import NotFound
 from app.core.hub import origin_of
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.loading.draft_choice import choose_draft
+from app.gateway.loading.draft_files import require_file
 from app.gateway.services import Services
-from app.hub.library.companions import draft_kind, projector_beside
-from app.hub.library.library import Library
+from app.hub.library.companions import projector_beside
 from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.generation import NOTHING, SamplingRecommendation, read_recommendation
-from engines.api import Draft, EngineAdapter, Feature, LaunchOptions
+from engines.api import EngineAdapter, Feature, LaunchOptions
 from engines.api.options import SamplingDefaults
 from engines.parsers import parser_for
 
@@ -47,7 +48,6 @@ def with_tuning(
     services: Services, model: ModelInfo, own: ModelSettings, *, engine: str, options: LaunchOptions
 ) -> LaunchOptions:
     """Return the options with what is set for the model. Raises NotFound or BadRequest for files that are gone."""
-    draft = draft_path(services.library, model, own.draft) if own.draft else None
     template = options.chat_template or own.chat_template
     return msgspec.structs.replace(
         options,
@@ -58,8 +58,8 @@ def with_tuning(
         reasoning_parser=own.reasoning_parser,
         trust_remote_code=in_force(model, own).allows_code,
         extra_args=tuple(own.extra_args),
-        draft=None if draft is None else Draft(path=draft, kind=draft_kind(draft)),
-        lora=tuple(_require_file(Path(path)) for path in own.loras),
+        draft=choose_draft(services, model, own, engine).draft if options.task == "chat" else None,
+        lora=tuple(require_file(Path(path)) for path in own.loras),
         projector=_projector(model, own, takes_one=_sees(services.adapters, engine) and options.task == "chat"),
         sampling=_sampling_at_start(services.hub, model, own)
         if _takes_sampling(services.adapters, engine)
@@ -123,25 +123,6 @@ def has_projector(tuning: ModelSettingsFile, model: ModelInfo) -> bool:
         return False
 
 
-def draft_path(library: Library, model: ModelInfo, named: str) -> Path:
-    """Return the files of a draft that was named. Raises NotFound, or BadRequest for a model that cannot draft."""
-    path = Path(named)
-    if path.is_absolute():
-        return _require_file(path)
-    draft_model = library.find_model(named)
-    if draft_model.attached:
-        raise BadRequest(f"{draft_model.name} runs elsewhere and cannot be a draft model.", code="invalid_value")
-    if draft_model.format != model.format:
-        sentence = (
-            f"{draft_model.name} is {draft_model.format}, and {model.name} {model.format}: a draft model needs "
-            "the same format as its model."
-        )
-        raise BadRequest(sentence, code="invalid_value")
-    if draft_model.path == model.path and draft_model.name == model.name:
-        raise BadRequest(f"{model.name} cannot be its own draft model: that saves nothing.", code="invalid_value")
-    return Path(draft_model.path)
-
-
 def _sampling_at_start(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> SamplingDefaults:
     if not model.chats:
         return SamplingDefaults()
@@ -162,15 +143,5 @@ def _projector(model: ModelInfo, own: ModelSettings, *, takes_one: bool) -> Path
     if own.projector == NO_PROJECTOR or model.format != "gguf":
         return None
     if own.projector is not None:
-        return _require_file(Path(own.projector))
+        return require_file(Path(own.projector))
     return projector_beside(Path(model.path)) if takes_one else None
-
-
-def _require_file(path: Path) -> Path:
-    if path.exists():
-        return path
-    raise NotFound(
-        f"{path.name} is set for this model but no longer exists.",
-        hint=f"Put it back at {path}, or remove it from the model's settings.",
-        code="companion_not_found",
-    )

@@ -173,6 +173,8 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     call("PATCH", "/settings", {"window.theme": "dark"})
     elsewhere = {(row.method, row.path) for row in ENDPOINTS if row.path.startswith("/engines/{id}/")}
     """What needs something to install: `test_engine_store`."""
+    elsewhere.add(("POST", "/draft-trials"))
+    """What needs an engine that drafts: `test_draft_trials`."""
     elsewhere.add(("POST", "/hub/catalogue"))
     """What needs a signed list: `test_hub`."""
     elsewhere |= {("POST", f"/update/{verb}") for verb in ("check", "install", "rollback")}
@@ -362,6 +364,8 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("DELETE", "/calibration")
     call("POST", "/calibrate")
     call("DELETE", "/calibrate")
+    call("DELETE", "/draft-trials")
+    assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)
     assert call("GET", "/doctor")["machine"]
     assert call("GET", "/bundle")["files"][0]["name"] == "manifest.json"

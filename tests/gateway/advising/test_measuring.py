@@ -15,9 +15,10 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
 from app.core.machine import Machine
-from app.gateway.advising import advice, calibration
+from app.gateway.advising import advice, calibration, quiet_rounds
 from app.gateway.advising.advice import runtime_shift
-from app.gateway.advising.calibration import Calibrator, ProcessorTimes
+from app.gateway.advising.calibration import Calibrator
+from app.gateway.advising.quiet_rounds import ProcessorTimes
 from app.gateway.advising.speed_measurements import best_calibration, generation_from
 from app.gateway.loading import memory_fit
 from app.gateway.services import Services
@@ -273,8 +274,8 @@ class _TimedCalibrator(Calibrator):
 def measured_parts(parts: Services, monkeypatch: pytest.MonkeyPatch) -> Services:
     """Parts of a gateway in which a calibration measures the Guide only, on a machine that the table knows."""
     monkeypatch.setattr("app.hub.synthetic.write_synthetic", lambda path: path.write_bytes(guide_gguf().read_bytes()))
-    monkeypatch.setattr(calibration, "QUIET_POLL_S", 0.01)
-    monkeypatch.setattr(calibration, "QUIET_WAIT_S", 0.05)
+    monkeypatch.setattr(quiet_rounds, "QUIET_POLL_S", 0.01)
+    monkeypatch.setattr(quiet_rounds, "QUIET_WAIT_S", 0.05)
     described = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 16, "cores": 8, "ram_bandwidth_gb_s": 40}
     reader = _Reader(machine_from(msgspec.json.encode(described)))
     return replaced(parts, machine=reader, facts=_Facts(guide_gguf()))
@@ -342,11 +343,11 @@ async def test_an_undisturbed_run_replaces_a_marked_one(measured_parts: Services
 
 
 def test_the_processors_times_count_what_others_take() -> None:
-    before = calibration.read_processor_times()
+    before = quiet_rounds.read_processor_times()
     spin_until = time.process_time() + 0.2
     while time.process_time() < spin_until:
         pass
-    after = calibration.read_processor_times()
+    after = quiet_rounds.read_processor_times()
     assert after.own_s - before.own_s > 0.1, "what this process took is its own"
     assert 0.0 <= after.other_share(before) <= 1.0
     theirs = ProcessorTimes(capacity_s=10.0, busy_s=8.0, own_s=5.0)

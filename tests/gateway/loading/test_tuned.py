@@ -1,6 +1,7 @@
 """What is set for one model, and what it recommends itself: how it reaches the engine, and what is refused before."""
 
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ import pytest
 from aiohttp import web
 
 from app.config.paths import Paths
+from app.core.advice import DraftTrial
 from app.core.api import PREFIX
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
+from app.gateway.loading.draft_choice import keep_proven_draft
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import Services
-from engines.api import EngineInstallation
+from app.supervisor.policy import LoadRequest
+from engines.api import Draft, EngineInstallation, LaunchOptions, ModelFormat, ModelSource
 from engines.api.options import SamplingDefaults
 from engines.registry import ADAPTERS as REAL
 from tests.fake_engine.adapter import ADAPTERS as FAKE
@@ -215,6 +219,73 @@ async def test_what_cannot_be_had_is_refused_before_it_is_kept(
 ) -> None:
     assert sentence in await admin.refused(**settings)
     assert gateway.services.tuning.all_settings() == {}
+
+
+@pytest.mark.parametrize(("draft", "name"), [("off", ""), ("ngram", "ngram"), (None, "")])
+async def test_a_draft_of_its_own_is_what_every_place_says(
+    gateway: Gateway, admin: Admin, draft: str | None, name: str
+) -> None:
+    await admin.set(draft=draft)
+    assert (await options_of(gateway)).draft_name == name
+    choices = await admin.choices()
+    assert (choices.draft, choices.settings.draft, choices.draft_candidate) == (name, draft, "ngram")
+    assert choices.draft_reason
+
+
+async def test_a_head_that_is_not_there_cannot_draft(admin: Admin) -> None:
+    assert "has no head for multi-token prediction" in await admin.refused(draft="mtp")
+
+
+@pytest.mark.parametrize(("rate", "name"), [(11.5, "ngram"), (10.5, "")])
+async def test_a_trial_that_gained_a_tenth_is_used_until_the_file_is_another(
+    gateway: Gateway, admin: Admin, models: Path, rate: float, name: str
+) -> None:
+    services, path = gateway.services, models / "told.gguf"
+    place = services.catalogue.find_installation("llama.cpp")
+    trial = DraftTrial(
+        model="told",
+        engine="llama.cpp",
+        version=place.version,
+        backend=place.backend,
+        kind="ngram",
+        plain_tokens_s=10.0,
+        drafted_tokens_s=rate,
+    )
+    services.drafts.keep_trial(path, trial)
+    assert (await options_of(gateway)).draft_name == name
+    choices = await admin.choices()
+    assert (choices.draft, choices.is_draft_tried) == (name, True)
+    assert "times as fast in a trial on this machine" in choices.draft_reason
+    await admin.set(draft="off")
+    assert (await options_of(gateway)).draft is None
+    await admin.set(draft=None)
+    os.utime(path, (1.0, 1.0))
+    assert (await options_of(gateway)).draft is None, "another file was not tried"
+
+
+def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gateway: Gateway, models: Path) -> None:
+    services, path = gateway.services, models / "told.gguf"
+    place = services.catalogue.find_installation("llama.cpp")
+    load = LoadRequest(
+        engine="llama.cpp",
+        source=ModelSource(name="told", path=path, format=ModelFormat.GGUF),
+        options=LaunchOptions(draft=Draft(kind="ngram"), cpu_moe_layers=4),
+    )
+    assert keep_proven_draft(services, load).options.draft is None
+    whole = msgspec.structs.replace(load, options=LaunchOptions(draft=Draft(kind="ngram")))
+    assert keep_proven_draft(services, whole) is whole
+    trial = DraftTrial(
+        model="told",
+        engine="llama.cpp",
+        version=place.version,
+        backend=place.backend,
+        kind="ngram",
+        plain_tokens_s=10.0,
+        drafted_tokens_s=13.0,
+        has_experts_in_memory=True,
+    )
+    services.drafts.keep_trial(path, trial)
+    assert keep_proven_draft(services, load) is load
 
 
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:

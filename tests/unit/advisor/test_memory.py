@@ -17,10 +17,11 @@ from app.advisor.memory.llama_cpp.weights import layer_places, types_to_repack
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, RunSetting
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
-from app.core.model_facts import ModelFacts, WeightKind
+from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
 from tests.unit.advisor.engines import ENGINES, setting_for
+from tests.unit.advisor.made_models import Made
 
 GIB = 1024**3
 MIB = 1024**2
@@ -312,3 +313,23 @@ def test_the_search_finds_the_first_that_fits() -> None:
     assert smallest_fit(lambda value: value >= 7, most=10) == 7
     assert smallest_fit(lambda _: True, most=10) == 0
     assert smallest_fit(lambda _: False, most=10) is None
+
+
+def test_a_models_own_head_is_counted_where_it_drafts() -> None:
+    """A layer's cache, the head's weights and a second graph; nothing of it where the head is not used."""
+    plain = Made(layers=4).facts("Q8_0")
+    head = msgspec.structs.replace(plain.layers[-1], is_draft=True)
+    weights = WeightGroup(
+        kind=WeightKind.DRAFT, layer=4, type="Q8_0", tensors=3, elements=10**6, bytes=10**6, padded_bytes=10**6
+    )
+    facts = msgspec.structs.replace(plain, layers=[*plain.layers, head], weights=[*plain.weights, weights])
+    assert facts.has_draft_head
+    assert not plain.has_draft_head
+    setting = setting_for(context=4096)
+    without = sum_components(facts, setting)
+    drafting = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
+    assert without.draft is None
+    assert drafting.draft is not None
+    row = 2 * head.kv_heads * head.key_dim * 2 * 4096
+    assert drafting.draft.bytes == 10**6 + row + without.compute.bytes
+    assert drafting.total.bytes == without.total.bytes + drafting.draft.bytes

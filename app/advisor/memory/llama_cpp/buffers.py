@@ -32,7 +32,7 @@ from app.advisor.memory.runtime import runtime_parts
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
 from app.advisor.memory.weight_sums import REMEMBERED, FactsKey, weight_sums
 from app.core.advice import EstimateConfidence
-from app.core.model_facts import AttentionKind, ModelFacts
+from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
 
 LOGIT_BYTES = 4
 _DRAFT_NAMES = "weights, KV, state and compute of the draft"
@@ -51,7 +51,7 @@ def fixed_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
 def context_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return what does."""
     own = [*_cache_parts(facts, setting), *compute_parts(facts, setting), output_part(facts, setting)]
-    return [*own, *_draft_parts(setting)]
+    return [*own, *_draft_parts(facts, setting)]
 
 
 def model_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
@@ -110,11 +110,31 @@ def _projector_parts(setting: RunSetting) -> Iterator[MemoryPart]:
     yield MemoryPart(place=place, component=MemoryComponent.PROJECTOR, bytes=size, arithmetic="the projector's tensors")
 
 
-def _draft_parts(setting: RunSetting) -> Iterator[MemoryPart]:
+def _draft_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
     """Yield a draft model as one component: it has a cache and a compute buffer of its own."""
-    if setting.draft is None:
-        return
-    yield from _as_draft(model_parts(setting.draft, setting))
+    if setting.draft is not None:
+        yield from _as_draft(model_parts(setting.draft, setting))
+    if setting.has_own_draft:
+        yield from _as_draft(_head_parts(facts, setting))
+
+
+def _head_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
+    """Yield what a model's own head takes: the weights of its layers, their cache, and a graph as large as its own.
+
+    llama.cpp makes a second context against the same model for it; published logs show a cache of one layer and a
+    second compute buffer of the first one's size.
+    """
+    places = layer_places(facts, setting)
+    last = places[-1] if places else HOST
+    for group in facts.weights:
+        if group.kind is WeightKind.DRAFT:
+            place = last if group.layer is None or group.layer >= len(places) else places[group.layer]
+            yield MemoryPart(place=place, component=MemoryComponent.WEIGHTS, bytes=group.padded_bytes)
+    for index, layer in enumerate(facts.layers):
+        if layer.is_draft:
+            size = kv.layer_kv(layer, setting)
+            yield MemoryPart(place=places[index], component=MemoryComponent.KV, bytes=size)
+    yield from compute_parts(facts, setting)
 
 
 def _as_draft(draft_parts: Iterable[MemoryPart]) -> Iterator[MemoryPart]:
@@ -174,7 +194,15 @@ def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool =
 def _graph_setting(setting: RunSetting) -> RunSetting:
     """Return the setting without what no graph depends on: context, placement, other models."""
     return msgspec.structs.replace(
-        setting, context=1, gpu_layers=None, cpu_moe_layers=0, split=(), gpu_memory=(), projector=None, draft=None
+        setting,
+        context=1,
+        gpu_layers=None,
+        cpu_moe_layers=0,
+        split=(),
+        gpu_memory=(),
+        projector=None,
+        draft=None,
+        has_own_draft=False,
     )
 
 

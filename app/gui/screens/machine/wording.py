@@ -92,7 +92,8 @@ def plan_tags(plan: Plan) -> list[str]:
     weights = " ".join(filter(None, (_format_name(plan.format), plan.quantization)))
     context = tr("{tokens} context", tokens=words.format_tokens(plan.context)) if plan.context else ""
     kv = tr("KV {type}", type=plan.kv_type) if plan.kv_type else ""
-    tags = (weights, context, kv, parallel_words(plan.parallelism), offload_words(plan.offload))
+    drafts = tr("{kind} drafts", kind=plan.draft) if plan.draft else ""
+    tags = (weights, context, kv, drafts, parallel_words(plan.parallelism), offload_words(plan.offload))
     return [tag for tag in tags if tag]
 
 

@@ -77,6 +77,31 @@ class ChoiceRow(ModelSettingRow):
         self.choice.set_value(getattr(self.model.settings, self.name) or "")
 
 
+class DraftRow(ChoiceRow):
+    """What drafts for a model, why, and a trial of it on this machine."""
+
+    def __init__(self, theme: Theme, model: ModelSettingsModel) -> None:
+        super().__init__(theme, model, "draft", title=tr("Drafts"), help_=model_settings.DRAFT_HELP.tr())
+        name = tr("Try drafts on this machine")
+        self.attempt = Button(theme, tr("Try"), look=ButtonLook.QUIET, name=name, action=self._press)
+        self.tools.insertWidget(0, self.attempt)
+
+    def show_value(self) -> None:
+        """Show why it is so, or how far the trial is."""
+        choices, trial = self.model.choices, self.model.trial
+        if choices is None:
+            return
+        self.attempt.setVisible(bool(choices.draft_candidate) or trial is not None)
+        self.attempt.set_text(tr("Stop") if trial is not None else tr("Try"))
+        self.help.setText(trial.stage if trial is not None else model_settings.draft_text(choices))
+
+    def _press(self) -> None:
+        if self.model.trial is None:
+            self.model.try_drafts()
+        else:
+            self.model.stop_trial()
+
+
 class SwitchRow(ModelSettingRow):
     """Yes or no."""
 

@@ -5,6 +5,7 @@ A change counts at once, as on the settings page; what the gateway refuses is sa
 
 import shlex
 from functools import partial
+from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -12,11 +13,15 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
 from app.core import words
+from app.core.advice import TryDrafts
 from app.core.errors import ErrorBody
+from app.core.events import DraftTrialChanged
 from app.core.models import (
+    DRAFT_OFF,
     MAX_SLOTS,
     NO_PARSER,
     NO_PROJECTOR,
+    OWN_DRAFTS,
     Companion,
     CompanionKind,
     ModelChoices,
@@ -78,6 +83,9 @@ class ModelSettingsModel(QObject):
         self.choices: ModelChoices | None = None
         self.error: ErrorBody | None = None
         self._call: GatewayCall | None = None
+        self.trial: DraftTrialChanged | None = None
+        """How trying drafts with this model has come; None while nothing is tried."""
+        shell.event_received.connect(self._handle_event)
 
     @property
     def settings(self) -> ModelSettings:
@@ -86,7 +94,7 @@ class ModelSettingsModel(QObject):
 
     def open_model(self, model: ModelInfo) -> None:
         """Turn to a model."""
-        self.model, self.choices, self.error = model, None, None
+        self.model, self.choices, self.error, self.trial = model, None, None, None
         self.opened.emit()
         self.changed.emit()
         self.fetch_choices()
@@ -179,6 +187,30 @@ class ModelSettingsModel(QObject):
             tr("{title} was reset to its defaults.", title=self._title), lambda: self._post_settings(before, "reset")
         )
 
+    def try_drafts(self) -> None:
+        """Have it tried on this machine whether drafts make the model faster."""
+        if self.model is not None and self.trial is None:
+            self.problem.emit("draft", "")
+            body = TryDrafts(model=self.model.name)
+            self._api.post(
+                "/draft-trials", body, kind=NoneType, then=lambda _: None, failed=self._error_handler("draft")
+            )
+
+    def stop_trial(self) -> None:
+        """Stop trying."""
+        self._api.send_request(
+            "DELETE", "/draft-trials", None, kind=NoneType, then=lambda _: None, failed=self._error_handler("draft")
+        )
+
+    def _handle_event(self, event: Any) -> None:  # noqa: ANN401 -- an Event, as a Qt signal carries it
+        if not isinstance(event, DraftTrialChanged) or self.model is None or event.model != self.model.runs_as:
+            return
+        self.trial = None if event.done else event
+        self.changed.emit()
+        if event.done:
+            self.problem.emit("draft", event.error)
+            self.fetch_choices()
+
     def reload_model(self) -> None:
         """Load it with what is set now."""
         model = self.model
@@ -235,6 +267,8 @@ def recommendation_text(choices: ModelChoices) -> str:
     )
 
 
+DRAFT_HELP = LazyText("Words are drafted ahead and checked together. Answers stay the same.")
+_OWN_DRAFTS = {"ngram": LazyText("Words it wrote or read before"), "mtp": LazyText("Its own prediction head")}
 TEMPLATE_HELP = LazyText("Jinja. It is tested before it is saved.")
 
 
@@ -278,10 +312,23 @@ def engine_options(choices: ModelChoices) -> list[tuple[str, str]]:
     return [("", best), *others]
 
 
+def draft_text(choices: ModelChoices) -> str:
+    """Return what drafts with the next load and why."""
+    if not choices.draft_reason:
+        return DRAFT_HELP.tr()
+    now = tr("Nothing drafts") if not choices.draft else tr("{draft} drafts", draft=choices.draft)
+    return tr("{help} {now}: {reason}", help=DRAFT_HELP.tr(), now=now, reason=choices.draft_reason)
+
+
 def draft_options(choices: ModelChoices) -> list[tuple[str, str]]:
-    """Return the models that can draft."""
+    """Return what can draft: what a trial showed, nothing, the model by itself, and smaller models."""
+    own = {choices.draft_candidate, choices.settings.draft or ""} & set(OWN_DRAFTS)
+    if choices.draft_candidate == "mtp":
+        own.add("ngram")
     return [
-        ("", tr("None")),
+        ("", tr("Automatic")),
+        (DRAFT_OFF, tr("None")),
+        *((kind, _OWN_DRAFTS[kind].tr()) for kind in OWN_DRAFTS if kind in own),
         *(
             (companion.name, companion_title(companion))
             for companion in choices.companions

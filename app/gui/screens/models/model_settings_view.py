@@ -13,6 +13,7 @@ from app.gui.screens.models.model_setting_rows import (
     ArgumentsRow,
     ChoiceRow,
     CodeRow,
+    DraftRow,
     LoraRow,
     ModelSettingRow,
     NumberRow,
@@ -32,7 +33,6 @@ from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Paragraph
 
 _KV_HELP = LazyText("Smaller types leave room for more context, and lose a little quality.")
-_DRAFT_HELP = LazyText("A much smaller model with the same vocabulary drafts ahead. Answers stay the same.")
 _PIN_HELP = LazyText("It is not unloaded when idle or to make room for another model.")
 _LORA_HELP = LazyText("Files that change how it writes. All that are enabled are applied.")
 _CALLS_HELP = LazyText(
@@ -102,7 +102,7 @@ class ModelSettingsView(QWidget):
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
         self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
-        self.draft = ChoiceRow(theme, model, "draft", title=tr("Draft model"), help_=_DRAFT_HELP.tr())
+        self.draft = DraftRow(theme, model)
         self.projector = ChoiceRow(
             theme, model, "projector", title=tr("Projector"), help_=tr("The file that lets it read images.")
         )
@@ -200,6 +200,7 @@ class ModelSettingsView(QWidget):
         self.engine.show_options(model_settings.engine_options(choices))
         self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
         self.draft.show_options(model_settings.draft_options(choices))
+        self.draft.show_value()
         self.projector.show_options(model_settings.projector_options(choices))
         self.uses_own.help.setText(model_settings.recommendation_text(choices))
         rows = (self.uses_own, self.sampling, self.template, self.pinned, self.code, self.arguments)

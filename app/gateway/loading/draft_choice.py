@@ -1,0 +1,111 @@
+"""What drafts for a model: what a person set, else what a trial on this machine showed to be a tenth faster.
+
+A trial's verdict counts for the very file, engine build and backend that it was made with, and for experts that lie
+where they lay then. Reads disks; for a thread.
+"""
+
+from pathlib import Path
+
+import msgspec
+
+from app.core.advice import DraftTrial
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError
+from app.core.models import DRAFT_OFF, OWN_DRAFTS, ModelInfo, ModelSettings
+from app.gateway.loading.draft_files import draft_path
+from app.gateway.services import Services
+from app.hub.library.companions import draft_kind
+from app.supervisor.policy import LoadRequest
+from engines.api import Draft, Feature, LaunchOptions, ListenOptions, ModelFormat, ModelSource
+
+_NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
+_WORDS = {"ngram": "n-gram drafts", "mtp": "the model's own head"}
+
+
+class DraftChoice(msgspec.Struct, frozen=True, kw_only=True):
+    """What drafts with the next load, and why, in a sentence."""
+
+    draft: Draft | None = None
+    reason: str = ""
+
+
+def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engine: str) -> DraftChoice:
+    """Return what drafts for a model on an engine. Raises NotFound or BadRequest for a draft that cannot be had."""
+    if own.draft == DRAFT_OFF:
+        return DraftChoice(reason="It is switched off for this model.")
+    if own.draft in OWN_DRAFTS:
+        if own.draft == "mtp":
+            _require_head(services, model)
+        return DraftChoice(draft=Draft(kind=own.draft), reason="It is set for this model.")
+    if own.draft:
+        path = draft_path(services.library, model, own.draft)
+        return DraftChoice(draft=Draft(path=path, kind=draft_kind(path)), reason="It is set for this model.")
+    trial = None if model.attached else find_trial(services, Path(model.path), engine)
+    if trial is None:
+        return DraftChoice(reason=f"No trial was made with {engine} on this machine yet.")
+    return DraftChoice(draft=Draft(kind=trial.kind) if trial.is_faster else None, reason=describe_trial(trial))
+
+
+def find_trial(services: Services, path: Path, engine: str) -> DraftTrial | None:
+    """Return the verdict for a model's file on the version of an engine that is in use."""
+    return services.drafts.find_trial(path, engine, *_build_of(services, engine))
+
+
+def keep_proven_draft(services: Services, load: LoadRequest) -> LoadRequest:
+    """Return the planned load without a draft that nobody set, where experts lie in system memory and did not before.
+
+    There a draft mostly has more experts read, and is slower.
+    """
+    draft, own = load.options.draft, services.tuning.settings_of(load.source.name)
+    if draft is None or own.draft is not None or not load.options.cpu_moe_layers:
+        return load
+    trial = find_trial(services, load.source.path, load.engine)
+    if trial is not None and trial.has_experts_in_memory:
+        return load
+    return msgspec.structs.replace(load, options=msgspec.structs.replace(load.options, draft=None))
+
+
+def describe_trial(trial: DraftTrial) -> str:
+    """Return what came of a trial, in a sentence."""
+    times = f"{trial.drafted_tokens_s / trial.plain_tokens_s:.2f} times as fast"
+    text = f"With {_WORDS[trial.kind]} it was {times} in a trial on this machine"
+    return f"{text}." if trial.is_faster else f"{text}, and less than 1.10 does not count."
+
+
+def own_draft_of(services: Services, model: ModelInfo, engine: str) -> str:
+    """Return what a trial would try: the model's own head if its file has one, else n-grams; empty for neither."""
+    adapter = services.adapters.get(engine)
+    if adapter is None or not model.chats or model.format != ModelFormat.GGUF:
+        return ""  # other engines do not tell the time of an answer, or were never run with drafts
+    if Feature.DRAFT not in adapter.descriptor.features:
+        return ""
+    kind = "mtp" if has_draft_head(services, model) else "ngram"
+    source = ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format))
+    try:
+        installation = services.catalogue.find_installation(engine)
+        adapter.plan(source, LaunchOptions(context=1, draft=Draft(kind=kind)), _NOWHERE, installation)
+    except (EngineFailed, ValueError):
+        return ""
+    return kind
+
+
+def has_draft_head(services: Services, model: ModelInfo) -> bool:
+    """Whether a model's file carries a head for multi-token prediction (`nextn_predict_layers`)."""
+    facts = services.facts.read_model(model)
+    return facts is not None and facts.has_draft_head
+
+
+def _require_head(services: Services, model: ModelInfo) -> None:
+    if not has_draft_head(services, model):
+        raise BadRequest(
+            f"{model.name} has no head for multi-token prediction in its file.",
+            hint="Use `ngram`, or the upload of this model that contains the head.",
+            code="invalid_value",
+        )
+
+
+def _build_of(services: Services, engine: str) -> tuple[str, str]:
+    try:
+        installation = services.catalogue.find_installation(engine)
+    except RoundhouseError:
+        return "", ""
+    return installation.version, installation.backend
