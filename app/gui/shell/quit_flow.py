@@ -193,8 +193,8 @@ class QuitFlow(QObject):
         count = self._current_situation().answering
         title = tr_plural("An answer is still being written", "{count} answers are still being written", count)
         sentence = tr_plural(
-            "Quitting cuts it off; what has been written so far is kept in its chat.",
-            "Quitting cuts them off; what has been written so far is kept in their chats.",
+            "Quitting cuts it off; what is written so far stays in its chat.",
+            "Quitting cuts them off; what is written so far stays in their chats.",
             count,
         )
         bring_to_front(self._window)

@@ -16,7 +16,7 @@ from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _HEIGHT = 22
 _TICK = 3
-_NAME_WIDTH = 112
+_NAME_WIDTH = 136
 _SAID_WIDTH = 236
 _ABOUT = LazyText("Predicted memory use above the line, and what the engine reported below it.")
 _NONE = LazyText("Once a model has been loaded, this shows its predicted and measured memory use side by side.")
