@@ -277,7 +277,7 @@ def test_a_calibration_is_told_by_device_and_age(model: MachineModel) -> None:
     at = advice.CALIBRATIONS[0].measured_at
     (row,) = model.calibration.list_rows(model.value, now=at + 3 * 86400 + 5)
     assert row.title == "AMD Ryzen 7 7840U with llama.cpp b11549 processor"
-    assert row.quiet == "84 % of 66 GB/s · 41 µs per layer · 14 answers · 3 days ago"
+    assert row.quiet == "84 % of 66 GB/s · device table: 56 GB/s · 41 µs per layer · 14 answers · 3 days ago"
     assert model.calibration.list_rows(None, now=at + 30)[0].quiet.endswith("just now")
     assert model.calibration.list_rows(None, now=at + 300)[0].quiet.endswith("5 min 0 s ago")
 
