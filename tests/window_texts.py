@@ -64,7 +64,7 @@ _SENTENCE = re.compile(r"[A-Za-z]{2}.*\s\S|\s[A-Za-z]{2}|^[A-Z][a-z]|…", re.DO
 _GLUE = re.compile(r"\s[A-Za-z]|[A-Za-z]\s|[A-Z][a-z]")
 _LETTERS = re.compile(r"[^\W\d_]{2}")
 _NO_WORDS = re.compile(r"(Ctrl|Alt|Shift)[+ ]|[/#%{]|https?:|Bearer ")
-_FRAGMENT = re.compile(r"^[\s,.;:)]|\s$")
+_FRAGMENT = re.compile(r"^[\s,.;:)]|\s$|\}\{")
 
 
 @dataclass(frozen=True, slots=True)

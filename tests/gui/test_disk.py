@@ -313,7 +313,7 @@ def test_a_folder_that_is_added_says_if_it_cannot_be_read(
     if folder.problem:
         assert folder.problem in screen._trouble.accessibleName()
         return
-    assert shell.said[-1] == "Archive is searched for models."
+    assert shell.said[-1] == "Archive is now searched for models."
     before, undo = len(api.bodies_of("PATCH", "/settings")), shell.undos[-1]
     assert undo is not None
     undo()
@@ -326,7 +326,7 @@ def test_a_folder_is_said_to_be_added_where_nothing_is_known_of_it(
     api.replies["GET /library/disk"] = data.NO_SUCH_MODEL
     screen.model.add_folder(Path("/anywhere"))
     api.flush()
-    assert shell.said[-1] == "anywhere is searched for models."
+    assert shell.said[-1] == "anywhere is now searched for models."
 
 
 def test_a_folder_written_with_a_tilde_is_found(

@@ -54,6 +54,7 @@ def test_words_that_no_translator_sees_are_found(code: str) -> None:
     [
         'def f(left): return tr("Loading") + left',
         'def f(left): return tr(", {left} left", left=left)',
+        'def f(name, size): return tr("Install {name}{size}", name=name, size=size)',
         'def f(name): return tr("{name} is here", names=name)',
         'def f(count): return tr_plural("one model", "{number} models", count)',
         "def f(text): return tr(text)",

@@ -119,7 +119,7 @@ class WindowCommands:
             MenuAction(tr("View"), tr("Light appearance"), partial(appearance.choose_mode, "light"), "sun"),
             MenuAction(tr("View"), tr("Dark appearance"), partial(appearance.choose_mode, "dark"), "moon"),
             MenuAction(tr("Server"), tr("Copy the endpoint's address"), self._copy_endpoint, "copy", "Ctrl+Shift+C"),
-            MenuAction(tr("Server"), tr("Pause: give all memory back"), self._stores.paused.pause, "pause"),
+            MenuAction(tr("Server"), tr("Pause and free all memory"), self._stores.paused.pause, "pause"),
             MenuAction(tr("Server"), tr("Resume after a pause"), self._stores.paused.resume, "play"),
             MenuAction(
                 tr("Server"),

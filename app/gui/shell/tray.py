@@ -136,7 +136,7 @@ class Tray(QObject):
         look = tray_look(
             is_connected=self._shell.is_connected, running=stores.running.active(), pause=stores.paused.state
         )
-        self.pause_action.setText(tr("Resume") if stores.paused.state.is_paused else tr("Pause: give all memory back"))
+        self.pause_action.setText(tr("Resume") if stores.paused.state.is_paused else tr("Pause and free all memory"))
         self.pause_action.setEnabled(self._shell.is_connected)
         self._list_models(look)
         if self._icon is not None and look != self._shown_look:

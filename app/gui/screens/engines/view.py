@@ -9,7 +9,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
-from app.core.engine_store import BUNDLED, OWN, EngineJob, EngineListing, EngineUpdate, EngineVersion
+from app.core.engine_store import BUNDLED, OWN, EngineJob, EngineListing, EngineOffer, EngineUpdate, EngineVersion
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.engines.model import (
@@ -36,7 +36,7 @@ from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
 _ABOUT = LazyText(
     "A new version is installed beside the others and must answer a test question before it is used. If it fails "
-    "later, Roundhouse goes back to the previous one by itself."
+    "later, Roundhouse goes back to the previous one automatically."
 )
 
 
@@ -195,14 +195,8 @@ class EngineCard(Surface):
         menu = Menu(self.theme, self, tr("Other builds"))
         for offer in self._stock.offers:
             if not offer.unfit:
-                words_of = f"{offer.version} · {offer.variant}"
-                size = f", {words.format_bytes(offer.download_bytes)}" if offer.download_bytes else ""
                 begin = partial(self._model.install, self._stock.id, offer.variant)
-                menu.add_entry(
-                    tr("Install {words_of}{size}", words_of=words_of, size=size),
-                    begin,
-                    is_enabled=not offer.is_installed,
-                )
+                menu.add_entry(_build_words(offer), begin, is_enabled=not offer.is_installed)
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._builds.mapToGlobal(QPoint(0, self._builds.height())))
 
@@ -341,6 +335,13 @@ class _VersionRow(ListRow):
             )
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self._more.mapToGlobal(QPoint(0, self._more.height())))
+
+
+def _build_words(offer: EngineOffer) -> str:
+    build = f"{offer.version} · {offer.variant}"
+    if not offer.download_bytes:
+        return tr("Install {build}", build=build)
+    return tr("Install {build}, {size}", build=build, size=words.format_bytes(offer.download_bytes))
 
 
 def _update_words(update: EngineUpdate) -> str:

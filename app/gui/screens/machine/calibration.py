@@ -120,7 +120,7 @@ class CalibrationModel(QObject):
 def _describe_problem(event: CalibrationChanged) -> ErrorBody:
     if event.code == _DISTURBED:
         return ErrorBody(code=event.code, sentence=event.error)
-    return ErrorBody(code="calibration", sentence=tr("Calibrating did not work."), detail=event.error)
+    return ErrorBody(code="calibration", sentence=tr("Calibration failed."), detail=event.error)
 
 
 def _make_row(item: Calibration, machine: Machine | None, now: float) -> CalibrationRow:

@@ -231,12 +231,10 @@ class ModelsModel(QObject):
 
         def report_folder(problem: str) -> None:
             if problem:
-                sentence = tr(
-                    "{name} was added, but cannot be searched now. {problem}", name=folder.name, problem=problem
-                )
+                sentence = f"{tr('{name} was added, but cannot be searched now.', name=folder.name)} {problem}"
                 self.failed.emit(ErrorBody(code="folder_unreadable", sentence=sentence))
             else:
-                message = tr("{name} is searched for models.", name=folder.name)
+                message = tr("{name} is now searched for models.", name=folder.name)
                 self.toast_requested.emit(message, lambda: self._set_folders(folders))
 
         self._set_folders([*folders, str(folder)], then=lambda: self.disk.look(folder, report_folder))
