@@ -88,6 +88,15 @@ def is_built_for(variant: EngineVariant, host: InstallHost) -> bool:
     return host.platform in variant.platforms and host.architecture in variant.architectures
 
 
+def installable_engines(recipes: Mapping[str, InstallRecipe], host: InstallHost) -> frozenset[str]:
+    """Return the engines of which any variant runs on a machine, by id."""
+    return frozenset(
+        engine
+        for engine, recipe in recipes.items()
+        if any(not unfit_reason(variant, host) for variant in recipe.variants)
+    )
+
+
 def unfit_reason(variant: EngineVariant, host: InstallHost) -> str:
     """Return why this machine cannot run a variant, in a sentence; empty when it can."""
     if host.platform not in variant.platforms:

@@ -209,12 +209,31 @@ def engine_for(
             hint=f"`roundhouse engines install {broken.id}` installs it again.",
             code=FailureKind.NOT_INSTALLED,
         )
-    names = " or ".join(engine.name for engine in readers)
     raise EngineFailed(
         f"No installed engine reads {model.title} ({model.format}).",
-        hint=f"Install {names}." if names else "Choose the model in another format, such as GGUF.",
+        hint=_install_hint(services, readers),
         code=FailureKind.NOT_INSTALLED,
     )
+
+
+def _install_hint(services: Services, readers: Sequence[EngineInfo]) -> str:
+    """Name the engines to install: those that this computer can run; or the way out where there are none."""
+    from app.engine_store.host import host_of, installable_engines  # noqa: PLC0415 -- start-up must not pay for it
+
+    machine = services.machine.last
+    known = None if machine is None else installable_engines(services.catalogue.recipes, host_of(machine))
+    names = _join_names([engine for engine in readers if known is None or engine.id in known])
+    if names:
+        return f"Install {names}, on the Engines page or by `roundhouse engines install`."
+    if readers:
+        return (
+            f"{_join_names(readers)} cannot be installed on this computer. Choose the model as GGUF, which runs here."
+        )
+    return "Choose the model in another format, such as GGUF."
+
+
+def _join_names(engines: Sequence[EngineInfo]) -> str:
+    return " or ".join(engine.name for engine in engines)
 
 
 def launch_options(

@@ -1,8 +1,15 @@
 """Which of several installed engines runs a model: a person's choice, the advisor's order, never one known to fail."""
 
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
 from app.core.engines import EngineInfo
-from app.gateway.loading.launch import best_reader
+from app.engine_store.recipe import read_recipes
+from app.gateway.loading.launch import _install_hint, best_reader
 from tests.demo import machines
+from tests.unit.advisor.test_recipes import described, linux
 
 
 def engine(name: str, *, problem: str = "") -> EngineInfo:
@@ -35,3 +42,27 @@ def test_a_persons_choice_counts_before_it() -> None:
 def test_one_that_failed_comes_last_whoever_chose_it() -> None:
     broken = engine("openvino", problem="It wrote nonsense.")
     assert best_reader([LLAMA, broken], ["openvino"], machines.LAPTOP) is LLAMA
+
+
+def hint(machine: Any, *names: str) -> str:  # noqa: ANN401 -- a machine, or none yet
+    services: Any = SimpleNamespace(
+        machine=SimpleNamespace(last=machine), catalogue=SimpleNamespace(recipes=read_recipes())
+    )
+    return _install_hint(services, [engine(name) for name in names])
+
+
+@pytest.mark.parametrize(
+    ("machine", "names", "sentence"),
+    [
+        (linux(cpu="AMD EPYC 9654"), ("exllamav3",), "exllamav3 cannot be installed on this computer."),
+        (linux("RTX 4090"), ("exllamav3",), "Install exllamav3, on the Engines page"),
+        (linux(cpu="AMD EPYC 9654"), ("vllm", "mlx-lm"), "Install mlx-lm, on the Engines page"),
+        (linux(cpu="AMD EPYC 9654"), (), "Choose the model in another format, such as GGUF."),
+    ],
+)
+def test_the_next_step_names_what_can_be_installed_here(machine: Any, names: tuple[str, ...], sentence: str) -> None:  # noqa: ANN401 -- JSON
+    assert hint(described(machine), *names).startswith(sentence)
+
+
+def test_before_the_machine_is_known_all_are_named() -> None:
+    assert hint(None, "vllm", "exllamav3").startswith("Install vllm or exllamav3")
