@@ -173,7 +173,7 @@ async def test_a_server_that_refuses_and_one_that_is_none(
     server.status = 500
     with pytest.raises(EnvironmentFault, match="answered 500"):
         await releases.choose_assets(CPU, Channel.STABLE)
-    with pytest.raises(EnvironmentFault, match="could not be reached"):
+    with pytest.raises(EnvironmentFault, match="cannot be reached"):
         await Releases(fetcher, RELEASE, "http://127.0.0.1:1").choose_assets(CPU, Channel.STABLE)
 
 
@@ -231,7 +231,7 @@ async def test_a_download_that_breaks_off_is_said(
     server: ReleaseServer, fetcher: ReleaseFetcher, tmp_path: Path
 ) -> None:
     server.cut_after = 1000
-    with pytest.raises(EnvironmentFault, match="could not be reached"):
+    with pytest.raises(EnvironmentFault, match="cannot be reached"):
         await fetched(server, fetcher, tmp_path / "file")
 
 
