@@ -363,6 +363,8 @@ def _detail_lines(stocks: list[EngineListing]) -> Iterator[str]:
     (stock,) = stocks
     yield f"{stock.name}, {stock.licence}, {stock.homepage}"
     yield f"Reads {', '.join(stock.formats)}. {stock.advice}"
+    if stock.confinement is not None:
+        yield stock.confinement.sentence
     yield ""
     yield from format_table(("VERSION", "BACKEND", "DISK", "STATE", "TEST"), map(_version, stock.versions))
     for offer in stock.offers:

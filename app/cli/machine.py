@@ -14,6 +14,7 @@ from app.client.http import GatewayClient
 from app.core import words
 from app.core.advice import Calibration
 from app.core.api import API_VERSION
+from app.core.confinement import ConfinementReport
 from app.core.engines import EngineChoice
 from app.core.errors import EngineFailed, EnvironmentFault
 from app.core.events import CalibrationChanged, Event
@@ -217,7 +218,8 @@ def doctor(*, output: Path | None, bundle: Path | None, as_json: bool) -> None:
     if as_json:
         click.echo(text.decode(), nl=False)
     else:
-        for line in summary_lines(msgspec.json.decode(report, type=_Report).machine):
+        shown = msgspec.json.decode(report, type=_Report)
+        for line in (*summary_lines(shown.machine), *confinement_lines(shown.confinement)):
             click.echo(line)
     if output is not None or not as_json:
         path = output or Path(time.strftime("roundhouse-report-%Y%m%d-%H%M%S.json"))
@@ -233,6 +235,15 @@ def summary_lines(machine: Machine) -> Iterator[str]:
     for device in machine.engine_devices:
         if device.difference:
             yield f"{'Difference':<12}{device.engine}: {device.difference}"
+
+
+def confinement_lines(report: ConfinementReport | None) -> Iterator[str]:
+    """Yield whether engines are confined, and what is not held."""
+    if report is not None:
+        yield f"{'Engines':<12}{report.sentence}"
+        for part in report.parts:
+            if not part.is_held:
+                yield f"{'Open':<12}{part.sentence}"
 
 
 def _write_bundle(path: Path, *, as_json: bool) -> None:
@@ -261,6 +272,7 @@ def _file_lines(files: Sequence[BundleFileRow]) -> list[str]:
 
 class _Report(msgspec.Struct):
     machine: Machine
+    confinement: ConfinementReport | None = None
 
 
 def _write(path: Path, text: bytes) -> None:

@@ -115,7 +115,7 @@ def _whole_or_parts(folder: Path, foreign: set[Path]) -> list[Path]:
 _CONFIG = ("settings.toml*", "models.toml*", "keys.json*", "hub-token.json*", "update-keys.txt", "window*")
 _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
-    *("engines", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
+    *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
 )
 _STATE = (
     "gateway.*",

@@ -52,6 +52,11 @@ class Paths:
         return self.config / "hub-token.json"
 
     @property
+    def engine_homes(self) -> Path:
+        """What engines keep between runs, such as kernels they compiled: a folder for each, which is its home."""
+        return self.data / "engine-homes"
+
+    @property
     def updates(self) -> Path:
         """What is known of newer versions of Roundhouse, and what was fetched of them."""
         return self.data / "updates"

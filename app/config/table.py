@@ -273,6 +273,22 @@ SETTINGS: tuple[Setting, ...] = (
         separator=",",
     ),
     Setting(
+        name="engines.confine",
+        title="Confine engines",
+        help="On Linux, engines read their model and their own programs only, and connect to no other computer. "
+        "Off: an engine, and whatever a model makes it do, may do all that you may. It counts from the next load on.",
+        kind=SettingKind.BOOL,
+        default=True,
+    ),
+    Setting(
+        name="engines.unconfined",
+        title="Engines that are not confined",
+        help="Identifiers such as vllm. These engines, and whatever a model makes them do, may do all that you may.",
+        kind=SettingKind.LIST,
+        default=[],
+        separator=",",
+    ),
+    Setting(
         name="engines.releases_url",
         title="Address of the engine releases",
         help="GitHub's API, or a mirror with the same API.",

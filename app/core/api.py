@@ -14,6 +14,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /keys/{name}                        204, from then on it opens nothing
     POST   /keys/{name}/restore                KeyInfo, of a key revoked since the gateway started
     GET    /engines/stock                      list[EngineListing], those that suit this machine first
+    GET    /engines/confinement                ConfinementReport: what engines are kept from on this computer
     GET    /engines/job                        EngineJob or null: what runs, or ran last
     DELETE /engines/job                        204, calls it off
     GET    /engines/log                        list[LogLine], what jobs said

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from app.core.confinement import EngineConfinementState
 from app.core.errors import ErrorBody
 
 BUNDLED = "bundled"
@@ -104,6 +105,8 @@ class EngineListing(msgspec.Struct, frozen=True, kw_only=True):
     unverified: str = ""
     legacy: str = ""
     """Why nobody should begin with it; empty for others."""
+    confinement: EngineConfinementState | None = None
+    """Whether it is confined when it is next loaded, and what that comes to."""
 
     @property
     def runs_here(self) -> bool:

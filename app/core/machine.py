@@ -11,6 +11,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from app.core.confinement import ConfinementReport
+
 T = TypeVar("T")
 
 
@@ -202,6 +204,8 @@ class DoctorReport(msgspec.Struct, frozen=True, kw_only=True):
     engines: list[EngineBuild]
     machine: Machine
     raw: dict[str, Any]
+    confinement: ConfinementReport | None = None
+    """Whether engines are confined here; None in reports of before."""
 
 
 class BundleFile(msgspec.Struct, frozen=True, kw_only=True):

@@ -22,7 +22,9 @@ import msgspec
 from app.core.engine_store import BUNDLED
 from app.core.engines import EngineInfo
 from app.core.errors import EngineFailed, NotFound, quote_value
+from app.engine_store.environments import ENVIRONMENT, LOCK
 from app.engine_store.recipe import InstallRecipe, read_recipes
+from app.engine_store.startup_files import find_foreign_startup_file
 from app.engine_store.version_store import VersionStore, is_on_probation, own_place
 from engines.api import (
     Descriptor,
@@ -258,13 +260,30 @@ class VersionedAdapters(Mapping[str, EngineAdapter]):
 
 
 def find_missing_files(about: Descriptor, place: EngineLocation | None) -> Failure | None:
-    """Return a failure for a version whose files have gone: removed by hand, or built on a Python that was removed."""
+    """Return a failure for a version whose files are not what they were.
+
+    Gone: removed by hand, or built on a Python that was removed. Added: code that would run whenever it starts.
+    """
     programs = [path for path in (place.python, place.executable) if path] if place else []
     gone = next((path for path in programs if not path.exists()), None)
-    if place is None or gone is None:
+    if place is None:
         return None
+    hint = f"`roundhouse engines install {about.id}` installs it again."
+    if gone is not None:
+        sentence = f"{about.name} {place.version} is broken: {gone} is gone.".replace("  ", " ")
+        return Failure(kind=FailureKind.NOT_INSTALLED, sentence=sentence, hint=hint)
+    foreign = _find_foreign_startup(place)
+    if foreign is None:
+        return None
+    sentence = f"{about.name} {place.version} is not used: no package of its lock brought {foreign}, which would run."
     return Failure(
-        kind=FailureKind.NOT_INSTALLED,
-        sentence=f"{about.name} {place.version} is broken: {gone} is gone.".replace("  ", " "),
-        hint=f"`roundhouse engines install {about.id}` installs it again.",
+        kind=FailureKind.NOT_INSTALLED, sentence=sentence, hint=f"Remove the file and find who made it. {hint}"
     )
+
+
+def _find_foreign_startup(place: EngineLocation) -> Path | None:
+    try:
+        lock = (place.folder / LOCK).read_text(encoding="utf-8")
+    except OSError:  # a program, or an environment of a person's own
+        return None
+    return find_foreign_startup_file(place.folder / ENVIRONMENT, lock)

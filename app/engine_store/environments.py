@@ -12,6 +12,7 @@ from pathlib import Path
 from app.core.errors import EnvironmentFault
 from app.engine_store.program_run import run_program
 from app.engine_store.recipe import EngineVariant
+from app.engine_store.startup_files import find_foreign_startup_file, remove_makers_files
 from app.engine_store.version_store import interpreter_in
 
 Progress = Callable[[str, float | None], None]
@@ -43,6 +44,7 @@ async def make_environment(
     await run_program(
         _venv_argv(uv, variant, folder), stage=stage, hear=_ignore_line, env=_QUIET, about=variant.package
     )
+    remove_makers_files(folder)
     python = interpreter_in(folder)
     base = [str(uv), "pip", "install", "--python", str(python), "--require-hashes", "--requirement", str(lock)]
     argv = [*base, *(_build_arguments(variant, stage) if variant.builds else ["--only-binary", ":all:"]), "--strict"]
@@ -50,6 +52,7 @@ async def make_environment(
     if wheels is not None:
         offline = [*argv, "--offline", "--no-index", "--find-links", str(wheels)]
         await run_program(offline, stage=stage, hear=meter.read_line, env=_QUIET)
+        _refuse_foreign_startup(folder, lock)
         return python
     sources = [part for url in variant.index_urls for part in ("--index", url)]
     progress("Checking the cache", None)
@@ -58,7 +61,18 @@ async def make_environment(
     except EnvironmentFault:
         progress("Asking the package index", None)
         await run_program([*argv, *sources], stage=stage, hear=meter.read_line, env=_QUIET, about=variant.package)
+    _refuse_foreign_startup(folder, lock)
     return python
+
+
+def _refuse_foreign_startup(folder: Path, lock: Path) -> None:
+    foreign = find_foreign_startup_file(folder, lock.read_text(encoding="utf-8"))
+    if foreign is not None:
+        raise EnvironmentFault(
+            f"{foreign.name} would run whenever this engine starts, and no package of its lock brought it.",
+            hint="Somebody may be tampering with the installation: look at what else can write to this folder.",
+            code="foreign_startup_file",
+        )
 
 
 def _venv_argv(uv: Path, variant: EngineVariant, folder: Path) -> list[str]:

@@ -32,6 +32,7 @@ from app.gateway.advising.machine import MachineReader, MemoryGauge
 from app.gateway.advising.model_facts import FactsReader
 from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.app import build_app
+from app.gateway.engines.confinement import make_confiner
 from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.entry.access import KeyNeeded
 from app.gateway.entry.guard import is_wide
@@ -203,12 +204,16 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
     catalogue = EngineCatalogue(setup.adapters, shelf)
     chats = await ChatStore.open(paths.database)
     tuning = ModelSettingsFile(paths.model_settings_file)
-    supervisor = Supervisor(catalogue.versioned, folders, policy_from(settings, tuning), events.publish)
+    confiner = make_confiner(paths, settings)
+    supervisor = Supervisor(
+        catalogue.versioned, folders, policy_from(settings, tuning), events.publish, confiner=confiner
+    )
     announce_changes(shelf, events)
     facts, machine = FactsReader(library), MachineReader(lambda: devices_of(catalogue))
     supervisor.gauge = (gauge := MemoryGauge(machine)).read
     return Services(
         settings=settings,
+        confiner=confiner,
         paths=paths,
         adapters=catalogue.versioned,
         supervisor=supervisor,

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from app.config.paths import Paths
     from app.config.store import SettingsStore
+    from app.confinement.confiner import Confiner
     from app.engine_store.catalogue import EngineCatalogue
     from app.gateway.advising.machine import MachineReader, MemoryGauge
     from app.gateway.advising.model_facts import FactsReader
@@ -89,6 +90,8 @@ class Services:
     stop: Callable[[], None]
     limits: Limits = field(default_factory=Limits)
     recent: ResolvedModelCache = field(default_factory=ResolvedModelCache)
+    confiner: Confiner | None = None
+    """What holds engines to what they need; without it they may do what we may."""
     gauge: MemoryGauge | None = None
     """What the supervisor reads memory with."""
     tuning: ModelSettingsFile = field(default_factory=ModelSettingsFile)

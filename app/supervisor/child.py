@@ -8,21 +8,21 @@ import asyncio
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import IO
 
 import msgspec
 
+from app.confinement.rules import LaunchOrder
 from app.supervisor.logs import EngineLog, LineSplitter, LogRedactor
-from engines.api import LogEvent, ProcessSpec, SoftStop
+from engines.api import LogEvent, SoftStop
 
 if sys.platform == "win32":
-    from app.supervisor.windows import Group, kill_leader_group, limit_memory
+    from app.supervisor.windows import Group, kill_leader_group
 else:
-    from app.supervisor.posix import Group, kill_leader_group, limit_memory
+    from app.supervisor.posix import Group, kill_leader_group
 
-__all__ = ["ChildHandlers", "ChildOutput", "EngineProcess", "kill_leader_group", "limit_memory"]
+__all__ = ["ChildHandlers", "ChildOutput", "EngineProcess", "kill_leader_group"]
 
 _CHUNK = 1 << 16
 _LAST_WORDS_S = 2.0
@@ -57,10 +57,10 @@ class EngineProcess:
     """A started process. Make it in the event loop's thread; raises OSError when it cannot be started."""
 
     def __init__(
-        self, spec: ProcessSpec, *, env: Mapping[str, str], cwd: Path, prefix: str, handlers: ChildHandlers
+        self, order: LaunchOrder, *, role: str, has_lifeline: bool, prefix: str, handlers: ChildHandlers
     ) -> None:
-        self.role = spec.role
-        self._group = Group(spec.argv, env=env, cwd=cwd, has_lifeline=spec.stdin_lifeline)
+        self.role = role
+        self._group = Group(order, has_lifeline=has_lifeline)
         self._loop = asyncio.get_running_loop()
         self._prefix = prefix
         self._handlers = handlers

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 
+from app.confinement.confiner import Confiner
 from app.core.engines import EngineState, EngineStatus, MemoryState
 from app.core.errors import EngineFailed
 from app.core.events import Event, LogLine, Notice
@@ -69,10 +70,10 @@ class Supervisor:
     """Start, share, watch and stop engines. Make it inside the event loop that will use it.
 
     `publish` is called in the loop and must return at once. `inherited` is the environment engines start with; by
-    default what they need of this process's own, without credentials.
+    default what they need of this process's own, without credentials. Without `confiner` they may do what we may.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- what a supervisor is made of; half of it has defaults
         self,
         adapters: Mapping[str, EngineAdapter],
         folders: SupervisorFolders,
@@ -80,6 +81,7 @@ class Supervisor:
         publish: Callable[[Event], None],
         *,
         inherited: Mapping[str, str] | None = None,
+        confiner: Confiner | None = None,
     ) -> None:
         self._policy = policy
         self._publish = publish
@@ -92,6 +94,7 @@ class Supervisor:
             inherited=engine_environment() if inherited is None else inherited,
             ports=LoopbackPorts(),
             records=LaunchRecords(folders.records),
+            confiner=confiner,
         )
         self._arbiter = MemoryArbiter(
             lambda: self._policy,

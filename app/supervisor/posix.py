@@ -1,44 +1,39 @@
 """A process and everything it starts, on Linux and macOS: a session of its own, signalled and killed as a group.
 
-No `preexec_fn`: it runs Python between fork and exec, and deadlocks in a program with threads. Where the engine does
-not watch a lifeline, `setpriv` (Linux) asks the kernel to kill it with its parent. The kernel takes the parent to be
-the *thread* that started it, so processes are started from the event loop's own thread.
+No `preexec_fn`: it runs Python between fork and exec, and deadlocks in a program with threads. On Linux what has to be
+done there is done by a program that then becomes the engine (`app.confinement.launcher`): it confines it, limits its
+memory and, where the engine does not watch a lifeline, has the kernel kill it with its parent. The kernel takes the
+parent to be the *thread* that started it, so processes are started from the event loop's own thread.
 """
 
 import contextlib
-import functools
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
+import msgspec
+
+from app.confinement.command import StartCommand, launcher_command
+from app.confinement.rules import LaunchOrder
 from app.supervisor.process import ChildProcess, stdin_for
 from engines.api import SoftStop
 
 if sys.platform != "win32":
-    import resource
 
     class Group(ChildProcess):
         """One running process with its group."""
 
-        def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, has_lifeline: bool) -> None:
+        def __init__(self, order: LaunchOrder, *, has_lifeline: bool) -> None:
             """Start it. Raises OSError when it cannot be started."""
-            command = argv if has_lifeline else [*_guard_command(argv[0], env), *argv]
-            popen = subprocess.Popen(
-                command,
-                env=dict(env),
-                cwd=cwd,
-                stdin=stdin_for(has_lifeline=has_lifeline),
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-            )
-            super().__init__(popen)
+            needs_launcher = order.confinement is not None or order.memory_bytes or not has_lifeline
+            if sys.platform == "linux" and needs_launcher:
+                super().__init__(_start_launcher(order, has_lifeline=has_lifeline))
+            else:
+                command = StartCommand(argv=order.argv, env=order.env, cwd=order.cwd)
+                super().__init__(_start(command, has_lifeline=has_lifeline))
             self._lock = threading.Lock()
 
         def ask_to_end(self, how: SoftStop) -> None:
@@ -78,30 +73,27 @@ if sys.platform != "win32":
         with contextlib.suppress(ProcessLookupError, PermissionError):  # macOS refuses for a group of zombies
             os.killpg(pid, number)
 
-    def _guard_command(program: str, env: Mapping[str, str]) -> Sequence[str]:
-        if shutil.which(program, path=env.get("PATH")) is None:
-            raise FileNotFoundError(program)  # through setpriv it would be an engine that ended
-        return _death_signal()
+    def _start_launcher(order: LaunchOrder, *, has_lifeline: bool) -> "subprocess.Popen[bytes]":
+        """Start the program that becomes the engine."""
+        if shutil.which(order.argv[0], path=order.env.get("PATH")) is None:
+            raise FileNotFoundError(order.argv[0])  # from the launcher it would be an engine that ended
+        bound = msgspec.structs.replace(order, parent=0 if has_lifeline else os.getpid())
+        with launcher_command(bound) as command:
+            return _start(command, has_lifeline=has_lifeline)
 
-    @functools.cache
-    def _death_signal() -> Sequence[str]:
-        """Return what to put before a command so that it dies with its parent: util-linux has it since 2.33."""
-        setpriv = shutil.which("setpriv") if sys.platform == "linux" else None
-        if setpriv is None:
-            return ()
-        prefix = (setpriv, "--pdeathsig", "KILL", "--")
-        works = subprocess.run([*prefix, "true"], capture_output=True, check=False, timeout=5).returncode == 0
-        return prefix if works else ()
+    def _start(command: StartCommand, *, has_lifeline: bool) -> "subprocess.Popen[bytes]":
+        return subprocess.Popen(
+            command.argv,
+            env=dict(command.env),
+            cwd=command.cwd,
+            stdin=stdin_for(has_lifeline=has_lifeline),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            bufsize=0,
+            start_new_session=True,
+            pass_fds=command.descriptors,
+        )
 
     def kill_leader_group(pid: int) -> None:
         """Kill the group that a process of an earlier gateway led."""
         _kill_group(pid, signal.SIGKILL)
-
-    def limit_memory(pid: int, size_bytes: int) -> None:
-        """Let a process have at most so much memory of its own. Only Linux can tell another process so.
-
-        What is mapped from files does not count, unless it is written to: weights are mapped. Threads' stacks do.
-        """
-        if sys.platform == "linux":
-            with contextlib.suppress(ProcessLookupError):  # it ended at once: that is told otherwise
-                resource.prlimit(pid, resource.RLIMIT_DATA, (size_bytes, size_bytes))

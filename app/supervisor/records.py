@@ -13,6 +13,7 @@ import msgspec
 import psutil
 
 from app.config.private_files import write_private
+from app.confinement.confiner import remove_short_folder
 from app.supervisor.child import kill_leader_group
 
 TOKEN_VARIABLE = "ROUNDHOUSE_LAUNCH"  # noqa: S105 -- the name of a variable; a launch's token opens nothing
@@ -61,6 +62,7 @@ class LaunchRecords:
 
     def remove_record(self, token: str) -> None:
         """Forget a launch of which nothing is left. A file that cannot be removed names nobody at the next start."""
+        remove_short_folder(token)
         with contextlib.suppress(OSError):
             self._record_file(token).unlink(missing_ok=True)
         self._own.discard(token)

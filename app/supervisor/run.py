@@ -23,8 +23,10 @@ import msgspec
 import psutil
 
 from app.config.private_files import write_private
+from app.confinement.confiner import Confiner, EngineConfinement, LaunchPlaces, short_folder
+from app.confinement.rules import LaunchOrder
 from app.supervisor import messages as m
-from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess, limit_memory
+from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import (
     CALLED_OFF,
@@ -43,6 +45,7 @@ from app.supervisor.remote import check_endpoint, wait_until_lost
 from engines.api import (
     Descriptor,
     EngineAdapter,
+    EngineInstallation,
     Failure,
     LaunchPlan,
     ListenOptions,
@@ -104,6 +107,7 @@ class RunDeps(msgspec.Struct, frozen=True, kw_only=True):
     inherited: Mapping[str, str]
     ports: LoopbackPorts
     records: LaunchRecords
+    confiner: Confiner | None = None
 
 
 class EngineRun:
@@ -131,6 +135,7 @@ class EngineRun:
         self._ends: dict[EngineProcess, asyncio.Future[int]] = {}
         self._plan: LaunchPlan | None = None
         self._limits: Descriptor | None = None
+        self._confinement: EngineConfinement | None = None
         self._record = LaunchRecord(token=self._token, model=order.request.source.name, engine=order.request.engine)
         self._begun_s = time.monotonic()
         self._understands_log = True
@@ -269,6 +274,7 @@ class EngineRun:
             self.facts.key = await asyncio.to_thread(plan.key_file.read_text, "utf-8")
         if plan.processes:
             await asyncio.to_thread(self._write_files, plan)
+            await asyncio.to_thread(self._confine, adapter.descriptor, plan, installation, port)
         return adapter, plan
 
     async def _watch_endpoint(self, readiness: Readiness, *, grace_s: float) -> Failure:
@@ -289,6 +295,18 @@ class EngineRun:
             write_private(self._folder / file.name, file.content)
         self._deps.records.write_record(self._record)
 
+    def _confine(self, about: Descriptor, plan: LaunchPlan, installation: EngineInstallation, port: int) -> None:
+        if self._deps.confiner is not None:
+            self._confinement = self._deps.confiner.confine(
+                about,
+                self._request.source,
+                self._request.options,
+                installation,
+                plan=plan,
+                places=LaunchPlaces(scratch=self._folder, short=short_folder(self._token), port=port),
+                inherited=self._deps.inherited,
+            )
+
     def _start_processes(self, adapter: EngineAdapter, plan: LaunchPlan) -> None:
         hidden = [self.facts.key, *(value for spec in plan.processes for value in spec.secrets.values())]
         handlers = ChildHandlers(
@@ -300,9 +318,6 @@ class EngineRun:
         )
         for spec in plan.processes:
             child = self._start_process(spec, handlers, prefix=f"[{spec.role}] " if len(plan.processes) > 1 else "")
-            if (needs := self._request.needs) is not None and needs.private_limit:
-                stacks = _STACK_BYTES * (os.cpu_count() or 1)
-                limit_memory(child.pid, needs.private_limit + adapter.descriptor.overhead_bytes + stacks)
             self._ends[child] = asyncio.get_running_loop().create_future()
             self._record = self._record.with_process(child.pid, spec.argv[0])
             self._deps.records.write_record(self._record)
@@ -313,11 +328,30 @@ class EngineRun:
         self._log.append_to_file(
             [handlers.redactor.redact_text(f"--- {time.strftime('%Y-%m-%d %H:%M:%S')} {shlex.join(spec.argv)}")]
         )
-        env = {**self._deps.inherited, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token}
+        order = self._build_order(spec)
         try:
-            return EngineProcess(spec, env=env, cwd=spec.cwd or self._folder, prefix=prefix, handlers=handlers)
+            return EngineProcess(
+                order, role=spec.role, has_lifeline=spec.stdin_lifeline, prefix=prefix, handlers=handlers
+            )
         except OSError as error:
             raise StartFailed(start_failure(spec.argv[0], error)) from error
+
+    def _build_order(self, spec: ProcessSpec) -> LaunchOrder:
+        held = self._confinement
+        own = {} if held is None else held.environment
+        return LaunchOrder(
+            argv=spec.argv,
+            env={**self._deps.inherited, **own, **spec.env, **spec.secrets, TOKEN_VARIABLE: self._token},
+            cwd=str(spec.cwd or self._folder),
+            memory_bytes=self._memory_limit(),
+            confinement=None if held is None else held.rules,
+        )
+
+    def _memory_limit(self) -> int:
+        needs, about = self._request.needs, self._limits
+        if needs is None or about is None or not needs.private_limit:
+            return 0
+        return needs.private_limit + about.overhead_bytes + _STACK_BYTES * (os.cpu_count() or 1)
 
     def _read_log(self, adapter: EngineAdapter, line: str) -> Sequence[LogEvent]:
         if not self._understands_log:

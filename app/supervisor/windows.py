@@ -9,11 +9,10 @@ import ctypes
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import psutil
 
+from app.confinement.rules import LaunchOrder
 from app.supervisor.process import ChildProcess, stdin_for
 from engines.api import SoftStop
 
@@ -92,12 +91,12 @@ if sys.platform == "win32":
     class Group(ChildProcess):
         """One running process with its job."""
 
-        def __init__(self, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, has_lifeline: bool) -> None:
-            """Start it. Raises OSError when it cannot be started."""
+        def __init__(self, order: LaunchOrder, *, has_lifeline: bool) -> None:
+            """Start it, without limits: none was ever tried on Windows. Raises OSError when it cannot be started."""
             popen = subprocess.Popen(
-                list(argv),
-                env=dict(env),
-                cwd=cwd,
+                list(order.argv),
+                env=dict(order.env),
+                cwd=order.cwd,
                 stdin=stdin_for(has_lifeline=has_lifeline),
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -133,6 +132,3 @@ if sys.platform == "win32":
 
     def kill_leader_group(pid: int) -> None:
         """Do nothing: the job of an earlier gateway died with it."""
-
-    def limit_memory(_pid: int, _size_bytes: int) -> None:
-        """Do nothing: no limit was ever tried on Windows."""

@@ -132,6 +132,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it counts the tokens of several answers to one request as if each were the only one."""
     repeats_prefill: bool = False
     """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
+    has_helpers: bool = False
+    """Whether it starts processes that connect to each other: it is confined less then (`app.confinement.policy`)."""
     program: str = ""
     """What its server is called, where a person's own can be run instead of an installed one; empty where none can."""
     tool_parsers: Mapping[str, str] = {}

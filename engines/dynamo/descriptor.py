@@ -38,6 +38,7 @@ DESCRIPTOR = Descriptor(
         ToolCallFormat.GEMMA_4: "gemma4",
     },
     platforms=frozenset({"linux"}),
+    has_helpers=True,
     accelerators=("cuda",),
     metrics_path="/metrics",
     metrics={

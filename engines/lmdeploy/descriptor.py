@@ -51,6 +51,7 @@ DESCRIPTOR = Descriptor(
         ToolCallFormat.KIMI_K2: "kimi-k2",
     },
     platforms=frozenset({"linux", "win32"}),
+    has_helpers=True,
     accelerators=("cuda",),
     metrics_path="/metrics",
     metrics={

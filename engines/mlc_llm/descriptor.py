@@ -29,6 +29,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
+    has_helpers=True,
     accelerators=(
         "cuda",
         "metal",

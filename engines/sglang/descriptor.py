@@ -63,6 +63,7 @@ DESCRIPTOR = Descriptor(
         ToolCallFormat.GPT_OSS: "gpt-oss",
     },
     platforms=frozenset({"linux"}),
+    has_helpers=True,
     accelerators=(
         "cuda",
         "rocm",

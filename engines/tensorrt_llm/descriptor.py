@@ -34,6 +34,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     platforms=frozenset({"linux"}),
+    has_helpers=True,
     accelerators=("cuda",),
     metrics_path="/prometheus/metrics",
     metrics={

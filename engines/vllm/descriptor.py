@@ -66,6 +66,7 @@ DESCRIPTOR = Descriptor(
         ToolCallFormat.GPT_OSS: "openai",
     },
     platforms=frozenset({"linux"}),
+    has_helpers=True,
     accelerators=("cuda", "rocm"),
     metrics_path="/metrics",
     metrics={

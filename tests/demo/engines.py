@@ -1,5 +1,6 @@
 """Engines at the demo machine. Invented, and only shown in screenshots."""
 
+from app.core.confinement import EngineConfinementState
 from app.core.engine_store import (
     EngineJob,
     EngineListing,
@@ -18,6 +19,12 @@ _PROOF = Proof(
     tokens_per_s=1281.9,
     backend="cpu",
     device="CPU",
+)
+CONFINED = EngineConfinementState(
+    is_confined=True,
+    sentence=(
+        "Confined: it reads its model and its own programs, writes to folders of its own, and connects to nothing."
+    ),
 )
 LLAMA_CPP = EngineListing(
     id="llama.cpp",
@@ -57,6 +64,7 @@ LLAMA_CPP = EngineListing(
         EngineOffer(variant="metal", version="2026.10.11549", backend="metal", unfit="It is made for macOS."),
     ],
     size_bytes=207 * _MB,
+    confinement=CONFINED,
 )
 OPENVINO = EngineListing(
     id="openvino",

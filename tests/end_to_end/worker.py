@@ -3,7 +3,9 @@
 import http.client
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import threading
 import time
 import urllib.error
@@ -12,6 +14,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
+from app.confinement.command import launcher_command
+from app.confinement.confiner import Confiner, LaunchPlaces
+from app.confinement.rules import LaunchOrder
 from engines.api import (
     EngineAdapter,
     EngineInstallation,
@@ -69,20 +74,23 @@ class Worker:
             ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
             ListenOptions(host="127.0.0.1", port=free_port() if port is None else port, key=KEY),
-            engine.found or installation(),
+            found := engine.found or installation(),
         )
         (spec,) = self.plan.processes
+        self.folder = Path(tempfile.mkdtemp(prefix="worker-"))
         self.lines: list[str] = []
         self.has_spoken = threading.Event()
-        self.process = subprocess.Popen(
-            spec.argv,
-            env=environment(spec),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            errors="replace",
-        )
+        with launcher_command(self._order(spec, model, options or LaunchOptions(), found)) as command:
+            self.process = subprocess.Popen(
+                command.argv,
+                env=dict(command.env),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                errors="replace",
+                pass_fds=command.descriptors,
+            )
         pipes = [pipe for pipe in (self.process.stdout, self.process.stderr) if pipe is not None]
         self._readers = [threading.Thread(target=self._read, args=(pipe,), daemon=True) for pipe in pipes]
         for reader in self._readers:
@@ -91,6 +99,27 @@ class Worker:
     def __repr__(self) -> str:
         """What an assertion shows that fails: how it ended, and its last words."""
         return f"<Worker, exit code {self.process.poll()}, {self.lines[-20:]}>"
+
+    def _order(self, spec: ProcessSpec, model: Path, options: LaunchOptions, found: EngineInstallation) -> LaunchOrder:
+        """Return how it is started, confined as the supervisor has it."""
+        confinement = Confiner(self.folder / "homes", lambda _engine: True).confine(
+            self.adapter.descriptor,
+            ModelSource(name="served", path=model, format=ModelFormat.GGUF),
+            options,
+            found,
+            plan=self.plan,
+            places=LaunchPlaces(
+                scratch=self.folder / "run", short=self.folder / "tmp", port=int(self.plan.base_url.rpartition(":")[2])
+            ),
+            inherited={},
+        )
+        own = {} if confinement is None else dict(confinement.environment)
+        return LaunchOrder(
+            argv=spec.argv,
+            env={**own, **environment(spec)},
+            cwd=str(self.folder),
+            confinement=None if confinement is None else confinement.rules,
+        )
 
     def _read(self, pipe: IO[str]) -> None:
         for line in pipe:
@@ -179,3 +208,4 @@ class Worker:
         for pipe in (self.process.stdin, self.process.stdout, self.process.stderr):
             assert pipe is not None
             pipe.close()
+        shutil.rmtree(self.folder)

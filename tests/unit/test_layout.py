@@ -16,7 +16,7 @@ CODE = ("app", "engines")
 LOW = {"core"}
 PARTS = {
     *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
-    "updates",
+    *("updates", "confinement"),
 }
 MAY_IMPORT = {
     "core": set(),
@@ -24,18 +24,19 @@ MAY_IMPORT = {
     "advisor": LOW,
     "client": LOW | {"config"},
     "connect": LOW | {"config"},
+    "confinement": LOW | {"config"},
     "store": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
     "engine_store": LOW | {"config", "network"},
-    "supervisor": LOW | {"config", "network"},
+    "supervisor": LOW | {"config", "network", "confinement"},
     "updates": LOW | {"config", "hub", "engine_store"},
     "gateway": LOW | PARTS,
     "cli": LOW | {"client", "config"},
     "gui": LOW | {"client", "config"},
 }
-MAY_IMPORT_ENGINES = {"supervisor", "engine_store", "gateway", "hub"}
+MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
 DESCRIPTIONS = {"engines.api.about", "engines.api.traits"}
 """The values by which engines describe themselves. The advisor knows these and no engine: it is given a table."""
 ONLY_IN = {

@@ -93,7 +93,7 @@ async def doctor(call: AdminCall[None, NoQuery]) -> DoctorReport:
     """Write a report about this computer without names or serial numbers."""
     from app.gateway.watching.bundle import machine_report  # noqa: PLC0415 -- start-up must not pay for the readers
 
-    return await machine_report(call.services.catalogue)
+    return await machine_report(call.services.catalogue, call.services.settings)
 
 
 @routes.add("GET", "/bundle")

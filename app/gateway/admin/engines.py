@@ -4,6 +4,7 @@ import asyncio
 
 import msgspec
 
+from app.core.confinement import ConfinementReport
 from app.core.engine_store import (
     BundleEngine,
     EngineJob,
@@ -16,6 +17,7 @@ from app.core.engine_store import (
 from app.core.engines import EngineChoice, EngineInfo, EnginePlan, EnginePlanRequest
 from app.core.events import LogLine
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.engines.confinement import confinement_report
 
 routes = RouteTable()
 
@@ -30,6 +32,12 @@ class UpdateQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def stock(call: AdminCall[None, NoQuery]) -> list[EngineListing]:
     """List the engines: how each suits this computer, what is installed, what could be."""
     return await call.engines.store.list_stock()
+
+
+@routes.add("GET", "/engines/confinement")
+async def confinement(call: AdminCall[None, NoQuery]) -> ConfinementReport:
+    """Say whether engines are confined on this computer, and from what."""
+    return await asyncio.to_thread(confinement_report, call.services.settings)
 
 
 @routes.add("GET", "/engines/job")

@@ -15,6 +15,7 @@ import aiohttp
 import msgspec
 
 from app.config.paths import RESOURCES
+from app.confinement.confiner import Confiner
 from app.core.engine_store import Proof
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.models import ModelInfo
@@ -77,6 +78,7 @@ class SmokeTests:
     folders: SupervisorFolders
     http: aiohttp.ClientSession
     own_models: Callable[[str], Awaitable[Sequence[ModelInfo]]]
+    confiner: Confiner | None = None
 
     async def prove(
         self, engine: str, place: EngineLocation | None, *, with_own_models: bool, progress: Progress
@@ -106,6 +108,7 @@ class SmokeTests:
             self.folders,
             SupervisorPolicy(stall_s=STALL_S, max_loaded=1),
             publish=lambda _event: None,
+            confiner=self.confiner,
         )
         request = LoadRequest(
             engine=engine,

@@ -23,6 +23,7 @@ from app.engine_store.host import InstallHost, best_variant, host_of, order_reas
 from app.engine_store.installer import Installer, InstallerDeps, InstallOptions, InstallTask, update_for
 from app.engine_store.program_run import run_cancellable
 from app.engine_store.recipe import Channel, EngineVariant, InstallRecipe, SmokeModel
+from app.gateway.engines.confinement import confinement_of
 from app.gateway.engines.engine_listing import list_engines
 from app.gateway.engines.jobs import EngineJobs, JobOutcome
 from app.gateway.engines.smoke_tests import SmokeTests
@@ -47,6 +48,7 @@ class EngineStore:
             folders=SupervisorFolders(records=services.paths.engine_records, logs=services.paths.logs, scratch=scratch),
             http=services.http,
             own_models=self._own_models,
+            confiner=services.confiner,
         )
         self._switches = VersionSwitch(services.catalogue, services.supervisor, self.jobs, self._smoke_tests)
         self._installer = Installer(
@@ -64,7 +66,18 @@ class EngineStore:
         """Return every engine: how it suits this machine, what is here, what could be."""
         machine = await self._services.machine.read()
         preferred = self._services.settings.get_list("engines.preferred")
-        return await run_cancellable(partial(list_engines, self._catalogue, machine, await self._host(), preferred))
+        host, settings = await self._host(), self._services.settings
+
+        def list_all() -> list[EngineListing]:
+            listings = list_engines(self._catalogue, machine, host, preferred)
+            return [
+                msgspec.structs.replace(
+                    listing, confinement=confinement_of(self._catalogue.adapters[listing.id].descriptor, settings)
+                )
+                for listing in listings
+            ]
+
+        return await run_cancellable(list_all)
 
     async def install(self, engine: str, request: InstallEngine, *, verb: str = "install") -> EngineJob:
         """Begin to install a version. Raises BadRequest, NotFound or Conflict before anything is begun."""

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import msgspec
 
+from app.confinement.command import launcher_command
+from app.confinement.places import program_paths
+from app.confinement.policy import PLAIN_DEVICES, PROGRAMS, SYSTEM_FACTS
+from app.confinement.rules import ConfinementRules, LaunchOrder
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.gateway.advising.model_facts import FactsReader
 from app.hub.gguf.header import MAX_TEMPLATE_BYTES
 from app.supervisor.policy import LoadRequest
-from engines.api import FailureKind
+from engines.api import EngineInstallation, FailureKind
 from engines.environment import engine_environment
 from engines.worker_launch import own_python, worker_environment
 
@@ -116,20 +120,41 @@ def _templates_of(reader: FactsReader, load: LoadRequest) -> list[str]:
     return [template for template in (facts.chat_template, facts.tool_template) if template.strip()]
 
 
+def _trial_order() -> LaunchOrder:
+    """Return how a trial is started: it reads its own program, and reaches nothing else."""
+    python, environment = own_python(), {**engine_environment(), **worker_environment()}
+    installation = EngineInstallation(engine="", version="", backend="cpu", python=python)
+    root = environment["PYTHONPATH"]
+    rules = ConfinementRules(
+        list=(root,),
+        read=SYSTEM_FACTS,
+        run=(*PROGRAMS, f"{root}/engines", *program_paths(installation, {})),
+        devices=PLAIN_DEVICES,
+        tasks=_TASKS,
+    )
+    return LaunchOrder(argv=(str(python), "-P", "-m", _MODULE), env=environment, cwd=root, confinement=rules)
+
+
+_TASKS = 16
+"""A trial has one thread, and starts nothing."""
+
+
 def _run_trial(templates: Sequence[str]) -> TemplateVerdict:
     from engines.serving.template_trial import CPU_S, MEMORY_BYTES  # noqa: PLC0415 -- the gateway starts without it
 
     if any(len(template.encode()) >= _MOST_BYTES for template in templates):  # what is longer was cut
         return TemplateVerdict(cost=f"The chat template has {_MOST_BYTES:,} bytes or more.")
     try:
-        trial = subprocess.run(
-            [str(own_python()), "-P", "-m", _MODULE],
-            input=msgspec.json.encode(templates),
-            capture_output=True,
-            timeout=_WALL_S,
-            check=True,
-            env={**engine_environment(), **worker_environment()},
-        )
+        with launcher_command(_trial_order()) as command:
+            trial = subprocess.run(
+                command.argv,
+                input=msgspec.json.encode(templates),
+                capture_output=True,
+                timeout=_WALL_S,
+                check=True,
+                env=command.env,
+                pass_fds=command.descriptors,
+            )
         return msgspec.json.decode(trial.stdout, type=TemplateVerdict)
     except (OSError, subprocess.SubprocessError, msgspec.DecodeError) as error:
         log.info("A chat template did not survive its trial: %s", error)

@@ -27,6 +27,7 @@ from app.core.errors import ErrorBody, RoundhouseError
 from app.core.machine import BundleFile, DiagnosticBundle, DoctorReport, EngineBuild
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.advising.machine import LLAMA_CPP
+from app.gateway.engines.confinement import confinement_report
 from app.gateway.loading.launch import devices_of
 from app.gateway.services import Services
 from app.gateway.watching.inspector import RequestInspector
@@ -128,12 +129,15 @@ def _address(match: re.Match[str]) -> str:
     return match[0] if address.is_loopback or address.is_unspecified else "[address]"
 
 
-async def machine_report(catalogue: EngineCatalogue) -> DoctorReport:
+async def machine_report(catalogue: EngineCatalogue, settings: SettingsStore) -> DoctorReport:
     """Probe this computer now and report. Raises EnvironmentFault when nothing could be read."""
-    engines, devices = await asyncio.gather(
-        asyncio.to_thread(installed_packages, catalogue), asyncio.to_thread(devices_of, catalogue)
+    engines, devices, confinement = await asyncio.gather(
+        asyncio.to_thread(installed_packages, catalogue),
+        asyncio.to_thread(devices_of, catalogue),
+        asyncio.to_thread(confinement_report, settings),
     )
-    return await examine_and_report(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
+    report = await examine_and_report(application=_APPLICATION, engines=engines, devices={LLAMA_CPP: devices})
+    return msgspec.structs.replace(report, confinement=confinement)
 
 
 def installed_packages(catalogue: EngineCatalogue) -> list[EngineBuild]:
@@ -149,7 +153,7 @@ async def collect_bundle(
     services: Services, inspector: RequestInspector, private: PrivateNames | None = None
 ) -> DiagnosticBundle:
     """Return all of it. `private` is what this computer and its user are called, found out unless given."""
-    report = await _report_section(services.catalogue)
+    report = await _report_section(services.catalogue, services.settings)
     scrubber = await asyncio.to_thread(_make_scrubber, services, private)
     files = [
         _document_bytes("versions.json", "What is installed", await asyncio.to_thread(_versions, services.catalogue)),
@@ -178,10 +182,10 @@ async def collect_bundle(
     return DiagnosticBundle(made_at=time.time(), application=_APPLICATION, files=[_manifest_text(cleaned), *cleaned])
 
 
-async def _report_section(catalogue: EngineCatalogue) -> DoctorReport | ErrorBody:
+async def _report_section(catalogue: EngineCatalogue, settings: SettingsStore) -> DoctorReport | ErrorBody:
     """Return the report, or why there is none: then the rest is needed all the more."""
     try:
-        return await machine_report(catalogue)
+        return await machine_report(catalogue, settings)
     except RoundhouseError as error:
         return error.body
 

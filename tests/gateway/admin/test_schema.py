@@ -308,6 +308,8 @@ def made_and_attached_models_answer_as_they_say(call: Checked) -> None:
 def engines_answer_as_they_say(call: Checked) -> None:
     (stock,) = call("GET", "/engines/stock")
     assert [(one["name"], one["is_current"]) for one in stock["versions"]] == [("bundled", True)]
+    assert stock["confinement"]["sentence"]
+    assert call("GET", "/engines/confinement")["sentence"]
     assert call("GET", "/engines/job") is None
     assert call("GET", "/engines/log") == []
     call("DELETE", "/engines/job")
@@ -367,7 +369,7 @@ def advice_answers_as_it_says(call: Checked) -> None:
     call("DELETE", "/draft-trials")
     assert call("GET", "/draft-trials") == []
     assert isinstance(call("GET", "/loads"), list)
-    assert call("GET", "/doctor")["machine"]
+    assert call("GET", "/doctor")["confinement"] == call("GET", "/engines/confinement")
     assert call("GET", "/bundle")["files"][0]["name"] == "manifest.json"
 
 

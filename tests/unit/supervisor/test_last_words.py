@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from app.confinement.rules import LaunchOrder
 from app.supervisor import child
 from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
 from app.supervisor.logs import EngineLog, LogRedactor
-from engines.api import LogEvent, ProcessSpec
+from engines.api import LogEvent
 from tests.patience import PATIENCE_S
 from tests.unit.supervisor.conftest import Recorder
 
@@ -55,11 +56,11 @@ async def start(
     log, begun = EngineLog("m", tmp_path, recorder.publish), list[EngineProcess]()
 
     def started(script: str) -> EngineProcess:
-        spec = ProcessSpec(role="server", argv=("/bin/sh", "-c", script), env={})
+        order = LaunchOrder(argv=("/bin/sh", "-c", script), env=dict(os.environ), cwd=str(tmp_path))
         ways = ChildHandlers(
             log=log, redactor=LogRedactor([]), read_log=witness.read_log, hear=witness.hear, ended=witness.ended
         )
-        begun.append(EngineProcess(spec, env=dict(os.environ), cwd=tmp_path, prefix="", handlers=ways))
+        begun.append(EngineProcess(order, role="server", has_lifeline=False, prefix="", handlers=ways))
         return begun[-1]
 
     yield started

@@ -106,6 +106,7 @@ class EngineCard(Surface):
         box.addLayout(self._make_head())
         self._advice = Paragraph(theme, color="ink-2")
         self._present = _CurrentVersionView(theme)
+        self._confinement = Paragraph(theme, role="meta", color="ink-2")
         self._job = _EngineJobView(theme, model)
         self._update = _EngineUpdateView(theme, model, stock.id)
         self._failure = ErrorPanel(theme)
@@ -114,7 +115,8 @@ class EngineCard(Surface):
         VBox(theme, place, margins=(0, 4, 4, 4), gap=0).addWidget(self._versions)
         self._fold = Fold(theme, tr("Versions"), place)
         self._fold.setAccessibleName(tr("Versions of {name}", name=stock.name))
-        for part in (self._advice, self._present, self._job, self._update, self._failure, self._fold):
+        parts = (self._advice, self._present, self._confinement, self._job, self._update, self._failure, self._fold)
+        for part in parts:
             box.addWidget(part)
 
     def _make_head(self) -> PairLayout:
@@ -157,6 +159,7 @@ class EngineCard(Surface):
         self._best.setVisible(stock.rank == 1)
         self._advice.setText(stock.advice)
         self._present.show_version(stock, current)
+        self._show_confinement(stock)
         self._job.show_job(job)
         self._update.show_update(model.updates.get(stock.id) if job is None else None)
         self._show_buttons(offer_words=install_words(offer) if offer else "", is_here=current is not None)
@@ -164,6 +167,12 @@ class EngineCard(Surface):
         if error is not None:
             self._failure.show_error(error, tr("Dismiss"), partial(model.dismiss, stock.id))
         self._show_versions(stock)
+
+    def _show_confinement(self, stock: EngineListing) -> None:
+        held = stock.confinement if stock.versions else None
+        self._confinement.setVisible(held is not None)
+        if held is not None:
+            self._confinement.setText(held.sentence)
 
     def _show_buttons(self, *, offer_words: str, is_here: bool) -> None:
         is_first = bool(offer_words) and not is_here

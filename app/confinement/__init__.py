@@ -1,0 +1,1 @@
+"""What an engine may reach of this computer: the rules, from its plan, and the launcher that enforces them."""
