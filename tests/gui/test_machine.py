@@ -340,7 +340,7 @@ def test_a_calibration_that_fails_is_said_in_place(screen: MachineScreen, shell:
 def test_loads_are_compared_on_one_scale(screen: MachineScreen) -> None:
     said = [ticks.accessibleName() for ticks in screen.load_accuracy.latest.findChildren(Ticks)]
     assert said[0] == "Weights: Predicted 4.7 GiB, measured 4.7 GiB, exact"
-    assert said[-1] == "Whole process: predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
+    assert said[-1] == "Whole process: Predicted 9.6 GiB, measured 9.6 GiB, -0.2 %"
     assert not screen.load_accuracy.earlier.isVisible(), "earlier loads are folded"
 
 

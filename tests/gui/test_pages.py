@@ -337,7 +337,7 @@ def test_an_answer_with_one_setting_keeps_the_others(settings: SettingsModel, ap
     assert settings.preferences.get("models.default", "") == "guide"
 
 
-@pytest.mark.parametrize(("value", "by", "next_"), [(4, 1, 5), (64, 1, 64), (1, -1, 1)])
+@pytest.mark.parametrize(("value", "by", "next_"), [(4, 1, 5), (256, 1, 256), (1, -1, 1)])
 def test_steps_stay_within_the_limits(settings: SettingsModel, value: int, by: int, next_: int) -> None:
     assert settings.step_value(data.with_value(info("models.slots"), value), by) == next_
 
