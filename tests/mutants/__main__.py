@@ -22,7 +22,7 @@ from tests.mutants.trying import ROOT, MutantTester, Outcome, TreeCopy, Trial, c
 
 FOLDERS: dict[str, tuple[str, ...]] = {
     "app/supervisor": ("tests/unit/supervisor",),
-    "app/gateway/exchange": ("tests/gateway/exchange", "tests/unit/exchange"),
+    "app/gateway/exchange": ("tests/unit/exchange", "tests/unit/dialects", "tests/gateway/exchange"),
     "app/store": ("tests/unit/store",),
     "app/hub/download": ("tests/unit/hub/download",),
     "app/engine_store": ("tests/unit/engine_store",),
@@ -50,6 +50,7 @@ def main(argv: Sequence[str]) -> int:
     with ExitStack() as stack:
         copies = [stack.enter_context(copied_tree()) for _ in range(arguments.jobs)]
         records = _read_records() if arguments.recorded else _refresh_records(copies[0], folders)
+        records.forget_outdated(ROOT)
         trials = list(_try_all(mutants, [MutantTester(copy, records) for copy in copies]))
     sys.stdout.write(f"{_table(trials)}\n")
     return 0 if _share(trials) >= PROMISED else 1

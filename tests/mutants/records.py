@@ -52,6 +52,11 @@ class Records(msgspec.Struct):
         """Return those of these files whose recording is missing or of another text."""
         return [file for file in test_files if self.test_files.get(file) != hash_file(root / file)]
 
+    def forget_outdated(self, root: Path) -> None:
+        """Choose no tests any more from files that have changed: they may have other tests now."""
+        changed = set(self.outdated(root, self.test_files))
+        self.durations_s = {test: s for test, s in self.durations_s.items() if file_of(test) not in changed}
+
     def choose_tests(self, root: Path, mutant: Mutant, own: Sequence[str]) -> list[str]:
         """Return which tests may notice it: those in the folders `own`, then others; of each file the quickest first.
 

@@ -101,19 +101,8 @@ class TreeCopy:
         return code, failures[0].split(" - ")[0] if failures else ""
 
     def _run_pytest(self, arguments: Sequence[str], limit_s: float | None) -> tuple[int, str]:
-        fixed = [
-            "-q",
-            "-p",
-            "no:randomly",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:xdist",
-            "-o",
-            "addopts=",
-            "--hypothesis-seed=0",
-        ]
-        argv = [sys.executable, "-m", "pytest", "--import-mode=importlib", *fixed, *arguments]
+        fixed = ["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "--hypothesis-seed=0"]
+        argv = [sys.executable, "-m", "pytest", *fixed, *arguments]
         process = subprocess.Popen(
             argv, cwd=self.root, env=self._environ, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, start_new_session=True,
@@ -145,13 +134,12 @@ class MutantTester:
         self._doubted: set[str] = set()
 
     def try_mutant(self, mutant: Mutant, own: Sequence[str]) -> Trial:
-        """Run the tests in the folders `own` that run the mutant's line, then the others, until one fails."""
+        """Run the tests that run the mutant's line until one fails: those in the folders `own` in turn, then others."""
         tests = self._records.choose_tests(ROOT, mutant, own)
-        is_own = tuple(f"{folder}/" for folder in own)
-        near = [test for test in tests if test.startswith(is_own)] or (list(own) if not tests else [])
-        far = [test for test in tests if test not in near]
-        for some in filter(None, (near, far)):
-            trial = self._run(mutant, some)
+        stages = [[test for test in tests if test.startswith(f"{folder}/")] for folder in own]
+        stages.append([test for test in tests if not test.startswith(tuple(f"{folder}/" for folder in own))])
+        for stage in filter(None, stages) if tests else [list(own)]:
+            trial = self._run(mutant, stage)
             if trial.outcome is not Outcome.SURVIVED:
                 return trial
         return Trial(mutant, Outcome.SURVIVED)

@@ -94,7 +94,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text, encoding="utf-8")
-    (root / "pyproject.toml").write_text("[tool.pytest.ini_options]\npythonpath = ['.']\n", encoding="utf-8")
+    options = "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\npythonpath = ['.']\n"
+    (root / "pyproject.toml").write_text(options, encoding="utf-8")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)  # noqa: S607 -- git is on PATH
     monkeypatch.setattr(trying, "ROOT", root)
     return root

@@ -17,8 +17,10 @@ LONG = "x" * 1600
 class Speller:
     """llama-server, as far as middles are concerned. `evaluated` is how many tokens it says nothing is."""
 
-    def __init__(self, *, evaluated: int = 4, names: dict[str, int] = NAMES) -> None:
-        self.evaluated, self.names = evaluated, names
+    def __init__(
+        self, *, evaluated: int = 4, names: dict[str, int] = NAMES, nothing: str = "<s><pre><suf><mid>"
+    ) -> None:
+        self.evaluated, self.names, self.nothing = evaluated, names, nothing
         self.asked: list[tuple[str, dict[str, Any]]] = []
 
     async def play(self, request: web.Request) -> web.StreamResponse:
@@ -26,7 +28,7 @@ class Speller:
         self.asked.append((request.path, body))
         if request.path == "/tokenize":
             return web.json_response({"tokens": self.tokens(body)})
-        nothing = {"prompt": "<s><pre><suf><mid>", "tokens_evaluated": self.evaluated}
+        nothing = {"prompt": self.nothing, "tokens_evaluated": self.evaluated}
         return web.json_response({"content": "x", "stop": True, **nothing})
 
     def tokens(self, body: dict[str, Any]) -> list[int]:
@@ -110,6 +112,10 @@ async def test_completions_and_generate_are_written_out_too(gateway: Gateway) ->
         ({"input_prefix": LONG, "input_suffix": ""}, "1536 tokens before the gap, and there are 1600"),
         ({"input_prefix": "", "input_suffix": "y" * 520}, "510 tokens after the gap, and there are 520"),
         (
+            {"input_prefix": "", "input_suffix": "y" * 505, "prompt": "z" * 10},
+            "500 tokens after the gap, and there are 505",
+        ),
+        (
             {"input_prefix": "", "input_suffix": "", "input_extra": [{"text": "abc"}]},
             "0 tokens in other files, and there are 3",
         ),
@@ -125,6 +131,12 @@ async def test_what_cannot_be_written_out_is_refused_with_counts(
     engine.asked.clear()
     assert (await post(gateway, input_prefix="\u00e4" * 800, input_suffix=""))[0] == 200
     assert engine.asked[-1][0] == "/infill"
+
+
+async def test_what_is_too_little_for_three_marks_is_none(gateway: Gateway) -> None:
+    plays(gateway, Speller(evaluated=2, nothing="<pre><mid>"))
+    status, said = await post(gateway, input_prefix=LONG, input_suffix="")
+    assert (status, said["error"]["code"]) == (400, "context_length_exceeded")
 
 
 async def test_a_model_without_marks_is_refused_by_its_engine(gateway: Gateway) -> None:

@@ -332,16 +332,26 @@ async def test_images_go_to_a_model_with_a_projector_and_are_refused_without(
         async with gateway.http.post(f"{gateway.url}/api/chat", json=body) as reply:
             return reply.status, await reply.text()
 
+    async def responded() -> tuple[int, str]:
+        picture = {"type": "input_image", "image_url": "data:image/png;base64,iVBORw0KGgo="}
+        body = {"model": "told", "input": [{"role": "user", "content": [picture]}]}
+        async with gateway.http.post(f"{gateway.url}/v1/responses", json=body) as reply:
+            return reply.status, await reply.text()
+
     assert "vision" not in (await shown())["capabilities"]
     status, said = await asked()
     assert status == 400
     assert "does not support vision" in said
+    status, said = await responded()
+    assert status == 400
+    assert "cannot read images" in said
     projector_for(TinyLlama(), models / "mmproj-told-f16.gguf")
     gateway.services.events.publish(ModelsChanged())
     assert "vision" in (await shown())["capabilities"]
     await answered(gateway)  # lets the engine be played
     await asked()
     assert b"data:image/png;base64,iVBORw0KGgo=" in gateway.upstream.bodies[-1]
+    assert "cannot read images" not in (await responded())[1]
     await admin.set(projector="none")
     assert "vision" not in (await shown())["capabilities"]
     assert (await asked())[0] == 400

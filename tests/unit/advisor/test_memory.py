@@ -14,12 +14,14 @@ from app.advisor.memory.estimate import (
     sum_components,
 )
 from app.advisor.memory.llama_cpp.weights import layer_places, types_to_repack
-from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, RunSetting
+from app.advisor.memory.placement import adapt_setting, parts_fit, pool_rooms
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, MemoryPart, RunSetting, by_component
 from app.core.advice import Estimate, EstimateConfidence, PoolUse, Rate
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 from app.hardware.description import machine_from
 from app.hub.shapes import shape_facts
+from engines.api.traits import ReservedMemory
 from tests.unit.advisor.engines import ENGINES, setting_for
 from tests.unit.advisor.made_models import Made
 
@@ -250,10 +252,28 @@ def test_a_reserving_engine_turns_memory_into_tokens() -> None:
     assert any("conversations of 16,384 tokens" in note for note in found.notes)
 
 
+def test_what_a_reserving_engine_takes_for_graphs_lies_beside_its_activations() -> None:
+    facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
+    setting = setting_for(engine="vllm", backend="cuda")
+    memory = setting.engine.memory
+    assert isinstance(memory, ReservedMemory)
+    larger = msgspec.structs.replace(memory, graphs=memory.graphs + GIB)
+    with_more = msgspec.structs.replace(setting, engine=msgspec.structs.replace(setting.engine, memory=larger))
+    more, less = (reserved_memory.activation_bytes(facts, each) for each in (with_more, setting))
+    assert more - less == GIB
+
+
+def test_a_reserving_engine_keeps_whole_blocks_of_each_conversation() -> None:
+    facts = shape_facts("Qwen3 8B", "FP8", format="safetensors")
+    setting = setting_for(engine="vllm", backend="cuda", context=1000, slots=2)
+    assert reserved_memory.cache_demand(facts, setting) == 2 * 1008 * 36 * 8 * (128 + 128) * 2
+
+
 def test_a_reservation_too_small_for_one_conversation_does_not_fit() -> None:
     facts = shape_facts("Qwen3 32B", "FP8", format="safetensors")
     found = estimate_memory(facts, WORKSTATION, setting_for(engine="vllm", backend="cuda", context=4096))
     assert not found.fits
+    assert not any("is unknown" in note for note in found.notes), "it is known, and too little"
     assert found.largest_context == 0
 
 
@@ -276,6 +296,54 @@ def test_mlx_and_exllama_keep_their_own_kinds_of_cache() -> None:
     assert sizes["q4_0"] / sizes["f16"] == pytest.approx(36 / 128)
     exl = sum_components(facts, setting_for(engine="exllamav3", backend="cuda", cache_tokens=32768, context=4096))
     assert exl.kv.bytes == 36 * 32768 * 8 * 256 * 2
+
+
+def compute_on_card(components: MemoryComponents) -> int:
+    """Return the bytes that computing takes on the first card."""
+    return sum(p.bytes for p in components.parts if p.place == 0 and p.component is MemoryComponent.COMPUTE)
+
+
+def test_a_prompts_chunk_takes_its_logits_or_its_widest_activations() -> None:
+    facts, tokens = shape_facts("Qwen3 8B", "4bit", format="mlx"), 2048
+    chunks = {
+        engine: compute_on_card(sum_components(facts, setting_for(engine=engine, backend=backend)))
+        for engine, backend in (("mlx-lm", "metal"), ("exllamav2", "cuda"))
+    }
+    assert chunks == {
+        "mlx-lm": (151936 + 4096) * tokens * 2,
+        "exllamav2": (3 * 12288 + 5 * 4096) * tokens * 2,
+    }
+
+
+def test_a_card_of_unknown_size_holds_nothing_and_bars_nothing_elsewhere() -> None:
+    host, card = pool_rooms(WORKSTATION, setting_for(backend="cuda"))
+    rooms = [host, msgspec.structs.replace(card, free=None)]
+    part = MemoryPart(place=HOST, component=MemoryComponent.WEIGHTS, bytes=GIB)
+    assert parts_fit([part], rooms)
+    assert not parts_fit([msgspec.structs.replace(part, place=card.places[0])], rooms)
+
+
+def test_of_a_card_that_does_not_tell_its_memory_a_share_of_its_pool_is_taken() -> None:
+    [card] = WORKSTATION.gpus
+    untold = msgspec.structs.replace(card, memory_total=msgspec.structs.replace(card.memory_total, value=None))
+    machine = msgspec.structs.replace(WORKSTATION, gpus=[untold])
+    [pool] = [pool for pool in machine.pools if pool.id == card.pool]
+    assert adapt_setting(setting_for(backend="cuda"), machine).gpu_memory == (pool.physical.value,)
+
+
+def test_a_copy_that_the_system_may_drop_is_not_needed() -> None:
+    part = MemoryPart(place=HOST, component=MemoryComponent.WEIGHTS, bytes=10, reclaimable=4)
+    assert by_component([part, part], is_needed=True) == {"weights": 12}
+    assert by_component([part, part]) == {"weights": 20}
+
+
+def test_every_conversation_of_a_step_has_logits(llama: ModelFacts) -> None:
+    found = sum_components(llama, setting_for(backend="cuda", slots=512, context=256))
+    assert compute_on_card(found) >= 512 * llama.vocabulary * 4
+
+
+def test_a_cache_takes_what_its_arithmetic_says_and_no_byte_more(llama: ModelFacts) -> None:
+    assert sum_components(llama, setting_for(context=4096)).kv.bytes == 4096 * 32 * 8 * (128 + 128) * 2
 
 
 def test_exllama_keeps_the_embedding_in_system_memory() -> None:
@@ -307,6 +375,11 @@ def test_a_draft_and_a_projector_are_counted_apart(llama: ModelFacts) -> None:
 @pytest.mark.parametrize(("bound", "found"), [(0, 0), (255, 0), (256, 256), (900, 768), (5000, 1000)])
 def test_the_search_finds_the_last_step_that_fits(bound: int, found: int) -> None:
     assert largest_fit(lambda value: value <= bound, most=1000, step=256) == found
+    assert largest_fit(lambda value: value <= bound, most=1000) == min(bound, 1000)
+
+
+def test_of_nothing_nothing_fits() -> None:
+    assert largest_fit(lambda _: True, most=0) == 0
 
 
 def test_the_search_finds_the_first_that_fits() -> None:

@@ -103,6 +103,13 @@ def test_a_body_of_unknown_extent_is_refused(headers: bytes) -> None:
         body_of(read[0])
 
 
+@pytest.mark.parametrize("status", [b"204 No Content", b"304 Not Modified"])
+def test_some_answers_have_no_body_whatever_their_head_says(status: bytes) -> None:
+    head = read_head(b"HTTP/1.1 " + status + b"\r\nContent-Length: 5\r\n\r\n")
+    assert head is not None
+    assert body_of(head[0]).is_over
+
+
 def test_a_body_without_extent_ends_with_the_connection_and_others_are_cut_off_by_it() -> None:
     for headers, is_whole in ((b"X: y", True), (b"Content-Length: 9", False), (b"Transfer-Encoding: chunked", False)):
         read = read_head(b"HTTP/1.1 200 OK\r\n%b\r\n\r\n" % headers)

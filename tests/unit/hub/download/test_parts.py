@@ -10,10 +10,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.hub.download import chunk_map
+from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import ChunkMap, PartContent, bytes_written
 from app.hub.download.transfer import Regions
+from app.hub.repositories.repository import RepoFile
 
 CONTENT = PartContent(size=1050, chunk_bytes=100, etag="e")
+
+
+def test_a_file_is_there_once_all_of_it_is(tmp_path: Path) -> None:
+    cache, file = RepositoryCache(tmp_path, "org/model"), RepoFile(path="m.gguf", size=4, sha256="e")
+    assert not cache.has_file("c", file)
+    place = cache.snapshot_path("c", file.path)
+    place.parent.mkdir(parents=True)
+    for content, is_whole in ((b"123", False), (b"1234", True), (b"12345", False)):
+        place.write_bytes(content)
+        assert cache.has_file("c", file) is is_whole
 
 
 @given(missing=st.sets(st.integers(0, 60)), streams=st.integers(1, 6), data=st.data())

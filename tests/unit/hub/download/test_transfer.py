@@ -122,6 +122,21 @@ def test_a_slow_line_that_breaks_all_the_time_gets_there_in_the_end(arena: Make)
     assert len(there.hub.ranges_of(FILE)) > FRUITLESS_TRIES
 
 
+def test_pauses_between_fruitless_tries_double(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    pauses: list[float] = []
+
+    class PatientEvent(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return False
+
+    monkeypatch.setattr("app.hub.download.transfer.random.uniform", lambda _low, high: high)
+    there = arena(CHUNK)
+    there.go_wrong(first(3, faults.breaks_after(0)))
+    there.fetch(streams=1, first_pause_s=0.1, stop=PatientEvent())
+    assert sum(pauses) == pytest.approx(0.1 + 0.2 + 0.4)
+
+
 def test_a_stream_that_crawls_is_asked_for_anew(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire_module, "SLOW_AFTER_S", 0.0)
     monkeypatch.setattr(wire_module, "SLOWEST_BYTES_PER_S", 1 << 50)

@@ -328,6 +328,11 @@ def test_where_the_system_has_proxies_of_its_own_it_is_not_used(
     assert xet.load_library(tmp_path) is None
 
 
+def test_xet_is_told_to_send_no_telemetry() -> None:
+    hf_xet = pytest.importorskip("hf_xet")
+    assert hf_xet.XetConfig().with_config(dict(xet._SETTINGS)).get("telemetry.enabled") is False
+
+
 def test_a_version_with_other_settings_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(xet, "_SETTINGS", {"no.such.setting": 1})
     assert xet.load_library(tmp_path) is None
