@@ -46,7 +46,8 @@ def main(argv: Sequence[str]) -> int:
     if arguments.function:
         every = [mutant for mutant in every if mutant.function in arguments.function]
     mutants = sample_mutants(every, arguments.count, arguments.seed)
-    os.nice(NICENESS)
+    if sys.platform != "win32":
+        os.nice(NICENESS)
     with ExitStack() as stack:
         copies = [stack.enter_context(copied_tree()) for _ in range(arguments.jobs)]
         records = _read_records() if arguments.recorded else _refresh_records(copies[0], folders)

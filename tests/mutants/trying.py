@@ -2,7 +2,6 @@
 
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -105,12 +104,13 @@ class TreeCopy:
         argv = [sys.executable, "-m", "pytest", *fixed, *arguments]
         process = subprocess.Popen(
             argv, cwd=self.root, env=self._environ, text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, start_new_session=True,
+            stderr=subprocess.STDOUT,
         )  # fmt: skip
         try:
             output, _ = process.communicate(timeout=limit_s)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            self._end_rest()  # whoever holds the pipe
             process.communicate()
             return TIMED_OUT, ""
         finally:
