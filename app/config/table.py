@@ -217,6 +217,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=True,
     ),
     Setting(
+        name="models.try_drafts",
+        title="Try drafts",
+        help="Try once with each loaded model, while nobody uses anything, whether drafting ahead makes it faster.",
+        kind=SettingKind.BOOL,
+        default=True,
+    ),
+    Setting(
         name="models.yield_below_mib",
         title="Free memory for other programs",
         help="Unload idle models while less memory than this is free, and load them again once there is enough. 0: "

@@ -35,6 +35,7 @@ from app.gateway.admin.calls import (
 )
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
+from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.exchange.handling import ENGINE_ACCESS
@@ -82,6 +83,7 @@ def add_routes(app: web.Application) -> None:
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
+    app.on_startup.append(_watch_idle)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -94,6 +96,10 @@ def add_routes(app: web.Application) -> None:
 async def _serve_openapi(request: web.Request) -> web.Response:
     check_manager(request)
     return web.Response(body=openapi_document(ENDPOINTS), content_type="application/json")
+
+
+async def _watch_idle(app: web.Application) -> None:
+    app[BACKGROUND].spawn(IdleTrials(app[SERVICES], app[DRAFT_TRIALS]).watch())
 
 
 async def _close_services(app: web.Application) -> None:

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from app.advisor.speed.disturbance import SpeedRound
     from app.core.models import ModelInfo
 
+TRIAL_SUFFIX = " (trial)"
+"""After the model's name while it is tried."""
 ANSWER_TOKENS = 96
 """Enough for the second half of the text to repeat, a few seconds on most machines."""
 _TIMEOUT = aiohttp.ClientTimeout(total=300)
@@ -129,7 +131,7 @@ class DraftTrials:
 
         stage = "Answering without drafts" if draft is None else "Answering with drafts"
         self.job.tell(stage=stage, fraction=share)
-        source = msgspec.structs.replace(load.source, name=f"{load.source.name} (trial)")
+        source = msgspec.structs.replace(load.source, name=load.source.name + TRIAL_SUFFIX)
         options = msgspec.structs.replace(load.options, draft=draft, slots=1)
         request = await fit_load(self._services, msgspec.structs.replace(load, source=source, options=options))
         try:
