@@ -90,6 +90,10 @@ FAILURE_TEXTS: Mapping[FailureKind, FailureText] = MappingProxyType(
             "{engine} did not accept the options it was started with.",
             "Reset the model's options. If that does not help, the log shows which one it was.",
         ),
+        _K.OUTDATED: FailureText(
+            "This version of {engine} has published security holes, so it is not started.",
+            "Update the engine. `roundhouse settings engine.allow_outdated true` starts it all the same.",
+        ),
         _K.BACKEND_CRASH: FailureText(
             "{engine} stopped because a calculation on the device failed.",
             "Load the model again; if it happens again, update the driver or put fewer layers on the GPU.",

@@ -188,6 +188,7 @@ _BY_HAND: dict[FailureKind, tuple[Remedy, ...]] = {
     _K.DRIVER: (Remedy(kind=_R.UPDATE_DRIVER, label="Update the graphics driver"), _RUNTIME),
     _K.ILLEGAL_INSTRUCTION: (_RUNTIME,),
     _K.MISSING_LIBRARY: (_INSTALL, _RUNTIME),
+    _K.OUTDATED: (_UPDATE,),
     _K.NOT_INSTALLED: (_INSTALL,),
     _K.BAD_FLAG: (Remedy(kind=_R.RESET_OPTIONS, label="Reset the model's options"), _UPDATE),
     _K.TOO_SLOW: (_SMALLER,),

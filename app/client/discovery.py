@@ -29,7 +29,8 @@ from app.core.errors import (
 
 _POLL_S = 0.01
 _SAME_MOMENT_S = 2.0
-"""Creation times come from the boot time, which moves when the clock is set."""
+_GATEWAY = "app.gateway"
+"""In its command line. Linux counts creation times from a boot time that moves when the clock is set, by a day too."""
 
 
 class BackgroundProcess(subprocess.Popen[bytes]):
@@ -78,8 +79,12 @@ def has_ended(gateway: PortFile) -> bool:
 
     try:
         process = psutil.Process(gateway.pid)
-        is_another = abs(process.create_time() - gateway.created_at) > _SAME_MOMENT_S
-        return is_another or process.status() == psutil.STATUS_ZOMBIE
+        if process.status() == psutil.STATUS_ZOMBIE:
+            return True
+        is_same = abs(process.create_time() - gateway.created_at) <= _SAME_MOMENT_S
+        return not is_same and not any(_GATEWAY in word for word in process.cmdline())
+    except psutil.AccessDenied:
+        return True  # somebody else's
     except psutil.NoSuchProcess:
         return True
 

@@ -272,6 +272,13 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="engine.allow_outdated",
+        title="Run outdated engines",
+        help="Start versions of engines that have published security holes, such as llama.cpp before b9061.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="engines.preferred",
         title="Engines to prefer",
         help="If several installed engines can read a model's format, the first of these runs it.",

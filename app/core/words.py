@@ -73,6 +73,7 @@ def format_duration(duration_s: float | None) -> str:
     """Return a duration as "0.21 s", "12 s", "3 min 5 s" or "2 h 10 min"."""
     if duration_s is None:
         return tr("unknown")
+    duration_s = max(duration_s, 0.0)  # a clock that was set back since
     if duration_s < _TEN:
         return tr("{seconds} s", seconds=f"{duration_s:.2f}")
     whole = round(duration_s)

@@ -13,6 +13,7 @@ So the supervisor and everybody else go on calling `probe()` and need not know t
 version is on probation it is given less time to show signs of life: another that works stands by.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -39,16 +40,24 @@ from engines.api import (
     ListenOptions,
     LogEvent,
     ModelSource,
+    Remedy,
+    RemedyKind,
 )
+from engines.failure_texts import FAILURE_TEXTS
 from engines.program_probe import file_identity, on_path
 
 
 class EngineCatalogue:
     """Every known engine by id, in the registry's order."""
 
-    def __init__(self, adapters: Mapping[str, EngineAdapter], shelf: VersionStore) -> None:
+    def __init__(
+        self,
+        adapters: Mapping[str, EngineAdapter],
+        shelf: VersionStore,
+        allows_outdated: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.adapters = adapters
-        self.versioned: Mapping[str, EngineAdapter] = VersionedAdapters(adapters, shelf)
+        self.versioned: Mapping[str, EngineAdapter] = VersionedAdapters(adapters, shelf, allows_outdated)
         """The adapters everybody should use: each looks at the version in use."""
         self.own_programs = OwnPrograms(adapters)
         self.shelf = shelf
@@ -169,10 +178,16 @@ class VersionedAdapter:
     """An adapter bound to one place, or to whatever is in use. It keeps `engines.api.EngineAdapter`."""
 
     def __init__(
-        self, adapter: EngineAdapter, where: Callable[[], EngineLocation | None], *, stall_s: Callable[[], float]
+        self,
+        adapter: EngineAdapter,
+        where: Callable[[], EngineLocation | None],
+        *,
+        stall_s: Callable[[], float],
+        allows_outdated: Callable[[], bool] = lambda: False,
     ) -> None:
         self._adapter = adapter
         self._where = where
+        self._allows_outdated = allows_outdated
         self._stall_s = stall_s
         self._installations: dict[tuple[object, ...], EngineInstallation] = {}
 
@@ -190,7 +205,10 @@ class VersionedAdapter:
         failure = find_missing_files(self.descriptor, target)
         if failure:
             return failure
-        return self._probe_once(target) if target else self._adapter.probe()
+        result = self._probe_once(target) if target else self._adapter.probe()
+        if isinstance(result, Failure) or self._allows_outdated():
+            return result
+        return old_version_failure(self.descriptor, result, target) or result
 
     def _probe_once(self, place: EngineLocation) -> EngineInstallation | Failure:
         """Return what the adapter sees in a place; asked once, since a program may have to be run for it."""
@@ -233,16 +251,25 @@ class VersionedAdapter:
 class VersionedAdapters(Mapping[str, EngineAdapter]):
     """Engine ids to adapters that look at the version in use. Listing the ids imports none of them."""
 
-    def __init__(self, adapters: Mapping[str, EngineAdapter], shelf: VersionStore) -> None:
+    def __init__(
+        self,
+        adapters: Mapping[str, EngineAdapter],
+        shelf: VersionStore,
+        allows_outdated: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._adapters = adapters
         self._shelf = shelf
+        self._allows_outdated = allows_outdated
         self._bound: dict[str, VersionedAdapter] = {}
 
     def __getitem__(self, engine: str) -> EngineAdapter:
         if engine not in self._bound:
             adapter = self._adapters[engine]
             self._bound[engine] = VersionedAdapter(
-                adapter, lambda: self._current_place(engine), stall_s=lambda: self._stall_s(engine)
+                adapter,
+                lambda: self._current_place(engine),
+                stall_s=lambda: self._stall_s(engine),
+                allows_outdated=self._allows_outdated,
             )
         return self._bound[engine]
 
@@ -257,6 +284,41 @@ class VersionedAdapters(Mapping[str, EngineAdapter]):
 
     def _stall_s(self, engine: str) -> float:
         return PROBATION_STALL_S if is_on_probation(self._shelf.read_state(engine)) else float("inf")
+
+
+_BUILD = re.compile(r"b(\d+)")
+_RELEASE = re.compile(r"\d+(?:\.\d+)*")
+
+
+def old_version_failure(
+    about: Descriptor, installation: EngineInstallation, place: EngineLocation | None
+) -> Failure | None:
+    """Return why a version may not run: it has published holes, or is a person's own and does not tell its build."""
+    least, version = about.least_version, installation.version
+    is_own = place is not None and not place.version
+    if not least or not (_is_older(version, least) or (is_own and not _parse_version(version, least))):
+        return None
+    is_known = bool(_parse_version(version, least))
+    subject = f"{about.name} {version}" if is_known else f"This {about.name}, whose build is unknown,"
+    return Failure(
+        kind=FailureKind.OUTDATED,
+        sentence=f"{subject} may have published security holes; {least} is the oldest version without.",
+        hint=FAILURE_TEXTS[FailureKind.OUTDATED].hint,
+        remedies=(Remedy(kind=RemedyKind.UPDATE_ENGINE, label="Update the engine"),),
+    )
+
+
+def _is_older(version: str, least: str) -> bool:
+    numbers = _parse_version(version, least)
+    return bool(numbers) and numbers < _parse_version(least, least)
+
+
+def _parse_version(version: str, like: str) -> tuple[int, ...]:
+    """Return the numbers of a version that is written like another one; none of one that is not."""
+    if build := _BUILD.match(like) and _BUILD.match(version):
+        return (int(build[1]),)
+    release = None if _BUILD.match(like) else _RELEASE.match(version)
+    return tuple(map(int, release[0].split("."))) if release else ()
 
 
 def find_missing_files(about: Descriptor, place: EngineLocation | None) -> Failure | None:

@@ -95,7 +95,7 @@ def main(argv: Sequence[str] | None = None, *, adapters: Mapping[str, EngineAdap
         return _say("usage: python -m app.gateway    (everything else comes from settings and environment)", EXIT_USAGE)
     raise_open_file_limit()
     try:
-        paths = _created_paths()
+        paths = _make_paths()
         with Instance(paths) as instance:
             journal = open_journal(paths.logs / "gateway.jsonl")
             setup = Setup(
@@ -201,7 +201,7 @@ async def _services(setup: Setup, endpoint: Endpoint, keys: KeyStore, stop: Call
         lambda: other_models(this_home(), listings) if settings.get_flag("models.other_programs") else (),
     )
     shelf = VersionStore(paths.data / "engines", lambda engine: is_preinstalled(setup.adapters, engine))
-    catalogue = EngineCatalogue(setup.adapters, shelf)
+    catalogue = EngineCatalogue(setup.adapters, shelf, lambda: settings.get_flag("engine.allow_outdated"))
     chats = await ChatStore.open(paths.database)
     tuning = ModelSettingsFile(paths.model_settings_file)
     confiner = make_confiner(paths, settings)
@@ -308,7 +308,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
             loop.add_signal_handler(number, stop)
 
 
-def _created_paths() -> Paths:
+def _make_paths() -> Paths:
     paths = default_paths()
     try:
         paths.create_folders()

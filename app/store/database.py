@@ -25,7 +25,15 @@ from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTu
 from app.core.connections import Connection
 from app.core.requests import UsageRow
 from app.store import listing, measurements, responses, rows, usage
-from app.store.opening import DatabaseHandle, is_damage, open_database, suspect_marker, transaction, translate_faults
+from app.store.opening import (
+    CLOCK_SLACK_S,
+    DatabaseHandle,
+    is_damage,
+    open_database,
+    suspect_marker,
+    transaction,
+    translate_faults,
+)
 
 _OWN = "type = 'table' AND name NOT LIKE 'sqlite_%' AND name NOT LIKE '%_text%'"
 """Tables that are not SQLite's own, nor those in which the index of words is kept."""
@@ -46,7 +54,7 @@ def save_connections(database: sqlite3.Connection, connections: Sequence[Connect
     rows = [(connection.id, connection.last_at, msgspec.json.encode(connection).decode()) for connection in connections]
     with transaction(database):
         database.executemany("INSERT OR REPLACE INTO connections VALUES (?, ?, ?)", rows)
-        database.execute("DELETE FROM connections WHERE at < ?", (time.time() - KEPT_S,))
+        database.execute("DELETE FROM connections WHERE at < ?", (time.time() - KEPT_S - CLOCK_SLACK_S,))
         database.execute(
             "DELETE FROM connections WHERE id IN (SELECT id FROM connections ORDER BY at DESC LIMIT -1 OFFSET ?)",
             (KEPT_ROWS,),

@@ -109,6 +109,8 @@ def _apply_step(connection: sqlite3.Connection, step: Migration) -> None:
         raise
 
 
+CLOCK_SLACK_S = 24 * 3600.0
+"""What is kept for so long is kept a day longer: a clock that is set wrong by a day takes nothing."""
 KEEP_DELETED_S = 30 * 24 * 3600.0
 _BUSY_MS = 5000
 _CACHE_KIB = 512
@@ -189,7 +191,7 @@ def _tidy_leftovers(connection: sqlite3.Connection) -> None:
     """End what a killed gateway left unfinished, and drop what was deleted long ago."""
     with transaction(connection):
         connection.execute("UPDATE messages SET status = 'interrupted' WHERE status = 'generating'")
-        connection.execute("DELETE FROM chats WHERE deleted_at < ?", (time.time() - KEEP_DELETED_S,))
+        connection.execute("DELETE FROM chats WHERE deleted_at < ?", (time.time() - KEEP_DELETED_S - CLOCK_SLACK_S,))
 
 
 def _set_aside(path: Path) -> Path:

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import msgspec
 
 from app.core.errors import NotFound, quote_value
-from app.store.opening import transaction
+from app.store.opening import CLOCK_SLACK_S, transaction
 
 _DAY_S = 24 * 3600.0
 MOST_BYTES = 512 * 1024 * 1024
@@ -126,7 +126,7 @@ def forget_responses(connection: sqlite3.Connection, bounds: ResponseLimits) -> 
 
 
 def _delete_beyond(connection: sqlite3.Connection, bounds: ResponseLimits, now: float) -> None:
-    connection.execute("DELETE FROM responses WHERE used_at < ?", (now - bounds.days * _DAY_S,))
+    connection.execute("DELETE FROM responses WHERE used_at < ?", (now - bounds.days * _DAY_S - CLOCK_SLACK_S,))
     connection.execute(
         "DELETE FROM responses WHERE seq IN (SELECT seq FROM (SELECT seq, row_number() OVER last AS place,"
         " sum(size_bytes) OVER last AS total FROM responses WINDOW last AS (ORDER BY used_at DESC, seq DESC))"

@@ -4,6 +4,9 @@ import asyncio
 import time
 from collections.abc import Callable
 
+SLEEP_S = 10.0
+"""What is so late did not run in between: this computer slept, or somebody stopped the process. No loop is so busy."""
+
 
 class Alarm:
     """Rings once when a time has come, and never before. Belongs to the event loop's thread."""

@@ -30,6 +30,7 @@ from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
 
 _S = EngineState
+_OF_A_LOAD = frozenset({EngineTimer.STALL, EngineTimer.HARD, EngineTimer.UNWAITED})
 
 
 class EngineMachine(EngineStateBase):
@@ -42,6 +43,14 @@ class EngineMachine(EngineStateBase):
             del self.timers[due[0]]
             self._handle_timer(due[0], now)
         return self._effects
+
+    def note_sleep(self, now: float) -> None:
+        """Take note that this computer slept until now: a load that was going on slept too, and gets its time again.
+
+        Whether a monotonic clock counts the time asleep depends on the system.
+        """
+        for timer in _OF_A_LOAD & self.timers.keys():
+            self.timers[timer] = max(self.timers[timer], now + self._stall_s)
 
     def step(self, message: m.Message, now: float) -> list[m.MachineEffect]:
         """Take in one message at a monotonic time."""

@@ -21,7 +21,7 @@ from app.core.engines import EngineState, EngineStatus, FailureReport
 from app.core.errors import Bug
 from app.core.events import EngineChanged, Event
 from app.supervisor import messages as m
-from app.supervisor.alarm import Alarm
+from app.supervisor.alarm import SLEEP_S, Alarm
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import as_error, engine_stop_error, turn_away_error
 from app.supervisor.lease import CLIENT, Lease, ReadyEndpoint
@@ -216,7 +216,9 @@ class EngineOwner:
 
     def _handle_message(self, message: m.Message | None) -> None:
         now = time.monotonic()
-        before = self.machine.state
+        before, due = self.machine.state, self.machine.deadline
+        if message is None and due is not None and now - due > SLEEP_S:
+            self.machine.note_sleep(now)
         effects = self.machine.tick(now) if message is None else self.machine.step(message, now)
         self._settle_leases()
         for effect in effects:

@@ -26,6 +26,7 @@ from app.config.private_files import write_private
 from app.confinement.confiner import Confiner, EngineConfinement, LaunchPlaces, short_folder
 from app.confinement.rules import LaunchOrder
 from app.supervisor import messages as m
+from app.supervisor.alarm import SLEEP_S
 from app.supervisor.child import ChildHandlers, ChildOutput, EngineProcess
 from app.supervisor.facts import RunFacts
 from app.supervisor.faults import (
@@ -193,10 +194,13 @@ class EngineRun:
 
     async def _is_answered(self, probe: "asyncio.Task[None]", limits: Descriptor) -> bool:
         pids = [child.pid for child in self._ends]
-        begun_s = lively_s = time.monotonic()
+        begun_s = lively_s = last_look_s = time.monotonic()
         spent_s = 0.0
         while not (await asyncio.wait([probe], timeout=PULSE_S))[0]:
             now_s, before_s, spent_s = time.monotonic(), spent_s, await asyncio.to_thread(cpu_seconds, pids)
+            if (sleep_s := now_s - last_look_s - PULSE_S) > SLEEP_S:  # the engine slept as we did: no time to answer in
+                begun_s, lively_s = begun_s + sleep_s, lively_s + sleep_s
+            last_look_s = now_s
             if spent_s - before_s > ALIVE_SHARE * PULSE_S:
                 lively_s = now_s
             if now_s - begun_s > limits.stuck_s or now_s - lively_s > limits.frozen_s:

@@ -110,6 +110,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Backends it can use, best first: "cuda", "metal", "rocm", "vulkan", "cpu", ..."""
     verified: str
     unverified: str
+    least_version: str = ""
+    """The oldest version without a published hole that a request or a model reaches; empty where none is known."""
     metrics_path: str = ""
     """Where it tells its gauges in Prometheus' text; empty where it does not."""
     metrics: Mapping[Gauge, str] = {}

@@ -31,6 +31,8 @@ class FailureKind(StrEnum):
     DRIVER = "driver"
     MISSING_LIBRARY = "missing_library"
     BAD_FLAG = "bad_flag"
+    OUTDATED = "outdated"
+    """A version with published holes: it is not started unless a person says so."""
     ILLEGAL_INSTRUCTION = "illegal_instruction"
     BACKEND_CRASH = "backend_crash"
     NOT_INSTALLED = "not_installed"

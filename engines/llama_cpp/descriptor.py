@@ -48,6 +48,7 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
+    least_version="b9061",  # CVE-2026-27940, 34159, 43629 to 43632 and 118375: headers, RPC, and waking from sleep
     closes_after_stream=True,
     counts_each=True,
     repeats_prefill=True,

@@ -55,6 +55,8 @@ def _try_template(text: str) -> dict[str, object]:
         return {**verdict, "problem": str(error)}
     except RecursionError:
         return {**verdict, "cost": "The chat template cannot be applied: it is nested too deeply."}
+    if escape := _find_escape(text):
+        return {**verdict, "cost": f"The chat template reaches for Python's own objects ({escape[:40]})."}
     for number, conversation in enumerate(usual_conversations()):
         try:
             written = template.render(conversation, limit_s=2.0 * CPU_S)  # a busy machine is slow; its own time counts
@@ -65,6 +67,25 @@ def _try_template(text: str) -> dict[str, object]:
         else:
             verdict["says_content"] = verdict["says_content"] or QUESTION in written
     return verdict
+
+
+def _find_escape(text: str) -> str:
+    """Return a name of Python's own that a template speaks of, also where no usual conversation gets to; else nothing.
+
+    Not every engine renders templates in a sandbox.
+    """
+    import jinja2  # noqa: PLC0415 -- Jinja comes after the limits
+
+    from engines.serving.templates import make_environment  # noqa: PLC0415 -- as above
+
+    tree = make_environment().parse(text)
+    attributes = (node.attr for node in tree.find_all(jinja2.nodes.Getattr))
+    keys = (node.arg for node in tree.find_all(jinja2.nodes.Getitem))
+    arguments = (
+        node for filtered in tree.find_all(jinja2.nodes.Filter) if filtered.name == "attr" for node in filtered.args
+    )
+    texts = (str(node.value) for node in (*keys, *arguments) if isinstance(node, jinja2.nodes.Const))
+    return next((name for name in (*attributes, *texts) if name.startswith("__")), "")
 
 
 def usual_conversations() -> list["TemplateInput"]:

@@ -170,6 +170,10 @@ class BoundedSandbox(jinja2.sandbox.ImmutableSandboxedEnvironment):
 
     intercepted_binops = frozenset({"*", "**", "+", "%"})
 
+    def unsafe_undefined(self, obj: object, attribute: str) -> jinja2.Undefined:  # noqa: ARG002 -- as Jinja's
+        """Refuse a template that reaches for Python's own objects: no engine should have it, not even in a sandbox."""
+        raise TemplateLimit(f"it reaches for Python's own objects ({attribute})")
+
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:  # noqa: ANN401 -- as Jinja's
         """Compute what the operator says, unless its result would be huge."""
         if operator == "**":

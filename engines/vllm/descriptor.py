@@ -78,6 +78,7 @@ DESCRIPTOR = Descriptor(
         Gauge.PREFIX_HITS: "vllm:prefix_cache_hits_total",
         Gauge.PREFIX_QUERIES: "vllm:prefix_cache_queries_total",
     },
+    least_version="0.18",  # CVE-2026-22807, 22778, 24779 and 27893: a model's own code, and addresses of media
     verified=(
         "Its options, what they come to, its parsers of tool calls and its ends without a GPU are those of vLLM "
         "0.32.0, installed by its lock. Its server, behind the key guard, answered chat, completions, responses, "

@@ -62,7 +62,7 @@ class MachineReader:
                 machine = await self.measure()
                 self._has_tried = True
         has_own_memory = any(gpu.carve_out.value or not gpu.integrated.value for gpu in machine.gpus)
-        if has_own_memory and time.time() - machine.probed_at > FREE_KEPT_S:
+        if has_own_memory and abs(time.time() - machine.probed_at) > FREE_KEPT_S:
             return await self.read(fresh=True)
         return await asyncio.to_thread(with_free_memory, machine)
 

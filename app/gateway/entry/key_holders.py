@@ -14,8 +14,8 @@ from app.gateway.exchange.observer import OBSERVATION
 
 GRACE_S = 0.5
 """An answer has so long to end in its dialect's words; then its connection ends."""
-_LONGEST_TIMER_S = 3600.0
-"""Clocks are set: an end that is far away is looked at again."""
+_LONGEST_TIMER_S = 1.0
+"""Clocks are set: an end that is far away is looked at again, for as long as a request runs with such a key."""
 
 
 class KeyHolders:

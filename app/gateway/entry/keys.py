@@ -36,6 +36,20 @@ _USE_SAVED_S = 60.0
 """A use is written to the disk at most this often."""
 
 
+class ForwardClock:
+    """The time of day, which no setting of the clock takes back: a key that has expired stays so until a restart."""
+
+    def __init__(self, wall: Callable[[], float] = time.time, steady: Callable[[], float] = time.monotonic) -> None:
+        self._wall, self._steady = wall, steady
+        self._latest, self._at = wall(), steady()
+
+    def __call__(self) -> float:
+        """Return Unix seconds."""
+        at = self._steady()
+        self._latest, self._at = max(self._wall(), self._latest + at - self._at), at
+        return self._latest
+
+
 class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
     """A key as it lies in the file."""
 
@@ -66,11 +80,11 @@ class _KeyFile(msgspec.Struct, frozen=True, kw_only=True):
 class KeyStore:
     """The keys of one installation. One owner: the gateway. Raises StorageFault when the file cannot be understood."""
 
-    def __init__(self, file: Path, clock: Callable[[], float] = time.time) -> None:
-        self._file, self._clock = file, clock
+    def __init__(self, file: Path, clock: Callable[[], float] | None = None) -> None:
+        self._file, self._clock = file, clock or ForwardClock()
         self._kept = {kept.name: kept for kept in _read_file(file)}
         self._revoked: OrderedDict[str, _StoredKey] = OrderedDict()
-        self._saved_at = clock()
+        self._saved_at = self._clock()
         self.on_revoke: Callable[[], None] = lambda: None
         """Called after a key was revoked."""
 

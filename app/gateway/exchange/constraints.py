@@ -35,6 +35,9 @@ _ESCAPE = b"\\u00"
 _HIDDEN = re.compile(rb"\\u00[4-7]")
 """Letters written as escapes, which no JSON writer does: they could hide a key from the search."""
 _SCHEME = re.compile(r"\s*([a-z][a-z0-9+.-]*):", re.IGNORECASE)
+_BASE64 = re.compile(r"[A-Za-z0-9+/_\s-]+={0,2}")
+_SHORTEST_MEDIA = 64
+"""Characters; the smallest image in any format has more, and a path without a dot seldom."""
 _MAX_DEPTH = 16
 """Parts of messages nest four deep in every dialect."""
 
@@ -60,12 +63,29 @@ def refuse_remote_media(body: bytes) -> None:
     texts = [fields.messages, fields.input, fields.prompt, fields.system, fields.content]
     for address in _iter_addresses(texts, 0):
         scheme = _SCHEME.match(address)
-        if scheme and scheme[1].lower() != "data":
+        kind = "" if scheme is None else scheme[1].lower()
+        if kind != "data" and (kind or not _is_base64(address)):
             raise BadRequest(
-                f"Media at other addresses ({scheme[1].lower()}:) is not downloaded.",
+                f"Media at other addresses ({kind}:) is not downloaded."
+                if kind
+                else "Media is neither read from files nor downloaded.",
                 hint="Send it along as a data: URL or in base64.",
                 code="remote_media",
             )
+
+
+def _is_base64(text: str) -> bool:
+    """Tell whether a text can be an image or a recording in base64, and no place of one.
+
+    Engines take what has no scheme for a file (LMDeploy) or complete it (back-slashes, `//host`). Of base64, only a
+    JPEG begins with a slash.
+    """
+    text = text.strip()
+    return not text or (
+        _BASE64.fullmatch(text) is not None
+        and (len(text) >= _SHORTEST_MEDIA or text.endswith("="))
+        and (not text.startswith("/") or text.startswith("/9j/"))
+    )
 
 
 def _iter_addresses(value: object, depth: int) -> Iterator[str]:

@@ -172,7 +172,7 @@ def capabilities_to_try(library: Library, model: ModelInfo) -> list[Capability]:
 def _is_open(attachment: Attachment, route: Route) -> bool:
     """Tell whether a route has to be asked for before it is known."""
     capability, probe = _NEEDS.get(route), attachment.known.probes.get(route)
-    if route not in _ROUTE_PROBES or (probe is not None and (probe.path or time.time() - probe.at < AGAIN_S)):
+    if route not in _ROUTE_PROBES or (probe is not None and (probe.path or abs(time.time() - probe.at) < AGAIN_S)):
         return False
     if attachment.can is not None:  # a person's word is enough, but for a route that has two places
         return capability is None or (capability in attachment.can and len(_ROUTE_PROBES[route]) > 1)

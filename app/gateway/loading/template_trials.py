@@ -33,8 +33,8 @@ _WALL_S = 60.0
 _MOST_BYTES = MAX_TEMPLATE_BYTES - 4
 """One that was cut lacks the rest of a character."""
 _MOST_KEPT = 1000
-_EDITION = b"1\n"
-"""Changes when other conversations are tried, so that all are tried again."""
+_EDITION = b"2\n"
+"""Changes when something else is tried, so that all are tried again."""
 
 
 class TemplateVerdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,8 +109,6 @@ def check_new_template(trials: TemplateTrials, text: str) -> None:
 
 
 def _templates_of(reader: FactsReader, load: LoadRequest) -> list[str]:
-    if load.options.task != "chat":
-        return []
     if load.options.chat_template:
         return [load.options.chat_template]
     try:

@@ -44,8 +44,8 @@ class HubAnswer(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def is_fresh(self) -> bool:
-        """Whether it need not be asked for again."""
-        return self.age_s < FRESH_S
+        """Whether it need not be asked for again. An answer from the future is as old as nobody knows."""
+        return abs(time.time() - self.at) < FRESH_S
 
 
 class HubAnswerCache(Generic[T]):

@@ -26,6 +26,10 @@ _COMMIT = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _PATH = re.compile(r"[^\x00-\x1f\\:*?\"<>|]{1,512}")
 """Without what Windows cannot have in a name: the file must be kept under it."""
+_DEVICES = frozenset(
+    {"CON", "PRN", "AUX", "NUL", "CONIN$", "CONOUT$"}
+    | {f"{port}{n}" for port in ("COM", "LPT") for n in "0123456789¹²³"}
+)
 
 
 class RepoFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -206,8 +210,13 @@ def _check_name(name: str) -> str:
 def _is_plain(path: str) -> bool:
     """Tell whether a path stays within the folder it is put into, on every system."""
     return bool(_PATH.fullmatch(path)) and not any(
-        step in {"", ".", ".."} or step.endswith((" ", ".")) for step in path.split("/")
+        step in {"", ".", ".."} or step.endswith((" ", ".")) or _names_device(step) for step in path.split("/")
     )
+
+
+def _names_device(step: str) -> bool:
+    """Tell whether Windows takes a name for a device, whatever follows its first dot."""
+    return step.partition(".")[0].rstrip().upper() in _DEVICES
 
 
 def _parse_file(sibling: _RepositorySibling) -> RepoFile:

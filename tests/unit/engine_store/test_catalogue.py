@@ -113,11 +113,11 @@ def test_a_version_in_use_is_asked_by_its_place_and_anew_when_another_is_used(tm
     shelf = VersionStore(tmp_path)
     own = tmp_path / "llama-server"
     own.write_bytes(b"")
-    adapter = Played(HERE, EngineInstallation(engine="llama.cpp", version="8", backend="cpu"))
+    adapter = Played(HERE, EngineInstallation(engine="llama.cpp", version="b11549", backend="cpu"))
     catalogue = EngineCatalogue({"llama.cpp": adapter}, shelf)
     assert catalogue.find_installation("llama.cpp").version == "7"
     shelf.change_state("llama.cpp", lambda _state: VersionState(current=OWN, own=str(own)))
-    assert catalogue.find_installation("llama.cpp").version == "8"
+    assert catalogue.find_installation("llama.cpp").version == "b11549"
     assert adapter.places == [None, EngineLocation(folder=tmp_path, version="", backend="", executable=own)]
 
 

@@ -156,7 +156,7 @@ async def test_what_was_deleted_thirty_days_ago_is_purged_at_start(path: Path, m
     store = await ChatStore.open(path)
     old, recent = [(await store.create_chat(NewChat(title=title))).id for title in ("old", "recent")]
     now = time.time()
-    for chat, age_days in ((old, 31), (recent, 29)):
+    for chat, age_days in ((old, 31.1), (recent, 30.9)):
         monkeypatch.setattr(time, "time", lambda age=age_days: now - age * DAY_S)
         await store.delete_chat(chat)
     monkeypatch.setattr(time, "time", lambda: now)
