@@ -15,6 +15,8 @@ import sys
 
 from app.confinement import kernel, landlock, namespaces, socket_filter
 
+assert sys.platform == "linux"  # noqa: S101 -- nobody starts it elsewhere; the type checker stops reading here then
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # importing `typing` takes longer than the rest
     from typing import Any, NoReturn

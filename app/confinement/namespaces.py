@@ -40,6 +40,8 @@ def can_enter_user_namespace() -> bool:
 
 
 def _enter() -> None:
+    if sys.platform != "linux":
+        return
     user, group = os.geteuid(), os.getegid()
     leave_namespaces(_NEW_USER | _NEW_IPC)
     _write("/proc/self/setgroups", "deny")
@@ -58,6 +60,8 @@ def _write(path: str, text: str) -> None:
 
 def count_tasks_of_user() -> int:
     """Return how many processes and threads this user runs now, as the kernel counts them."""
+    if sys.platform != "linux":
+        return 0
     user, total = os.getuid(), 0
     for name in os.listdir("/proc"):  # noqa: PTH208 -- importing pathlib takes longer than the rest
         if name.isdigit():

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import struct
+import sys
 from collections.abc import Sequence
 
 from app.confinement.kernel import call_kernel
@@ -82,13 +83,20 @@ _IO_URING = (425, 426, 427)
 _NEWER_ATTRIBUTES = (452, 463, 466)
 """fchmodat2, setxattrat, removexattrat: the same on every architecture."""
 
+
+def _machine() -> str:
+    if sys.platform == "win32":
+        return ""
+    return os.uname().machine
+
+
 Instruction = tuple[int, int, int, int]
 """Code, what to jump over if it holds and if not, and the value."""
 
 
 def can_filter() -> bool:
     """Tell whether there is a filter for this machine's processor."""
-    return os.uname().machine in _MACHINES and os.access("/proc/sys/kernel/seccomp", os.F_OK)
+    return _machine() in _MACHINES and os.access("/proc/sys/kernel/seccomp", os.F_OK)
 
 
 def install_filter(*, is_alone: bool) -> None:
@@ -96,10 +104,10 @@ def install_filter(*, is_alone: bool) -> None:
 
     Speculation stays as it is: before Linux 5.16 a filter would otherwise turn some of it off, which costs speed.
     """
-    program = b"".join(struct.pack("=HBBI", *step) for step in build_program(os.uname().machine, is_alone=is_alone))
+    program = b"".join(struct.pack("=HBBI", *step) for step in build_program(_machine(), is_alone=is_alone))
     steps = ctypes.create_string_buffer(program, len(program))
     header = struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(steps))
-    number = _MACHINES[os.uname().machine].seccomp
+    number = _MACHINES[_machine()].seccomp
     call_kernel(number, _SET_FILTER, _ALLOW_SPECULATION, ctypes.c_char_p(header))
 
 

@@ -14,6 +14,8 @@ import socket
 import subprocess
 import sys
 
+assert sys.platform == "linux"
+
 PORT, HOME = int(sys.argv[1]), pathlib.Path(sys.argv[2])
 ELSEWHERE = 443
 MPTCP, FAST_OPEN, VSOCK, IO_URING_SETUP, ADD_KEY = 262, 0x20000000, 40, 425, 248

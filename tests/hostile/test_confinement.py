@@ -77,7 +77,7 @@ def targets(tmp_path: Path) -> Iterator[dict[str, str]]:
     """Servers that would be reached, and a program that would be signalled."""
     with (
         socket.create_server(("127.0.0.1", 0)) as server,
-        socket.socket(socket.AF_UNIX) as local,
+        make_local_socket() as local,
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other,
     ):
         local.bind(str(tmp_path / "bus"))
@@ -190,20 +190,29 @@ def test_a_confined_engine_cannot_fork_without_end(launcher_copy: Path) -> None:
         cwd=str(own),
         confinement=rules,
     )
-    assert sys.platform == "linux"
-    descriptor = os.memfd_create("order")
-    os.write(descriptor, msgspec.json.encode(order))
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    stranger = STRANGER if os.geteuid() == 0 else None
-    subprocess.run(
-        [SYSTEM_PYTHON, "-P", "-m", "app.confinement.launcher", str(descriptor)],
-        check=True,
-        env={"PYTHONPATH": str(launcher_copy)},
-        pass_fds=(descriptor,),
-        user=stranger,
-        group=stranger,
-        extra_groups=None if stranger is None else [],
-    )
-    os.close(descriptor)
+    (own / "order.json").write_bytes(msgspec.json.encode(order))
+    stranger = STRANGER if is_superuser() else None
+    with (own / "order.json").open("rb") as source:
+        subprocess.run(
+            [SYSTEM_PYTHON, "-P", "-m", "app.confinement.launcher", str(source.fileno())],
+            check=True,
+            env={"PYTHONPATH": str(launcher_copy)},
+            pass_fds=(source.fileno(),),
+            user=stranger,
+            group=stranger,
+            extra_groups=None if stranger is None else [],
+        )
     outcomes = json.loads((own / "attempts.json").read_text())
     assert 250 < outcomes["forks"] < 10_000
+
+
+def is_superuser() -> bool:
+    if sys.platform == "win32":
+        return False
+    return os.geteuid() == 0
+
+
+def make_local_socket() -> socket.socket:
+    if sys.platform == "win32":
+        return socket.socket()
+    return socket.socket(socket.AF_UNIX)
