@@ -25,7 +25,7 @@ from app.core.engines import EngineState
 from app.supervisor import messages as m
 from app.supervisor.ending import COMING_UP, UNWAITED_S, EngineStateBase, EngineTimer
 from app.supervisor.faults import UNRESPONSIVE, give_up_failure
-from app.supervisor.policy import RETRIED_AT_ONCE, back_off_delay
+from app.supervisor.policy import RETRIED_AT_ONCE, LeaseOptions, LoadRequest, back_off_delay
 from app.supervisor.slot_queue import order_by_turns
 from engines.api import NEVER_RETRY_UNCHANGED
 
@@ -34,7 +34,7 @@ _OF_A_LOAD = frozenset({EngineTimer.STALL, EngineTimer.HARD, EngineTimer.UNWAITE
 
 
 class EngineMachine(EngineStateBase):
-    """One engine's state. Read its attributes freely; change them only through `step` and `tick`."""
+    """One engine's state. Read its attributes freely; change them only through its public methods."""
 
     def tick(self, now: float) -> list[m.MachineEffect]:
         """Do what has fallen due."""
@@ -69,6 +69,29 @@ class EngineMachine(EngineStateBase):
             case _:
                 self._handle_news(message, now)
         return self._effects
+
+    def hold_at_once(self, request: LoadRequest, terms: LeaseOptions) -> bool:
+        """Hold the engine for a lease that needs no decision: one of many while it is ready and has room.
+
+        As `step` would with a `ReadyRequest`, without a message and an answer. Returns False, and has changed nothing,
+        where `step` has to decide.
+        """
+        has_room = self.has_free_slot if terms.takes_slot else self.state is _S.READY and not self._verdict
+        if not has_room or self._is_closed or self.queue_length or terms.context is not None:
+            return False
+        if not self._is_same_model(request) or (self._policy().is_paused and request.takes_memory):
+            return False
+        self._hold(terms)
+        return True
+
+    def release_at_once(self, run: int, now: float, *, slot: bool) -> bool:
+        """Take a lease back that nobody waited for. Returns False, and has changed nothing, where `step` has to act."""
+        if run != self.run or self.state is not _S.READY or not self.in_flight or len(self.slot_queue):
+            return False
+        self._drop_hold(now, slot=slot)
+        if not self.in_flight:
+            self._arm_idle()
+        return True
 
     def _handle_news(self, news: m.News, now: float) -> None:
         match news:
@@ -128,15 +151,14 @@ class EngineMachine(EngineStateBase):
                 assert_never(self.state)
 
     def _fits_request(self, ask: m.ReadyRequest) -> bool:
-        if self.request is None:
-            return False
-        is_of = ask.request is self.request or (
-            ask.request.engine == self.request.engine and ask.request.source == self.request.source
-        )
-        if not is_of:
+        if self.request is None or not self._is_same_model(ask.request):
             return False
         same = ask.any_options or ask.request.options == self.request.options
         return (same and ask.fingerprint == self._fingerprint) or not ask.explicit
+
+    def _is_same_model(self, request: LoadRequest) -> bool:
+        own = self.request
+        return own is not None and (request is own or (request.engine == own.engine and request.source == own.source))
 
     def _is_too_small(self, ask: m.ReadyRequest) -> bool:
         has = self.request.options.context if self.request else None
@@ -156,15 +178,23 @@ class EngineMachine(EngineStateBase):
         if not ask.holds:
             self._answer_caller(ask.ticket, m.Acknowledgement())
             return
-        if ask.terms.takes_slot:
-            if not self.has_free_slot:
-                self.slot_queue.append_ask(ask)
-                return
-            self.in_slots += 1
-        self.in_flight += 1
-        self.timers.pop(EngineTimer.IDLE, None)
-        self.keep_s = self.keep_s if ask.terms.keep_s is None else ask.terms.keep_s
+        if ask.terms.takes_slot and not self.has_free_slot:
+            self.slot_queue.append_ask(ask)
+            return
+        self._hold(ask.terms)
         self._answer_caller(ask.ticket, m.LeaseGranted(run=self.run, slot=ask.terms.takes_slot))
+
+    def _hold(self, terms: LeaseOptions) -> None:
+        self.in_flight += 1
+        self.in_slots += terms.takes_slot
+        self.timers.pop(EngineTimer.IDLE, None)
+        if terms.keep_s is not None:
+            self.keep_s = terms.keep_s
+
+    def _drop_hold(self, now: float, *, slot: bool) -> None:
+        self.in_flight -= 1
+        self.in_slots -= slot
+        self.last_used = now
 
     def _replace_load(self, ask: m.ReadyRequest, now: float) -> None:
         self.later.append(ask)
@@ -269,9 +299,7 @@ class EngineMachine(EngineStateBase):
     def _release_lease(self, release: m.ReleaseLease, now: float) -> None:
         if release.run != self.run or not self.in_flight:
             return
-        self.in_flight -= 1
-        self.in_slots -= release.slot
-        self.last_used = now
+        self._drop_hold(now, slot=release.slot)
         if len(self.slot_queue):
             self._serve_next(now)
         if self.in_flight:

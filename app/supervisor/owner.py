@@ -4,7 +4,8 @@ It takes one message at a time, asks the state machine what to do, does it, and 
 anything, so nobody can act on what was true a moment ago.
 
 Taking a message never waits, so whoever asks has it taken at once, after those that came before: a lease of a ready
-engine costs no turn of the event loop. The task takes what nobody waits for.
+engine costs no turn of the event loop, and where it is one of many not even a message. The task takes what nobody waits
+for.
 
 Say that something changed: at once when it matters, and otherwise at most ten times a second, the last time too.
 """
@@ -94,8 +95,16 @@ class EngineOwner:
         """Tell the owner; it acts when it gets to it."""
         self._inbox.put_nowait(message)
 
+    def lease_at_once(self, request: LoadRequest, terms: LeaseOptions) -> Lease | None:
+        """Hold it if it is ready and has room, None if that takes waiting or a decision."""
+        run = self._run
+        if run is None or not self._inbox.empty() or not self.machine.hold_at_once(request, terms):
+            return None
+        self._note_change(at_once=False)
+        return self._build_lease(RunHandle(run, terms.takes_slot), request, load_s=0.0)
+
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
-        """Wait until it is ready and hold it. Give it back with `ReleaseLease`. Raises EngineFailed or Unavailable."""
+        """Wait until it is ready and hold it. Raises EngineFailed or Unavailable."""
         asked_s = time.monotonic()
         # A ready one is taken as it runs: nobody would compare.
         fingerprint = (
@@ -109,8 +118,20 @@ class EngineOwner:
         )
         if not isinstance(held_run, RunHandle):
             raise _owner_bug(self.model)
+        ready_s = held_run.run.facts.ready_at_s
+        was_ready = ready_s is not None and ready_s <= asked_s
+        return self._build_lease(held_run, request, load_s=0.0 if was_ready else time.monotonic() - asked_s)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back."""
+        is_next = self._inbox.empty()
+        if is_next and self.machine.release_at_once(lease.run, time.monotonic(), slot=lease.slot):
+            self._note_change(at_once=False)
+        else:
+            self._handle_at_once(m.ReleaseLease(run=lease.run, slot=lease.slot))
+
+    def _build_lease(self, held_run: RunHandle, request: LoadRequest, *, load_s: float) -> Lease:
         facts = held_run.run.facts
-        was_ready = facts.ready_at_s is not None and facts.ready_at_s <= asked_s
         return Lease(
             base_url=facts.base_url,
             key=facts.key,
@@ -118,15 +139,17 @@ class EngineOwner:
             engine=request.engine,
             context=facts.context,
             see=self.engine_status,
-            load_s=0.0 if was_ready else time.monotonic() - asked_s,
+            load_s=load_s,
             end=held_run.run.end,
             run=held_run.run.number,
             slot=held_run.slot,
         )
 
-    def release_lease(self, lease: Lease) -> None:
-        """Give a lease back."""
-        self._handle_at_once(m.ReleaseLease(run=lease.run, slot=lease.slot))
+    def _note_change(self, *, at_once: bool) -> None:
+        """Have what follows from a change happen: the next deadline, the announcement, room for others."""
+        self._alarm.set_due(self.machine.deadline)
+        self._announcer.announce(at_once=at_once)
+        self._room.reconsider_queue()
 
     async def is_answering(self, lease: Lease) -> bool | None:
         """Ask the engine of a lease, given back or not; None if that is over, or there is nothing to ask it."""
@@ -223,10 +246,10 @@ class EngineOwner:
         self._settle_leases()
         for effect in effects:
             self._perform_effect(effect)
-        self._alarm.set_due(self.machine.deadline)
-        if not isinstance(message, m.SignOfLife):
-            self._announcer.announce(at_once=self.machine.state is not before)
-            self._room.reconsider_queue()
+        if isinstance(message, m.SignOfLife):
+            self._alarm.set_due(self.machine.deadline)
+        else:
+            self._note_change(at_once=self.machine.state is not before)
 
     def _perform_effect(self, effect: m.MachineEffect) -> None:
         match effect:

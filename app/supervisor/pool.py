@@ -52,6 +52,9 @@ class LeaseBlock:
         self._owner, self._request, self._terms, self._is_rescued = owner, request, options, is_rescued
 
     async def __aenter__(self) -> Lease:
+        if (lease := self._owner.lease_at_once(self._request, self._terms)) is not None:
+            self._lease = lease
+            return lease
         try:
             self._lease = await self._owner.acquire_lease(self._request, self._terms)
         except EngineFailed as error:

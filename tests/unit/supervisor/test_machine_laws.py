@@ -4,6 +4,7 @@ The test plays the world: callers that come and leave, room that is granted, pro
 time. It keeps its own books and compares.
 """
 
+import copy
 import itertools
 import math
 from collections.abc import Callable
@@ -56,6 +57,12 @@ class Watched(EngineMachine):
     def _move_to(self, to: EngineState) -> None:
         super()._move_to(to)
         self.path.append(to)
+
+
+def snapshot_of(machine: EngineMachine) -> dict[str, object]:
+    """Return all that decides what a machine does next, as it is now."""
+    fields = {name: value for name, value in vars(machine).items() if name not in {"path", "wait_estimate", "_effects"}}
+    return {**copy.deepcopy(fields), "_policy": None, "slot_queue": list(machine.slot_queue)}
 
 
 class Laws(RuleBasedStateMachine):
@@ -122,6 +129,30 @@ class Laws(RuleBasedStateMachine):
         )
         if held and self.machine.request and self.machine.request.engine == "e":
             assert self.machine.in_flight >= held
+
+    @rule(request=st.sampled_from([*REQUESTS, LARGER]), terms=TERMS)
+    def ask_at_once(self, request: LoadRequest, terms: LeaseOptions) -> None:
+        """A lease that needs no decision comes to what asking for it comes to; one that does changes nothing."""
+        before, asked = snapshot_of(self.machine), copy.deepcopy(self.machine)
+        if not self.machine.hold_at_once(request, terms):
+            assert snapshot_of(self.machine) == before
+            return
+        effects = asked.step(m.ReadyRequest(ticket=0, request=request, holds=True, terms=terms), self.now)
+        assert effects == [m.AnswerCaller(ticket=0, outcome=m.LeaseGranted(run=asked.run, slot=terms.takes_slot))]
+        assert snapshot_of(self.machine) == snapshot_of(asked)
+        self.leases.append(m.LeaseGranted(run=self.machine.run, slot=terms.takes_slot))
+
+    @precondition(lambda self: self.leases)
+    @rule(data=st.data())
+    def release_at_once(self, data: st.DataObject) -> None:
+        lease = self.leases[data.draw(st.integers(0, len(self.leases) - 1))]
+        before, asked = snapshot_of(self.machine), copy.deepcopy(self.machine)
+        if not self.machine.release_at_once(lease.run, self.now, slot=lease.slot):
+            assert snapshot_of(self.machine) == before
+            return
+        assert asked.step(m.ReleaseLease(run=lease.run, slot=lease.slot), self.now) == []
+        assert snapshot_of(self.machine) == snapshot_of(asked)
+        self.leases.remove(lease)
 
     @invariant()
     def what_is_unused_past_its_time_goes(self) -> None:
