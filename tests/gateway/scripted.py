@@ -6,12 +6,13 @@ middle. dead: the connection breaks in the middle. hang: never a byte. It speaks
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
 from tests.gateway.played import Upstream
+from tests.patience import PATIENCE_S
 
 TEXT = ["Hello", " from", " the script."]
 THOUGHT = ["Let me", " think."]
@@ -22,15 +23,17 @@ USAGE = {"prompt_tokens": 7, "completion_tokens": 3, "total_tokens": 10}
 
 
 class Script:
-    """The engine. `left` is set when a client has gone."""
+    """The engine. `is_asked` is set when a request has come, `left` when a client has gone."""
 
     def __init__(self, upstream: Upstream) -> None:
+        self.is_asked = asyncio.Event()
         self.go_on = asyncio.Event()
         self.left = upstream.dropped
         upstream.play = self.play
 
     async def play(self, request: web.Request) -> web.StreamResponse:
         """Answer one request."""
+        self.is_asked.set()
         asked = json.loads(await request.read())
         kind = _last_word(asked["messages"][-1]["content"])
         if kind == "hang":
@@ -57,6 +60,17 @@ class Script:
                 return
             yield event
             await asyncio.sleep(0 if number else 0.001)
+
+    async def check_left(self, give_up: Callable[[float], Awaitable[None]]) -> None:
+        """Have a client give up after so many seconds, ever later until the engine has its request by then.
+
+        The engine's work must end with it.
+        """
+        for patience_s in (0.3, 3.0, 30.0):
+            await give_up(patience_s)
+            if self.is_asked.is_set():
+                break
+        await asyncio.wait_for(self.left.wait(), PATIENCE_S)
 
 
 def _last_word(content: Any) -> str:  # noqa: ANN401 -- text, or parts

@@ -21,7 +21,6 @@ from tests.gateway.scripted import ERROR, ODDS, TEXT, THOUGHT, Script
 from tests.patience import PATIENCE_S
 from tests.scripted_gguf import ScriptedLlama
 
-IMPATIENT_S = 0.3
 ARGUMENTS = {"city": "Köln"}
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}}
 WEATHER: Any = {"type": "function", "function": {"name": "weather", "parameters": SCHEMA}}
@@ -103,9 +102,11 @@ class TestOpenAI:
             await self.whole(api, kind)
 
     async def test_a_client_that_gives_up_waiting_ends_the_engines_work(self, api: AsyncOpenAI, script: Script) -> None:
-        with pytest.raises(openai.APITimeoutError):
-            await self.whole(api, "hang", timeout=IMPATIENT_S)
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        async def give_up(patience_s: float) -> None:
+            with pytest.raises(openai.APITimeoutError):
+                await self.whole(api, "hang", timeout=patience_s)
+
+        await script.check_left(give_up)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(self, api: AsyncOpenAI, script: Script) -> None:
         stream = await api.chat.completions.create(model="guide", messages=says("slow"), stream=True)
@@ -166,9 +167,11 @@ class TestAnthropic:
     async def test_a_client_that_gives_up_waiting_ends_the_engines_work(
         self, api: AsyncAnthropic, script: Script
     ) -> None:
-        with pytest.raises(anthropic.APITimeoutError):
-            await self.whole(api, "hang", timeout=IMPATIENT_S)
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        async def give_up(patience_s: float) -> None:
+            with pytest.raises(anthropic.APITimeoutError):
+                await self.whole(api, "hang", timeout=patience_s)
+
+        await script.check_left(give_up)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(
         self, api: AsyncAnthropic, script: Script
@@ -233,10 +236,12 @@ class TestOllama:
                 await way(api, kind)
 
     async def test_a_client_that_gives_up_waiting_ends_the_engines_work(self, gateway: Gateway, script: Script) -> None:
-        async with ollama.AsyncClient(host=gateway.url, timeout=IMPATIENT_S) as hasty:
-            with pytest.raises(httpx.ReadTimeout):
-                await self.whole(hasty, "hang")
-        await asyncio.wait_for(script.left.wait(), PATIENCE_S)
+        async def give_up(patience_s: float) -> None:
+            async with ollama.AsyncClient(host=gateway.url, timeout=patience_s) as hasty:
+                with pytest.raises(httpx.ReadTimeout):
+                    await self.whole(hasty, "hang")
+
+        await script.check_left(give_up)
 
     async def test_a_stream_closed_in_the_middle_ends_the_engines_work(
         self, api: ollama.AsyncClient, script: Script
