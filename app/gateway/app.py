@@ -1,5 +1,7 @@
 """The aiohttp application: which module answers which routes."""
 
+from functools import partial
+
 from aiohttp import web
 
 from app.config.store import SettingsStore
@@ -14,7 +16,8 @@ from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.keys import KeyStore
-from app.gateway.entry.middleware import ACCESS, GUARD, OBSERVERS, add_headers, answer_request, send_continue
+from app.gateway.entry.middleware import ACCESS, OBSERVERS, answer_request, send_continue
+from app.gateway.entry.responses import GUARD, add_headers
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
 from app.gateway.exchange.upstream import EngineAccess
@@ -26,7 +29,7 @@ from app.gateway.own_updates import add_updates
 from app.gateway.services import SERVICES, Identity, Services
 from app.gateway.watching import routes as public
 from app.gateway.watching.connection_log import add_connections
-from app.gateway.watching.inspector import INSPECTOR, USAGE, RequestInspector, UsageRecorder
+from app.gateway.watching.inspector import INSPECTOR, KEEPS_BODIES, USAGE, RequestInspector, UsageRecorder
 from app.gateway.watching.journal import JournalSink
 
 _MIB = 1024 * 1024
@@ -72,7 +75,7 @@ def _access(settings: SettingsStore, keys: KeyStore, identity: Identity) -> Acce
         keys,
         identity.token,
         is_wide=is_wide(settings.get_text("gateway.host")),
-        asks_always=lambda: settings.get_flag("gateway.require_key"),
+        asks_always=partial(settings.get_flag, "gateway.require_key"),
     )
 
 
@@ -81,7 +84,7 @@ def _observe(app: web.Application, services: Services) -> None:
     inspector = app[INSPECTOR] = RequestInspector(services.settings, services.supervisor, services.events)
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
-    observers = app[OBSERVERS] = Observers(sinks, lambda: inspector.keeps_bodies)
+    observers = app[OBSERVERS] = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
     engines = app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
 
     async def close(_app: web.Application) -> None:

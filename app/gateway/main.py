@@ -35,6 +35,7 @@ from app.gateway.app import build_app
 from app.gateway.engines.confinement import make_confiner
 from app.gateway.engines.rollback import EngineRecovery, VersionMoves, announce_changes
 from app.gateway.entry.access import KeyNeeded
+from app.gateway.entry.dispatch import dispatch_posts
 from app.gateway.entry.guard import is_wide
 from app.gateway.entry.keys import KeyStore
 from app.gateway.events import EventHub
@@ -163,6 +164,8 @@ async def open_runner(services: Services, endpoint: Endpoint) -> web.AppRunner:
         shutdown_timeout=1.0,  # seconds; by then every stream has had its last event
     )
     await runner.setup()
+    if (server := runner.server) is not None:
+        server.request_handler = dispatch_posts(app, server.request_handler)
     for listening in endpoint.sockets:
         await web.SockSite(runner, listening).start()
     return runner

@@ -166,12 +166,17 @@ def _check_account(request: web.Request) -> None:
 
 def came_from_here(request: web.Request) -> bool:
     """Tell whether a program on this computer asks, under a name of this computer, with nobody in between."""
-    for header in request.headers:
-        name = header.lower()
-        if name in _VIA_HEADERS or name.startswith(_VIA_PREFIXES):
-            return False
+    if any(map(_names_proxy, request.headers)):
+        return False
     host = request.headers.get(hdrs.HOST)  # a request without one can only be old, not foreign
     return (host is None or names_loopback(host)) and _is_loopback(request.remote or "")
+
+
+@lru_cache(maxsize=256)
+def _names_proxy(header: str) -> bool:
+    """Tell whether a header's name is one by which a proxy or tunnel is known."""
+    name = header.lower()
+    return name in _VIA_HEADERS or name.startswith(_VIA_PREFIXES)
 
 
 @lru_cache(maxsize=256)

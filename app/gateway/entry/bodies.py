@@ -33,10 +33,16 @@ T = TypeVar("T")
 
 async def read_body(request: web.Request) -> bytes:
     """Return the whole body, unpacked. Raises TooLarge, RequestTimeout, UnsupportedEncoding or BadRequest."""
-    body = await _read_bytes(request)
+    content, limit_bytes = request.content, request.client_max_size
+    if content.is_eof() and content.exception() is None:  # as with most requests: head and body came together
+        body = content.read_nowait()
+        if len(body) > limit_bytes:
+            raise too_large(limit_bytes)
+    else:
+        body = await _read_in_time(request, request.app[SERVICES].limits.body_s)
     if hdrs.CONTENT_ENCODING in request.headers:
         encoding = ", ".join(request.headers.getall(hdrs.CONTENT_ENCODING))
-        body = await asyncio.to_thread(unpack_body, body, encoding, request.client_max_size)
+        body = await asyncio.to_thread(unpack_body, body, encoding, limit_bytes)
     if len(body) >= LARGE_BYTES:
         await asyncio.to_thread(refuse_crowded, body)
     observed = request.get(OBSERVATION)
@@ -110,23 +116,16 @@ def _end_of_text(body: bytes, start: int) -> int:
     return len(body)
 
 
-async def _read_bytes(request: web.Request) -> bytes:
+async def _read_in_time(request: web.Request, limit_s: float) -> bytes:
     if (request.content_length or 0) > request.client_max_size:
         raise too_large(request.client_max_size)
     try:
-        if request.content.is_eof():  # as with most requests: head and body came together
+        async with asyncio.timeout(limit_s):
             return await request.read()
-        return await _read_in_time(request, request.app[SERVICES].limits.body_s)
     except web.HTTPRequestEntityTooLarge:
         raise too_large(request.client_max_size) from None
     except web.RequestPayloadError as error:
         raise BadRequest(f"The request's body cannot be read: {error}") from None
-
-
-async def _read_in_time(request: web.Request, limit_s: float) -> bytes:
-    try:
-        async with asyncio.timeout(limit_s):
-            return await request.read()
     except TimeoutError:
         raise RequestTimeout(f"The request's body did not arrive within {limit_s:g} seconds.") from None
 

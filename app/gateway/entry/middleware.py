@@ -25,7 +25,8 @@ from app.gateway.dialects.registry import dialect_of
 from app.gateway.entry.access import Access
 from app.gateway.entry.bodies import ACCEPTED_ENCODINGS, UnsupportedEncoding
 from app.gateway.entry.faults import error_response, from_http
-from app.gateway.entry.guard import Guard, cors_headers, preflight_headers
+from app.gateway.entry.guard import preflight_headers
+from app.gateway.entry.responses import ARRIVAL_S, GUARD, REQUEST_ID, send_response
 from app.gateway.exchange.engine.error_document import parse_refusal
 from app.gateway.exchange.observer import (
     BODY_BYTES,
@@ -42,11 +43,7 @@ log = logging.getLogger(__name__)
 
 
 OBSERVERS = web.AppKey("observers", Observers)
-GUARD = web.AppKey("guard", Guard)
 ACCESS = web.AppKey("access", Access)
-REQUEST_ID = web.RequestKey("request_id", str)
-ARRIVAL_S = web.RequestKey("arrived", float)
-"""`time.perf_counter()` when the request's head had been read."""
 
 _CLIENT_ERROR = 400
 _CHALLENGE = 'Bearer realm="Roundhouse"'
@@ -71,7 +68,7 @@ async def answer_request(request: web.Request, handler: Handler) -> web.StreamRe
         if response.status >= _CLIENT_ERROR and isinstance(response, web.Response) and isinstance(response.body, bytes):
             observed.error = observed.error or parse_refusal(response.body, response.status).text
             observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
-        return response
+        return await send_response(request, response) if isinstance(response, web.Response) else response
     finally:
         observed.end()
 
@@ -105,17 +102,6 @@ async def _call_handler(request: web.Request, handler: Handler) -> web.StreamRes
             # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
             raise
         return _refusal_response(request, _report_full_disk(error) or _report_bug(request, error))
-
-
-async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Name the request in every answer, and let pages we allow read it (`on_response_prepare`)."""
-    headers = response.headers
-    if REQUEST_ID in request:
-        headers["x-request-id"] = headers["request-id"] = request[REQUEST_ID]
-        headers["openai-processing-ms"] = str(round((time.perf_counter() - request[ARRIVAL_S]) * 1000))
-    origin = request.headers.get(hdrs.ORIGIN)
-    if origin is not None and request.app[GUARD].is_allowed(origin):
-        headers.update(cors_headers(origin))
 
 
 async def send_continue(request: web.Request) -> None:

@@ -8,14 +8,12 @@ client's patience, and then a timer is all this costs.
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from aiohttp import hdrs, web
+from aiohttp import HttpVersion11, hdrs, web
 
+from app.gateway.entry.responses import SentResponse, own_headers, response_head
 from app.gateway.exchange.connections import ReadFlow
-
-if TYPE_CHECKING:
-    from aiohttp.abc import AbstractStreamWriter
 
 QUIET_S = 5.0
 """Most refusals come sooner, and no client is known to give up sooner."""
@@ -23,6 +21,8 @@ EVERY_S = 10.0
 """Reverse proxies close what is silent for 30 to 60 s."""
 COMMENT = b": waiting\n\n"
 """Every reader of server-sent events passes over it."""
+_OK = 200
+_LAST_CHUNK = b"0\r\n\r\n"
 SSE_HEADERS = {
     hdrs.CONTENT_TYPE: "text/event-stream",
     hdrs.CACHE_CONTROL: "no-store",
@@ -47,17 +47,18 @@ class ClientStream:
     """One streamed answer. `cancel` it when its exchange is over."""
 
     __slots__ = (
-        *("is_open", "response", "_beating", "_is_chunked", "_is_over", "_keep_alive", "_protocol", "_request"),
-        *("_timer", "_writer"),
+        *("_beating", "_is_chunked", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request", "_timer"),
+        *("headers", "is_open"),
     )
 
     def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlivePlan) -> None:
-        self.response = web.StreamResponse(headers=headers)
-        self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
+        self.headers = headers
+        """Of its head, beside those of every response."""
         self.is_open = False
         """Whether its head has gone out."""
-        self._writer: AbstractStreamWriter | None = None
-        self._is_chunked = False
+        self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
+        self._is_chunked = request.version >= HttpVersion11
+        self._keeps_open = self._is_chunked and request.keep_alive
         within_s = QUIET_S if keep_alive.within_s is None else keep_alive.within_s
         self._timer = asyncio.get_running_loop().call_later(within_s, self._start_keep_alive)
         self._beating: asyncio.Task[None] | None = None
@@ -69,28 +70,32 @@ class ClientStream:
         if self._beating is not None:
             await self.stop_keep_alive()
         if not self.is_open:
-            await self._send_head()
+            self._send_head()
 
     def write(self, data: bytes) -> ReadFlow:
         """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled.
 
         Returns PAUSE while the client reads more slowly than it is written to.
         """
-        transport = self._protocol.transport
+        protocol = self._protocol
+        transport = protocol.transport
         if data and transport is not None and not transport.is_closing():
             transport.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
-        return ReadFlow.PAUSE if self._protocol.writing_paused else ReadFlow.MORE
+        return ReadFlow.PAUSE if protocol.writing_paused else ReadFlow.MORE
 
     async def drain(self) -> None:
         """Wait until the client has caught up. Raises ConnectionError if it has gone."""
-        if self._writer is not None:
-            await self._writer.drain()
+        await self._request.writer.drain()
 
     async def close(self, last: bytes = b"") -> web.StreamResponse:
         """Send what is left, and end the answer."""
         await self.send_head()
-        await self.response.write_eof(last)
-        return self.response
+        if self.write(last) is ReadFlow.PAUSE:
+            await self.drain()
+        transport = self._protocol.transport
+        if self._is_chunked and transport is not None and not transport.is_closing():
+            transport.write(_LAST_CHUNK)
+        return SentResponse(_OK, keep_alive=self._keeps_open)
 
     async def stop_keep_alive(self) -> bool:
         """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""
@@ -107,12 +112,17 @@ class ClientStream:
         if self._beating is not None:
             self._beating.cancel()
 
-    async def _send_head(self) -> None:
-        writer = await self.response.prepare(self._request)
-        if writer is None:
+    def _send_head(self) -> None:
+        request, transport = self._request, self._protocol.transport
+        if transport is None:
             raise ConnectionResetError
-        writer.send_headers()
-        self._writer, self._is_chunked, self.is_open = writer, bool(getattr(writer, "chunked", False)), True
+        headers = [*self.headers.items(), *own_headers(request)]
+        if self._is_chunked:
+            headers.append((hdrs.TRANSFER_ENCODING, "chunked"))
+        head = response_head(request, _OK, headers, keep_alive=self._keeps_open)
+        request.writer.output_size += len(head)  # aiohttp and `entry` see by it that an answer has begun
+        self.is_open = True
+        transport.write(head)
         if first := self._keep_alive.first():
             self.write(first)
 
@@ -122,7 +132,7 @@ class ClientStream:
 
     async def _send_keep_alive(self, is_over: asyncio.Event) -> None:
         if not self.is_open:
-            await self._send_head()
+            self._send_head()
         every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
         while not is_over.is_set():
             self.write(self._keep_alive.alive())

@@ -133,9 +133,17 @@ class EngineConnection(asyncio.Protocol):
         if self.is_paused:
             self.resume_reading()
         if waiting:
-            self._pass_payload(b"".join(waiting))
+            self._pass_payload(b"".join(waiting), take)
         if self._is_whole:
             self.is_over = True
+
+    def take_whole(self) -> bytes | None:
+        """Return the payload if all of it has come already, and nobody has taken any."""
+        if not self._is_whole or self.is_paused or self._take is not None or self._error is not None:
+            return None
+        self._take, self.is_over = _discard_payload, True
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        return waiting[0] if len(waiting) == 1 else b"".join(waiting)
 
     async def wait_for_change(self) -> None:
         """Wait until the answer is over, or paused."""
@@ -205,10 +213,10 @@ class EngineConnection(asyncio.Protocol):
             self._note_failure(_not_http_error(str(error)))
             return
         if payload:
-            if self._take is not None:
-                self._pass_payload(payload)
-            else:
+            if self._take is None:
                 self._buffer_payload(payload)
+            else:
+                self._pass_payload(payload, self._take)
         if body.is_over:
             self._note_end()
 
@@ -265,8 +273,7 @@ class EngineConnection(asyncio.Protocol):
             self.is_paused = True
             self._transport.pause_reading()
 
-    def _pass_payload(self, payload: bytes) -> None:
-        take = self._take or _discard_payload
+    def _pass_payload(self, payload: bytes, take: Take) -> None:
         try:
             flow = take(payload)
         except Exception as error:  # noqa: BLE001 -- raised again where the answer is waited for
@@ -332,7 +339,11 @@ class EngineConnections:
         egress_gate.add_holder(self)
 
     async def get_connection(self, address: Address) -> EngineConnection:
-        """Return a connection. Raises OSError (TimeoutError too) if there is none to be had, Offline if not allowed."""
+        """Return a connection, an idle one before a new one. Raises as `connect` does."""
+        return self.take_idle(address) or await self.connect(address)
+
+    def take_idle(self, address: Address) -> EngineConnection | None:
+        """Return a connection that was kept from an earlier request, if there is one."""
         idle = self._idle.get(address)
         now = time.monotonic()
         while idle:
@@ -340,7 +351,7 @@ class EngineConnections:
             if connection.is_open and now - connection.idle_since < _KEPT_S:
                 return connection
             connection.abort()
-        return await self._connect(address)
+        return None
 
     def cut_connections(self) -> None:
         """End every connection to another computer."""
@@ -361,7 +372,8 @@ class EngineConnections:
             connection.abort()
         self._idle.clear()
 
-    async def _connect(self, address: Address) -> EngineConnection:
+    async def connect(self, address: Address) -> EngineConnection:
+        """Return a new connection. Raises OSError (TimeoutError too) if there is none, Offline if not allowed."""
         protocol = partial(EngineConnection, address, self._keep_idle, self._open)
         if address.is_ours:  # connected to or refused at once, and nobody's business
             loop = asyncio.get_running_loop()

@@ -5,6 +5,8 @@ An engine is believed as little as any peer: heads and size lines are bounded, a
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 MOST_HEAD_BYTES = 64 * 1024
@@ -14,6 +16,8 @@ _MOST_SIZE_LINE = 1024
 _MOST_TRAILER_BYTES = 16 * 1024
 _END_OF_LINE, _END_OF_HEAD = b"\r\n", b"\r\n\r\n"
 _NO_BODY = frozenset({204, 304})
+_FIRST_FINAL = 200
+"""A lower status is of an interim answer."""
 _STATUS_LINE = re.compile(r"HTTP/1\.(\d) (\d{3})(?: |$)")
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})\r\n")
 """The size line of a chunk without extensions, as nearly all are."""
@@ -34,24 +38,29 @@ def read_head(data: bytes) -> tuple[AnswerHead, bytes] | None:
     Interim answers (100 Continue) are passed over.
     """
     while (end := data.find(_END_OF_HEAD)) >= 0:
-        first, *lines = data[:end].decode("latin-1").split("\r\n")
-        data = data[end + len(_END_OF_HEAD) :]
-        status = _STATUS_LINE.match(first)
-        if status is None:
-            raise ValueError(f"no HTTP: {first[:80]!r}")
-        if status[2].startswith("1"):
-            continue
-        headers = {}
-        for line in lines:
-            name, colon, value = line.partition(":")
-            if not colon:
-                raise ValueError("a header line without a colon")
-            headers[name.lower()] = value.strip(" \t")
-        stays = status[1] == "1" and "close" not in headers.get("connection", "").lower()
-        return AnswerHead(int(status[2]), headers, stays), data
+        head, data = _parse_head(data[:end]), data[end + len(_END_OF_HEAD) :]
+        if head.status >= _FIRST_FINAL:
+            return head, data
     if len(data) > MOST_HEAD_BYTES:
         raise ValueError("a head without end")
     return None
+
+
+@lru_cache(maxsize=64)
+def _parse_head(data: bytes) -> AnswerHead:
+    """Return the head in some bytes. Those of an engine's streams are alike: it is remembered. Raises ValueError."""
+    first, *lines = data.decode("latin-1").split("\r\n")
+    status = _STATUS_LINE.match(first)
+    if status is None:
+        raise ValueError(f"no HTTP: {first[:80]!r}")
+    headers = {}
+    for line in lines:
+        name, colon, value = line.partition(":")
+        if not colon:
+            raise ValueError("a header line without a colon")
+        headers[name.lower()] = value.strip(" \t")
+    stays = status[1] == "1" and "close" not in headers.get("connection", "").lower()
+    return AnswerHead(int(status[2]), MappingProxyType(headers), stays)
 
 
 class Body(Protocol):

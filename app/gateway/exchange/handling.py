@@ -62,9 +62,8 @@ async def answer_request(request: web.Request, route: str, understand: Understan
 def client_header_lines(request: web.Request) -> bytes:
     """Return the header lines of a client's that an engine may see."""
     headers = request.headers
-    return b"".join(
-        f"{name}: {headers[name]}\r\n".encode("utf-8", "surrogateescape") for name in _PASSED_ON if name in headers
-    )
+    lines = "".join([f"{name}: {headers[name]}\r\n" for name in _PASSED_ON if name in headers])
+    return lines.encode("utf-8", "surrogateescape")
 
 
 def engine_path(services: Services, engine: str, model: ModelInfo, route: Route) -> str:

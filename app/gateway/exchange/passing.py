@@ -19,18 +19,20 @@ LONGEST_LINE = 8 * 1024 * 1024
 
 
 class LineLimit:
-    """Looks at a stream's pieces as they come; keeps none of them."""
+    """Looks at a stream's pieces as they come; keeps none. One that ends a line, where none is open, needs no look."""
 
-    __slots__ = ("_open",)
+    __slots__ = ("_open_bytes", "is_open")
 
     def __init__(self) -> None:
-        self._open = 0
+        self.is_open = False
+        self._open_bytes = 0
 
     def check_piece(self, piece: bytes) -> None:
         """Count what has come since the last end of line. Raises EngineFailed above `LONGEST_LINE`."""
         last = piece.rfind(b"\n")
-        self._open = self._open + len(piece) if last < 0 else len(piece) - last - 1
-        if self._open > LONGEST_LINE:
+        self._open_bytes = self._open_bytes + len(piece) if last < 0 else len(piece) - last - 1
+        self.is_open = self._open_bytes > 0
+        if self._open_bytes > LONGEST_LINE:
             raise too_long_error("a line", LONGEST_LINE)
 
 
@@ -61,12 +63,13 @@ async def _pass_stream(
     client: ClientStream, answer: EngineAnswer, form: AnswerForm, observed: Observation
 ) -> web.StreamResponse:
     if not client.is_open:
-        client.response.headers[hdrs.CONTENT_TYPE] = answer.head.headers["content-type"]
+        client.headers = {**client.headers, hdrs.CONTENT_TYPE: answer.head.headers["content-type"]}
     await client.send_head()
     bound, edit = LineLimit(), form.editor()
 
     def take_piece(piece: bytes) -> ReadFlow:
-        bound.check_piece(piece)
+        if bound.is_open or not piece.endswith(b"\n"):
+            bound.check_piece(piece)
         mended = edit(piece)
         if not mended:
             return ReadFlow.MORE

@@ -10,14 +10,15 @@ while one lasts.
 
 Many engines go on computing until they notice that nobody waits; some never answer again. The supervisor asks such an
 engine something easy. Where nothing comes back for as long as the engine's descriptor allows, neither to that nor to
-another request, the supervisor is told, which restarts it. A request that ends soon pays one timer for it.
+another request, the supervisor is told, which restarts it. One timer serves all requests.
 """
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, NoReturn, Self
 from urllib.parse import urlsplit
 
 import msgspec
@@ -55,6 +56,9 @@ class StuckChecks:
         """By base URL."""
         self._background = Background()
         self._is_closed = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._new_answers: set[EngineAnswer] = set()
+        self._lasting_answers: set[EngineAnswer] = set()
 
     def begin_check(self, supervisor: Supervisor, connections: EngineConnections, lease: Lease) -> None:
         """Look at the engine of a request, unless that is being done. Returns at once."""
@@ -64,6 +68,27 @@ class StuckChecks:
         progress = self.running[url] = ConnectionProgress(connections.open_to(address_of(url)))
         self._background.spawn(self._check_engine(supervisor, lease, progress))
 
+    def watch_answer(self, answer: "EngineAnswer") -> None:
+        """Look at the engine of an answer now and then, as long as it lasts (until `leave_answer`)."""
+        self._new_answers.add(answer)
+        if self._timer is None and not self._is_closed:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
+    def leave_answer(self, answer: "EngineAnswer") -> None:
+        """Look no longer."""
+        self._new_answers.discard(answer)
+        self._lasting_answers.discard(answer)
+
+    def _look(self) -> None:
+        """Look at the engines of answers that last since before the last look, and have the others be next."""
+        self._timer = None
+        for answer in self._lasting_answers:
+            answer.check_engine()
+        self._lasting_answers |= self._new_answers
+        self._new_answers.clear()
+        if self._lasting_answers:
+            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+
     def note_progress(self, lease: Lease) -> None:
         """Note that an engine has begun an answer."""
         if (progress := self.running.get(lease.base_url)) is not None:
@@ -72,6 +97,8 @@ class StuckChecks:
     async def close(self) -> None:
         """End every check, and begin none again."""
         self._is_closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         await self._background.join(cancel=True)
 
     async def _check_engine(self, supervisor: Supervisor, lease: Lease, progress: "ConnectionProgress") -> None:
@@ -240,12 +267,10 @@ class EngineAnswer:
     __slots__ = (
         *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines", "_leasing"),
         "_observed",
-        "_timer",
     )
 
     def __init__(self, engines: EngineAccess, request: UpstreamRequest, observed: Observation) -> None:
         self._engines, self.request, self._observed = engines, request, observed
-        self._timer: asyncio.TimerHandle | None = None
         self._connection: EngineConnection
         self.lease: Lease
         self.head: AnswerHead
@@ -267,13 +292,12 @@ class EngineAnswer:
         return self
 
     async def __aexit__(self, kind: object, *error: object) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
+        self._engines.stuck_checks.leave_answer(self)
         is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._connection.close()
         await self._leasing.__aexit__(kind, *error)
         if is_cut_short or self._observed.is_stopped:
-            self._check_engine()
+            self.check_engine()
 
     async def read(self) -> bytes:
         """Return the body. Raises EngineFailed if it breaks off, or does not end."""
@@ -305,22 +329,24 @@ class EngineAnswer:
         return RequestStopped() if self._observed.is_stopped else broke_off_error(await self.lease.wait_for_verdict())
 
     async def _open_connection(self) -> None:
-        self._leasing = self._engines.supervisor.lease(self.request.load, self.request.terms)
+        engines = self._engines
+        self._leasing = engines.supervisor.lease(self.request.load, self.request.terms)
         self.lease = lease = await self._leasing.__aenter__()
         connection = None
         try:
             self._observed.note_lease(lease)
             head, body = await self._write_request()
-            connection = await self._engines.connections.get_connection(address_of(lease.base_url))
+            address = address_of(lease.base_url)
+            connection = engines.connections.take_idle(address) or await engines.connections.connect(address)
             self._observed.note_connection(connection)
-            self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
+            engines.stuck_checks.watch_answer(self)
             self.head = answer = await connection.send_request(head, body)
-            if (checks := self._engines.stuck_checks).running:
-                checks.note_progress(lease)
-            _refuse_redirect(answer)
+            if engines.stuck_checks.running:
+                engines.stuck_checks.note_progress(lease)
+            if answer.status in _REDIRECTS:
+                _refuse_redirect()
         except BaseException as error:
-            if self._timer is not None:
-                self._timer.cancel()
+            engines.stuck_checks.leave_answer(self)
             lost = await self._classify_loss(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
@@ -328,7 +354,7 @@ class EngineAnswer:
             if connection is not None and (
                 isinstance(error, asyncio.CancelledError) or isinstance(lost, RequestStopped)
             ):
-                self._check_engine()
+                self.check_engine()
             if lost is not None:
                 raise lost from None
             raise
@@ -336,11 +362,8 @@ class EngineAnswer:
         self.is_refusal = answer.status >= _ERROR_STATUS
         self.content_type = answer.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    def _look(self) -> None:
-        self._check_engine()
-        self._timer = asyncio.get_running_loop().call_later(LOOK_S, self._look)
-
-    def _check_engine(self) -> None:
+    def check_engine(self) -> None:
+        """Look whether the engine is stuck. Returns at once."""
         self._engines.stuck_checks.begin_check(self._engines.supervisor, self._engines.connections, self.lease)
 
     async def _write_request(self) -> tuple[bytes, bytes]:
@@ -371,6 +394,8 @@ class EngineAnswer:
 
 async def _collect_body(connection: EngineConnection) -> bytes:
     """Return the rest of a body. Raises EngineDisconnected, or EngineFailed above `LARGEST_DOCUMENT`."""
+    if (whole := connection.take_whole()) is not None:
+        return whole
     parts: list[bytes] = []
     size = 0
 
@@ -388,11 +413,10 @@ async def _collect_body(connection: EngineConnection) -> bytes:
     return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
-def _refuse_redirect(answer: "AnswerHead") -> None:
-    if answer.status in _REDIRECTS:
-        raise EngineFailed(
-            "The endpoint redirects to another address, which is not followed.", hint="Attach its actual address."
-        )
+def _refuse_redirect() -> NoReturn:
+    raise EngineFailed(
+        "The endpoint redirects to another address, which is not followed.", hint="Attach its actual address."
+    )
 
 
 def too_long_error(what: str, limit_bytes: int) -> EngineFailed:
@@ -420,13 +444,18 @@ def with_model(body: bytes, name: str) -> bytes:
 
 def _request_head(engine: Lease | ReadyEndpoint, path: str, body: bytes | None, more: bytes = b"") -> bytes:
     """Return the head of a request; `more` are further lines."""
-    address = address_of(engine.base_url)
-    if engine.key:
-        more += b"Authorization: Bearer %b\r\n" % engine.key.translate(_CONTROLS).encode()
-    if body is not None:
-        more += b"Content-Type: application/json\r\nContent-Length: %d\r\n" % len(body)
-    method, prefix = b"GET" if body is None else b"POST", address.prefix
+    begin = _head_begin(engine.base_url, engine.key, path)
+    if body is None:
+        return b"GET %b%b\r\n" % (begin, more)
+    return b"POST %b%bContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (begin, more, len(body))
+
+
+@lru_cache(maxsize=64)
+def _head_begin(base_url: str, key: str, path: str) -> bytes:
+    """Return what the heads of all requests to an engine's path have after the method."""
+    address = address_of(base_url)
+    prefix = address.prefix
     if path.startswith("/.."):  # beside its last part
         path, prefix = path[3:], prefix.rpartition(b"/")[0]
-    target = prefix + path.encode()
-    return b"%b %b HTTP/1.1\r\nHost: %b\r\n%b\r\n" % (method, target, address.netloc, more)
+    lines = b"%b%b HTTP/1.1\r\nHost: %b\r\n" % (prefix, path.encode(), address.netloc)
+    return lines + b"Authorization: Bearer %b\r\n" % key.translate(_CONTROLS).encode() if key else lines

@@ -1,9 +1,10 @@
 """The requests at the endpoint: the last ones and those that go on, for the inspector, and what clients used.
 
 The inspector keeps a bounded number, newest last, and what goes on is never let go of. News is told at most ten times a
-second per request, and once a second while it goes on; nobody pays for it when nobody listens. When a request is over
-only a `RequestInfo` stays, and the bodies where they were wanted. What clients used is taken down when a request has
-ended, and stored once a second, many requests at a time. All of it belongs to the event loop's thread.
+second per request, and once a second while it goes on; nobody pays for it when nobody listens. What a request came to
+is put together when somebody first wants to see it; of its words only those stay that were wanted. What clients used is
+taken down when a request has ended, and stored once a second, many requests at a time. All of it belongs to the event
+loop's thread.
 """
 
 import asyncio
@@ -37,6 +38,8 @@ from app.supervisor.pool import Supervisor
 
 log = logging.getLogger(__name__)
 
+KEEPS_BODIES = "inspector.bodies"
+"""The setting that says whether somebody wants to read what is said."""
 SOON_S = 0.1
 EVERY_S = 1.0
 _LONGEST_ERROR = 500
@@ -118,11 +121,6 @@ class RequestInspector(ExchangeSink):
         self._timer: asyncio.TimerHandle | None = None
         self._tells_soon = False
 
-    @property
-    def keeps_bodies(self) -> bool:
-        """Whether somebody wants to read what is said."""
-        return self._settings.get_flag("inspector.bodies")
-
     def on_request(self, exchange: Observation) -> None:
         """Keep a request."""
         self._announce(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
@@ -135,9 +133,7 @@ class RequestInspector(ExchangeSink):
     def on_end(self, exchange: Observation) -> None:
         """Keep what it came to; a request that concerns no model only if it was refused."""
         if exchange.concerns_model:
-            request = self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange))
-            request.describe(())
-            self._announce(request)
+            self._announce(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
             self._trim_kept()
 
     def list_requests(self, *, limit: int, model: str = "", outcome: str = "") -> list[RequestInfo]:
@@ -178,7 +174,7 @@ class RequestInspector(ExchangeSink):
     def settings_changed(self) -> None:
         """Keep no more than is wanted now."""
         self._trim_kept()
-        if not self.keeps_bodies:
+        if not self._settings.get_flag(KEEPS_BODIES):
             for request in self._kept.values():
                 request.exchange.forget_bodies()
 

@@ -133,13 +133,11 @@ class GatewayMetrics(ExchangeSink):
         if (tpot_s := exchange.tpot_s) is not None:
             self.tpot.observe(tpot_s, route, model)
         if exchange.outcome is ExchangeOutcome.OK:
-            self._observe_figures(figures_of(exchange), route, model)
-
-    def _observe_figures(self, figures: ExchangeFigures, route: str, model: str) -> None:
-        for field, histogram in self._spans.items():
-            value = prefill_rate(figures) if field == "prefill_rate" else getattr(figures, field)
-            if value is not None:
-                histogram.observe(value, route, model)
+            figures = figures_of(exchange)
+            for field, histogram in self._spans.items():
+                value = prefill_rate(figures) if field == "prefill_rate" else getattr(figures, field)
+                if value is not None:
+                    histogram.observe(value, route, model)
 
     def format_exposition(
         self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), gauges: Iterable[EngineGauges] = ()

@@ -24,7 +24,7 @@ from app.gateway.dialects.anthropic.requests import (
 from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
 from app.gateway.dialects.form import json_reply
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
-from app.gateway.entry.middleware import REQUEST_ID
+from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself

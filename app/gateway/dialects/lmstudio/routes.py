@@ -20,7 +20,7 @@ from app.gateway.dialects.lmstudio.models import format_v0, status_of
 from app.gateway.dialects.openai.answers import RawCompletionForm
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
-from app.gateway.entry.middleware import ARRIVAL_S
+from app.gateway.entry.responses import ARRIVAL_S
 from app.gateway.exchange.handling import answer_request
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import SERVICES, Services

@@ -13,8 +13,10 @@ from collections import defaultdict
 import msgspec
 
 from app.gateway.dialects.form import StreamEditor
-from app.gateway.dialects.openai.form import END, OpenAIForm, as_event
+from app.gateway.dialects.openai.form import END, ERROR, OpenAIForm, as_event, with_own_words
 from app.gateway.dialects.openai.multi_choice import UsageSum, UsageTotalEditor
+from app.gateway.dialects.openai.record import dialect_for_field
+from app.gateway.dialects.record import DialectRecord
 
 _REASONING_KEY = b'"reasoning_content":"'
 _OTHER_NAME = b'"reasoning":'
@@ -49,8 +51,14 @@ class OpenAIChatForm(OpenAIForm, frozen=True, kw_only=True):
             body = body.replace(_CHOICE, _CHOICE_FIXED)
         return _with_both_names(_first_calls(body) if self.one_call else body)
 
+    def editor(self) -> StreamEditor:
+        """Return what mends one stream: of a plain chat in one pass."""
+        if self.one_call or self.each:
+            return super().editor()
+        return _ChatStreamEditor(dialect_for_field(self.prompt))
+
     def _make_editor(self) -> StreamEditor:
-        """Return what mends one stream."""
+        """Return what mends an answer that goes well."""
         edit = _OneCallEditor() if self.one_call else _ChatStreamEditor()
         return UsageTotalEditor(edit, each=self.each) if self.each else edit
 
@@ -59,12 +67,17 @@ CHAT, ONE_CALL = OpenAIChatForm(), OpenAIChatForm(one_call=True)
 
 
 class _ChatStreamEditor:
-    def __init__(self) -> None:
+    """With a dialect, the stream may say that the prompt is too long."""
+
+    def __init__(self, dialect: DialectRecord | None = None) -> None:
+        self._dialect = dialect
         self._has_begun = False
         self._rest = b""
 
     def __call__(self, chunk: bytes) -> bytes:
         """Return what to send for a chunk. A text that is cut waits for its end."""
+        if ERROR in chunk and self._dialect is not None:
+            chunk = with_own_words(chunk, self._dialect)
         if not self._has_begun:
             self._has_begun = True
             chunk = chunk.replace(_FIRST_DELTA, _FIRST_DELTA_FIXED)

@@ -25,7 +25,7 @@ def as_event(data: object) -> bytes:
 
 _CODES = {400: "invalid_value", 501: "engine_cannot"}
 """By status, OpenAI's code for a refusal to which the engine gave only the status again."""
-_DATA, _ERROR = b"data:", b'{"error"'
+_DATA, ERROR = b"data:", b'{"error"'
 """Inside a text the quotes would have backslashes before them."""
 _SERVER_ERROR = 500
 
@@ -58,18 +58,19 @@ def in_own_words(edit: StreamEditor, dialect: DialectRecord) -> StreamEditor:
     """
 
     def edit_chunk(chunk: bytes) -> bytes:
-        return edit(chunk if _ERROR not in chunk else _edit_chunk(chunk, dialect))
+        return edit(chunk if ERROR not in chunk else with_own_words(chunk, dialect))
 
     return edit_chunk
 
 
-def _edit_chunk(chunk: bytes, dialect: DialectRecord) -> bytes:
+def with_own_words(chunk: bytes, dialect: DialectRecord) -> bytes:
+    """Return a chunk in which an engine says that the prompt is too long, in the dialect's words."""
     *events, rest = chunk.split(END)
     return b"".join(_edit_event(raw, dialect) + END for raw in events) + rest
 
 
 def _edit_event(raw: bytes, dialect: DialectRecord) -> bytes:
-    if not raw.startswith(_DATA) or _ERROR not in raw:
+    if not raw.startswith(_DATA) or ERROR not in raw:
         return raw
     refusal = parse_refusal(raw[len(_DATA) :].strip(), _SERVER_ERROR)
     return raw if refusal.overflow is None else _DATA + b" " + _error_document(refusal, dialect)

@@ -79,14 +79,20 @@ class OpenAIEngineRequest(NamedTuple):
     gather: Gather | None = None
 
 
-def prepare_chat(body: bytes, options: OpenAIChatOptions) -> OpenAIEngineRequest:
-    """Return what a chat comes to. Raises BadRequest for what no engine would heed."""
+def read_chat(body: bytes) -> tuple[OpenAIChatOptions, OpenAIEngineRequest]:
+    """Return what of a chat concerns us, and what it comes to. Raises BadRequest for what no engine would heed."""
+    options = decode_body(body, OpenAIChatOptions)
     form = ONE_CALL if options.parallel_tool_calls is False else CHAT
-    return OpenAIEngineRequest(Route.CHAT, checks.check_chat(body, options), body, form)
+    return options, OpenAIEngineRequest(Route.CHAT, checks.check_chat(body, options), body, form)
 
 
-def prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -> OpenAIEngineRequest:
-    """Return what any other request comes to. Raises BadRequest for what no engine would heed."""
+def read_request(body: bytes, route: Route) -> tuple[OpenAIRequestOptions, OpenAIEngineRequest]:
+    """Return the same of any other request. Raises BadRequest for what no engine would heed."""
+    options = decode_body(body, OpenAIRequestOptions)
+    return options, _prepare_request(body, options, route)
+
+
+def _prepare_request(body: bytes, options: OpenAIRequestOptions, route: Route) -> OpenAIEngineRequest:
     if route is Route.COMPLETIONS:
         return _prepare_completion(body, options)
     if route is Route.EMBEDDINGS:
@@ -277,8 +283,7 @@ FormWrapper = Callable[[OpenAIForm, Route, ResolvedModel], AnswerForm]
 async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None) -> RequestJob:
     """Return what a chat asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    options = await call_off_loop(body, decode_body, body, OpenAIChatOptions)
-    engine_request = await call_off_loop(body, prepare_chat, body, options)
+    options, engine_request = await call_off_loop(body, read_chat, body)
     target = await resolve_model(services, options.model)
     if options.context is not None:
         target = target._replace(load=await load_for_context(services, target, options.context))
@@ -288,22 +293,21 @@ async def prepare_chat_job(request: web.Request, put: FormWrapper | None = None)
         return await _make_translated_job(
             services, target, _ChatTranslation(body, name, form, lease_options(options, Route.CHAT))
         )
-    return RequestJob(await _make_upstream(request, target, engine_request, options, put))
+    return RequestJob(await call_off_loop(body, _build_upstream, request, target, engine_request, options, put))
 
 
 async def prepare_job(request: web.Request, route: Route, put: FormWrapper | None = None) -> RequestJob:
     """Return what any other request asks for. Raises BadRequest or NotFound."""
     services, body = request.app[SERVICES], await read_body(request)
-    options = await call_off_loop(body, decode_body, body, OpenAIRequestOptions)
-    engine_request = await call_off_loop(body, prepare_request, body, options, route)
+    options, engine_request = await call_off_loop(body, read_request, body, route)
     target = await with_probes(
         services, await resolve_model(services, options.model, route=route), engine_request.route
     )
     target = target._replace(load=await load_for_context(services, target, options.context))
-    return RequestJob(await _make_upstream(request, target, engine_request, options, put))
+    return RequestJob(await call_off_loop(body, _build_upstream, request, target, engine_request, options, put))
 
 
-async def _make_upstream(
+def _build_upstream(
     request: web.Request,
     target: ResolvedModel,
     engine_request: OpenAIEngineRequest,
@@ -314,16 +318,11 @@ async def _make_upstream(
     path = engine_path(services, load.engine, model, engine_request.route)
     name = name_in_answer(options.model, model)
     descriptor = services.adapters[load.engine].descriptor
-    engine_request = await call_off_loop(
-        engine_request.body, fit_to_engine, engine_request, descriptor, options, name=name
-    )
-    body = await call_off_loop(engine_request.body, apply_preset, engine_request.body, model, engine_request.route)
-    return await call_off_loop(
-        body,
-        UpstreamRequest,
+    engine_request = fit_to_engine(engine_request, descriptor, options, name=name)
+    return UpstreamRequest(
         load=load,
         path=path,
-        body=body,
+        body=apply_preset(engine_request.body, model, engine_request.route),
         model=options.model or "",
         terms=lease_options(options, engine_request.route),
         form=engine_request.form if put is None else put(engine_request.form, engine_request.route, target),

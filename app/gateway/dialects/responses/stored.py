@@ -19,7 +19,7 @@ from app.gateway.dialects.responses.input_items import ResponseItem, item_from_s
 from app.gateway.dialects.responses.jobs import ResponseJob, new_id
 from app.gateway.dialects.responses.ownership import is_owned, owner_of
 from app.gateway.dialects.responses.wire import ResponseObject
-from app.gateway.entry.middleware import REQUEST_ID
+from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.observer import RequestStopped
 from app.gateway.services import SERVICES, Services
 from app.gateway.watching.inspector import INSPECTOR
