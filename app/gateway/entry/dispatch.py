@@ -17,7 +17,7 @@ _Post = tuple[web.UrlMappingMatchInfo, Callable[[web.Request], Awaitable[web.Str
 
 def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHandler:
     """Return what answers a request to the application, `otherwise` where its address is not one of a fixed POST's."""
-    posts = _fixed_posts(app)
+    posts = _post_table(app)
 
     def dispatch(request: web.BaseRequest) -> Awaitable[web.StreamResponse]:
         post = posts.get(request.raw_path) if request.method == hdrs.METH_POST else None
@@ -29,7 +29,7 @@ def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHand
     return dispatch
 
 
-def _fixed_posts(app: web.Application) -> Mapping[str, _Post]:
+def _post_table(app: web.Application) -> Mapping[str, _Post]:
     """Return by address what the router would find."""
     posts: dict[str, _Post] = {}
     for route in app.router.routes():

@@ -25,7 +25,7 @@ _JOINED_BYTES = 64 * 1024
 """A larger body is not copied to stand behind its head."""
 
 
-class SentResponse(web.StreamResponse):
+class DirectResponse(web.StreamResponse):
     """A response whose bytes are with the client's transport: aiohttp has only to go on with the connection."""
 
     keep_alive = False
@@ -81,7 +81,7 @@ async def send_response(request: web.Request, response: web.Response) -> web.Str
         await request.writer.drain()
     else:
         transport.write(head + body)
-    return SentResponse(response.status, keep_alive=keep_alive)
+    return DirectResponse(response.status, keep_alive=keep_alive)
 
 
 def response_head(request: web.Request, status: int, headers: Sequence[tuple[str, str]], *, keep_alive: bool) -> bytes:
