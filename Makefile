@@ -40,10 +40,11 @@ check: .venv/ready  ## lint, format, types on every system, import rules, workfl
 	@$(RUN) check-jsonschema --quiet --builtin-schema vendor.github-workflows $(wildcard .github/workflows/*.yml)
 	@$(RUN) pytest -q tests/unit/test_layout.py
 
-fix: .venv/ready  ## put right what the linter and formatter can; write the docs' tables about engines and the window's catalogue
+fix: .venv/ready  ## put right what the linter and formatter can; write the docs' tables about engines and models and the window's sentences
 	@$(RUN) ruff check --fix .
 	@$(RUN) ruff format .
 	@$(RUN) python -m tests.engine_docs --write
+	@$(RUN) python -m tests.catalogue_docs --write
 	@$(RUN) python -m tests.window_texts --write
 
 bench: .venv/ready  ## measure the figures this project promises

@@ -31,19 +31,35 @@ _BAR = 24
 @click.option(
     "--quant", "quantization", default="", help="The quantisation, such as Q4_K_M, instead of the recommended one."
 )
+@click.option(
+    "--format", "format_", default="", help="gguf, mlx, exl3 ..., instead of the one planned for this computer."
+)
 @click.option("--no-projector", is_flag=True, help="Without the projector, the file that lets it read images.")
 @click.option("--with", "companions", multiple=True, help="A draft or LoRA adapter of the same repository, by path.")
 @click.option("--detach", is_flag=True, help="Do not wait; the service continues by itself.")
 @json_option
 def pull(  # noqa: PLR0913 -- one option each
-    *, model: str, quantization: str, no_projector: bool, companions: tuple[str, ...], detach: bool, as_json: bool
+    *,
+    model: str,
+    quantization: str,
+    format_: str,
+    no_projector: bool,
+    companions: tuple[str, ...],
+    detach: bool,
+    as_json: bool,
 ) -> None:
-    """Download MODEL from the hub: owner/name, owner/name:Q4_K_M, owner/name@branch, or its address.
+    """Download MODEL from the hub: qwen3:8b, owner/name, owner/name:Q4_K_M, owner/name@branch, or its address.
 
-    Without a quantisation, the best one for this computer is chosen. Ctrl-C pauses; pulling again resumes.
+    Without a quantisation or a format, the best one for this computer is chosen. Ctrl-C pauses; pulling again resumes.
     """
     client = connect_gateway()
-    request = Pull(model=model, quantization=quantization, projector=not no_projector, companions=list(companions))
+    request = Pull(
+        model=model,
+        quantization=quantization,
+        format=format_,
+        projector=not no_projector,
+        companions=list(companions),
+    )
     download = client.post("/downloads", request, Download, timeout_s=_CHOOSING_TIMEOUT_S)
     print_note(f"{download.title}: {words.format_bytes(download.total_bytes)}. {download.reason}".rstrip())
     for path in download.could_have:

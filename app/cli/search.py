@@ -170,6 +170,7 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     rows = (
         (
             pick.name,
+            f"{pick.title}{' (unchecked)' if pick.card.unchecked else ''}",
             fit_word(pick.card.verdict),
             words.format_bytes(pick.card.memory_bytes),
             words.format_rate(pick.card.decode.tokens_per_second) if pick.card.decode else "",
@@ -177,7 +178,9 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
         )
         for pick in picks
     )
-    yield from format_table(("NAME", "FITS", "MEMORY", "SPEED", "WHY"), rows)
+    if any(pick.card.unchecked for pick in picks):
+        print_note("Unchecked: nobody verified that the repositories of these models exist.")
+    yield from format_table(("NAME", "MODEL", "FITS", "MEMORY", "SPEED", "WHY"), rows)
 
 
 def fit_word(verdict: FitVerdict | None) -> str:

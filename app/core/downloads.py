@@ -65,11 +65,14 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
 class Pull(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask for a model of a hub: a repository, an address, or a name with a tag.
 
-    Without a quantisation, there or here, it is the one that suits this machine.
+    Without a quantisation, there or here, it is the one that suits this machine; a name of the catalogue is taken in
+    the format that does.
     """
 
     model: str
     quantization: str = ""
+    format: Annotated[str, msgspec.Meta(max_length=32)] = ""
+    """An `engines.api.ModelFormat` value in place of the one that suits this machine."""
     projector: bool = True
     """Whether the file that lets it see comes along, where there is one."""
     companions: Annotated[list[str], msgspec.Meta(max_length=16)] = []

@@ -172,6 +172,8 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     basis: str = ""
     """What the figures rest on, in a sentence: all of them are estimates until one repository is looked at."""
     downloads: int = 0
+    unchecked: bool = False
+    """Nobody verified that its repositories exist: the catalogue alone names them."""
 
     @property
     def verdict(self) -> FitVerdict | None:
@@ -206,6 +208,8 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     """What `roundhouse pull` takes: "qwen3:8b"."""
+    title: str = ""
+    """What people call it: "Qwen3 8B"."""
     repository: str
     use: HubUse
     card: HubCard

@@ -18,26 +18,10 @@ from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.model_facts import find_well_known
+from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
 from app.gateway.hub.repositories import FitContext, estimate_on
 from app.hub.shapes import ModelShape, find_shape, list_shapes, shape_facts
 
-_USUAL = {
-    "gguf": "Q4_K_M",
-    "mlx": "4bit",
-    "exl3": "4.0bpw",
-    "exl2": "4.0bpw",
-    "awq": "4bit",
-    "gptq": "4bit",
-    "nvfp4": "NVFP4",
-    "mxfp4": "MXFP4",
-    "fp8": "FP8",
-    "compressed-tensors": "FP8",
-    "openvino": "int4",
-    "onnx-genai": "int4",
-    "mlc": "q4f16_1",
-    "safetensors": "BF16",
-}
-"""The quantisation of each format that most people take, the format that most machines can run first."""
 _NEXT_BEST = ("Q4_K_S", "IQ4_XS", "Q4_0", "MXFP4", "Q5_K_M", "Q3_K_M", "Q6_K", "Q8_0", "F16", "BF16")
 _SAME_SIZE = 0.25
 """A well-known model of the same name may differ so much, as a share, before it is taken for another model."""
@@ -73,7 +57,7 @@ def with_fit(card: HubCard, ground: FitContext) -> HubCard:
 def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
     """Return the format and quantisation to judge by: of the formats there are, the first that runs here."""
     formats = {kind for repository in card.repositories for kind in repository.formats}
-    order = ["mlx", *_USUAL] if machine.os.name.value == "macOS" else list(_USUAL)
+    order = ["mlx", *USUAL_QUANTIZATIONS] if machine.os.name.value == "macOS" else list(USUAL_QUANTIZATIONS)
     known = [kind for kind in order if kind in formats]
     if not known:
         return None
@@ -83,7 +67,7 @@ def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
 
 
 def _quantization(card: HubCard, kind: str) -> str:
-    usual = _USUAL[kind]
+    usual = USUAL_QUANTIZATIONS[kind]
     if kind != "gguf":
         return usual
     labels = {

@@ -6,31 +6,31 @@ so. Everything blocking runs in a thread.
 
 import asyncio
 import contextlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from pathlib import PurePosixPath
 from typing import NamedTuple, TypeVar
 
-import msgspec
-
 from app.config.environment import hub_endpoint
-from app.config.store import SettingsStore
 from app.core import words
-from app.core.advice import Intent, Plan
 from app.core.downloads import Download, Pull
-from app.core.errors import BadRequest, NotFound, Offline, RoundhouseError, Unauthorized, Unavailable, quote_value
+from app.core.errors import NotFound, Offline, RoundhouseError, Unauthorized, Unavailable, quote_value
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.downloads import DownloadQueue
+from app.gateway.hub.hub_plans import pick_best, plans_for
+from app.gateway.hub.named_models import check_format, find_named
 from app.gateway.services import Services
 from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.generation import fetch_recommendation
 from app.hub.repositories.model_reference import ModelReference, parse_reference
-from app.hub.repositories.offers import USUAL, RepositoryOffer, facts_of, read_offer, variant_label
+from app.hub.repositories.offers import USUAL, RepositoryOffer, facts_of, read_offer
 from app.hub.repositories.repository import RepoFile, Repository, check_gate
 from app.hub.repositories.variants import ModelVariant, companions_of, find_variant
 
 T = TypeVar("T")
 
 _RECOMMENDED_WITHIN_S = 5.0
+_OWN_FILES = frozenset({"gguf", "openvino", "onnx-genai"})
+"""Formats that are told by their files."""
 
 
 class PullChoice(NamedTuple):
@@ -51,16 +51,20 @@ class PullChoice(NamedTuple):
         return self.repository.name + tag
 
 
-class BestVariant(NamedTuple):
-    """The variant to take, and why."""
+class NamedOffer(NamedTuple):
+    """What a name led to."""
 
-    variant: ModelVariant
-    reason: str
+    reference: ModelReference
+    answer: HubAnswer[RepositoryOffer]
+    note: str = ""
+    """Why the answer is older than it might be."""
+    reason: str = ""
+    """Why this format."""
 
 
 async def pull(services: Services, downloads: DownloadQueue, request: Pull) -> Download:
     """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
-    choice = await choose(services, request.model, quantization=request.quantization)
+    choice = await choose(services, request.model, quantization=request.quantization, model_format=request.format)
     path = choice.variant.files[0].path
     token = await asyncio.to_thread(services.hub.token.read_token)
     await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)
@@ -126,18 +130,34 @@ async def _note_recommended(hub: HubMemory, choice: PullChoice, token: str) -> N
         await asyncio.wait_for(asyncio.to_thread(keep_recommendation), _RECOMMENDED_WITHIN_S)
 
 
-async def choose(services: Services, typed: str, *, quantization: str = "") -> PullChoice:
+async def choose(services: Services, typed: str, *, quantization: str = "", model_format: str = "") -> PullChoice:
     """Return what a name means for this machine."""
-    reference = await _parse_reference(services.settings, services.hub, typed)
+    model_format = check_format(model_format)
+    reference = parse_reference(typed, endpoint=hub_endpoint())
+    if not (quantization or reference.file or reference.quantization):
+        services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
+    named = await _find_offer(services, reference, model_format)
+    reference, offer = named.reference, named.answer.value
     tag = quantization or reference.file or reference.quantization
     if tag:
-        return _choose_by_tag((await asyncio.to_thread(_fetch_offer, services.hub, reference)).value, reference, tag)
-    services.measuring.look_ahead()  # what the advisor asks for in the end takes as long as the hub
-    offer = (await asyncio.to_thread(_fetch_offer, services.hub, reference)).value
-    offered = offer.list_variants()
+        choice = _choose_by_tag(offer, reference, tag)
+    else:
+        choice = await _choose_variant(services, offer, model_format)
+    return choice._replace(reason=f"{named.reason} {choice.reason}".strip())
+
+
+async def _choose_variant(services: Services, offer: RepositoryOffer, model_format: str) -> PullChoice:
+    offered = [variant for variant in offer.list_variants() if _is_in_format(variant, model_format)]
+    if not offered:
+        raise NotFound(f"{offer.repository.name} has nothing in {model_format}.", code="format_not_found")
     if len(offered) == 1:
         return PullChoice(offer.home_of(offered[0]), offered[0])
-    return await _choose_by_advice(services, offer)
+    return await _choose_by_advice(services, offer, offered)
+
+
+def _is_in_format(variant: ModelVariant, model_format: str) -> bool:
+    """Whether a variant is, or may be, of a format: safetensors files hold several, which only they tell apart."""
+    return model_format in {"", variant.format} or (variant.format == "safetensors" and model_format not in _OWN_FILES)
 
 
 def _choose_by_tag(offer: RepositoryOffer, reference: ModelReference, tag: str) -> PullChoice:
@@ -149,10 +169,33 @@ def _choose_by_tag(offer: RepositoryOffer, reference: ModelReference, tag: str) 
     return PullChoice(offer.home_of(variant), variant)
 
 
-async def offer_of(settings: SettingsStore, hub: HubMemory, typed: str) -> tuple[HubAnswer[RepositoryOffer], str]:
+async def offer_of(services: Services, typed: str) -> NamedOffer:
     """Return what a name offers and, where it is older than it might be, why. Raises what naming and the hub raise."""
-    reference = await _parse_reference(settings, hub, typed)
-    return await asyncio.to_thread(_offer_with_note, hub, reference)
+    return await _find_offer(services, parse_reference(typed, endpoint=hub_endpoint()), may_be_old=True)
+
+
+async def _find_offer(
+    services: Services, reference: ModelReference, model_format: str = "", *, may_be_old: bool = False
+) -> NamedOffer:
+    """Return what the first repository that a name means and the hub has offers."""
+    references, reason = [reference], ""
+    if reference.catalogue:
+        named = await find_named(services, reference, model_format)
+        references, reason = named.references, named.reason
+    ask = _offer_with_note if may_be_old else _fresh_offer
+    for place, candidate in enumerate(references):
+        try:
+            answer, note = await asyncio.to_thread(ask, services.hub, candidate)
+        except NotFound:
+            if place == len(references) - 1:
+                raise
+            continue
+        return NamedOffer(candidate, answer, note, reason)
+    raise AssertionError  # a name has one repository at least
+
+
+def _fresh_offer(hub: HubMemory, reference: ModelReference) -> tuple[HubAnswer[RepositoryOffer], str]:
+    return _fetch_offer(hub, reference), ""
 
 
 def _offer_with_note(hub: HubMemory, reference: ModelReference) -> tuple[HubAnswer[RepositoryOffer], str]:
@@ -172,21 +215,6 @@ def older_answer(cached: HubAnswer[T] | None, error: RoundhouseError) -> tuple[H
     return cached, f"{error} This is the hub's answer from {words.format_duration(cached.age_s)} ago."
 
 
-async def _parse_reference(settings: SettingsStore, hub: HubMemory, typed: str) -> ModelReference:
-    reference = parse_reference(typed, endpoint=hub_endpoint())
-    if reference.repository:
-        return reference
-    key = settings.get_text("catalogue.key")
-    entry = await asyncio.to_thread(hub.catalogue.find_entry, reference.catalogue, reference.quantization, key=key)
-    if entry is None:
-        raise BadRequest(
-            f"{quote_value(reference.text)} is a short name that is not in the catalogue.",
-            hint="Write it as owner/name, as on its page at huggingface.co, or search for it: `roundhouse search`.",
-            code="model_not_found",
-        )
-    return ModelReference(repository=entry.repository, revision=reference.revision, quantization=entry.quantization)
-
-
 def _question(reference: ModelReference) -> str:
     return f"{hub_endpoint()} {reference.repository} {reference.revision}"
 
@@ -201,21 +229,17 @@ def _fetch_offer(hub: HubMemory, reference: ModelReference) -> HubAnswer[Reposit
     return hub.offers.keep_answer(_question(reference), offer)
 
 
-def read_variant_facts(hub: HubMemory, typed: str, answer: HubAnswer[RepositoryOffer]) -> dict[str, ModelFacts]:
+def read_variant_facts(hub: HubMemory, named: NamedOffer) -> dict[str, ModelFacts]:
     """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
-    offer = answer.value
+    offer = named.answer.value
     read, facts = facts_of(offer, hub_endpoint(), hub.token.read_token())
     if read is not offer:
-        reference = msgspec.structs.replace(
-            parse_reference(typed, endpoint=hub_endpoint()), repository=offer.repository.name
-        )
-        hub.offers.keep_answer(_question(reference), read, at=answer.at)
+        hub.offers.keep_answer(_question(named.reference), read, at=named.answer.at)
     return facts
 
 
-async def _choose_by_advice(services: Services, offer: RepositoryOffer) -> PullChoice:
+async def _choose_by_advice(services: Services, offer: RepositoryOffer, offered: list[ModelVariant]) -> PullChoice:
     """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
-    offered = offer.list_variants()
     try:
         token = await asyncio.to_thread(services.hub.token.read_token)
         _, facts = await asyncio.to_thread(facts_of, offer, hub_endpoint(), token)
@@ -226,41 +250,3 @@ async def _choose_by_advice(services: Services, offer: RepositoryOffer) -> PullC
         return PullChoice(offer.home_of(best.variant), best.variant, best.reason)
     usual = next((variant for variant in offered if variant.quantization == USUAL), None) or offered[len(offered) // 2]
     return PullChoice(offer.home_of(usual), usual, "It is the usual balance of size and quality.")
-
-
-def pick_best(
-    plans: Iterable[Plan], offered: Iterable[ModelVariant], facts: Mapping[str, ModelFacts]
-) -> BestVariant | None:
-    """Return the first plan's variant that is offered and fits."""
-    known = {
-        (variant_facts.format, variant_facts.quantization): variant
-        for variant in offered
-        if (variant_facts := facts.get(variant_label(variant))) is not None
-    }
-    for plan in plans:
-        chosen = known.get((plan.format, plan.quantization))
-        if chosen is not None and (plan.estimate is None or plan.estimate.fits):
-            return BestVariant(chosen, plan.sentence or next((reason.text for reason in plan.reasons), ""))
-    return None
-
-
-async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list[Plan]:
-    """Return how these variants would be run here, the best that is installed first."""
-    from app.advisor.plans.ranking import PlanInputs, build_advice  # noqa: PLC0415 -- the gateway starts without the advisor
-    from app.engine_store.host import host_of  # noqa: PLC0415 -- as above
-    from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
-
-    engines = [engine for engine in await asyncio.to_thread(services.catalogue.list_engines) if engine.installed]
-    machine = await services.machine.read_free()
-    inputs = PlanInputs(
-        traits=engines_for(machine, services.catalogue.recipes, engines, host_of(machine)),
-        machine=machine,
-        candidates=list(facts.values()),
-        model=next(iter(facts.values())).name,
-        intent=Intent.CHAT,
-        engines=engines,
-        calibrations=await services.measuring.calibrations(),
-    )
-    advice = await asyncio.to_thread(build_advice, inputs)
-    usable = [plan for plan in advice.plans if not plan.refused]
-    return sorted(usable, key=lambda plan: not plan.is_installed)

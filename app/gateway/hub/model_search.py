@@ -31,7 +31,8 @@ from app.hub.download.cache import RepositoryCache
 from app.hub.library.library import Library
 from app.hub.repositories import variants
 from app.hub.repositories.answers import HubAnswer, HubMemory
-from app.hub.repositories.catalogue import CatalogueContent, CatalogueEntry
+from app.hub.repositories.catalogue import CatalogueContent
+from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.repository import read_repository
 from app.hub.repositories.search import SearchPage, group_cards, search_hub
 
@@ -58,7 +59,7 @@ async def best(services: Services, use: HubUse) -> list[HubPick]:
     """Return the catalogue's models for a use, those that run well here first. Needs no network."""
     content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
     ground = await fit_context(services)
-    return await asyncio.to_thread(_picks, [entry for entry in content.models if use in entry.uses], use, ground)
+    return await asyncio.to_thread(_picks, [entry for entry in content.models if use.value in entry.ranks], use, ground)
 
 
 async def refresh(settings: SettingsStore, hub: HubMemory) -> CatalogueContent:
@@ -101,7 +102,7 @@ def _mark_local(repository: HubSearchHit, paths: Paths) -> HubSearchHit:
 def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -> list[HubPick]:
     from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- as above
 
-    ranked = sorted(entries, key=lambda entry: -entry.rank)
+    ranked = sorted(entries, key=lambda entry: -entry.ranks[use.value])
     judged = [(entry, with_fit(_card(entry), ground)) for entry in ranked]
     good = [pair for pair in judged if _runs_well(pair[1])]
     usable = [pair for pair in judged if pair[1].fits and pair not in good]
@@ -109,8 +110,9 @@ def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -
     order = [*good, *sorted(usable, key=lambda pair: -_speed(pair[1])), *rest]
     return [
         HubPick(
-            name=entry.title,
-            repository=entry.repository,
+            name=entry.name,
+            title=entry.title,
+            repository=card.repositories[0].repository,
             use=use,
             card=card if use in _WRITING else msgspec.structs.replace(card, decode=None),
             is_best=place == 0 and bool(card.fits),
@@ -121,8 +123,22 @@ def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -
 
 
 def _card(entry: CatalogueEntry) -> HubCard:
-    repository = HubSearchHit(repository=entry.repository, formats=["gguf"])
-    return HubCard(base=entry.repository, title=entry.title, repositories=[repository])
+    """Return a card with the preferred repository of each format."""
+    from app.gateway.hub.named_models import FORMATS  # noqa: PLC0415 -- the gateway starts without it
+
+    repositories = [
+        HubSearchHit(repository=listed[0].partition("@")[0], formats=[kind], licence=entry.licence)
+        for kind, listed in entry.repositories.items()
+        if kind in FORMATS
+    ]
+    own = HubSearchHit(repository=entry.base, formats=["safetensors"], licence=entry.licence)
+    return HubCard(
+        base=entry.base,
+        title=entry.title,
+        repositories=repositories or [own],
+        parameters=entry.parameters or None,
+        unchecked=entry.unchecked,
+    )
 
 
 def _runs_well(card: HubCard) -> bool:

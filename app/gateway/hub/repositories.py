@@ -17,7 +17,7 @@ from app.core.errors import BadRequest, Forbidden, RoundhouseError, Unauthorized
 from app.core.hub import HubCompanion, HubModel, HubVariant
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from app.gateway.hub import model_pull
+from app.gateway.hub import hub_plans, model_pull
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
 from app.hub.repositories.offers import RepositoryOffer, variant_label
@@ -59,22 +59,22 @@ async def fit_context(services: Services) -> FitContext:
 
 async def describe(services: Services, typed: str) -> HubModel:
     """Return what a name or address offers. Raises what naming and the hub raise; pickles only are BadRequest."""
-    answer, older = await model_pull.offer_of(services.settings, services.hub, typed)
-    offer = answer.value
+    named = await model_pull.offer_of(services, typed)
+    answer, offer = named.answer, named.answer.value
     offered = offer.list_variants()
     facts: dict[str, ModelFacts] = {}
-    notes, plans = [older], list[Plan]()
+    notes, plans = [named.note], list[Plan]()
     token = await asyncio.to_thread(services.hub.token.read_token)
     gate = what_to_do(hub_endpoint(), offer.repository.name, has_token=bool(token)) if offer.repository.gated else ""
     try:
-        facts = await asyncio.to_thread(model_pull.read_variant_facts, services.hub, typed, answer)
-        plans = await model_pull.plans_for(services, facts)
+        facts = await asyncio.to_thread(model_pull.read_variant_facts, services.hub, named)
+        plans = await hub_plans.plans_for(services, facts)
     except (Unauthorized, Forbidden) as error:
         notes.append("Its memory use can be estimated once its terms are accepted." if gate else str(error))
     except RoundhouseError as error:
         notes.append(f"Its memory use could not be estimated: {error}")
     ground = await fit_context(services)
-    best = model_pull.pick_best(plans, offered, facts)
+    best = hub_plans.pick_best(plans, offered, facts)
     cache = RepositoryCache(services.paths.hub_cache, offer.repository.name)
     rows = await asyncio.to_thread(
         lambda: [
@@ -152,7 +152,7 @@ def estimate_on(facts: ModelFacts, ground: FitContext) -> Estimate:
 def _mark_choice(
     shown: HubVariant,
     variant: ModelVariant,
-    best: model_pull.BestVariant | None,
+    best: hub_plans.BestVariant | None,
     cache: RepositoryCache,
     offer: RepositoryOffer,
 ) -> HubVariant:

@@ -6,46 +6,26 @@ is not older than the one that is here: what is downloaded by name is decided by
 
 import base64
 import binascii
-import re
 import threading
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from app.config.paths import RESOURCES
 from app.core.connections import ConnectionReason, Purpose
 from app.core.errors import BadRequest, Conflict, StorageFault, quote_value
-from app.core.hub import HubUse
 from app.hub.library.registry_file import JsonFile
+from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.ranges import ReadBudget, RemoteHost
-from app.hub.repositories.repository import REPOSITORY
 from app.hub.repositories.signatures import is_signed
-from app.hub.repositories.variants import quantization_of
 
-VERSION = 1
+if TYPE_CHECKING:
+    from app.hub.repositories.catalogue_names import CatalogueMatch, NameIndex
+
+VERSION = 2
 MAX_BYTES = 4 << 20
 SHIPPED = RESOURCES / "catalogue.json"
-_NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,63}")
-_DEFAULT_TAGS = frozenset({"", "latest"})
-
-
-class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """One model. `rank` compares entries of one use: the higher, the better its answers."""
-
-    name: str
-    tag: str
-    repository: str
-    uses: list[HubUse] = []
-    rank: int = 0
-    is_default: bool = False
-    """What the name means without a tag."""
-    quantization: str = ""
-    """Only where a tag named one."""
-
-    @property
-    def title(self) -> str:
-        """What `roundhouse pull` takes."""
-        return f"{self.name}:{self.tag}"
 
 
 class CatalogueContent(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,7 +33,15 @@ class CatalogueContent(msgspec.Struct, frozen=True, kw_only=True):
 
     version: int
     issued: str
+    source: str = ""
+    """Where its facts are from, and how old they are."""
     models: list[CatalogueEntry]
+
+
+class _FileVersion(msgspec.Struct, frozen=True):
+    """What every version of the file says."""
+
+    version: int
 
 
 class _SignedCatalogue(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,6 +66,7 @@ class ModelCatalogue:
         self._lock = threading.Lock()
         self._content: CatalogueContent | None = None
         self._key = ""
+        self._names: tuple[CatalogueContent, NameIndex] | None = None
 
     def read_content(self, key: str = "") -> CatalogueContent:
         """Return the list in force for the public key of the settings."""
@@ -86,17 +75,13 @@ class ModelCatalogue:
                 self._content, self._key = self._newest_content(key), key
             return self._content
 
-    def find_entry(self, name: str, tag: str = "", *, key: str = "") -> CatalogueEntry | None:
-        """Return what a short name means: with a tag such as "8b" or "8b-q8_0", or the usual one without."""
-        size, _, rest = tag.casefold().partition("-")
-        candidates = [entry for entry in self.read_content(key).models if entry.name == name.casefold()]
-        if size in _DEFAULT_TAGS:
-            return next((entry for entry in candidates if entry.is_default), None)
-        entry_found = next((entry for entry in candidates if entry.tag == size), None)
-        if entry_found is None or not rest:
-            return entry_found
-        quantization = quantization_of(rest)
-        return msgspec.structs.replace(entry_found, quantization=quantization) if quantization else None
+    def find_match(self, typed: str, *, key: str = "") -> "CatalogueMatch | None":
+        """Return what a short name means: "qwen3:8b", "qwen3-8b", "qwen3:8b-q8_0", or the usual size without a tag."""
+        return self._read_names(key).find_match(typed)
+
+    def list_nearest(self, typed: str, *, key: str = "") -> list[str]:
+        """Return the three names that are written most like one that is unknown."""
+        return self._read_names(key).list_nearest(typed)
 
     def fetch_newest(self, url: str, key: str) -> CatalogueContent:
         """Fetch the list anew. Raises CatalogueRefused, BadRequest without address and key, or what fetching does."""
@@ -120,6 +105,14 @@ class ModelCatalogue:
             self._content, self._key = fresh, key
             return fresh
 
+    def _read_names(self, key: str) -> "NameIndex":
+        from app.hub.repositories.catalogue_names import NameIndex  # noqa: PLC0415 -- the gateway starts without shapes
+
+        content = self.read_content(key)
+        if self._names is None or self._names[0] is not content:
+            self._names = (content, NameIndex(content.models))
+        return self._names[1]
+
     def _newest_content(self, key: str) -> CatalogueContent:
         shipped = parse_catalogue(self._shipped.read_bytes())
         fetched = self._read_fetched(key) if key else None
@@ -136,14 +129,18 @@ class ModelCatalogue:
 def parse_catalogue(content: bytes) -> CatalogueContent:
     """Return what a file lists. Raises CatalogueRefused for one that makes no sense."""
     try:
+        version = msgspec.json.decode(content, type=_FileVersion).version
+        if version != VERSION:
+            raise CatalogueRefused(
+                f"The catalogue is of version {version}; this Roundhouse reads version {VERSION}.",
+                hint="Ask whoever publishes it for a new one." if version < VERSION else "Update Roundhouse.",
+            )
         content_read = msgspec.json.decode(content, type=CatalogueContent)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise CatalogueRefused("The catalogue cannot be read.") from None
-    if content_read.version != VERSION:
-        raise CatalogueRefused("The catalogue has an unsupported version.", hint="Update Roundhouse.")
     for entry in content_read.models:
-        if not (_NAME.fullmatch(entry.name) and _NAME.fullmatch(entry.tag) and REPOSITORY.fullmatch(entry.repository)):
-            raise CatalogueRefused(f"The catalogue has an entry without a model: {quote_value(entry.title)}.")
+        if entry.problem:
+            raise CatalogueRefused(f"An entry of the catalogue {entry.problem}: {quote_value(entry.title)}.")
     return content_read
 
 

@@ -3,6 +3,7 @@
 org/repo                       org/repo:Q4_K_M            org/repo@branch          org/repo/file.gguf
 hf.co/org/repo:Q4_K_M          hf://org/repo              https://huggingface.co/org/repo/tree/branch
 https://huggingface.co/org/repo/resolve/main/file.gguf    qwen3:8b (a name of the catalogue)
+library/qwen3:8b, ollama.com/library/qwen3 (the same, as Ollama writes it)
 """
 
 import re
@@ -17,6 +18,8 @@ _PAGES = frozenset({"tree", "blob", "resolve", "raw"})
 _PART = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
 _TAG = re.compile(r"[A-Za-z0-9][\w.+-]{0,63}")
 _REVISION = re.compile(r"[A-Za-z0-9][\w./-]{0,127}")
+_LIBRARY = re.compile(r"(?:https?://)?(?:(?:www\.|registry\.)?ollama\.(?:com|ai)/)?library/", re.IGNORECASE)
+"""What Ollama puts in front of the names of its own library."""
 _LONGEST = 512
 
 
@@ -53,6 +56,9 @@ def parse_reference(text: str, *, endpoint: str = "") -> ModelReference:
     typed = text.strip()
     if not typed or len(typed) > _LONGEST or not typed.isprintable():
         raise _bad_reference(text)
+    library = _LIBRARY.match(typed)
+    if library is not None and "/" not in typed[library.end() :]:
+        return _parse_name(typed[library.end() :], typed)
     scheme, separator, rest = typed.partition("://")
     if separator:
         return _parse_address(scheme.lower(), rest, typed, endpoint)

@@ -173,6 +173,49 @@ async def test_a_short_name_is_what_the_catalogue_says(gateway: Gateway, hub: Fa
         await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
 
 
+async def test_of_several_publishers_the_first_that_the_hub_has_is_taken(gateway: Gateway, hub: FakeHub) -> None:
+    content = TinyLlama().content()
+    hub.add("mradermacher/Qwen2.5-7B-Instruct-GGUF", {"a-Q4_K_M.gguf": content})
+    hub.add("bartowski/Qwen2.5-7B-Instruct-GGUF", {"a-Q4_K_M.gguf": content})
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "qwen2.5:7b-instruct"})
+    assert (status, begun["repository"]) == (200, "bartowski/Qwen2.5-7B-Instruct-GGUF")
+    assert begun["reason"].startswith("gguf for llama.cpp, as planned for this computer; also in mlx, awq")
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+    _, found = await asked(gateway, "GET", "/hub/model?name=qwen2.5:7b")
+    assert found["repository"] == "bartowski/Qwen2.5-7B-Instruct-GGUF"
+
+
+async def test_a_name_that_is_not_known_is_answered_with_the_nearest_three(gateway: Gateway) -> None:
+    status, refusal = await asked(gateway, "POST", "/downloads", {"model": "qwen3:7b"})
+    assert (status, refusal["code"]) == (400, "model_not_found")
+    assert "nearest names there are qwen3:1.7b, qwen3:4b, qwen3:8b." in refusal["hint"]
+
+
+async def test_another_format_is_taken_where_it_is_asked_for(gateway: Gateway, hub: FakeHub) -> None:
+    config = {"architectures": ["Qwen3ForCausalLM"], "quantization": {"bits": 4, "group_size": 64}}
+    files = {"model.safetensors": b"w" * 400, "config.json": json.dumps(config).encode()}
+    hub.add("lmstudio-community/Qwen3-8B-MLX-4bit", files)
+    for body in ({"model": "qwen3:8b", "format": "MLX"}, {"model": "qwen3-8b-4bit"}):
+        status, begun = await asked(gateway, "POST", "/downloads", body)
+        assert (status, begun["repository"]) == (200, "lmstudio-community/Qwen3-8B-MLX-4bit"), begun
+        await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
+async def test_a_format_that_there_is_not_is_refused_with_those_there_are(gateway: Gateway, hub: FakeHub) -> None:
+    hub.add("org/small", {"small-Q4_K_M.gguf": TinyLlama().content()})
+    for body, expected_status, code, hint in (
+        ({"model": "qwen3:8b", "format": "zip"}, 400, "invalid_value", "gguf"),
+        ({"model": "mistral-small-4:119b", "format": "openvino"}, 404, "format_not_found", "gguf"),
+        ({"model": "org/small", "format": "mlx"}, 404, "format_not_found", ""),
+    ):
+        status, refusal = await asked(gateway, "POST", "/downloads", body)
+        assert (status, refusal["code"]) == (expected_status, code)
+        assert hint in refusal["hint"]
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "org/small", "format": "gguf"})
+    assert status == 200
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
 @pytest.mark.parametrize("use", ["chat", "coding", "vision", "embedding", "rerank"])
 async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: FakeHub, use: str) -> None:
     await asked(gateway, "PATCH", "/settings", {"network.offline": True})
@@ -198,8 +241,14 @@ class Signer:
 
 
 def catalogue(issued: str) -> bytes:
-    entry = {"name": "newest", "tag": "1b", "repository": "org/Newest-1B-GGUF", "is_default": True, "uses": ["chat"]}
-    return json.dumps({"version": 1, "issued": issued, "models": [entry]}).encode()
+    entry = {
+        "title": "Newest 1B",
+        "family": "Newest",
+        "names": ["newest:1b", "newest"],
+        "base": "org/Newest-1B",
+        "repositories": {"gguf": ["org/Newest-1B-GGUF"]},
+    }
+    return json.dumps({"version": 2, "issued": issued, "models": [entry]}).encode()
 
 
 async def publish(gateway: Gateway, hub: FakeHub, content: bytes, signature: bytes, key: str) -> tuple[int, Any]:
@@ -226,13 +275,18 @@ async def test_a_newer_catalogue_counts_when_its_owner_signed_it(gateway: Gatewa
 async def test_a_tampered_unsigned_or_older_catalogue_is_refused(gateway: Gateway, hub: FakeHub) -> None:
     signer, content = Signer(), catalogue("2030-01-01")
     signature = signer.signed(content)
-    old, odd = catalogue("2001-01-01"), b'{"version": 1}'
+    old, odd, first = (
+        catalogue("2001-01-01"),
+        b'{"version": 2}',
+        b'{"version": 1, "issued": "2031-01-01", "models": []}',
+    )
     for changed, sent in (
         (content.replace(b"Newest-1B", b"Hostile-1B"), signature),
         (content, b""),
         (content, Signer().signed(content)),
         (old, signer.signed(old)),
         (odd, signer.signed(odd)),
+        (first, signer.signed(first)),
     ):
         status, refusal = await publish(gateway, hub, changed, sent, signer.key)
         assert (status, refusal["code"]) == (409, "catalogue_refused")

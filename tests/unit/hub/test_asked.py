@@ -29,6 +29,9 @@ UNDERSTOOD = {
     "http://mirror.local:8080/org/repo": ModelReference(repository="org/repo"),
     "qwen3": ModelReference(catalogue="qwen3"),
     "qwen3:8b": ModelReference(catalogue="qwen3", quantization="8b"),
+    "library/qwen3:8b": ModelReference(catalogue="qwen3", quantization="8b"),
+    "https://ollama.com/library/qwen3": ModelReference(catalogue="qwen3"),
+    "library/repo/file.gguf": ModelReference(repository="library/repo", file="file.gguf"),
 }
 
 

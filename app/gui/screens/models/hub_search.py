@@ -235,6 +235,8 @@ def card_facts(card: HubCard) -> str:
         parts.append(
             tr_plural("{number} download", "{number} downloads", card.downloads, number=format_count(card.downloads))
         )
+    if card.unchecked:
+        parts.append(tr("unchecked: nobody verified that it is there"))
     return first.problem or " · ".join(parts)
 
 

@@ -1,0 +1,93 @@
+"""One model of the catalogue as its file states it: names, shape, what it is good for, and where its weights are."""
+
+import re
+from enum import StrEnum
+
+import msgspec
+
+from app.core.hub import HubUse
+from app.hub.repositories.repository import REPOSITORY
+
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?::[a-z0-9][a-z0-9._-]{0,63})?")
+_BRANCH = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
+
+
+class CatalogueAttention(StrEnum):
+    """What a model's layers keep of the past. `full_every` says how many of them keep everything."""
+
+    UNKNOWN = ""
+    FULL = "full"
+    SLIDING = "sliding"
+    CHUNKED = "chunked"
+    LATENT = "latent"
+    """One compressed vector per token (MLA)."""
+    SPARSE = "sparse"
+    """Compressed or chosen by an indexer."""
+    HYBRID_LINEAR = "hybrid-linear"
+    """Most layers keep a state in place of keys and values (Gated DeltaNet, KDA)."""
+    HYBRID_SSM = "hybrid-ssm"
+    HYBRID_CONV = "hybrid-conv"
+
+
+class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """One model. Counts of parameters are those of the checkpoint; a figure of 0 is one that nobody states."""
+
+    title: str
+    """"Qwen3 8B": for people."""
+    family: str
+    names: list[str]
+    """What people type, lower case. The first is the usual one; one without a colon is what it means without a tag."""
+    base: str
+    """Its makers' repository."""
+    good_for: list[str] = []
+    """Of "chat", "coding", "reasoning", "vision", "tools", "embedding", "rerank", "speech"."""
+    parameters: int = 0
+    """Also those that no token multiplies: tables, draft heads, vision towers."""
+    active_parameters: int = 0
+    """Read for one token; 0 where all are."""
+    table_parameters: int = 0
+    """Of tables that are looked up (n-grams)."""
+    draft_parameters: int = 0
+    layers: int = 0
+    hidden: int = 0
+    kv_heads: int = 0
+    head_dim: int = 0
+    attention: CatalogueAttention = CatalogueAttention.UNKNOWN
+    full_every: int = 0
+    """Every so many layers keep all tokens; 0 where unknown, or where all do."""
+    window: int = 0
+    context: int = 0
+    licence: str = ""
+    released: str = ""
+    """Year and month, "2025-04"."""
+    repositories: dict[str, list[str]] = {}
+    """By format, the preferred first: "owner/name", or "owner/name@branch"."""
+    ranks: dict[str, int] = {}
+    """By use: the higher, the better its answers."""
+    unchecked: bool = False
+    """Nobody verified that its repositories exist."""
+
+    @property
+    def name(self) -> str:
+        """What `roundhouse pull` takes."""
+        return self.names[0]
+
+    @property
+    def uses(self) -> list[HubUse]:
+        """Return what it can be recommended for."""
+        return [use for use in HubUse if use.value in self.good_for]
+
+    @property
+    def problem(self) -> str:
+        """Why it makes no sense; empty where it does."""
+        if not self.names or not all(map(_NAME.fullmatch, self.names)) or not self.title.isprintable():
+            return "has no name"
+        listed = [name for names in self.repositories.values() for name in names]
+        if not all(map(_is_place, [self.base, *listed])):
+            return "has no repository"
+        return ""
+
+
+def _is_place(text: str) -> bool:
+    name, at, branch = text.partition("@")
+    return bool(REPOSITORY.fullmatch(name)) and (not at or bool(_BRANCH.fullmatch(branch)))
