@@ -171,6 +171,7 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
         (
             pick.name,
             f"{pick.title}{' (unchecked)' if pick.card.unchecked else ''}",
+            f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
             fit_word(pick.card.verdict),
             words.format_bytes(pick.card.memory_bytes),
             words.format_rate(pick.card.decode.tokens_per_second) if pick.card.decode else "",
@@ -178,9 +179,11 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
         )
         for pick in picks
     )
+    if any(pick.is_quality_derived for pick in picks):
+        print_note("* derived from another size of the same series: nobody published figures for this one.")
     if any(pick.card.unchecked for pick in picks):
         print_note("Unchecked: nobody verified that the repositories of these models exist.")
-    yield from format_table(("NAME", "MODEL", "FITS", "MEMORY", "SPEED", "WHY"), rows)
+    yield from format_table(("NAME", "MODEL", "QUALITY", "FITS", "MEMORY", "SPEED", "WHY"), rows)
 
 
 def fit_word(verdict: FitVerdict | None) -> str:

@@ -326,6 +326,15 @@ SETTINGS: tuple[Setting, ...] = (
         check=checks.https_or_nothing,
     ),
     Setting(
+        name="catalogue.least_speed",
+        title="Slowest recommended model",
+        help="Tokens per second below which a model is not recommended for chat, however good its answers are.",
+        kind=SettingKind.INT,
+        default=10,  # faster than people read, about five to eight
+        minimum=1,
+        maximum=1000,
+    ),
+    Setting(
         name="catalogue.key",
         title="Key of the catalogue",
         help="Public Ed25519 key in base64. A catalogue not signed by it is refused.",

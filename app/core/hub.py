@@ -160,6 +160,8 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     repositories: list[HubSearchHit]
     parameters: int | None = None
+    active_parameters: int | None = None
+    """Read for one token, where these are not all."""
     fits: bool | None = None
     """In the usual quantisation, on this machine."""
     memory_bytes: int | None = None
@@ -199,6 +201,7 @@ class HubUse(StrEnum):
     CHAT = "chat"
     CODING = "coding"
     VISION = "vision"
+    REASONING = "reasoning"
     EMBEDDING = "embedding"
     RERANK = "rerank"
 
@@ -213,7 +216,13 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     repository: str
     use: HubUse
     card: HubCard
+    quality: int = 0
+    """Its place among the models of this use: the higher, the better its answers."""
+    is_quality_derived: bool = False
+    """Whether that follows from another size of the same series, for want of published figures."""
     is_best: bool = False
+    is_fast: bool = False
+    """Whether it stands beside the best because it writes much faster."""
     reason: str = ""
 
 

@@ -132,9 +132,16 @@ def _scale_fit(card: HubCard, estimate: Estimate, facts: ModelFacts) -> HubCard:
         card,
         fits=estimate.fits if factor <= 1 or not estimate.fits else memory <= free,
         memory_bytes=memory,
-        decode=_slower(estimate.decode, factor),
+        decode=_slower(estimate.decode, _speed_divisor(card, facts, factor)),
         basis=f"Estimated from its parameters alone, as if it were made like {facts.name}.",
     )
+
+
+def _speed_divisor(card: HubCard, facts: ModelFacts, factor: float) -> float:
+    """Return how many times as much is read for one token as of the stand-in: with experts, less than it is large."""
+    if not card.active_parameters:
+        return factor
+    return card.active_parameters / (facts.active_parameters or facts.parameters)
 
 
 def _slower(rate: Rate | None, factor: float) -> Rate | None:

@@ -51,7 +51,7 @@ class PullChoice(NamedTuple):
         return self.repository.name + tag
 
 
-class NamedOffer(NamedTuple):
+class OfferSource(NamedTuple):
     """What a name led to."""
 
     reference: ModelReference
@@ -169,14 +169,14 @@ def _choose_by_tag(offer: RepositoryOffer, reference: ModelReference, tag: str) 
     return PullChoice(offer.home_of(variant), variant)
 
 
-async def offer_of(services: Services, typed: str) -> NamedOffer:
+async def offer_of(services: Services, typed: str) -> OfferSource:
     """Return what a name offers and, where it is older than it might be, why. Raises what naming and the hub raise."""
     return await _find_offer(services, parse_reference(typed, endpoint=hub_endpoint()), may_be_old=True)
 
 
 async def _find_offer(
     services: Services, reference: ModelReference, model_format: str = "", *, may_be_old: bool = False
-) -> NamedOffer:
+) -> OfferSource:
     """Return what the first repository that a name means and the hub has offers."""
     references, reason = [reference], ""
     if reference.catalogue:
@@ -190,7 +190,7 @@ async def _find_offer(
             if place == len(references) - 1:
                 raise
             continue
-        return NamedOffer(candidate, answer, note, reason)
+        return OfferSource(candidate, answer, note, reason)
     raise AssertionError  # a name has one repository at least
 
 
@@ -229,7 +229,7 @@ def _fetch_offer(hub: HubMemory, reference: ModelReference) -> HubAnswer[Reposit
     return hub.offers.keep_answer(_question(reference), offer)
 
 
-def read_variant_facts(hub: HubMemory, named: NamedOffer) -> dict[str, ModelFacts]:
+def read_variant_facts(hub: HubMemory, named: OfferSource) -> dict[str, ModelFacts]:
     """Return facts of the variants; what had to be read for them is kept. Blocks. Raises what reading raises."""
     offer = named.answer.value
     read, facts = facts_of(offer, hub_endpoint(), hub.token.read_token())

@@ -8,7 +8,7 @@ models that came from it is asked each repository once, a few at a time.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import msgspec
@@ -32,17 +32,11 @@ from app.hub.library.library import Library
 from app.hub.repositories import variants
 from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.catalogue import CatalogueContent
-from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.repository import read_repository
 from app.hub.repositories.search import SearchPage, group_cards, search_hub
 
 log = logging.getLogger(__name__)
 
-_FAST_ENOUGH = 8.0
-"""Tokens per second below which a smaller model serves better: faster than people read."""
-_LEAST_CONTEXT = 4096
-_WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION})
-"""Uses for which it matters how fast tokens are written."""
 _REPOSITORIES_AT_ONCE = 4
 _Model = tuple[ModelInfo, Origin]
 
@@ -57,9 +51,12 @@ async def find(services: Services, query: HubQuery) -> HubResults:
 
 async def best(services: Services, use: HubUse) -> list[HubPick]:
     """Return the catalogue's models for a use, those that run well here first. Needs no network."""
+    from app.gateway.hub.model_picks import pick_models  # noqa: PLC0415 -- the gateway starts without the advisor
+
     content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
     ground = await fit_context(services)
-    return await asyncio.to_thread(_picks, [entry for entry in content.models if use.value in entry.ranks], use, ground)
+    least_speed = services.settings.get_int("catalogue.least_speed")
+    return await asyncio.to_thread(pick_models, content.models, use, ground, least_speed)
 
 
 async def refresh(settings: SettingsStore, hub: HubMemory) -> CatalogueContent:
@@ -97,63 +94,6 @@ def _judge_cards(paths: Paths, listing: SearchPage, ground: FitContext) -> list[
 def _mark_local(repository: HubSearchHit, paths: Paths) -> HubSearchHit:
     is_here = RepositoryCache(paths.hub_cache, repository.repository).is_there
     return msgspec.structs.replace(repository, is_here=is_here) if is_here else repository
-
-
-def _picks(entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext) -> list[HubPick]:
-    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- as above
-
-    ranked = sorted(entries, key=lambda entry: -entry.ranks[use.value])
-    judged = [(entry, with_fit(_card(entry), ground)) for entry in ranked]
-    good = [pair for pair in judged if _runs_well(pair[1])]
-    usable = [pair for pair in judged if pair[1].fits and pair not in good]
-    rest = [pair for pair in judged if pair not in good and pair not in usable]
-    order = [*good, *sorted(usable, key=lambda pair: -_speed(pair[1])), *rest]
-    return [
-        HubPick(
-            name=entry.name,
-            title=entry.title,
-            repository=card.repositories[0].repository,
-            use=use,
-            card=card if use in _WRITING else msgspec.structs.replace(card, decode=None),
-            is_best=place == 0 and bool(card.fits),
-            reason=_reason(card, use) if place == 0 and card.fits else "",
-        )
-        for place, (entry, card) in enumerate(order)
-    ]
-
-
-def _card(entry: CatalogueEntry) -> HubCard:
-    """Return a card with the preferred repository of each format."""
-    from app.gateway.hub.named_models import FORMATS  # noqa: PLC0415 -- the gateway starts without it
-
-    repositories = [
-        HubSearchHit(repository=listed[0].partition("@")[0], formats=[kind], licence=entry.licence)
-        for kind, listed in entry.repositories.items()
-        if kind in FORMATS
-    ]
-    own = HubSearchHit(repository=entry.base, formats=["safetensors"], licence=entry.licence)
-    return HubCard(
-        base=entry.base,
-        title=entry.title,
-        repositories=repositories or [own],
-        parameters=entry.parameters or None,
-        unchecked=entry.unchecked,
-    )
-
-
-def _runs_well(card: HubCard) -> bool:
-    is_roomy = card.largest_context is None or card.largest_context >= _LEAST_CONTEXT
-    return bool(card.fits) and is_roomy and (card.decode is None or _speed(card) >= _FAST_ENOUGH)
-
-
-def _speed(card: HubCard) -> float:
-    return card.decode.tokens_per_second if card.decode else 0.0
-
-
-def _reason(card: HubCard, use: HubUse) -> str:
-    if not _runs_well(card):
-        return f"The fastest for {use.value} that fits this machine."
-    return f"The best for {use.value} in the catalogue that runs well on this machine."
 
 
 def add_catalogue(app: web.Application) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 FORMATS = frozenset(kind.value for kind in ModelFormat) - {ModelFormat.REMOTE.value}
 
 
-class NamedModel(msgspec.Struct, frozen=True, kw_only=True):
+class CatalogueSource(msgspec.Struct, frozen=True, kw_only=True):
     """What a name of the catalogue comes to on this machine: references, the preferred publisher's first, and why."""
 
     references: list[ModelReference]
@@ -41,7 +41,7 @@ def check_format(name: str) -> str:
     return name.casefold()
 
 
-async def find_named(services: Services, reference: ModelReference, model_format: str = "") -> NamedModel:
+async def find_named(services: Services, reference: ModelReference, model_format: str = "") -> CatalogueSource:
     """Return what a short name means. Raises BadRequest (model_not_found), NotFound (format_not_found)."""
     match = await asyncio.to_thread(_find_match, services, reference)
     asked_format = model_format or match.format
@@ -73,7 +73,7 @@ def _find_match(services: Services, reference: ModelReference) -> "CatalogueMatc
     return match
 
 
-def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format: str) -> NamedModel:
+def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format: str) -> CatalogueSource:
     repositories = match.list_repositories(model_format)
     if not repositories:
         raise NotFound(
@@ -86,7 +86,7 @@ def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format:
         ModelReference(repository=name, revision=branch or reference.revision, quantization=match.quantization)
         for name, _, branch in places
     ]
-    return NamedModel(references=references, format=model_format)
+    return CatalogueSource(references=references, format=model_format)
 
 
 async def _choose_format(services: Services, match: "CatalogueMatch", formats: list[str]) -> tuple[str, str]:

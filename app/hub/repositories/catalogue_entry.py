@@ -63,7 +63,9 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     repositories: dict[str, list[str]] = {}
     """By format, the preferred first: "owner/name", or "owner/name@branch"."""
     ranks: dict[str, int] = {}
-    """By use: the higher, the better its answers."""
+    """By use: the higher, the better its answers; without one where nobody published what tells."""
+    derived: list[str] = []
+    """Uses whose rank follows from another size of the same series."""
     unchecked: bool = False
     """Nobody verified that its repositories exist."""
 

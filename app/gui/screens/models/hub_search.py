@@ -59,6 +59,7 @@ USES = {
     HubUse.CHAT: LazyText("Best for chat"),
     HubUse.CODING: LazyText("Best for coding"),
     HubUse.VISION: LazyText("Best for vision"),
+    HubUse.REASONING: LazyText("Best for reasoning"),
     HubUse.EMBEDDING: LazyText("Best for embedding"),
     HubUse.RERANK: LazyText("Best for reranking"),
 }

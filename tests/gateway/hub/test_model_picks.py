@@ -1,0 +1,107 @@
+"""Which models of the catalogue are recommended on described machines, and the sentences beside them."""
+
+import json
+from functools import cache
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.engines import EngineInfo
+from app.core.hub import HubPick, HubUse
+from app.gateway.advising.advice import ObservedSpeeds
+from app.gateway.hub.model_picks import pick_models
+from app.gateway.hub.repositories import FitContext
+from app.hardware.description import machine_from
+from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from engines.registry import ADAPTERS
+
+MACHINES: dict[str, object] = json.loads(
+    (Path(__file__).parents[2] / "data" / "expert-machines.json").read_text(encoding="utf-8")
+)
+ENGINES = [
+    EngineInfo(
+        id=adapter.descriptor.id,
+        name=adapter.descriptor.name,
+        licence="",
+        homepage="",
+        formats=[kind.value for kind in adapter.descriptor.formats],
+        installed=False,
+    )
+    for adapter in ADAPTERS.values()
+]
+
+
+@cache
+def picks(machine: str, use: HubUse = HubUse.CHAT, least_speed: int = 10) -> list[HubPick]:
+    content = parse_catalogue(SHIPPED.read_bytes())
+    described = machine_from(msgspec.json.encode(MACHINES[machine]))
+    ground = FitContext(described, ENGINES, ObservedSpeeds(calibrations=[]))
+    return pick_models(content.models, use, ground, least_speed)
+
+
+@pytest.mark.parametrize(
+    ("machine", "expected"),
+    [
+        ("MacBook Pro M4 Pro 48 GB", {"Qwen3.8 27B"}),
+        ("Mac Studio M4 Max 128 GB", {"Qwen3.8 27B", "Qwen3.8 Flash Next 125B-A6B"}),
+        ("RTX 3090", {"Qwen3.8 27B"}),
+        ("RTX 4090", {"Qwen3.8 27B"}),
+        ("Strix Halo", {"Qwen3.8 27B", "Qwen3.8 Flash Next 125B-A6B"}),
+        ("DGX Spark", {"Qwen3.8 27B", "Qwen3.8 Flash Next 125B-A6B"}),
+    ],
+)
+def test_the_best_is_what_people_who_measure_run_there(machine: str, expected: set[str]) -> None:
+    best = picks(machine)[0]
+    assert best.is_best
+    assert best.title in expected
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_no_recommendation_is_too_slow_too_large_or_of_unknown_speed(machine: str) -> None:
+    first, *others = picks(machine)
+    assert not any(pick.is_best for pick in others)
+    fast = [pick for pick in others if pick.is_fast]
+    for pick in [first] if first.is_best else []:
+        assert pick.card.fits
+        assert pick.card.decode is not None
+        assert pick.card.decode.tokens_per_second >= 10 or pick.reason.startswith("The fastest")
+    for pick in fast:
+        assert pick.card.decode is not None
+        assert first.card.decode is not None
+        assert pick.card.decode.tokens_per_second >= 1.5 * first.card.decode.tokens_per_second
+        assert first.quality > pick.quality >= first.quality / 2
+        assert pick is others[0]
+
+
+def test_nothing_better_that_runs_well_is_passed_over() -> None:
+    first, *others = picks("RTX 3090")
+    for pick in others:
+        if pick.quality > first.quality and pick.card.fits:
+            assert (pick.card.decode.tokens_per_second if pick.card.decode else 0) < 10, pick.title
+
+
+def test_a_sentence_says_why_not_the_next_better() -> None:
+    reason = picks("MacBook Pro M4 Pro 48 GB")[0].reason
+    assert "at about" in reason
+    assert "The next better, " in reason
+    assert "more than there is" in reason
+
+
+def test_without_a_known_speed_nothing_is_recommended_and_the_next_step_is_named() -> None:
+    first = picks("Core Ultra laptop")[0]
+    assert first.card.decode is None
+    assert not first.is_best
+    assert "calibrate" in first.reason
+
+
+def test_the_least_speed_of_the_settings_decides() -> None:
+    patient, hurried = picks("RTX 3090", least_speed=1)[0], picks("RTX 3090", least_speed=100)[0]
+    assert patient.quality >= picks("RTX 3090")[0].quality > hurried.quality
+
+
+@pytest.mark.parametrize("use", list(HubUse))
+def test_every_use_has_an_answer_where_there_is_memory(use: HubUse) -> None:
+    first = picks("RTX 3090", use)[0]
+    assert first.is_best
+    assert first.use is use
