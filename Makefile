@@ -10,7 +10,7 @@ RUN := $(UV) run --frozen --no-sync
 export UV_PYTHON_DOWNLOADS := never
 export QT_API := pyside6
 
-.PHONY: help run test test-engines test-package check fix bench mutants screenshots package appimage wheel clean
+.PHONY: help run test test-engines test-package check fix bench mutants catalogue-check screenshots package appimage wheel clean
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' Makefile
@@ -52,6 +52,9 @@ bench: .venv/ready  ## measure the figures this project promises
 
 mutants: .venv/ready  ## change the code in 200 places, one at a time, and count how many changes the tests notice
 	@$(RUN) python -m tests.mutants
+
+catalogue-check: .venv/ready  ## ask the hub about every repository of the catalogue; what differs goes to catalogue-check.txt
+	@$(RUN) python -m app.hub.repositories.catalogue_check catalogue-check.txt
 
 screenshots: .venv/ready  ## draw every screen, light and dark, 100 % and 200 %, into screenshots/
 	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.demo.screenshots screenshots

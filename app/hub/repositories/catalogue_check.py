@@ -1,0 +1,116 @@
+"""Ask the hub about every repository of the catalogue: `python -m app.hub.repositories.catalogue_check [REPORT]`.
+
+What differs from what the catalogue says goes to the report, one line each: a repository that is gone, gated or cannot
+be asked about, one without files of its format, and weights of a size that is no quantisation of that model. It is run
+by whoever issues a new catalogue (`make catalogue-check`), with HF_ENDPOINT and HF_TOKEN as everywhere; nothing is
+changed by itself.
+"""
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import NamedTuple
+
+from app.config.environment import environment_hub_token, hub_endpoint, hugging_face_token
+from app.core.connections import ConnectionReason
+from app.core.errors import NotFound, RoundhouseError, Unauthorized
+from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.offers import read_offer
+from app.hub.repositories.repository import read_repository
+from app.hub.repositories.variants import ModelVariant, variants_of
+
+_AT_ONCE = 4
+_LEAST_BITS, _MOST_BITS = 0.8, 40.0
+"""Bits per parameter that weights have: 1-bit models below, F32 with what is stored beside it above."""
+_FEWEST_PARAMETERS = 100_000_000
+"""Tiny models have more in tables than in weights, so that their sizes say nothing."""
+_OWN_FILES = frozenset({"gguf", "openvino", "onnx-genai"})
+"""Formats that files tell by their names; all others are safetensors."""
+_BROWSER_FORMAT = "onnx"
+"""Made for browsers: listed as a fact, and never loaded here."""
+
+
+class CatalogueDifference(NamedTuple):
+    """What the hub says of a repository otherwise than the catalogue."""
+
+    title: str
+    format: str
+    place: str
+    sentence: str
+
+    @property
+    def line(self) -> str:
+        """The line of the report."""
+        return f"{self.title} | {self.format} | {self.place} | {self.sentence}"
+
+
+def check_entries(entries: Iterable[CatalogueEntry], endpoint: str, token: str = "") -> Iterator[CatalogueDifference]:
+    """Yield what differs, in the order of the list. Blocks: it asks about hundreds of repositories, a few at once."""
+    listed = [
+        (entry, kind, place) for entry in entries for kind, places in entry.repositories.items() for place in places
+    ]
+
+    def compare_place(item: tuple[CatalogueEntry, str, str]) -> CatalogueDifference | None:
+        entry, kind, place = item
+        sentence = _find_difference(entry, kind, place, endpoint, token)
+        return CatalogueDifference(entry.title, kind, place, sentence) if sentence else None
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        yield from (difference for difference in pool.map(compare_place, listed) if difference is not None)
+
+
+def _find_difference(entry: CatalogueEntry, kind: str, place: str, endpoint: str, token: str) -> str:
+    """Return a sentence; empty where the hub agrees."""
+    name, _, branch = place.partition("@")
+    try:
+        repository = read_repository(endpoint, name, revision=branch, token=token, why=ConnectionReason.CATALOGUE)
+        if kind == _BROWSER_FORMAT:
+            return "is gated" if repository.gated else ""
+        if kind.startswith("exl") and not branch:
+            variants = read_offer(endpoint, name, token=token).list_variants()
+        else:
+            variants = variants_of(repository)
+    except (NotFound, Unauthorized) as error:
+        return f"is not there: {error}"
+    except RoundhouseError as error:
+        return f"could not be checked: {error}"
+    if repository.gated:
+        return "is gated: its terms must be accepted first"
+    return _compare_files(entry, kind, variants)
+
+
+def _compare_files(entry: CatalogueEntry, kind: str, variants: Sequence[ModelVariant]) -> str:
+    fitting = [
+        variant
+        for variant in variants
+        if variant.format == kind or (variant.format == "safetensors" and kind not in _OWN_FILES)
+    ]
+    if not fitting:
+        return f"has nothing in {kind}, but {', '.join(dict.fromkeys(variant.format for variant in variants))}"
+    if entry.parameters < _FEWEST_PARAMETERS:
+        return ""
+    bits = [variant.size_bytes * 8 / entry.parameters for variant in fitting]
+    if max(bits) < _LEAST_BITS or min(bits) > _MOST_BITS:
+        return f"has {max(bits):.2g} bits for each parameter that the catalogue counts"
+    return ""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Write the report, to the terminal or a file; 1 if anything differs."""
+    entries = parse_catalogue(SHIPPED.read_bytes()).models
+    token = environment_hub_token() or hugging_face_token()
+    lines = []
+    for difference in check_entries(entries, hub_endpoint(), token):
+        lines.append(difference.line)
+        sys.stdout.write(f"{difference.line}\n")
+        sys.stdout.flush()
+    if arguments:
+        Path(arguments[0]).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    sys.stderr.write(f"{len(entries)} models; {len(lines)} repositories differ from the catalogue.\n")
+    return int(bool(lines))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

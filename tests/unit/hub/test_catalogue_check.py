@@ -1,0 +1,86 @@
+"""The catalogue compared with a hub: what is there, what is gone, gated, or something else than was said."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.hub.repositories.catalogue_check import check_entries
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.server import serving
+
+PARAMETERS = 100_000_000
+WEIGHTS = b"w" * (PARAMETERS // 8)
+"""One bit for each."""
+ENTRY = CatalogueEntry(
+    title="Tiny 0.1B",
+    family="Tiny",
+    names=["tiny:0.1b"],
+    base="org/Tiny",
+    parameters=PARAMETERS,
+    repositories={
+        "gguf": ["org/Tiny-GGUF", "org/Gone-GGUF", "org/Gated-GGUF", "org/Plain-GGUF", "org/Small-GGUF"],
+        "exl3": ["org/Tiny-exl3", "org/Tiny-exl3@3.0bpw", "org/Tiny-exl3@9.0bpw"],
+        "mlx": ["org/Tiny-4bit"],
+        "onnx": ["org/Tiny-ONNX"],
+    },
+)
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        plain = {"model.safetensors": WEIGHTS, "config.json": b"{}"}
+        served.add("org/Tiny-GGUF", {"t-Q4_K_M.gguf": WEIGHTS})
+        served.add("org/Gated-GGUF", {"t-Q4_K_M.gguf": WEIGHTS}, gated="manual")
+        served.add("org/Plain-GGUF", plain)
+        served.add("org/Small-GGUF", {"t-Q4_K_M.gguf": b"w"})
+        served.add("org/Tiny-4bit", plain)
+        served.add("org/Tiny-ONNX", {"onnx/model.onnx": b"o"})
+        stored = served.add("org/Tiny-exl3", {"README.md": b"#"}, about={"tags": ["exl3"]})
+        stored.branches["3.0bpw"] = plain
+        yield served
+
+
+def test_what_differs_is_said_of_each_repository_and_nothing_else(hub: FakeHub) -> None:
+    found = {difference.place: difference.sentence for difference in check_entries([ENTRY], hub.url)}
+    assert set(found) == {
+        "org/Gone-GGUF",
+        "org/Gated-GGUF",
+        "org/Plain-GGUF",
+        "org/Small-GGUF",
+        "org/Tiny-exl3@9.0bpw",
+    }
+    assert found["org/Gone-GGUF"].startswith("is not there")
+    assert found["org/Gated-GGUF"].startswith("is gated")
+    assert found["org/Plain-GGUF"] == "has nothing in gguf, but safetensors"
+    assert "bits for each parameter" in found["org/Small-GGUF"]
+    assert found["org/Tiny-exl3@9.0bpw"].startswith("is not there")
+
+
+def test_a_hub_that_does_not_answer_is_no_proof_that_something_is_gone() -> None:
+    found = list(check_entries([ENTRY], "http://127.0.0.1:9"))
+    assert len(found) == 10
+    assert all(difference.sentence.startswith("could not be checked") for difference in found)
+
+
+def test_the_program_writes_a_report(hub: FakeHub, tmp_path: Path) -> None:
+    report = tmp_path / "report.txt"
+    environ = os.environ | {"HF_ENDPOINT": hub.url, "HF_TOKEN_PATH": str(tmp_path / "none")}
+    ended = subprocess.run(
+        [sys.executable, "-P", "-m", "app.hub.repositories.catalogue_check", str(report)],
+        env=environ,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 1
+    lines = report.read_text(encoding="utf-8").splitlines()
+    assert len(lines) > 500
+    assert all(len(line.split(" | ")) == 4 for line in lines)
+    assert f"{len(lines)} repositories differ" in ended.stderr
