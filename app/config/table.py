@@ -279,6 +279,14 @@ SETTINGS: tuple[Setting, ...] = (
         default=False,
     ),
     Setting(
+        name="engine.share_cache",
+        title="Share the prompt cache between keys",
+        help="Let requests with different keys use one prompt cache. They are answered sooner, and could find out by "
+        "guessing what others have asked.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="engines.preferred",
         title="Engines to prefer",
         help="If several installed engines can read a model's format, the first of these runs it.",

@@ -20,6 +20,7 @@ from app.gateway.entry.middleware import ACCESS, OBSERVERS, answer_request, send
 from app.gateway.entry.responses import GUARD, add_headers
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
+from app.gateway.exchange.prompt_caches import PromptCaches
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.hub.downloads import add_downloads
 from app.gateway.hub.model_search import add_catalogue
@@ -85,7 +86,12 @@ def _observe(app: web.Application, services: Services) -> None:
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
     observers = app[OBSERVERS] = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
-    engines = app[ENGINE_ACCESS] = EngineAccess(services.supervisor, services.adapters, services.connections)
+    engines = app[ENGINE_ACCESS] = EngineAccess(
+        services.supervisor,
+        services.adapters,
+        services.connections,
+        prompt_caches=PromptCaches(partial(services.settings.get_flag, "engine.share_cache")),
+    )
 
     async def close(_app: web.Application) -> None:
         await engines.stuck_checks.close()

@@ -132,6 +132,9 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
     counts_each: bool = False
     """Whether it counts the tokens of several answers to one request as if each were the only one."""
+    cache_field: str = ""
+    """The field of a request that says whether it uses the prompt cache, as llama-server's `cache_prompt`; empty where
+    there is none. Anthropic's dialect has no such field."""
     repeats_prefill: bool = False
     """Whether a whole answer that goes on with the assistant's last turn begins with that turn."""
     has_helpers: bool = False

@@ -52,6 +52,7 @@ DESCRIPTOR = Descriptor(
     closes_after_stream=True,
     counts_each=True,
     repeats_prefill=True,
+    cache_field="cache_prompt",
     program="llama-server",
     metrics_path="/metrics",
     slots_path="/slots",

@@ -10,7 +10,7 @@ from app.client.discovery import ensure_gateway
 from app.client.http import GatewayClient
 from app.config.paths import Paths
 from app.core.api import Status
-from app.core.keys import NewKey
+from app.core.keys import KeyWithSecret, NewKey
 from app.gateway.entry.keys import KeyStore
 from tests.end_to_end.conftest import Roundhouse, stop
 from tests.written import contents_below
@@ -70,3 +70,27 @@ def test_no_file_holds_the_key(url: str, key: str, home: Paths) -> None:
     written = contents_below(home.data.parent)
     assert home.keys_file in written
     assert [file for file, content in written.items() if key.encode() in content] == []
+
+
+def test_no_key_can_tell_from_the_cache_what_another_asked(
+    url: str, key: str, home: Paths, roundhouse: Roundhouse
+) -> None:
+    prompt = "The password of the safe in the cellar is a word that nobody guesses. " * 20
+
+    def cached_by(api_key: str) -> tuple[int, int]:
+        """Ask in OpenAI's dialect and in Anthropic's; return how many tokens of the prompt were there already."""
+        chat: list[openai.types.chat.ChatCompletionMessageParam] = [{"role": "user", "content": prompt}]
+        with openai.OpenAI(base_url=f"{url}/v1", api_key=api_key, max_retries=0, timeout=60) as api:
+            usage = api.chat.completions.create(model="guide", messages=chat, max_tokens=1).usage
+        with anthropic.Anthropic(base_url=url, api_key=api_key, max_retries=0, timeout=60) as other:
+            message = other.messages.create(model="guide", max_tokens=1, messages=[{"role": "user", "content": prompt}])
+        assert usage is not None
+        assert usage.prompt_tokens_details is not None
+        return usage.prompt_tokens_details.cached_tokens or 0, message.usage.cache_read_input_tokens or 0
+
+    assert roundhouse("unload", "guide").returncode == 0  # others have used this run
+    cached_by(key)
+    assert min(cached_by(key)) > 100
+    theirs = GatewayClient(ensure_gateway(home), timeout_s=60).post("/keys", NewKey(name="theirs"), KeyWithSecret).key
+    assert cached_by(theirs) == (0, 0)
+    assert cached_by(key) == (0, 0)

@@ -12,7 +12,7 @@ from aiohttp.http_exceptions import BadHttpMessage
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.gateway.exchange.observer import Caller, ExchangeSink, Observation, Observers
-from app.gateway.exchange.upstream import with_model
+from app.gateway.exchange.upstream import with_fields
 from app.gateway.loading.requested_model import ResolvedModel, ResolvedModelCache
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
 from app.gateway.watching.metrics import GatewayMetrics
@@ -134,7 +134,8 @@ def test_what_was_found_counts_for_a_moment_only() -> None:
 
 def test_a_model_name_is_replaced_even_if_its_key_is_written_oddly() -> None:
     assert (
-        with_model(b'{"\\u006dodel":"a","b":[1.0,{"model":"a"}]}', 'q"') == b'{"model":"q\\"","b":[1.0,{"model":"a"}]}'
+        with_fields(b'{"\\u006dodel":"a","b":[1.0,{"model":"a"}]}', {"model": 'q"'})
+        == b'{"model":"q\\"","b":[1.0,{"model":"a"}]}'
     )
 
 

@@ -31,6 +31,7 @@ from app.gateway.entry.guard import names_loopback
 from app.gateway.entry.key_holders import KeyHolders
 from app.gateway.entry.keys import KeyStore
 from app.gateway.entry.local_peers import account_of
+from app.gateway.exchange.observer import OBSERVATION
 from app.supervisor.lease import CLIENT
 
 log = logging.getLogger(__name__)
@@ -105,6 +106,8 @@ class Access:
             raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
         CLIENT.set(key.name)
         request[KEY_NAME] = key.name
+        if (observed := request.get(OBSERVATION)) is not None:
+            observed.key_name = key.name
         request[MAY_MANAGE] = Scope.MANAGE in key.scopes
         if not request[MAY_MANAGE] and (is_own or path == "/metrics" or Scope.INFERENCE not in key.scopes):
             raise Forbidden(

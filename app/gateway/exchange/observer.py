@@ -184,6 +184,7 @@ class Observation:
             "first_at",
             "is_stopped",
             "kept_answer",
+            "key_name",
             "kept_request",
         ),
         *("last_at", "leased_at", "load_s", "model", "outcome", "route", "started_at", "status", "_connection"),
@@ -207,6 +208,8 @@ class Observation:
         self.last_at = self.started_at
         self.ended_at: float | None = None
         self.is_stopped = False
+        self.key_name = ""
+        """Of the key that let it in, if one did."""
         self.kept_request = self.kept_answer = b""
         self._room = BODY_BYTES if caller.keeps_bodies else 0
         self._observers, self._task = observers, task

@@ -39,6 +39,7 @@ from app.gateway.exchange.constraint_limits import SIGNS, refuse_large_constrain
 from app.gateway.exchange.constraints import refuse_constraints, refuse_remote_media
 from app.gateway.exchange.engine.planning import UpstreamPlan
 from app.gateway.exchange.observer import Observation, RequestStopped
+from app.gateway.exchange.prompt_caches import PromptCaches
 from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
 from app.supervisor.pool import Supervisor
@@ -191,6 +192,7 @@ class EngineAccess:
     adapters: Mapping[str, EngineAdapter]
     connections: EngineConnections
     stuck_checks: StuckChecks = field(default_factory=StuckChecks)
+    prompt_caches: PromptCaches = field(default_factory=PromptCaches)
 
     async def ask_engine(
         self, engine: Lease | ReadyEndpoint, path: str, body: bytes | None = None
@@ -372,12 +374,17 @@ class EngineAnswer:
         if request.prepare is not None:
             request = await request.prepare(self._engines, lease, request)
         body = request.body
+        descriptor, changes = self._engines.adapters[lease.engine].descriptor, dict[str, object]()
         if lease.served_name != request.model:
-            body = await call_off_loop(body, with_model, body, lease.served_name)
+            changes["model"] = lease.served_name
+        if descriptor.cache_field and lease.slot:
+            model, key_name = request.load.source.name, self._observed.key_name
+            if self._engines.prompt_caches.must_skip(model, lease.run, key_name):
+                changes[descriptor.cache_field] = False
+        if changes:
+            body = await call_off_loop(body, with_fields, body, changes)
         # Engine and gateway agree on what the engine would do anyway.
-        closes = self._engines.adapters[lease.engine].descriptor.closes_after_stream and (
-            len(body) > _SEARCHED_BYTES or _STREAM in body
-        )
+        closes = descriptor.closes_after_stream and (len(body) > _SEARCHED_BYTES or _STREAM in body)
         return _request_head(lease, request.path, body, request.headers + (_CLOSE if closes else b"")), body
 
     async def _classify_loss(self, error: OSError) -> EngineLostError | RequestStopped:
@@ -435,11 +442,9 @@ def broke_off_error(cause: EngineFailed | None) -> EngineFailed:
     )
 
 
-def with_model(body: bytes, name: str) -> bytes:
-    """Return the JSON body with another value for `model`; every other value keeps its bytes."""
-    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
-    fields["model"] = msgspec.Raw(msgspec.json.encode(name))
-    return msgspec.json.encode(fields)
+def with_fields(body: bytes, changes: Mapping[str, object]) -> bytes:
+    """Return the JSON body with other values for some fields; every other value keeps its bytes."""
+    return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **changes})
 
 
 def _request_head(engine: Lease | ReadyEndpoint, path: str, body: bytes | None, more: bytes = b"") -> bytes:

@@ -23,12 +23,14 @@ from app.gateway.dialects.anthropic.requests import (
 )
 from app.gateway.dialects.anthropic.stream import AnthropicEncoder, build_message
 from app.gateway.dialects.form import json_reply
+from app.gateway.entry.access import KEY_NAME
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.entry.responses import REQUEST_ID
 from app.gateway.exchange.capability_fallback import renders_tools, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself
 from app.gateway.exchange.handling import (
+    ENGINE_ACCESS,
     RequestJob,
     answer_request,
     client_header_lines,
@@ -72,7 +74,9 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     if route is Route.COUNT_TOKENS:
         target = await with_probes(services, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))
-    if not await _can_pass(services, message_request, target, route):
+    caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
+    is_apart = route is Route.MESSAGES and caches.will_skip(target.load.source.name, key_name)
+    if is_apart or not await _can_pass(services, message_request, target, route):
         return await (_count_job if route is Route.COUNT_TOKENS else _messages_job)(
             services, body, message_request, target
         )
