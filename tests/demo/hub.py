@@ -159,7 +159,9 @@ PICKS = [
         repository=card.repositories[0].repository,
         use=HubUse.CHAT,
         card=card,
+        quality=(114, 93, 60, 127)[at],
         is_best=at == 0,
+        is_fast=at == 1,
         reason="The best for chat in the catalogue that runs well on this machine." if at == 0 else "",
     )
     for at, (tag, card) in enumerate((("14b", CARDS[1]), ("8b", CARDS[0]), ("4b", CARDS[4]), ("30b", CARDS[3])))

@@ -23,6 +23,8 @@ from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
+from app.gui.widgets.rows import Tag
+from app.gui.widgets.text import Label
 from tests.demo import data, hub
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
@@ -69,6 +71,27 @@ def test_before_a_word_is_typed_the_catalogue_advises(screen: ModelsScreen, api:
     assert ("GET", "/hub/best?use=chat", None) in api.calls
     screen.hub_search.fetch_picks(HubUse.CODING)
     assert ("GET", "/hub/best?use=coding", None) in api.calls
+
+
+def test_the_best_and_the_fast_one_are_marked_and_the_others_say_how_good_they_are(
+    screen: ModelsScreen, api: DemoApi
+) -> None:
+    unchecked = msgspec.structs.replace(hub.CARDS[4], unchecked=True)
+    derived = msgspec.structs.replace(hub.PICKS[2], card=unchecked, is_quality_derived=True)
+    api.replies["GET /hub/best"] = [*hub.PICKS[:2], derived, hub.PICKS[3]]
+    screen.show_discover()
+    api.flush()
+    views = screen.discover.findChildren(HubCardView)
+    tags = [
+        {label.text() for tag in view.row.findChildren(Tag) if not tag.isHidden() for label in tag.findChildren(Label)}
+        for view in views
+    ]
+    assert "Best for this machine" in tags[0]
+    assert "Fast" in tags[1]
+    assert not (tags[2] | tags[3]) & {"Best for this machine", "Fast"}
+    assert hub_search.pick_facts(derived).startswith("quality about 60, derived · ")
+    assert "unchecked" in hub_search.pick_facts(derived)
+    assert hub_search.pick_facts(hub.PICKS[3]).startswith("quality 127 · ")
 
 
 def test_words_are_looked_for_once_typing_pauses(screen: ModelsScreen, api: DemoApi, qtbot: QtBot) -> None:

@@ -93,11 +93,9 @@ def _closest(card: HubCard) -> ModelShape | None:
     if not card.parameters:
         return None
     architecture = next((repository.architecture for repository in card.repositories if repository.architecture), "")
-    candidates = (
-        _dense_shapes()
-        if architecture not in {shape.architecture for shape in list_shapes()}
-        else _shapes_of(architecture)
-    )
+    candidates = _shapes_of(architecture)
+    if not candidates:
+        candidates = _expert_shapes() if card.active_parameters else _dense_shapes()
     size = card.parameters
     return min(candidates, key=lambda shape: abs(math.log(shape.parameters / size)), default=None)
 
@@ -110,6 +108,12 @@ def _shapes_of(architecture: str) -> Sequence[ModelShape]:
 @lru_cache(maxsize=1)
 def _dense_shapes() -> Sequence[ModelShape]:
     return [shape for name in ("llama", "qwen3") for shape in _shapes_of(name)]
+
+
+@lru_cache(maxsize=1)
+def _expert_shapes() -> Sequence[ModelShape]:
+    """Return models with experts: reading few of them is slower than reading as much in one piece."""
+    return [shape for shape in list_shapes() if shape.values.get(f"{shape.architecture}.expert_count")]
 
 
 def _exact_fit(card: HubCard, estimate: Estimate, shape: ModelShape) -> HubCard:

@@ -45,7 +45,10 @@ class _PickCandidate(NamedTuple):
 def pick_models(
     entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext, least_speed: float
 ) -> list[HubPick]:
-    """Return the models whose quality for a use is known: the best first, a fast one beside it, then by quality."""
+    """Return the models whose quality for a use is known: the best first, a fast one beside it, then by quality.
+
+    A derived rank is recommended only where no model with a published one runs well.
+    """
     from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
 
     least = least_speed if use in _WRITING else 0.0
@@ -55,10 +58,11 @@ def pick_models(
     )
     judged = [_PickCandidate(entry, with_fit(_card(entry), ground), entry.ranks[use.value]) for entry in ranked]
     good = [model for model in judged if _runs_well(model, least)]
+    good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
     usable = [model for model in judged if model.card.fits and model not in good]
     rest = [model for model in judged if not model.card.fits]
     usable.sort(key=lambda model: -model.speed)
-    fast = _find_fast(good) if least else None
+    fast = _find_fast(good, use) if least else None
     order = [*good[:1], *([fast] if fast else []), *(model for model in good[1:] if model is not fast), *usable, *rest]
     return list(_list_picks(order, use, _reasons(judged, good, usable, use, least), fast))
 
@@ -106,7 +110,7 @@ def _runs_well(model: _PickCandidate, least: float) -> bool:
     return bool(card.fits) and is_roomy and model.speed >= least
 
 
-def _find_fast(good: Sequence[_PickCandidate]) -> _PickCandidate | None:
+def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | None:
     """Return the best of those that write much faster than the best of all; None where none is good enough."""
     if not good:
         return None
@@ -117,7 +121,7 @@ def _find_fast(good: Sequence[_PickCandidate]) -> _PickCandidate | None:
             for model in good[1:]
             if model.speed >= _MUCH_FASTER * best.speed
             and model.rank >= _GOOD_ENOUGH * best.rank
-            and not model.entry.derived
+            and use.value not in model.entry.derived
         ),
         None,
     )
@@ -136,7 +140,7 @@ def _reasons(
             return f"The fastest for {use.value} that fits this machine.", ""
         return (_UNKNOWN_SPEED if usable else ""), ""
     speed = f", at about {words.format_rate(good[0].speed)}" if least else ""
-    better = [model for model in judged if model.rank > good[0].rank]
+    better = [model for model in judged if model.rank > good[0].rank and use.value not in model.entry.derived]
     sentence = f"The best for {use.value} in the catalogue that runs well on this machine{speed}."
     if use.value in good[0].entry.derived:
         sentence += " Its quality is derived from another size of it."

@@ -23,6 +23,8 @@ from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import Label, Paragraph
 
+_MOST_PICKS = 24
+"""Rows of advice: what comes after is slower or smaller than anybody looks for."""
 _EMPTY = LazyText("Nothing on the hub matches your search. Try fewer words, or remove a filter.")
 
 
@@ -123,10 +125,8 @@ class DiscoverView(QWidget):
         def make_card(pick: HubPick) -> HubCardView:
             return HubCardView(self._theme, self._card_models, self._shell, pick.name, pick.card)
 
-        def show_pick(view: HubCardView, pick: HubPick) -> None:
-            view.show_card(pick.card, is_best=pick.is_best, reason=pick.reason)
-
-        self._advice.sync({f"{pick.use} {pick.name}": pick for pick in self.model.picks}, make_card, show_pick)
+        picks = self.model.picks[:_MOST_PICKS]
+        self._advice.sync({f"{pick.use} {pick.name}": pick for pick in picks}, make_card, HubCardView.show_pick)
 
     def _choose_use(self, use: HubUse) -> None:
         self._uses[use].setChecked(True)

@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.downloads import DownloadState
-from app.core.hub import HubCard, HubCompanion, HubModel, HubVariant
+from app.core.hub import HubCard, HubCompanion, HubModel, HubPick, HubVariant
 from app.core.translation import tr, tr_plural
 from app.gui.net.remote_lists import COMING_STATES
 from app.gui.screens.models import hub_search
@@ -55,8 +55,10 @@ class HubCardView(QWidget):
         for word in _card_tags(card):
             self.row.add_tag(Tag(theme, word))
         self._best = Tag(theme, tr("Best for this machine"), color="accent-ink", fill="accent-soft")
-        self.row.add_tag(self._best)
-        self._best.hide()
+        self._fast = Tag(theme, tr("Fast"), color="accent-ink", fill="accent-soft")
+        for tag in (self._best, self._fast):
+            self.row.add_tag(tag)
+            tag.hide()
         self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
         self.button = Button(
             theme,
@@ -74,11 +76,16 @@ class HubCardView(QWidget):
         self.sheet = SheetView(theme, downloads, shell)
         box.addWidget(self.sheet)
 
-    def show_card(self, card: HubCard, *, is_best: bool = False, reason: str = "") -> None:
+    def show_pick(self, pick: HubPick) -> None:
+        """Show a model that the catalogue advises, and why."""
+        self.show_card(pick.card, facts=pick.reason or hub_search.pick_facts(pick))
+        self._best.setVisible(pick.is_best)
+        self._fast.setVisible(pick.is_fast)
+
+    def show_card(self, card: HubCard, *, facts: str = "") -> None:
         """Show what is so now."""
         self._card = card
-        self.row.show_text(card.title, reason or hub_search.card_facts(card))
-        self._best.setVisible(is_best)
+        self.row.show_text(card.title, facts or hub_search.card_facts(card))
         color, word = hub_search.fit_sign(card)
         self._dot.show_state(color, word)
         self._dot.setToolTip(card.basis)

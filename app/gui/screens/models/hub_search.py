@@ -241,6 +241,18 @@ def card_facts(card: HubCard) -> str:
     return first.problem or " · ".join(parts)
 
 
+def pick_facts(pick: HubPick) -> str:
+    """Return the quiet line of a model that the catalogue advises: how good its answers are, and its card's."""
+    if not pick.quality:
+        return card_facts(pick.card)
+    quality = (
+        tr("quality about {quality}, derived", quality=str(pick.quality))
+        if pick.is_quality_derived
+        else tr("quality {quality}", quality=str(pick.quality))
+    )
+    return f"{quality} · {card_facts(pick.card)}"
+
+
 def format_count(number: int) -> str:
     """Return a count of downloads or likes as people say it: "1.2M"."""
     if number >= _MILLION:
