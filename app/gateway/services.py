@@ -113,6 +113,9 @@ class Services:
         object.__setattr__(self, "hub", HubMemory(self.paths.hub_answers, self.paths.hub_token_file))  # frozen
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
+        self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(
+            name, key=self.settings.get_text("catalogue.key")
+        )
 
 
 SERVICES = web.AppKey("services", Services)

@@ -56,6 +56,8 @@ class Library:
         self._made_models = MadeModelStore(registry_file.with_name("made.json"))
         self.attachments = AttachmentStore(registry_file.with_name("attached"))
         self._guide = guide
+        self.expand_short_name: Callable[[str], Sequence[str]] = lambda _name: ()
+        """Which names a short one ("qwen3:8b") may have been pulled by; who knows the catalogue sets it."""
         self._inspector = HeaderInspector(HeaderIndex(registry_file.with_name("headers.bin")))
         self._listings = FolderListings()
         self._is_recalled = False
@@ -87,6 +89,10 @@ class Library:
             match = self._known.get(folded_name) or find_by_pull_name(models, name)
             if match is not None:
                 return match
+        pulled = (find_by_pull_name(models, longer) for longer in self.expand_short_name(name))
+        match = next((model for model in pulled if model is not None), None)
+        if match is not None:
+            return match
         raise NotFound(
             f"There is no model called {quote_value(name)}.",
             hint="These exist: " + ", ".join(model.name for model in models) + ".",

@@ -79,6 +79,15 @@ class ModelCatalogue:
         """Return what a short name means: "qwen3:8b", "qwen3-8b", "qwen3:8b-q8_0", or the usual size without a tag."""
         return self._read_names(key).find_match(typed)
 
+    def list_pull_names(self, typed: str, *, key: str = "") -> list[str]:
+        """Return by which names a short one may have been pulled: "owner/name:Q8_0", in every format it can mean."""
+        match = self.find_match(typed, key=key)
+        if match is None:
+            return []
+        tag = f":{match.quantization}" if match.quantization else ""
+        formats = [match.format] if match.format else list(match.entry.repositories)
+        return [place + tag for kind in formats for place in match.list_repositories(kind)]
+
     def list_nearest(self, typed: str, *, key: str = "") -> list[str]:
         """Return the three names that are written most like one that is unknown."""
         return self._read_names(key).list_nearest(typed)

@@ -16,6 +16,8 @@ from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.shapes.shape import name_words, split_name
 
 _NEAREST = 3
+_LONGEST = 200
+"""No name is longer, and to compare longer ones takes time."""
 _USUAL_TAGS = frozenset({"", "latest"})
 _EMPTY_WORDS = frozenset({"instruct", "it", "chat", "latest"})
 """Words that the catalogue's models have or lack without being others: all of them follow instructions."""
@@ -66,6 +68,8 @@ class NameIndex:
     def find_match(self, typed: str) -> CatalogueMatch | None:
         """Return the model that a name means; None where it means none, or might mean several."""
         text = typed.strip().casefold()
+        if len(text) > _LONGEST:
+            return None
         entry = self._find_name(text)
         if entry is not None:
             return CatalogueMatch(entry=entry)
@@ -80,7 +84,7 @@ class NameIndex:
 
     def list_nearest(self, typed: str) -> list[str]:
         """Return the names of the three models that are written most like this."""
-        text = typed.strip().casefold()
+        text = typed.strip().casefold()[:_LONGEST]
         likeness = {
             entry.name: max(difflib.SequenceMatcher(None, text, name).ratio() for name in entry.names)
             for entry in self._entries

@@ -12,6 +12,7 @@ from app.core.errors import BadRequest, Conflict, NotFound, StorageFault
 from app.core.models import ModelInfo
 from app.hub.gguf.listing import read_gguf
 from app.hub.library.library import Library
+from app.hub.repositories.catalogue import ModelCatalogue
 from tests.gguf_files import TinyLlama, gguf_bytes
 
 
@@ -309,3 +310,16 @@ def test_a_registry_that_cannot_be_written_is_said(tmp_path: Path, guide: Path) 
 def test_the_registry_is_private(tmp_path: Path, library: Library) -> None:
     library.register_path(put(tmp_path / "mine.gguf"))
     assert (tmp_path / "state" / "models.json").stat().st_mode & 0o077 == 0
+
+
+def test_what_was_pulled_by_a_short_name_answers_to_it(library: Library, models: Path, tmp_path: Path) -> None:
+    snapshot = models / "models--bartowski--Qwen2.5-7B-Instruct-GGUF" / "snapshots" / ("0" * 40)
+    put(snapshot / "Qwen2.5-7B-Instruct-Q4_K_M.gguf")
+    with pytest.raises(NotFound):
+        library.find_model("qwen2.5:7b")
+    library.expand_short_name = ModelCatalogue(tmp_path / "none.json").list_pull_names
+    known = {library.find_model(name).path for name in ("qwen2.5:7b", "qwen2.5:7b-instruct-q4_K_M", "Qwen2.5-7B")}
+    assert known == {str(snapshot / "Qwen2.5-7B-Instruct-Q4_K_M.gguf")}
+    for name in ("qwen2.5:7b-q8_0", "qwen2.5:14b", "qwen2.5:7b-base", "nobody"):
+        with pytest.raises(NotFound):
+            library.find_model(name)
