@@ -23,6 +23,7 @@ from app.config.owned_paths import (
     was_used,
 )
 from app.config.paths import Paths, default_paths, this_home
+from app.config.privacy import check_owner
 from app.config.programs import removal_instructions
 from app.core import words
 from app.core.errors import BadRequest, RoundhouseError, StorageFault
@@ -68,6 +69,7 @@ def uninstall(*, purge: bool, models: bool, dry_run: bool, yes: bool, as_json: b
         | ({OwnedPathKind.KEPT} if purge else set())
         | ({OwnedPathKind.MODELS} if models else set())
     )
+    check_owner(paths)
     _require_used(paths)
     belongings_found = _find_belongings(paths)
     if not dry_run and belongings_found:

@@ -14,7 +14,7 @@ import msgspec
 
 from app.client.http import GatewayClient
 from app.config.paths import Paths
-from app.config.privacy import is_own
+from app.config.privacy import check_owner, is_own
 from app.config.programs import child_environment, standalone_command
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY, PortFile, Status
 from app.core.errors import (
@@ -62,7 +62,11 @@ def read_port_file(path: Path) -> PortFile | None:
 
 
 def find_running_gateway(paths: Paths, *, timeout_s: float = 2.0) -> PortFile | None:
-    """Return the running gateway's port file, or None when nobody answers to it."""
+    """Return the running gateway's port file, or None when nobody answers to it.
+
+    Raises EnvironmentFault (home_not_ours) where the folders are another account's.
+    """
+    check_owner(paths)
     port_file = read_port_file(paths.port_file)
     if port_file is None:
         return None

@@ -31,15 +31,30 @@ def secure_folders(paths: Paths) -> None:
             _tighten(file)
 
 
-def _secure_folder(folder: Path) -> None:
-    found = folder.stat()
+def check_owner(paths: Paths) -> None:
+    """Raise EnvironmentFault if folders of ours that are there already belong to another account; change nothing."""
+    for folder in (paths.config, paths.data, paths.state, paths.logs):
+        _check_owner(folder)
+
+
+def _check_owner(folder: Path) -> None:
+    try:
+        owner: int | None = folder.stat().st_uid
+    except FileNotFoundError:
+        return
+    except PermissionError:  # it is in a folder that we may not even look into
+        owner = None
     # In a container, root is given folders of any account.
-    if sys.platform != "win32" and os.geteuid() not in {0, found.st_uid}:
+    if sys.platform != "win32" and os.geteuid() not in {0, owner}:
         raise EnvironmentFault(
             f"The folder {folder} belongs to another account, which could read the keys in it.",
             hint="Give it to your own account with `chown`, or name another folder in ROUNDHOUSE_HOME.",
             code="home_not_ours",
         )
+
+
+def _secure_folder(folder: Path) -> None:
+    _check_owner(folder)
     _tighten(folder)
 
 

@@ -22,7 +22,7 @@ from app import __version__
 from app.config.model_settings import ModelSettingsFile
 from app.config.open_files import raise_open_file_limit
 from app.config.paths import Paths, default_paths, guide_gguf, this_home
-from app.config.privacy import secure_folders
+from app.config.privacy import check_owner, secure_folders
 from app.config.store import SettingsStore
 from app.core.api import EXIT_ALREADY_RUNNING, EXIT_DISK_FULL, EXIT_NO_KEY
 from app.core.errors import DISK_FULL, EnvironmentFault, RoundhouseError, is_disk_full, write_fault
@@ -313,6 +313,7 @@ def _on_signals(stop: Callable[[], None]) -> None:
 
 def _make_paths() -> Paths:
     paths = default_paths()
+    check_owner(paths)
     try:
         paths.create_folders()
         secure_folders(paths)

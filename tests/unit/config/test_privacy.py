@@ -7,9 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from app.cli.uninstall import uninstall
+from app.client.discovery import ensure_gateway, find_running_gateway
 from app.config.paths import Paths
-from app.config.privacy import is_own, secure_folders
+from app.config.privacy import check_owner, is_own, secure_folders
 from app.core.errors import EnvironmentFault
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="Windows keeps a person's folders by itself")
@@ -83,6 +86,23 @@ def test_a_folder_of_another_account_is_refused(paths: Paths, monkeypatch: pytes
     monkeypatch.setattr(os, "geteuid", lambda: theirs)
     with pytest.raises(EnvironmentFault, match="belongs to another account"):
         secure_folders(paths)
+
+
+def test_every_program_says_whose_folders_they_are(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
+    check_owner(paths)
+    theirs = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: theirs)
+    for look in (check_owner, find_running_gateway, ensure_gateway):
+        with pytest.raises(EnvironmentFault, match="belongs to another account") as refused:
+            look(paths)
+        assert refused.value.code == "home_not_ours"
+    done = CliRunner().invoke(uninstall, ["--yes"], env={"ROUNDHOUSE_HOME": str(paths.data.parent)})
+    assert isinstance(done.exception, EnvironmentFault)
+    assert paths.data.is_dir()
+
+
+def test_folders_that_are_not_there_yet_are_nobodys(tmp_path: Path) -> None:
+    check_owner(Paths(config=tmp_path / "a", data=tmp_path / "b", state=tmp_path / "c", logs=tmp_path / "d"))
 
 
 def test_what_another_account_wrote_is_not_our_own(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
