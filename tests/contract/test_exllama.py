@@ -53,7 +53,7 @@ def where(*folders: Path) -> dict[str, str]:
 
 
 def started(adapter: WorkerAdapter, model: Path = HF, **more: Any) -> Worker:  # noqa: ANN401 -- as above
-    return Worker(model, options(**more), engine=Engine(adapter, FOUND))
+    return Worker(model, options(**more), engine=Engine(adapter, FOUND), is_confined=False)
 
 
 @pytest.fixture(scope="module", params=list(ADAPTERS))

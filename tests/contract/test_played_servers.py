@@ -42,7 +42,7 @@ def started(adapter: ServerAdapter, go: Path, **more: str) -> Worker:
         engine=adapter.descriptor.id, version="99.0", backend="cuda", python=Path(sys.executable)
     )
     options = LaunchOptions(context=512, extra_env=env)
-    return Worker(Path("/models/m"), options, engine=Engine(adapter, found))
+    return Worker(Path("/models/m"), options, engine=Engine(adapter, found), is_confined=False)
 
 
 def ready(worker: Worker, key: str = KEY) -> bool:

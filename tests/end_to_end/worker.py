@@ -67,9 +67,15 @@ class Worker:
     """One running worker."""
 
     def __init__(
-        self, model: Path, options: LaunchOptions | None = None, *, port: int | None = None, engine: Engine = LLAMA_CPP
+        self,
+        model: Path,
+        options: LaunchOptions | None = None,
+        *,
+        port: int | None = None,
+        engine: Engine = LLAMA_CPP,
+        is_confined: bool = True,
     ) -> None:
-        self.adapter = engine.adapter
+        self.adapter, self._is_confined = engine.adapter, is_confined
         self.plan = self.adapter.plan(
             ModelSource(name="served", path=model, format=engine.format),
             options or LaunchOptions(context=512, slots=2),
@@ -101,8 +107,8 @@ class Worker:
         return f"<Worker, exit code {self.process.poll()}, {self.lines[-20:]}>"
 
     def _order(self, spec: ProcessSpec, model: Path, options: LaunchOptions, found: EngineInstallation) -> LaunchOrder:
-        """Return how it is started, confined as the supervisor has it."""
-        confinement = Confiner(self.folder / "homes", lambda _engine: True).confine(
+        """Return how it is started: confined as the supervisor has it, unless a program of the tests plays it."""
+        confinement = Confiner(self.folder / "homes", lambda _engine: self._is_confined).confine(
             self.adapter.descriptor,
             ModelSource(name="served", path=model, format=ModelFormat.GGUF),
             options,
