@@ -40,7 +40,7 @@ def check_owner(paths: Paths) -> None:
 def _check_owner(folder: Path) -> None:
     try:
         owner: int | None = folder.stat().st_uid
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return
     except PermissionError:  # it is in a folder that we may not even look into
         owner = None

@@ -6,6 +6,7 @@ import glob
 import os
 import re
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -19,6 +20,7 @@ _DEVICE_NODES = (*("nvidia*", "dri", "kfd", "accel", "dxg", "mali0", "kgsl-3d0",
 """In `/dev`."""
 _DEVICE_LIBRARIES = ("LD_LIBRARY_PATH", "CUDA_", "HIP_", "HSA_", "ONEAPI_", "ROCM_", "ROCR_", "SYCL_", "VK_", "ZE_")
 """Variables, by how they begin, that say where a device's libraries are."""
+_PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
 _USUAL_PORTS = PortRange(32768, 60999)
 _NVIDIA = Path("/proc/driver/nvidia")
 _NVIDIA_MEMORY = Path("/dev/nvidia-uvm")
@@ -64,7 +66,10 @@ def program_paths(installation: EngineInstallation, inherited: Mapping[str, str]
 
 
 def _python_places(python: Path) -> Iterator[Path]:
-    """Yield an interpreter's environment and the installation it was made from; of a frozen application its folder."""
+    """Yield an interpreter's environment and the installation it was made from; of a frozen application its folder.
+
+    Packages of our own interpreter may lie elsewhere: in a person's `~/.local`, or where a `.pth` file leads.
+    """
     real, environment = python.resolve(), python.parent.parent
     if not real.name.startswith("python"):
         yield real.parent
@@ -72,6 +77,8 @@ def _python_places(python: Path) -> Iterator[Path]:
     if (environment / "pyvenv.cfg").is_file():
         yield environment.resolve()
     yield real.parent.parent
+    if python == Path(sys.executable):
+        yield from (Path(place).resolve() for place in sys.path if Path(place).name in _PACKAGE_FOLDERS)
 
 
 def _executable_places(executable: Path) -> Iterator[Path]:

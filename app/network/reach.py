@@ -11,8 +11,6 @@ import socket
 import threading
 import time
 
-import psutil
-
 from app.network.egress import is_this_computer
 
 CONNECT_S = 6.0
@@ -26,6 +24,8 @@ _Address = tuple[socket.AddressFamily, tuple[str, int]]
 
 def has_network() -> bool:
     """Tell whether any interface is up beside the computer's own; True where that cannot be asked."""
+    import psutil  # noqa: PLC0415 -- most programs that connect never ask
+
     try:
         states, addresses = psutil.net_if_stats(), psutil.net_if_addrs()
     except (OSError, psutil.Error):

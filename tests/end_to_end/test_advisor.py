@@ -30,8 +30,8 @@ def workstation(tmp_path: Path) -> str:
     return str(file)
 
 
-def said(roundhouse: Roundhouse, *arguments: str) -> Any:  # noqa: ANN401 -- JSON
-    done = roundhouse(*arguments, "--json")
+def said(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- JSON
+    done = roundhouse(*arguments, "--json", within_s=within_s)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -162,14 +162,16 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
     assert "wsl --install" in text.partition("Better, but not available here")[2]
 
 
+@pytest.mark.engines  # waits for a quiet computer and repeats what was disturbed: minutes beside other tests
 def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:
-    (found,) = said(roundhouse, "calibrate")["calibrations"]
+    (found,) = said(roundhouse, "calibrate", within_s=900)["calibrations"]
     assert (found["device"], found["engine"], found["backend"]) == ("cpu", "llama.cpp", "cpu")
     assert 0 < found["efficiency"] < 1.2
-    assert client.get("/calibration", list[Calibration])[0].samples == 2
+    (kept,) = client.get("/calibration", list[Calibration])
+    assert kept.samples == 2
     rate = client.post("/estimate", {"model": "Llama 3.2 1B Q8_0"}, Estimate).decode
     assert rate is not None
-    assert rate.confidence == "calibrated"
+    assert (rate.confidence == "calibrated") is not bool(kept.disturbances)
     plan = client.post("/plan", {"model": "Llama 3.2 1B"}, Advice).plans[0]
     assert plan.estimate is not None
     assert plan.estimate.decode is not None

@@ -387,13 +387,18 @@ async def watch_loads(services: Services) -> None:
     latest: dict[str, EngineStatus] = {}
     with services.events.subscribe() as events:
         async with asyncio.TaskGroup() as settling:
-            async for event in events:
-                if not isinstance(event, EngineChanged):
-                    continue
-                status, before = event.status, latest.get(event.status.model)
+
+            def note_status(status: EngineStatus) -> None:
+                before = latest.get(status.model)
                 latest[status.model] = status
                 if status.loaded_at is not None and (before is None or before.loaded_at != status.loaded_at):
                     settling.create_task(_record_load(services, latest, status))
+
+            for status in services.supervisor.list_statuses():  # loaded before anybody watched
+                note_status(status)
+            async for event in events:
+                if isinstance(event, EngineChanged):
+                    note_status(event.status)
 
 
 async def _record_load(services: Services, latest: Mapping[str, EngineStatus], loaded: EngineStatus) -> None:

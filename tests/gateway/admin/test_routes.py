@@ -51,7 +51,7 @@ async def test_an_unknown_address_and_a_wrong_method_are_said_plainly(api: Api) 
         ("POST", "/load", {"model": "guide", "options": {"slots": 0}}, "options.slots"),
         ("POST", "/load", {"model": "guide", "options": {"threads": 2**40}}, "options.threads"),
         ("POST", "/load", {"model": "guide", "options": {"threads": 1000}}, "options.threads"),
-        ("POST", "/load", {"model": "guide", "options": {"slots": 65}}, "options.slots"),
+        ("POST", "/load", {"model": "guide", "options": {"slots": 1025}}, "options.slots"),
         ("POST", "/load", {"model": "guide", "options": {"kv_type": "q1"}}, "options.kv_type"),
         ("POST", "/load", {"model": "guide", "options": {"gpu_memory_fraction": 1.5}}, "gpu_memory_fraction"),
         ("POST", "/load", {}, "model"),

@@ -80,7 +80,7 @@ async def test_an_idle_model_is_tried_once(parts: Services) -> None:
         {"queued": 1},
         {"state": EngineState.LOADING},
         {"state": EngineState.STOPPED},
-        {"last_used_at": time.time() + 60},
+        {"last_used_at": time.time() + 86400},
     ],
     ids=lambda change: next(iter(change)),  # without the time, which differs between the tests' processes
 )

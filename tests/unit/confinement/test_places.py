@@ -90,3 +90,17 @@ def test_of_our_packages_it_gets_those_it_is_started_with() -> None:
     program = ProcessSpec(role="program", argv=("/bin/llama-server", "-m"))
     assert import_roots((worker, other, program)) == ("/r",)
     assert packages_of((worker, other, program)) == ("/r/engines", "/r/made_up")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="nothing is confined there")
+def test_our_own_interpreter_brings_the_folders_its_packages_lie_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, elsewhere, project = tmp_path / "bin" / "python3", tmp_path / "user" / "site-packages", tmp_path / "project"
+    own.parent.mkdir()
+    own.touch()
+    monkeypatch.setattr(sys, "executable", str(own))
+    monkeypatch.setattr(sys, "path", [str(project), str(elsewhere)])
+    for python, expected in ((own, {str(tmp_path), str(elsewhere)}), (tmp_path / "env" / "python3", {str(tmp_path)})):
+        installation = EngineInstallation(engine="e", version="1", backend="cpu", python=python)
+        assert set(program_paths(installation, {})) == expected
