@@ -67,8 +67,8 @@ def test_every_equivalent_mutant_is_one_of_the_code_and_has_a_reason() -> None:
 
 
 CODE = """def larger(a, b):
-    while a == "x":
-        a = a + "x"
+    while a == 0:
+        a = a * 1
     return a if a >= b else b
 """
 TESTS = """from app.numbers import larger
@@ -77,7 +77,6 @@ TESTS = """from app.numbers import larger
 def test_larger():
     assert larger(1, 2) == 2
     assert larger(4, 2) == 4
-    assert larger("x", "x") == "xx"
 """
 
 
@@ -116,5 +115,5 @@ def test_a_mutant_is_killed_survives_or_never_ends(tree: Path, monkeypatch: pyte
     assert outcome_of("return a if a < b else b") is Outcome.KILLED
     assert outcome_of("return a if a > b else b") is Outcome.SURVIVED
     monkeypatch.setattr(trying, "STARTING_S", 3.0)
-    assert outcome_of('while a != "x":') is Outcome.TIMED_OUT
+    assert outcome_of("while a != 0:") is Outcome.TIMED_OUT
     assert (copy.root / "app/numbers.py").read_text(encoding="utf-8") == CODE

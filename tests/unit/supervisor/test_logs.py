@@ -176,6 +176,7 @@ async def test_a_flood_does_not_hold_up_the_engine(
     await supervisor.unload_model("m")
     told = [event for event in recorder.events if isinstance(event, LogLine)]
     assert len(supervisor.read_log("m", tail=5000)) == RING_LINES
-    assert supervisor.read_log("m", tail=1)[0].text == "flood 19999"
+    last = [line.text for line in supervisor.read_log("m", tail=2)]
+    assert "flood 19999" in last  # the engine may have said after it that it ends
     assert len(told) < 10_000
     assert supervisor.read_log("never heard of") == []
