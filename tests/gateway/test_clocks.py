@@ -1,7 +1,6 @@
 """Clocks that are set by a day, and a computer that sleeps for an hour, in the middle of everything."""
 
 import http.client
-import signal
 import sys
 import threading
 import time
@@ -144,10 +143,10 @@ def test_an_hour_of_sleep_costs_neither_a_download_nor_a_load_nor_an_answer(
         wait_until(lambda: len(own.children(recursive=True)) >= _BUSY)
         asleep = [own, *own.children(recursive=True)]
         for process in asleep:
-            process.send_signal(signal.SIGSTOP)
+            process.suspend()
         clocks.jump(HOUR_S, steady_s)
         for process in reversed(asleep):
-            process.send_signal(signal.SIGCONT)
+            process.resume()
         work.expect_success()
 
 

@@ -30,7 +30,8 @@ from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.gguf_files import TinyLlama
 from tests.patience import PATIENCE_S, wait_until
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits what another process may write")
+if sys.platform != "linux":
+    pytest.skip("only Linux limits what another process may write", allow_module_level=True)
 
 SENTENCE = "The disk is full: {} could not be {}."
 WRITES = {

@@ -90,7 +90,7 @@ def test_a_folder_of_another_account_is_refused(paths: Paths, monkeypatch: pytes
 
 def test_every_program_says_whose_folders_they_are(paths: Paths, monkeypatch: pytest.MonkeyPatch) -> None:
     check_owner(paths)
-    theirs = os.geteuid() + 1
+    theirs = paths.data.stat().st_uid + 1
     monkeypatch.setattr(os, "geteuid", lambda: theirs)
     for look in (check_owner, find_running_gateway, ensure_gateway):
         with pytest.raises(EnvironmentFault, match="belongs to another account") as refused:
