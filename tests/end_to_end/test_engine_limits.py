@@ -67,6 +67,7 @@ async def test_a_stopped_engine_is_replaced_for_who_waits(
 
         waiting = asyncio.create_task(wait_for_slot())
         first.suspend()
+        await until(lambda: first.status() == psutil.STATUS_STOPPED)  # its threads stop one after another
         assert await supervisor.is_answering(lease) is False
         supervisor.report_stuck(lease)
         verdict = await lease.wait_for_verdict()
