@@ -9,6 +9,7 @@ import collections
 import contextlib
 import random
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
@@ -20,7 +21,7 @@ import psutil
 from app.client.discovery import read_port_file
 from app.config.paths import Paths
 from app.core.api import PREFIX
-from tests.bench.figures import BenchFigure, at_most, without_target
+from tests.bench.figures import BenchFigure, at_most, not_measured, without_target
 from tests.bench.programs import HOST, start_program, wait_for
 from tests.bench.soak_answers import SOAK_REQUESTS, SoakRequest, judge_answer, read_answer
 from tests.ports import free_port
@@ -44,6 +45,9 @@ _QUIET_WITHIN_S = 20.0
 _REST_S = 0.5
 """Clients that were refused come again, but not at once."""
 _SAMPLE_S = 0.5
+_ENGINE = "tests.fake_engine.server"
+_LAUNCHED_WITHIN_S = 2.0
+"""A process that is younger may still be the launcher, which confines itself before it becomes the engine."""
 _WORDS = (
     "north",
     "south",
@@ -72,6 +76,7 @@ class SoakRun:
         self.faults: collections.Counter[str] = collections.Counter()
         self.wrong: list[str] = []
         self.engines: Alive = set()
+        self.unconfined: Alive = set()
         self.weights: list[int] = []
         self.resident = 0
         """Bytes of the gateway's memory once all was quiet again."""
@@ -170,7 +175,9 @@ class SoakRun:
     async def _sample_processes(self) -> None:
         while True:
             self.weights.append(self._gateway.memory_info().rss)
-            self.engines |= _alive_processes(self._gateway.children(recursive=True))
+            children = self._gateway.children(recursive=True)
+            self.engines |= _alive_processes(children)
+            self.unconfined |= _alive_processes(child for child in children if _is_unconfined_engine(child))
             await asyncio.sleep(_SAMPLE_S)
 
     async def _wait_until_quiet(self, http: aiohttp.ClientSession) -> None:
@@ -189,6 +196,7 @@ def measure(minutes: float = 1.0) -> Sequence[BenchFigure]:
         "soak: processes left behind",
         "soak: growth of the gateway",
         "soak: gateway resident memory at the end",
+        "soak: processes that ran an engine unconfined",
     )
     soak, left = _run_soak(minutes * 60)
     return [
@@ -196,10 +204,17 @@ def measure(minutes: float = 1.0) -> Sequence[BenchFigure]:
         at_most(names[1], left, 0),
         at_most(names[2], soak.growth_percent(), GROWTH_PERCENT, "%"),
         at_most(names[3], soak.resident / _MIB, RESIDENT_MIB, "MiB"),
+        _count_unconfined(names[4], soak),
         *(without_target(f"soak: {what}", str(count)) for what, count in sorted((soak.endings + soak.faults).items())),
         without_target("soak: asked in", "; ".join(soak.dialects)),
         *(without_target("soak: what was wrong", words) for words in soak.wrong),
     ]
+
+
+def _count_unconfined(name: str, soak: SoakRun) -> BenchFigure:
+    if not sys.platform.startswith("linux"):
+        return not_measured(name, "<= 0", "engines are confined on Linux only")
+    return at_most(name, len(soak.unconfined), 0)
 
 
 def _run_soak(seconds: float) -> tuple[SoakRun, int]:
@@ -225,6 +240,17 @@ def _read_token(home: Path) -> str:
             return port_file.token
         time.sleep(_SAMPLE_S)
     raise RuntimeError("the gateway did not announce itself")
+
+
+def _is_unconfined_engine(process: psutil.Process) -> bool:
+    """Return whether the kernel lets an engine that is past its launch gain rights, or make every system call."""
+    try:
+        if time.time() - process.create_time() < _LAUNCHED_WITHIN_S or _ENGINE not in process.cmdline():
+            return False
+        status = Path(f"/proc/{process.pid}/status").read_text(encoding="utf-8")
+    except (psutil.Error, OSError):
+        return False
+    return "NoNewPrivs:\t1" not in status or "Seccomp:\t2" not in status
 
 
 def _alive_processes(processes: Iterable[psutil.Process]) -> Alive:
