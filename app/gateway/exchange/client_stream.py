@@ -44,18 +44,19 @@ class KeepAlivePlan(NamedTuple):
 
 
 class ClientStream:
-    """One streamed answer. `cancel` it when its exchange is over."""
+    """One streamed answer. `cancel` it when its exchange is over; a second for one request goes on where it was."""
 
     __slots__ = (
-        *("_beating", "_is_chunked", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request", "_timer"),
-        *("headers", "is_open"),
+        *("_beating", "_has_begun", "_is_chunked", "_is_over", "_keep_alive", "_keeps_open", "_protocol", "_request"),
+        *("_timer", "headers", "is_open"),
     )
 
     def __init__(self, request: web.Request, headers: Mapping[str, str], keep_alive: KeepAlivePlan) -> None:
         self.headers = headers
         """Of its head, beside those of every response."""
-        self.is_open = False
+        self.is_open = request.writer.output_size > 0
         """Whether its head has gone out."""
+        self._has_begun = False
         self._request, self._keep_alive, self._protocol = request, keep_alive, request.protocol
         self._is_chunked = request.version >= HttpVersion11
         self._keeps_open = self._is_chunked and request.keep_alive
@@ -69,8 +70,8 @@ class ClientStream:
         self._timer.cancel()
         if self._beating is not None:
             await self.stop_keep_alive()
-        if not self.is_open:
-            self._send_head()
+        if not self._has_begun:
+            self._begin()
 
     def write(self, data: bytes) -> ReadFlow:
         """Send some bytes; nothing to a client that has gone, whose handler is about to be cancelled.
@@ -112,17 +113,19 @@ class ClientStream:
         if self._beating is not None:
             self._beating.cancel()
 
-    def _send_head(self) -> None:
+    def _begin(self) -> None:
         request, transport = self._request, self._protocol.transport
         if transport is None:
             raise ConnectionResetError
-        headers = [*self.headers.items(), *own_headers(request)]
-        if self._is_chunked:
-            headers.append((hdrs.TRANSFER_ENCODING, "chunked"))
-        head = response_head(request, _OK, headers, keep_alive=self._keeps_open)
-        request.writer.output_size += len(head)  # aiohttp and `entry` see by it that an answer has begun
-        self.is_open = True
-        transport.write(head)
+        self._has_begun = True
+        if not self.is_open:
+            headers = [*self.headers.items(), *own_headers(request)]
+            if self._is_chunked:
+                headers.append((hdrs.TRANSFER_ENCODING, "chunked"))
+            head = response_head(request, _OK, headers, keep_alive=self._keeps_open)
+            request.writer.output_size += len(head)  # aiohttp and `entry` see by it that an answer has begun
+            self.is_open = True
+            transport.write(head)
         if first := self._keep_alive.first():
             self.write(first)
 
@@ -131,8 +134,8 @@ class ClientStream:
         self._beating = asyncio.create_task(self._send_keep_alive(self._is_over))
 
     async def _send_keep_alive(self, is_over: asyncio.Event) -> None:
-        if not self.is_open:
-            self._send_head()
+        if not self._has_begun:
+            self._begin()
         every_s = EVERY_S if self._keep_alive.every_s is None else self._keep_alive.every_s
         while not is_over.is_set():
             self.write(self._keep_alive.alive())

@@ -10,7 +10,7 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.exchange.observer import OBSERVATION, Observation
 from app.gateway.exchange.passing import pass_on
-from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
+from app.gateway.exchange.upstream import CacheFieldDroppedError, EngineAccess, UpstreamRequest
 from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.requested_model import ResolvedModel, is_able
 from app.gateway.services import Services
@@ -24,10 +24,14 @@ AnswerHandler = Callable[[web.Request, EngineAccess, Observation], Awaitable[web
 
 
 class RequestJob(NamedTuple):
-    """A request understood. Without an `answer` of its own the engine's bytes are passed on."""
+    """A request understood. Without an `answer` of its own the engine's bytes are passed on.
+
+    `detour` does the same by a route that can go without the prompt cache, where the engine's own for it cannot.
+    """
 
     upstream: UpstreamRequest
     answer: AnswerHandler | None = None
+    detour: Callable[[], Awaitable[AnswerHandler]] | None = None
 
 
 Understand = Callable[[web.Request], Awaitable[RequestJob]]
@@ -52,11 +56,17 @@ async def answer_request(request: web.Request, route: str, understand: Understan
     """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
     with request[OBSERVATION] as observed:
         observed.route = route  # a request that is not understood is counted under it too
-        upstream, answer = await understand(request)
+        upstream, answer, detour = await understand(request)
         observed.note_model(route, upstream.load.source.name)
+        engines = request.app[ENGINE_ACCESS]
         if answer is None:
-            return await pass_on(request, request.app[ENGINE_ACCESS], upstream, observed)
-        return await answer(request, request.app[ENGINE_ACCESS], observed)
+            try:
+                return await pass_on(request, engines, upstream, observed)
+            except CacheFieldDroppedError:
+                if detour is None:
+                    raise
+                answer = await detour()
+        return await answer(request, engines, observed)
 
 
 def client_header_lines(request: web.Request) -> bytes:

@@ -236,6 +236,8 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Set where the engine is asked for a stream by a client that is not: what puts it together."""
     prepare: Preparer | None = None
     """What is left to be done with the request once its engine can be asked."""
+    drops_cache_field: bool = False
+    """The engine's route passes over the field that would have it leave its prompt cache alone."""
 
     def __post_init__(self) -> None:
         """Look at the body here, which no request to an engine gets around."""
@@ -243,6 +245,10 @@ class UpstreamRequest(msgspec.Struct, frozen=True, kw_only=True):
         refuse_constraints(self.body, has_our_engine=self.load.source.remote is None)
         if SIGNS.search(self.body) and self.load.source.remote is None:  # otherwise whoever runs the endpoint judges
             refuse_large_constraints(self.body)
+
+
+class CacheFieldDroppedError(Exception):
+    """A request has to go without the prompt cache, and its route cannot say so. Nothing was sent."""
 
 
 class EngineLostError(Exception):
@@ -264,7 +270,10 @@ class EngineLostError(Exception):
 
 
 class EngineAnswer:
-    """An engine's answer, from its head on. Entering raises EngineFailed or Unavailable, or as `prepare` does."""
+    """An engine's answer, from its head on.
+
+    Entering raises EngineFailed, Unavailable or CacheFieldDroppedError, or as `prepare` does.
+    """
 
     __slots__ = (
         *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines", "_leasing"),
@@ -380,6 +389,8 @@ class EngineAnswer:
         if descriptor.cache_field and lease.slot:
             model, key_name = request.load.source.name, self._observed.key_name
             if self._engines.prompt_caches.must_skip(model, lease.run, key_name):
+                if request.drops_cache_field:
+                    raise CacheFieldDroppedError
                 changes[descriptor.cache_field] = False
         if changes:
             body = await call_off_loop(body, with_fields, body, changes)

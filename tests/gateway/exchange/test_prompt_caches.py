@@ -1,14 +1,17 @@
 """A run of an engine that two keys use goes without its prompt cache, which would tell one what the other asked."""
 
+import asyncio
 import json
 from typing import Any
 
 import pytest
 
 from app.core.keys import NewKey
+from app.gateway.exchange import client_stream
 from app.gateway.services import Services
 from tests.gateway.exchange.test_streaming import DONE, event, streams
 from tests.gateway.played import Gateway
+from tests.patience import until
 
 HI = [{"role": "user", "content": "Hi"}]
 PATHS = ("/v1/chat/completions", "/v1/messages", "/api/chat", "/v1/responses")
@@ -67,3 +70,45 @@ async def test_a_client_cannot_turn_it_on_again(gateway: Gateway, keys: tuple[st
     async with gateway.http.post(f"{gateway.url}/v1/chat/completions", json=body, headers=headers) as reply:
         await reply.read()
     assert json.loads(gateway.upstream.bodies[-1])["cache_prompt"] is False
+
+
+@pytest.mark.parametrize("quiet_s", [client_stream.QUIET_S, 0.0], ids=["before the head", "after the head"])
+@pytest.mark.parametrize("streams_answer", [True, False])
+async def test_a_message_in_line_goes_without_it_once_another_key_was_served_first(
+    gateway: Gateway, keys: tuple[str, str], monkeypatch: pytest.MonkeyPatch, quiet_s: float, *, streams_answer: bool
+) -> None:
+    await sent_with(gateway, keys[0])
+    gateway.supervisor.may_load.clear()
+    others = asyncio.create_task(sent_with(gateway, keys[1]))
+    await until(lambda: gateway.supervisor.waiting == 1)
+    monkeypatch.setattr(client_stream, "QUIET_S", quiet_s)
+    body = {"model": "guide", "messages": HI, "stream": streams_answer, "max_tokens": 9}
+    pieces: list[bytes] = []
+    message = asyncio.create_task(post_message(gateway, keys[0], body, pieces))
+    await until(lambda: gateway.supervisor.waiting == 2)
+    is_begun = streams_answer and not quiet_s
+    if is_begun:
+        await until(lambda: pieces)
+    gateway.supervisor.may_load.set()
+
+    await message
+    await others
+    text = b"".join(pieces).decode()
+    sent = json.loads(gateway.upstream.bodies[-1])
+    assert sent["cache_prompt"] is False
+    if streams_answer:
+        kinds = [line.removeprefix("event: ") for line in text.splitlines() if line.startswith("event: ")]
+        pings = kinds.count("ping")
+        assert kinds[: kinds.index("message_start")] == ["ping"] * pings, kinds
+        assert kinds.count("message_start") == kinds.count("message_stop") == 1
+        assert bool(pings) == is_begun
+        assert "Good morning." in text
+    else:
+        assert json.loads(text)["content"] == [{"type": "text", "text": "Good morning."}]
+
+
+async def post_message(gateway: Gateway, key: str, body: dict[str, Any], pieces: list[bytes]) -> None:
+    async with gateway.http.post(f"{gateway.url}/v1/messages", json=body, headers={"x-api-key": key}) as reply:
+        assert reply.status == 200
+        async for piece in reply.content.iter_any():
+            pieces.append(piece)  # noqa: PERF401 -- the test looks at them meanwhile

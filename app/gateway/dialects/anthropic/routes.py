@@ -31,6 +31,7 @@ from app.gateway.exchange.client_stream import KeepAlivePlan
 from app.gateway.exchange.engine.planning import reads_itself
 from app.gateway.exchange.handling import (
     ENGINE_ACCESS,
+    AnswerHandler,
     RequestJob,
     answer_request,
     client_header_lines,
@@ -77,9 +78,10 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
     is_apart = route is Route.MESSAGES and caches.will_skip(target.load.source.name, key_name)
     if is_apart or not await _can_pass(services, message_request, target, route):
-        return await (_count_job if route is Route.COUNT_TOKENS else _messages_job)(
-            services, body, message_request, target
-        )
+        if route is Route.COUNT_TOKENS:
+            return await _count_job(services, body, message_request, target)
+        responder = await _make_responder(services, body, message_request, target)
+        return RequestJob(responder.upstream, responder.answer)
     params = AnthropicAnswerParams(
         max_tokens=message_request.max_tokens,
         one_tool=message_request.is_one_at_a_time,
@@ -98,8 +100,13 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         form=form(request_id=request[REQUEST_ID], wishes=params),
         streams=bool(message_request.stream),
         headers=client_header_lines(request),
+        drops_cache_field=route is Route.MESSAGES,
     )
-    return RequestJob(upstream)
+
+    async def translate_instead() -> AnswerHandler:
+        return (await _make_responder(services, body, message_request, target)).answer
+
+    return RequestJob(upstream, detour=translate_instead)
 
 
 def _to_conversation(body: bytes, message_request: AnthropicRequest) -> ConversationRequest:
@@ -116,9 +123,9 @@ async def _can_pass(services: Services, message_request: AnthropicRequest, targe
     return not message_request.tools or await renders_tools(services, target.model)
 
 
-async def _messages_job(
+async def _make_responder(
     services: Services, body: bytes, message_request: AnthropicRequest, target: ResolvedModel
-) -> RequestJob:
+) -> "_AnthropicResponder":
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
     blank = UpstreamRequest(
         load=target.load,
@@ -130,10 +137,12 @@ async def _messages_job(
     work = await call_off_loop(body, _to_conversation, body, message_request)
     upstream = await with_plan(services, blank, target, work)
     params = AnthropicAnswerParams(max_tokens=message_request.max_tokens, one_tool=message_request.is_one_at_a_time)
-    message = _AnthropicResponder(
-        upstream=upstream, model=name_in_answer(message_request.model, target.model), params=params
+    return _AnthropicResponder(
+        upstream=upstream,
+        model=name_in_answer(message_request.model, target.model),
+        params=params,
+        streams=bool(message_request.stream),
     )
-    return RequestJob(upstream, message.answer_stream if message_request.stream else message.answer_whole)
 
 
 async def _count_job(
@@ -158,11 +167,15 @@ class _AnthropicResponder:
     upstream: UpstreamRequest
     model: str
     params: AnthropicAnswerParams
+    streams: bool
 
-    async def answer_whole(
+    async def answer(self, request: web.Request, engines: EngineAccess, observed: Observation) -> web.StreamResponse:
+        """Answer as the client wants it."""
+        return await (self._answer_stream if self.streams else self._answer_whole)(request, engines, observed)
+
+    async def _answer_whole(
         self, request: web.Request, engines: EngineAccess, observed: Observation
     ) -> web.StreamResponse:
-        """Answer at once."""
         reply = build_message(
             aggregate_events(await translate_whole(engines, self.upstream, observed)), self.model, self.params
         )
@@ -170,10 +183,9 @@ class _AnthropicResponder:
             return json_reply(ANTHROPIC_DIALECT.error_document(reply, request[REQUEST_ID]), reply.status)
         return json_reply(reply)
 
-    async def answer_stream(
+    async def _answer_stream(
         self, request: web.Request, engines: EngineAccess, observed: Observation
     ) -> web.StreamResponse:
-        """Answer piece by piece."""
         blocks = AnthropicEncoder(self.model, self.params, request[REQUEST_ID])
         course = StreamCourse(keep_alive=KeepAlivePlan(first=blocks.begin))
         return await stream_parts(request, engines, [StreamPart(self.upstream, blocks)], observed, course)
