@@ -258,6 +258,11 @@ class Traits(msgspec.Struct, frozen=True, kw_only=True, eq=False):
         """Whether llama.cpp's library computes: its builds, buffers and ways of leaving GPUs are then known."""
         return isinstance(self.memory, GgmlMemory)
 
+    @property
+    def has_speed_points(self) -> bool:
+        """Whether its speed is predicted from published figures of its own."""
+        return self.is_ggml or bool(self.speed_class)
+
     def place(self, kind: MachineKind, need: GuideNeed) -> int:
         """Return where it stands in the guide for one need on one kind of machine; 0: it is not named."""
         if need is GuideNeed.APP:

@@ -5,11 +5,11 @@ another, and then the plan says so. Without a model the plans are the guide's ow
 where the caller passes some. Pure and quick: nothing is asked, nothing is read.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from app.advisor.choosing import hardware, wording
+from app.advisor.choosing import wording
 from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
 from app.advisor.choosing.formats import FORMAT_NAMES, MADE_FROM_ORIGINALS
 from app.advisor.choosing.intents import Workload, build_workload
@@ -18,18 +18,17 @@ from app.advisor.choosing.targets import gpus_for
 from app.advisor.memory.setting import RunSetting
 from app.advisor.plans import wording as plan_wording
 from app.advisor.plans.counterfactuals import find_counterfactuals
-from app.advisor.plans.quantisations import FULL, choose_format, loadable_files, nominal_bits, why_not
+from app.advisor.plans.ordering import PlanDraft, find_lead, order_drafts
+from app.advisor.plans.quantisations import choose_format, loadable_files, why_not
 from app.advisor.plans.selection import EngineQuery, FitQuality, PlanPick, pick_best, pick_without_model
 from app.advisor.plans.trials import SettingTrials
 from app.core.advice import Advice, Calibration, Estimate, Intent, Parallelism, Plan
 from app.core.engines import EngineInfo, Reason
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
-from engines.api.traits import MachineKind
 
 ESTIMATED = 3
 """So many of the best plans carry the whole arithmetic: the choice and the next two, quick enough to answer live."""
-_TIERS = {fit: place for place, fit in enumerate(FitQuality)}
 
 
 class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,28 +60,6 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     """What drafts for the model on which engine, as `Plan.draft`."""
 
 
-class _PlanDraft(msgspec.Struct, frozen=True, kw_only=True):
-    """One engine with what would be run. `no_weights` says why none are known, `to_convert` what they are made from."""
-
-    ranked: RankedEngine
-    ask: EngineQuery
-    chosen: PlanPick
-    options: list[ModelFacts] = []
-    no_weights: str = ""
-    to_convert: str = ""
-
-    @property
-    def engine(self) -> str:
-        return self.ranked.traits.id
-
-    @property
-    def obstacles(self) -> list[str]:
-        """What stands against it, in sentences: no build for this machine, no weights, not enough memory."""
-        too_large = plan_wording.memory_lack(self.ask, self.chosen) if self.chosen.fit is FitQuality.NONE else ""
-        weights = self.no_weights or self.to_convert
-        return [*self.ranked.traits.missing, *filter(None, (weights, too_large))]
-
-
 def build_advice(inputs: PlanInputs) -> Advice:
     """Return the plans for this machine, model and use, best first and refused ones last. Never empty."""
     work = _build_workload(inputs)
@@ -93,7 +70,7 @@ def build_advice(inputs: PlanInputs) -> Advice:
     ]
     shown = _candidates_to_show(inputs, queries[0][1])
     drafts = [_draft_plan(inputs, candidate, ask, shown) for candidate, ask in queries]
-    usable = _order_drafts(inputs, drafts)
+    usable = order_drafts(drafts, preferred=inputs.preferred, is_named=bool(inputs.model))
     refused = [*_without_weights(drafts, usable), *(candidate for candidate in ranked if candidate.refused)]
     plans = [_build_plan(inputs, draft, place=place) for place, draft in enumerate(usable)]
     row = guide_row(inputs.traits, inputs.machine, work)
@@ -158,13 +135,13 @@ def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trial
     )
 
 
-def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, shown: list[ModelFacts]) -> _PlanDraft:
+def _draft_plan(inputs: PlanInputs, ranked: RankedEngine, ask: EngineQuery, shown: list[ModelFacts]) -> PlanDraft:
     if shown and not inputs.model:
         ask = msgspec.structs.replace(ask, model=_model_title(shown[0]), is_model_named=False)
     options = loadable_files(shown, ranked.traits, ask.gpus)
     if options:
-        return _PlanDraft(ranked=ranked, ask=ask, options=options, chosen=pick_best(ask, options))
-    draft = _PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(shown)))
+        return PlanDraft(ranked=ranked, ask=ask, options=options, chosen=pick_best(ask, options))
+    draft = PlanDraft(ranked=ranked, ask=ask, chosen=pick_without_model(ask, trained=_training_limit(shown)))
     if not shown or not inputs.model:
         return draft
     made = MADE_FROM_ORIGINALS.intersection(ranked.traits.formats)
@@ -188,71 +165,12 @@ def _weights_problem(model: str, engine: EngineTraits, shown: Sequence[ModelFact
     return f"There is no version of {model} that {engine.name} loads ({formats}); formats do not cross engines."
 
 
-def _order_drafts(inputs: PlanInputs, drafts: Sequence[_PlanDraft]) -> list[_PlanDraft]:
-    """Return the drafts best first: the guide's order, but what can be had and fits well before what does not."""
-    with_weights = [draft for draft in drafts if not draft.no_weights]
-    if not with_weights:
-        return [*drafts[:1]]
-    places = {engine: place for place, engine in enumerate(inputs.preferred)}
-    if not inputs.model:
-        return sorted(with_weights, key=lambda draft: places.get(draft.engine, len(places)))
-    has_gpu = any(draft.ask.gpus for draft in with_weights)
-
-    def rank_of(draft: _PlanDraft) -> tuple[int, ...]:
-        return (
-            len(draft.obstacles),
-            places.get(draft.engine, len(places)),
-            draft.ranked.is_discouraged,
-            _fit_tier(draft, has_gpu=has_gpu),
-            _joins_for_nothing(draft),
-        )
-
-    return _successors_first(sorted(with_weights, key=rank_of), rank_of)
-
-
-def _successors_first(ordered: list[_PlanDraft], rank_of: Callable[[_PlanDraft], tuple[int, ...]]) -> list[_PlanDraft]:
-    """Return the drafts with an engine behind its successor where that fits as well, and it is not the faster."""
-    for draft in list(ordered):
-        behind = ordered[ordered.index(draft) + 1 :]
-        successor = next((other for other in behind if other.engine == draft.ranked.traits.successor), None)
-        if successor is not None and rank_of(successor) == rank_of(draft) and not _is_faster(draft, successor):
-            ordered.remove(successor)
-            ordered.insert(ordered.index(draft), successor)
-    return ordered
-
-
-def _is_faster(draft: _PlanDraft, other: _PlanDraft) -> bool:
-    """Whether a draft decodes faster than another without giving up quality for it."""
-    if draft.chosen.facts is None or other.chosen.facts is None:
-        return True
-    rate, other_rate = (
-        each.ask.trials.trial_of(each.chosen.facts).tokens_per_second(each.chosen.setting)  # type: ignore[arg-type]  # as asked above
-        for each in (draft, other)
-    )
-    keeps_bits = nominal_bits(draft.chosen.facts) >= min(nominal_bits(other.chosen.facts), FULL)
-    return keeps_bits and (rate is None or other_rate is None or rate > other_rate)
-
-
-def _fit_tier(draft: _PlanDraft, *, has_gpu: bool) -> int:
-    """Return how well it fits. System memory is slow beside a GPU; without one it is all there is, for every engine."""
-    fit = FitQuality.NONE if draft.to_convert else draft.chosen.fit
-    if draft.ask.gpus or fit is FitQuality.NONE:
-        return _TIERS[fit]
-    return _TIERS[FitQuality.SLOW] if has_gpu else _TIERS[FitQuality.WHOLE]
-
-
-def _joins_for_nothing(draft: _PlanDraft) -> bool:
-    """Whether an engine is there to join cards of several makers, and one card is enough."""
-    is_mixed = hardware.machine_kind(draft.ask.machine) is MachineKind.MIXED and draft.ask.engine.runs_everywhere
-    return is_mixed and draft.chosen.facts is not None and draft.chosen.spread.cards == 1
-
-
-def _without_weights(drafts: Sequence[_PlanDraft], usable: Sequence[_PlanDraft]) -> list[RankedEngine]:
+def _without_weights(drafts: Sequence[PlanDraft], usable: Sequence[PlanDraft]) -> list[RankedEngine]:
     lacking = [draft for draft in drafts if draft.no_weights and draft not in usable]
     return [msgspec.structs.replace(draft.ranked, refused=draft.no_weights) for draft in lacking]
 
 
-def _build_plan(inputs: PlanInputs, draft: _PlanDraft, *, place: int) -> Plan:
+def _build_plan(inputs: PlanInputs, draft: PlanDraft, *, place: int) -> Plan:
     ask, chosen, facts = draft.ask, draft.chosen, draft.chosen.facts
     pick_estimate = _estimate_pick(ask, chosen) if place < ESTIMATED else None
     preferred_format, preferred_bits = choose_format(ask.engine, ask.machine, ask.gpus)
@@ -324,11 +242,11 @@ def _mark_preferred(plan: Plan, preferred: Sequence[str]) -> Plan:
 
 
 def _reasons_not_first(
-    row: Sequence[str], usable: Sequence[_PlanDraft], refused: Sequence[RankedEngine]
+    row: Sequence[str], usable: Sequence[PlanDraft], refused: Sequence[RankedEngine]
 ) -> list[Reason]:
     """Say why engines the guide puts before the first plan's are not first."""
     why: Mapping[str, str] = {
-        **{draft.engine: next(iter(draft.obstacles), plan_wording.why_behind(draft.chosen)) for draft in usable},
+        **{draft.engine: _why_behind(draft, usable[0]) for draft in usable},
         **{engine_refused.traits.id: engine_refused.refused for engine_refused in refused},
     }
     names = {draft.engine: draft.ask.engine.name for draft in usable} | {
@@ -344,6 +262,13 @@ def _reasons_not_first(
         for engine in before
         if why.get(engine)
     ]
+
+
+def _why_behind(draft: PlanDraft, first: PlanDraft) -> str:
+    """Say why a plan stands behind the first; empty where nothing is wrong with it."""
+    lead = find_lead(first, draft)
+    slower = f"{first.ask.engine.name} is predicted to write {lead:.1f} times as fast here, at no worse quality"
+    return next(iter(draft.obstacles), "") or plan_wording.why_behind(draft.chosen) or (slower if lead else "")
 
 
 def _continue_sentence(sentence: str) -> str:

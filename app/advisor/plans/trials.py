@@ -128,6 +128,10 @@ class SettingTrials:
             self._trials[id(facts)] = self.trial_on(self._machine, facts)
         return self._trials[id(facts)]
 
+    def engine_spread(self, setting: RunSetting) -> float:
+        """Return how far the setting's engine may be off by itself, whatever the device."""
+        return speed.engine_spread(self._machine, setting)
+
     def trial_on(self, machine: Machine, facts: ModelFacts) -> SettingTrial:
         """Return a trial on a machine that is only imagined."""
         return SettingTrial(facts, machine, self._calibrations)

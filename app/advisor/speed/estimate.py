@@ -39,7 +39,7 @@ from app.core.machine import Machine
 from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightGroup, WeightKind
 from engines.api.traits import EngineAbility
 
-__all__ = ["decode_rate", "prefill_rate"]
+__all__ = ["decode_rate", "engine_spread", "prefill_rate"]
 
 NVLINK_GAIN = 0.72
 PCIE_GAIN = 0.15
@@ -74,13 +74,13 @@ def decode_rate(
     reads = token_reads(facts, setting, depth=depth)
     if not devices or not reads.total_bytes:
         return None
-    software = SOFTWARE[software_class(setting, devices[0].kind, devices[0].architecture)]
+    software = _software_of(setting, devices[0])
     if calibration is not None and calibration.efficiency > 0:
         terms = _terms_from_calibration(reads, calibration, software, processor_device(machine))
         spread, confidence = CALIBRATED_SPREAD, EstimateConfidence.CALIBRATED
     else:
         terms = _predict_terms(reads, devices, setting, software, processor_device(machine))
-        spread, confidence = _rate_spread(devices[0], software), _rate_confidence(devices)
+        spread, confidence = _rate_spread(devices[0], _own_spread(setting, software)), _rate_confidence(devices)
     spread = hypot(spread, HOST_SPREAD * terms.host_s / terms.total_s)
     return _build_rate(1 / terms.total_s, spread, confidence, terms.arithmetic)
 
@@ -156,8 +156,26 @@ def _format_gb(reads: TokenReads) -> str:
     return f"{(reads.device_bytes + reads.device_cache_bytes) / 1e9:.2f} GB"
 
 
-def _rate_spread(device: SpeedDevice, software: SoftwareTraits) -> float:
-    return hypot(DEVICES[device.kind].spread, software.spread) * (2.0 if device.is_assumed else 1.0)
+def engine_spread(machine: Machine, setting: RunSetting) -> float:
+    """Return how far a rate may be off by its engine alone, as a factor minus one.
+
+    The rest of the interval is the device's, and the same for every engine on it. Takes no calibration into account.
+    """
+    device = next(iter(devices_in_use(machine, setting)), None)
+    return _own_spread(setting, SOFTWARE["unknown"] if device is None else _software_of(setting, device))
+
+
+def _software_of(setting: RunSetting, device: SpeedDevice) -> SoftwareTraits:
+    return SOFTWARE[software_class(setting, device.kind, device.architecture)]
+
+
+def _own_spread(setting: RunSetting, software: SoftwareTraits) -> float:
+    """Return the spread of an engine: that of the class it is predicted by, but wider if it has no points there."""
+    return software.spread if setting.engine.has_speed_points else max(software.spread, SOFTWARE["unknown"].spread)
+
+
+def _rate_spread(device: SpeedDevice, engine_own: float) -> float:
+    return hypot(DEVICES[device.kind].spread, engine_own) * (2.0 if device.is_assumed else 1.0)
 
 
 def _rate_confidence(devices: Sequence[SpeedDevice]) -> EstimateConfidence:
