@@ -38,6 +38,9 @@ _UNITS = {"b": 1e9, "m": 1e6, "": 1e9}
 @click.option(
     "--best", type=click.Choice([use.value for use in HubUse]), help="What the catalogue recommends; works offline."
 )
+@click.option(
+    "--catalogue", is_flag=True, help="List the catalogue's models, with those that came since the last look; offline."
+)
 @click.option("--format", "format_", default="", help="gguf, mlx, exl3, exl2, awq, gptq, fp8, openvino, onnx-genai ...")
 @click.option("--task", type=click.Choice([task.value for task in HubTask]), help="What the model is for.")
 @click.option("--publisher", default="", help="The publisher of the models.")
@@ -56,6 +59,7 @@ def search(  # noqa: PLR0913 -- one option each
     *,
     text: tuple[str, ...],
     best: str | None,
+    catalogue: bool,
     format_: str,
     task: str | None,
     publisher: str,
@@ -74,6 +78,9 @@ def search(  # noqa: PLR0913 -- one option each
     if refresh_catalogue:
         info = client.post("/hub/catalogue", None, CatalogueInfo, timeout_s=_TIMEOUT_S)
         print_note(f"The catalogue dates from {info.issued} and lists {info.models} models.")
+    if catalogue:
+        _show_catalogue(client, best or HubUse.CHAT.value, " ".join(text), as_json=as_json)
+        return
     if best is not None:
         picks = client.get(f"/hub/best?use={best}", list[HubPick])
         show_result("picks", picks, as_json=as_json, text=_pick_lines)
@@ -184,6 +191,40 @@ def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     if any(pick.card.unchecked for pick in picks):
         print_note("Unchecked: nobody verified that the repositories of these models exist.")
     yield from format_table(("NAME", "MODEL", "QUALITY", "FITS", "MEMORY", "SPEED", "WHY"), rows)
+
+
+def _show_catalogue(client: GatewayClient, use: str, text: str, *, as_json: bool) -> None:
+    query = urlencode({"use": use, "text": text})
+    picks = client.get(f"/hub/catalogue?{query}", list[HubPick], timeout_s=_TIMEOUT_S)
+    show_result("picks", picks, as_json=as_json, text=_catalogue_lines)
+    if not as_json:  # a program that asks has not looked
+        client.post("/hub/catalogue/look", None, type(None))
+
+
+def _catalogue_lines(picks: list[HubPick]) -> Iterator[str]:
+    if not picks:
+        print_note("The catalogue has no such model.")
+        return
+    yield from format_table(
+        ("NAME", "MODEL", "QUALITY", "FITS", "DOWNLOAD", "SPEED", "COMMERCIAL USE", "WHAT FOR"),
+        map(_catalogue_row, picks),
+    )
+
+
+def _catalogue_row(pick: HubPick) -> tuple[str, ...]:
+    card = pick.card
+    marks = [("new", pick.is_new), ("here", pick.is_here), ("unchecked", card.unchecked)]
+    marked = ", ".join(word for word, is_so in marks if is_so)
+    return (
+        pick.name,
+        f"{pick.title} ({marked})" if marked else pick.title,
+        f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
+        "too slow to talk to" if pick.is_too_slow else fit_word(card.verdict),
+        words.format_bytes(card.download_bytes) if card.download_bytes else "",
+        words.format_rate(card.decode.tokens_per_second) if card.decode else "",
+        f"{pick.commercial.value} ({pick.licence or 'licence unknown'})",
+        words.format_purpose(pick.good_for),
+    )
 
 
 def fit_word(verdict: FitVerdict | None) -> str:

@@ -51,7 +51,9 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /hub/model?name=                    HubModel, before a byte is fetched
     GET    /hub/search?text=&task=&format=&... HubResults, one page of cards (core.hub.HubQuery)
     GET    /hub/best?use=                      list[HubPick] of the catalogue, the best for this machine first
+    GET    /hub/catalogue?use=&text=           list[HubPick] of all the catalogue has for a use or by these words
     POST   /hub/catalogue                      CatalogueInfo, fetched anew
+    POST   /hub/catalogue/look                 204; what the catalogue has now is no longer new
     GET    /hub/token                          HubTokenState; the token itself is never told
     POST   /hub/token            SetHubToken   HubTokenState
     DELETE /hub/token                          204

@@ -35,6 +35,8 @@ class Download(msgspec.Struct, frozen=True, kw_only=True):
     revision: str
     commit: str
     files: list[str]
+    model: str = ""
+    """What was typed to get it: "qwen3:8b"."""
     quantization: str = ""
     reason: str = ""
     """Why these files, where Roundhouse chose them."""

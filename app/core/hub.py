@@ -12,6 +12,7 @@ from typing import Annotated, NamedTuple, Protocol
 import msgspec
 
 from app.core.advice import FitVerdict, Rate, fit_verdict
+from app.core.licences import CommercialUse
 from app.core.models import CompanionKind
 
 
@@ -165,6 +166,7 @@ class HubCard(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool | None = None
     """In the usual quantisation, on this machine."""
     memory_bytes: int | None = None
+    download_bytes: int | None = None
     largest_context: int | None = None
     decode: Rate | None = None
     quantization: str = ""
@@ -223,7 +225,26 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     is_best: bool = False
     is_fast: bool = False
     """Whether it stands beside the best because it writes much faster."""
+    is_too_slow: bool = False
+    """Whether it runs, but writes more slowly than `catalogue.least_speed`."""
+    is_new: bool = False
+    """Whether the catalogue did not have it when somebody last looked."""
+    is_here: bool = False
+    """Whether something of one of its repositories was fetched."""
     reason: str = ""
+    family: str = ""
+    good_for: list[str] = []
+    licence: str = ""
+    commercial: CommercialUse = CommercialUse.ASK
+    released: str = ""
+    """Year and month, "2025-04"."""
+
+
+class CatalogueQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which models of the catalogue to list: those for a use or, with a text, those whose names have its words."""
+
+    use: HubUse = HubUse.CHAT
+    text: Annotated[str, msgspec.Meta(max_length=200)] = ""
 
 
 class CatalogueInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -4,7 +4,7 @@ from collections.abc import Collection
 
 from app.core.capabilities import Capability, in_order
 from app.core.models import ModelSampling
-from app.core.translation import LazyText, tr, tr_plural
+from app.core.translation import LazyText, tr, tr_list, tr_plural
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEP = 1024
@@ -60,6 +60,33 @@ def format_capabilities(capabilities: Collection[Capability]) -> str:
     """Return what a model can do: "chat, tools"; that one which chats goes on with texts is not said."""
     hidden = {Capability.COMPLETION} if Capability.CHAT in capabilities else set()
     return ", ".join(in_order({*capabilities} - hidden))
+
+
+_SUBJECTS = {
+    "chat": LazyText("conversation"),
+    "coding": LazyText("code"),
+    "reasoning": LazyText("hard questions"),
+    "vision": LazyText("images"),
+    "speech": LazyText("speech"),
+}
+
+
+def format_purpose(good_for: Collection[str]) -> str:
+    """Return in a line what a model of the catalogue is good for: "For conversation and code; calls tools"."""
+    if "embedding" in good_for:
+        return tr("Finds texts and images by meaning") if "vision" in good_for else tr("Finds texts by meaning")
+    if "rerank" in good_for:
+        return tr("Sorts search results by how well they answer a question")
+    if {*good_for} == {"speech"}:
+        return tr("Turns speech into text")
+    subjects = tr_list([subject.tr() for use, subject in _SUBJECTS.items() if use in good_for])
+    if not subjects:
+        return tr("Calls tools") if "tools" in good_for else ""
+    return (
+        tr("For {subjects}; calls tools", subjects=subjects)
+        if "tools" in good_for
+        else tr("For {subjects}", subjects=subjects)
+    )
 
 
 def format_rate(tokens_per_s: float | None) -> str:

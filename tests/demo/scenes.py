@@ -26,6 +26,7 @@ from app.gui.screens.machine.load_accuracy import LoadAccuracy
 from app.gui.screens.machine.view import MachineScreen, PlanControls
 from app.gui.screens.machine.what_if import PlanForm
 from app.gui.screens.models.hub_card import HubCardView
+from app.gui.screens.models.pick_card import FamilyView
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.screens.server.engine_row import EngineRow
 from app.gui.screens.server.view import ServerScreen
@@ -265,7 +266,16 @@ def discover_scenes() -> Iterator[Scene]:
     gated = {**usual, "GET /hub/model": hub.GATED, "GET /hub/search": hub.GATED_RESULTS}
     offline = {**usual, "GET /hub/search": hub.OFFLINE_RESULTS}
     yield Scene("models-downloads", page, coming, looks=(*BOTH, *EVERY_LOOK[:3]))
-    yield Scene("discover", page, coming, show_discover(), looks=USUAL_LOOKS)
+    yield Scene("discover", page, coming, show_discover(), looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
+    yield Scene(
+        "discover-families",
+        page,
+        coming,
+        unfold_families,
+        looks=(*BOTH, *EVERY_LOOK[:3], SceneLook("dark", 200), SceneLook(is_mirrored=True)),
+    )
+    failing = {**usual, "GET /hub/search": data.NO_SUCH_MODEL}
+    yield Scene("discover-catalogue", page, failing, show_discover("gemma"), looks=BOTH)
     yield Scene(
         "discover-found",
         page,
@@ -277,6 +287,15 @@ def discover_scenes() -> Iterator[Scene]:
     yield Scene("discover-gated", page, gated, show_discover("gemma", is_open=True))
     yield Scene("discover-offline", page, offline, show_discover("qwen3"), looks=(*BOTH, EVERY_LOOK[2]))
     yield Scene("discover-failed", page, {**usual, "GET /hub/search": data.NO_SUCH_MODEL}, show_discover("qwen3"))
+
+
+def unfold_families(window: MainWindow, api: DemoApi) -> None:
+    """Turn to Discover, unfold every family and scroll to them."""
+    show_discover()(window, api)
+    for family in window.findChildren(FamilyView):
+        family.button.click()
+    QApplication.processEvents()
+    scroll_to(FamilyView)(window, api)
 
 
 def show_discover(text: str = "", *, is_open: bool = False) -> Act:

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
@@ -19,6 +19,8 @@ from app.gui.screens.models import downloads, hub_search
 from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.screens.models.downloads_panel import DownloadRow, DownloadsPanel
 from app.gui.screens.models.hub_card import CompanionRow, HubCardView, VariantRow
+from app.gui.screens.models.model import ModelsSide
+from app.gui.screens.models.pick_card import FamilyView, PickRow
 from app.gui.screens.models.view import ModelsScreen
 from app.gui.shell.contract import PageId, Task
 from app.gui.shell.window import MainWindow
@@ -63,35 +65,135 @@ def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
     return {row.accessibleName(): row for row in view.findChildren(VariantRow)}
 
 
-def test_before_a_word_is_typed_the_catalogue_advises(screen: ModelsScreen, api: DemoApi) -> None:
+def discovered(screen: ModelsScreen, api: DemoApi) -> dict[str, FamilyView | PickRow]:
     screen.show_discover()
     api.flush()
-    shown = [view.row.accessibleName() for view in screen.discover.findChildren(HubCardView)]
-    assert shown == [pick.card.title for pick in hub.PICKS]
-    assert ("GET", "/hub/best?use=chat", None) in api.calls
+    QApplication.sendPostedEvents()
+    rows = screen.discover._families.rows.items()
+    return {name: view for name, view in rows if isinstance(view, (FamilyView, PickRow))}
+
+
+def shown_tags(view: QWidget) -> set[str]:
+    tags = [tag for tag in view.findChildren(Tag) if not tag.isHidden()]
+    return {label.text() for tag in tags for label in tag.findChildren(Label)}
+
+
+def test_before_a_word_is_typed_the_catalogue_is_shown_by_families(screen: ModelsScreen, api: DemoApi) -> None:
+    views = discovered(screen, api)
+    assert list(views) == list(dict.fromkeys(pick.family for pick in hub.PICKS))
+    assert ("GET", "/hub/catalogue?use=chat", None) in api.calls
+    assert isinstance(views["Qwen3.8"], PickRow), "a family of one is its model"
+    assert not any("/hub/search" in path for _, path, _ in api.calls), "the hub is not needed"
     screen.hub_search.fetch_picks(HubUse.CODING)
-    assert ("GET", "/hub/best?use=coding", None) in api.calls
+    assert ("GET", "/hub/catalogue?use=coding", None) in api.calls
 
 
-def test_the_best_and_the_fast_one_are_marked_and_the_others_say_how_good_they_are(
+def test_the_first_card_is_the_recommendation_with_the_fast_model_below(screen: ModelsScreen, api: DemoApi) -> None:
+    discovered(screen, api)
+    card = screen.discover._recommendation
+    assert card.isVisible()
+    assert card.accessibleName() == "Qwen3.8 27B"
+    assert "The next better, GLM 5.3 Flash" in card._reason.text()
+    (fast,) = card.findChildren(PickRow)
+    assert "Fast" in shown_tags(fast)
+    assert card.meters.quality.accessibleName() == "Quality: 340"
+    unknown = [msgspec.structs.replace(pick, is_best=False, is_fast=False) for pick in hub.PICKS]
+    unknown[0] = msgspec.structs.replace(unknown[0], reason="How fast this computer's memory is, is not known.")
+    api.replies["GET /hub/catalogue"] = unknown
+    screen.hub_search.fetch_picks(HubUse.CHAT)
+    api.flush()
+    assert not card.isVisible()
+    assert screen.discover._unknown.text() == unknown[0].reason
+
+
+def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScreen, api: DemoApi) -> None:
+    family = discovered(screen, api)["Gemma"]
+    assert isinstance(family, FamilyView)
+    assert "New" in shown_tags(family.row)
+    assert family.row.accessibleDescription() == "12.2B to 31.3B · best here: Gemma 4 31B"
+    assert family.button.accessibleName() == "Show the models of Gemma: 3 models"
+    family.button.click()
+    rows = {name: view for name, view in family.list.rows.items() if isinstance(view, PickRow)}
+    assert list(rows) == ["gemma4:31b", "gemma4:26b", "gemma4:12b"]
+    assert [name for name, row in rows.items() if "New" in shown_tags(row)] == ["gemma4:12b"]
+    family.button.click()
+    assert not family.list.isVisible()
+
+
+def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(screen: ModelsScreen, api: DemoApi) -> None:
+    views = discovered(screen, api)
+    assert {name: views[name].row.accessibleDescription() for name in ("Command", "GLM", "Spark-X")} == {
+        "Command": "For conversation; calls tools · Runs, but too slow to talk to · about 62.4 GiB · "
+        "no commercial use (cc-by-nc-4.0)",
+        "GLM": "For conversation, code, hard questions and images; calls tools · Too large: needs about 209 GiB · "
+        "about 177 GiB · commercial use: read its terms (glm-5.3)",
+        "Spark-X": "For conversation · Fits · about 4.7 GiB · licence unknown: ask its makers before commercial use · "
+        "unchecked: nobody verified that it is there",
+    }
+    assert hub_search.pick_sign(hub.PICKS[7])[0] == "warn"
+    assert views["Spark-X"].meters.quality.accessibleName() == "Quality: unknown"
+    derived = msgspec.structs.replace(hub.PICKS[2], is_quality_derived=True)
+    assert hub_search.quality_level(derived, 464)[:2] == (0.5, "about 232")
+
+
+def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> None:
+    many = [msgspec.structs.replace(hub.PICKS[3], name=f"m{at}", family=f"Family {at}") for at in range(40)]
+    api.replies["GET /hub/catalogue"] = many
+    assert len(discovered(screen, api)) == hub_search.FAMILIES_AT_FIRST
+    screen.discover._more_families.click()
+    assert len(screen.discover._families.rows) == hub_search.FAMILIES_AT_FIRST + hub_search.FAMILIES_MORE
+
+
+def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
+    screen: ModelsScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    row = discovered(screen, api)["Muse"]
+    assert isinstance(row, PickRow)
+    buttons = row.download_actions
+    assert list(buttons.menu_entries().values()) == ["", "gguf", "mlx", "exl3", "awq"]
+    buttons.download.click()
+    assert buttons.download.text() == "Downloading"
+    assert api.bodies_of("POST", "/downloads") == [Pull(model="muse-glimmer:30b")]
+    coming = msgspec.structs.replace(hub.DOWNLOADS[0], model="muse-glimmer:30b")
+    api.replies["GET /downloads"] = [coming]
+    api.flush()
+    assert buttons.download.accessibleName() == "63%: Muse Glimmer 30B"
+    shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
+    assert buttons.download.text() == "Installed"
+    other = discovered(screen, api)["Command"]
+    assert isinstance(other, PickRow)
+    other.download_actions.start_download("mlx")
+    assert api.bodies_of("POST", "/downloads")[-1] == Pull(model="command-a:111b", format="mlx")
+
+
+def test_the_variants_of_a_row_are_shown_below_it(screen: ModelsScreen, api: DemoApi) -> None:
+    row = discovered(screen, api)["Muse"]
+    assert isinstance(row, PickRow)
+    row.download_actions._open_sheet()
+    api.flush()
+    QApplication.sendPostedEvents()
+    assert [view.accessibleName() for view in row.findChildren(VariantRow)] == [
+        variant.quantization for variant in hub.MODEL.variants
+    ]
+
+
+def test_words_are_found_in_the_catalogue_where_the_hub_cannot_be_reached(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["GET /hub/search"] = REFUSED
+    searched(screen, api, "gemma")
+    assert list(screen.discover._matches.rows) == ["gemma4:31b", "gemma4:26b", "gemma4:12b"]
+    assert screen.discover._matches.isVisible()
+    assert not screen.discover._recommendation.isVisible()
+    assert screen.hub_search.error == REFUSED
+
+
+def test_what_was_seen_is_no_longer_new_once_somebody_turns_to_something_else(
     screen: ModelsScreen, api: DemoApi
 ) -> None:
-    unchecked = msgspec.structs.replace(hub.CARDS[4], unchecked=True)
-    derived = msgspec.structs.replace(hub.PICKS[2], card=unchecked, is_quality_derived=True)
-    api.replies["GET /hub/best"] = [*hub.PICKS[:2], derived, hub.PICKS[3]]
-    screen.show_discover()
-    api.flush()
-    views = screen.discover.findChildren(HubCardView)
-    tags = [
-        {label.text() for tag in view.row.findChildren(Tag) if not tag.isHidden() for label in tag.findChildren(Label)}
-        for view in views
-    ]
-    assert "Best for this machine" in tags[0]
-    assert "Fast" in tags[1]
-    assert not (tags[2] | tags[3]) & {"Best for this machine", "Fast"}
-    assert hub_search.pick_facts(derived).startswith("quality about 60, derived · ")
-    assert "unchecked" in hub_search.pick_facts(derived)
-    assert hub_search.pick_facts(hub.PICKS[3]).startswith("quality 127 · ")
+    discovered(screen, api)
+    look = ("POST", "/hub/catalogue/look", None)
+    assert look not in api.calls
+    screen._turn_to(ModelsSide.HERE)
+    assert api.calls.count(look) == 1
 
 
 def test_words_are_looked_for_once_typing_pauses(screen: ModelsScreen, api: DemoApi, qtbot: QtBot) -> None:

@@ -7,6 +7,7 @@ import msgspec
 from app.core.downloads import Download, MoveDownload, Pull
 from app.core.hub import (
     CatalogueInfo,
+    CatalogueQuery,
     HubModel,
     HubPick,
     HubQuery,
@@ -17,7 +18,7 @@ from app.core.hub import (
     TokenPlace,
 )
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.gateway.hub import model_pull, model_search, repositories
+from app.gateway.hub import catalogue_listing, model_pull, model_search, repositories
 from app.hub.repositories.answers import HubMemory
 
 routes = RouteTable()
@@ -58,7 +59,13 @@ async def search(call: AdminCall[None, HubQuery]) -> HubResults:
 @routes.add("GET", "/hub/best")
 async def best(call: AdminCall[None, BestQuery]) -> list[HubPick]:
     """Say which models of the catalogue suit this machine, the best first."""
-    return await model_search.best(call.services, call.query.use)
+    return await catalogue_listing.list_best(call.services, call.query.use)
+
+
+@routes.add("GET", "/hub/catalogue")
+async def catalogue(call: AdminCall[None, CatalogueQuery]) -> list[HubPick]:
+    """List the catalogue's models for a use, or by words of their names, with what each takes on this machine."""
+    return await catalogue_listing.list_catalogue(call.services, call.query)
 
 
 @routes.add("POST", "/hub/catalogue")
@@ -66,6 +73,12 @@ async def refresh_catalogue(call: AdminCall[None, NoQuery]) -> CatalogueInfo:
     """Fetch the catalogue anew, if its signature holds."""
     content = await model_search.refresh(call.services.settings, call.services.hub)
     return CatalogueInfo(issued=content.issued, models=len(content.models))
+
+
+@routes.add("POST", "/hub/catalogue/look")
+async def look_at_catalogue(call: AdminCall[None, NoQuery]) -> None:
+    """Remember that somebody looked at the catalogue: what it has now is no longer new."""
+    await catalogue_listing.note_look(call.services)
 
 
 @routes.add("GET", "/hub/token")

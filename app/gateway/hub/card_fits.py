@@ -48,6 +48,7 @@ def with_fit(card: HubCard, ground: FitContext) -> HubCard:
         quantization=quantization,
         engine_name=engine_table()[estimate.engine].name,
         parameters=card.parameters or facts.parameters,
+        download_bytes=round(facts.file_bytes * (card.parameters or facts.parameters) / facts.parameters),
     )
     if shape is not None:
         return _exact_fit(card, estimate, stand_in)

@@ -16,7 +16,7 @@ from app.gateway.hub.repositories import FitContext
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 
 _LEAST_CONTEXT = 4096
-_WRITING = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION, HubUse.REASONING})
+WRITING_USES = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION, HubUse.REASONING})
 """Uses for which it matters how fast tokens are written."""
 _MUCH_FASTER = 1.5
 """So many times the best model's speed make a fast one worth naming."""
@@ -51,12 +51,14 @@ def pick_models(
     """
     from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
 
-    least = least_speed if use in _WRITING else 0.0
+    least = least_speed if use in WRITING_USES else 0.0
     ranked = sorted(
         (entry for entry in entries if use.value in entry.ranks),
         key=lambda entry: (-entry.ranks[use.value], entry.active_parameters or entry.parameters),
     )
-    judged = [_PickCandidate(entry, with_fit(_card(entry), ground), entry.ranks[use.value]) for entry in ranked]
+    judged = [
+        _PickCandidate(entry, with_fit(catalogue_card(entry), ground), entry.ranks[use.value]) for entry in ranked
+    ]
     good = [model for model in judged if _runs_well(model, least)]
     good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
     usable = [model for model in judged if model.card.fits and model not in good]
@@ -77,16 +79,16 @@ def _list_picks(
             title=model.entry.title,
             repository=model.card.repositories[0].repository,
             use=use,
-            card=model.card if use in _WRITING else replace(model.card, decode=None),
+            card=model.card if use in WRITING_USES else replace(model.card, decode=None),
             quality=model.rank,
             is_quality_derived=use.value in model.entry.derived,
-            is_best=is_first and (use not in _WRITING or model.speed > 0),
+            is_best=is_first and (use not in WRITING_USES or model.speed > 0),
             is_fast=model is fast,
             reason=reasons[0] if is_first else reasons[1] if model is fast else "",
         )
 
 
-def _card(entry: CatalogueEntry) -> HubCard:
+def catalogue_card(entry: CatalogueEntry) -> HubCard:
     """Return a card with the preferred repository of each format."""
     repositories = [
         HubSearchHit(repository=listed[0].partition("@")[0], formats=[kind], licence=entry.licence)

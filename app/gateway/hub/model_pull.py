@@ -74,6 +74,7 @@ async def pull(services: Services, downloads: DownloadQueue, request: Pull) -> D
         choice.repository,
         files,
         title=choice.title,
+        model=request.model,
         quantization=choice.variant.quantization,
         reason=_reason(choice, request),
         could_have=[] if choice.file else _other_companions(choice.repository, files),

@@ -20,7 +20,7 @@ from app.config.paths import Paths
 from app.config.store import SettingsStore
 from app.core.connections import ConnectionReason
 from app.core.errors import NotFound, Offline, RoundhouseError, Unavailable
-from app.core.hub import HubCard, HubPick, HubQuery, HubResults, HubSearchHit, HubUse, Origin, origin_of
+from app.core.hub import HubCard, HubQuery, HubResults, HubSearchHit, Origin, origin_of
 from app.core.library import Freshness, ModelUpdate
 from app.core.models import ModelInfo
 from app.gateway.background import Background
@@ -47,16 +47,6 @@ async def find(services: Services, query: HubQuery) -> HubResults:
     ground = await fit_context(services)
     cards_found = await asyncio.to_thread(_judge_cards, services.paths, answer.value, ground)
     return HubResults(cards=cards_found, as_of=answer.at, next=answer.value.next, note=note)
-
-
-async def best(services: Services, use: HubUse) -> list[HubPick]:
-    """Return the catalogue's models for a use, those that run well here first. Needs no network."""
-    from app.gateway.hub.model_picks import pick_models  # noqa: PLC0415 -- the gateway starts without the advisor
-
-    content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
-    ground = await fit_context(services)
-    least_speed = services.settings.get_int("catalogue.least_speed")
-    return await asyncio.to_thread(pick_models, content.models, use, ground, least_speed)
 
 
 async def refresh(settings: SettingsStore, hub: HubMemory) -> CatalogueContent:

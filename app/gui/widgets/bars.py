@@ -1,4 +1,7 @@
-"""A bar of parts, drawn to scale: who has how much of a whole, where a limit lies, and what is beyond it."""
+"""A bar of parts, drawn to scale: who has how much of a whole, where a limit lies, and what is beyond it.
+
+A thin bar for one figure, to be compared with those of other rows.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,13 +13,14 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Radius
 from app.gui.widgets.flow_layout import FlowLayout
-from app.gui.widgets.layout import HBox, clear_layout, hairline_pen
+from app.gui.widgets.layout import HBox, VBox, clear_layout, hairline_pen
 from app.gui.widgets.text import Label
 
 _BAR = 28
 _BRACKET = 10
 _OVERHANG = 4
 _SWATCH = 9
+_METER = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +122,57 @@ class PartsBar(QWidget):
 
     def _x_at(self, area: QRectF, amount: float) -> float:
         return area.left() + area.width() * amount / self._total
+
+
+class Meter(QWidget):
+    """A thin bar with its name and value above it: how much of something there is, beside others of the same kind."""
+
+    def __init__(self, theme: Theme, name: str, *, width: int = 116) -> None:
+        super().__init__()
+        self._theme, self._name, self._width = theme, name, width
+        self._fraction, self._color = 0.0, "accent"
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        box = VBox(theme, self, margins=(0, 0, 0, _METER + 4), gap=0)
+        line = HBox(theme, gap=8)
+        self._value = Label(theme, role="meta", weight=500)
+        line.addWidget(Label(theme, name, role="meta", color="ink-2"))
+        line.addStretch(1)
+        line.addWidget(self._value)
+        box.addLayout(line)
+        theme.changed.connect(self._restyle)
+        self._restyle()
+
+    def show_level(self, fraction: float, value: str, *, color: str = "accent", tip: str = "") -> None:
+        """Fill it to a share of its width, 0 to 1, under a value; `tip` says what that means."""
+        self._fraction, self._color = min(max(fraction, 0.0), 1.0), color
+        self._value.setText(value)
+        self._value.set_color(color if color == "warn" else "ink")
+        self.setAccessibleName(f"{self._name}: {value}")
+        self.setAccessibleDescription(tip)
+        self.setToolTip(tip)
+        self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:  # noqa: N802 -- Qt's name
+        """Draw the track and what is filled of it, from where reading begins."""
+        del event
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setPen(Qt.PenStyle.NoPen)
+        height, radius = self._theme.px(_METER), self._theme.px(_METER) / 2
+        track = QRectF(0, self.height() - height, self.width(), height)
+        painter.setBrush(self._theme.color("line"))
+        painter.drawRoundedRect(track, radius, radius)
+        if not self._fraction:
+            return
+        part = QRectF(track)
+        part.setWidth(max(height, track.width() * self._fraction))
+        if self.layoutDirection() == Qt.LayoutDirection.RightToLeft:
+            part.moveRight(track.right())
+        painter.setBrush(self._theme.color(self._color))
+        painter.drawRoundedRect(part, radius, radius)
+
+    def _restyle(self) -> None:
+        self.setFixedWidth(self._theme.px(self._width))
 
 
 REACH, LIMIT, REST = "reach", "limit", "rest"

@@ -20,6 +20,7 @@ from app.config.hub_token import HubToken
 from app.core.errors import StorageFault
 from app.hub.library.registry_file import JsonFile
 from app.hub.repositories.catalogue import ModelCatalogue
+from app.hub.repositories.catalogue_looks import CatalogueLooks
 from app.hub.repositories.generation import SamplingRecommendation
 from app.hub.repositories.offers import RepositoryOffer
 from app.hub.repositories.search import SearchPage
@@ -101,4 +102,5 @@ class HubMemory:
         self.generation = HubAnswerCache(folder / "generation", SamplingRecommendation)
         """What repositories recommend for sampling, where it does not lie with their files."""
         self.catalogue = ModelCatalogue(folder / "catalogue.json")
+        self.looks = CatalogueLooks(folder / "catalogue-looks.json")
         self.token = HubToken(token_file)

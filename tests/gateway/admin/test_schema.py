@@ -265,6 +265,8 @@ def downloads_answer_as_they_say(call: Checked, hub: FakeHub) -> None:
     assert call("GET", "/hub/model", name="org/small")["variants"]
     assert call("GET", "/hub/search", text="small")["cards"]
     assert call("GET", "/hub/best", use="chat")
+    assert call("GET", "/hub/catalogue", text="qwen3 8b")
+    call("POST", "/hub/catalogue/look")
     assert call("POST", "/hub/token", {"token": "hf_of_nobody"})["place"] == "file"
     assert "hf_of_nobody" not in str(call("GET", "/hub/token"))
     call("DELETE", "/hub/token")

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import keyring
 import pytest
@@ -227,6 +228,52 @@ async def test_the_best_is_advised_without_a_network(gateway: Gateway, hub: Fake
         assert picks[0]["card"]["fits"]
         assert use in picks[0]["reason"]
     assert hub.asked == []
+
+
+async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway, hub: FakeHub) -> None:
+    await asked(gateway, "PATCH", "/settings", {"network.offline": True})
+    _, best = await asked(gateway, "GET", "/hub/best?use=vision")
+    status, picks = await asked(gateway, "GET", "/hub/catalogue?use=vision")
+    assert status == 200
+    known = {pick["name"] for pick in best}  # their order may change with the memory that is free
+    assert {pick["name"] for pick in picks[: len(best)]} == known, "those whose quality is known come first"
+    assert len(picks) > len(best)
+    assert all("vision" in pick["good_for"] and pick["family"] for pick in picks)
+    assert {pick["commercial"] for pick in picks} == {"yes", "no", "ask"}
+    slow = [pick for pick in picks if pick["is_too_slow"]]
+    assert all(pick["card"]["fits"] and pick["card"]["decode"]["tokens_per_second"] < 10 for pick in slow)
+    assert all(pick["card"]["download_bytes"] for pick in best)
+    assert hub.asked == []
+
+
+async def test_the_catalogue_is_searched_by_words_of_its_names(gateway: Gateway) -> None:
+    for text, name in (
+        ("whisper turbo", "whisper-large-v3-turbo"),
+        ("QWEN3 8b", "qwen3:8b"),
+        ("Qwen/Qwen3-8B", "qwen3:8b"),
+    ):
+        status, picks = await asked(gateway, "GET", "/hub/catalogue?" + urlencode({"text": text}))
+        assert status == 200
+        assert name in [pick["name"] for pick in picks], text
+    assert (await asked(gateway, "GET", "/hub/catalogue?text=no-such-model"))[1] == []
+    assert (await asked(gateway, "GET", "/hub/catalogue?use=cooking"))[0] == 400
+    assert (await asked(gateway, "GET", f"/hub/catalogue?text={'x' * 201}"))[0] == 400
+
+
+async def test_what_came_since_the_last_look_is_new(gateway: Gateway, hub: FakeHub) -> None:
+    async def list_new() -> list[str]:
+        _, picks = await asked(gateway, "GET", "/hub/catalogue?text=1b")
+        return [pick["name"] for pick in picks if pick["is_new"]]
+
+    assert await list_new() == [], "nothing is new to somebody who never looked"
+    assert (await asked(gateway, "POST", "/hub/catalogue/look"))[0] == 204
+    assert await list_new() == []
+    signer = Signer()
+    content = catalogue("2099-01-01")
+    await publish(gateway, hub, content, signer.signed(content), signer.key)
+    assert await list_new() == ["newest:1b"]
+    await asked(gateway, "POST", "/hub/catalogue/look")
+    assert await list_new() == []
 
 
 class Signer:

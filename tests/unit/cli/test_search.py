@@ -42,6 +42,8 @@ def gateway(monkeypatch: pytest.MonkeyPatch) -> Gateway:
         {
             "/hub/search": hub.RESULTS,
             "/hub/best": hub.PICKS,
+            "/hub/catalogue": hub.PICKS,
+            "/hub/catalogue/look": None,
             "/hub/model": hub.MODEL,
             "/hub/token": KEPT,
             "/models": [HERE],
@@ -89,6 +91,23 @@ def test_the_best_is_asked_for_by_use(gateway: Gateway) -> None:
     done = run(search.search, "--best", "coding")
     assert gateway.asked == [("GET", "/hub/best?use=coding", None)]
     assert "The best for chat" in done.stdout.splitlines()[1]
+
+
+def test_the_catalogue_is_listed_and_has_been_looked_at(gateway: Gateway) -> None:
+    done = run(search.search, "--catalogue", "--best", "vision", "gemma", "4")
+    assert gateway.asked[0] == ("GET", "/hub/catalogue?use=vision&text=gemma+4", None)
+    assert gateway.asked[-1] == ("POST", "/hub/catalogue/look", None)
+    lines = {line.split()[0]: line for line in done.stdout.splitlines()}
+    assert "Gemma 4 12B (new)" in lines["gemma4:12b"]
+    assert "ask (gemma)" in lines["gemma4:12b"]
+    assert "too slow to talk to" in lines["command-a:111b"]
+    assert "no (cc-by-nc-4.0)" in lines["command-a:111b"]
+    assert "For conversation and hard questions" in lines["muse-glimmer:30b"]
+    gateway.asked.clear()
+    run(search.search, "--catalogue", "--json")
+    assert [method for method, *_ in gateway.asked] == ["GET"], "a program that asks has not looked"
+    gateway.replies["/hub/catalogue"] = []
+    assert "no such model" in run(search.search, "--catalogue", "zip").stderr
 
 
 @pytest.mark.parametrize("typed", ["many", "7c", "-1b"])

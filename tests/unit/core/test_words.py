@@ -59,3 +59,21 @@ def test_rate() -> None:
 def test_any_size_reads_as_number_and_unit(count: float) -> None:
     number, unit = words.format_bytes(count).split(" ")
     assert float(number) <= 1024 or unit == "TiB"
+
+
+@pytest.mark.parametrize(
+    ("good_for", "line"),
+    [
+        (["chat"], "For conversation"),
+        (["tools", "vision", "chat"], "For conversation and images; calls tools"),
+        (["reasoning", "coding"], "For code and hard questions"),
+        (["tools"], "Calls tools"),
+        (["embedding"], "Finds texts by meaning"),
+        (["embedding", "vision"], "Finds texts and images by meaning"),
+        (["rerank"], "Sorts search results by how well they answer a question"),
+        (["speech"], "Turns speech into text"),
+        ([], ""),
+    ],
+)
+def test_a_line_says_what_a_model_is_for(good_for: list[str], line: str) -> None:
+    assert words.format_purpose(good_for) == line

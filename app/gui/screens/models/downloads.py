@@ -46,8 +46,8 @@ class DownloadsModel(QObject):
         """Models whose download is asked for and has not begun."""
         self.queue.changed.connect(self.changed)
 
-    def start_download(self, model: str, quantization: str = "") -> None:
-        """Ask for a model, in a quantisation if it says which, or for a single file; how it goes shows in its row."""
+    def start_download(self, model: str, quantization: str = "", model_format: str = "") -> None:
+        """Ask for a model, in a quantisation or format if they are named, or for a single file; its row shows it."""
         if model in self.pending_models:
             return
         self.pending_models.add(model)
@@ -65,7 +65,7 @@ class DownloadsModel(QObject):
 
         self._api.post(
             "/downloads",
-            Pull(model=model, quantization=quantization),
+            Pull(model=model, quantization=quantization, format=model_format),
             kind=Download,
             then=finish_start,
             failed=handle_error,
@@ -106,6 +106,11 @@ class DownloadsModel(QObject):
             and item.quantization in {"", quantization}
             and revision in {"", item.revision}
         )
+        return next(downloads, None)
+
+    def find_for_model(self, name: str) -> Download | None:
+        """Return the last download that was asked for by a name of the catalogue; None if there is none."""
+        downloads = (item for item in reversed(self.queue.items) if item.model == name)
         return next(downloads, None)
 
     def find_for_file(self, repository: str, path: str) -> Download | None:

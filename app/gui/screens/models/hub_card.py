@@ -14,7 +14,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
 from app.core.downloads import DownloadState
-from app.core.hub import HubCard, HubCompanion, HubModel, HubPick, HubVariant
+from app.core.hub import HubCard, HubCompanion, HubModel, HubVariant
 from app.core.translation import tr, tr_plural
 from app.gui.net.remote_lists import COMING_STATES
 from app.gui.screens.models import hub_search
@@ -54,11 +54,6 @@ class HubCardView(QWidget):
         self.row = ListRow(theme)
         for word in _card_tags(card):
             self.row.add_tag(Tag(theme, word))
-        self._best = Tag(theme, tr("Best for this machine"), color="accent-ink", fill="accent-soft")
-        self._fast = Tag(theme, tr("Fast"), color="accent-ink", fill="accent-soft")
-        for tag in (self._best, self._fast):
-            self.row.add_tag(tag)
-            tag.hide()
         self._dot, self._fits = Dot(theme), Label(theme, role="meta", color="ink-2")
         self.button = Button(
             theme,
@@ -71,21 +66,15 @@ class HubCardView(QWidget):
         for widget in (self._dot, self._fits, self.button):
             self.row.tail.addWidget(widget)
         box.addWidget(self.row)
-        self._choice = _RepositoryChips(theme, self._open_sheet)
+        self._choice = RepositoryChips(theme, self._open_sheet)
         box.addWidget(self._choice)
         self.sheet = SheetView(theme, downloads, shell)
         box.addWidget(self.sheet)
 
-    def show_pick(self, pick: HubPick) -> None:
-        """Show a model that the catalogue advises, and why."""
-        self.show_card(pick.card, facts=pick.reason or hub_search.pick_facts(pick))
-        self._best.setVisible(pick.is_best)
-        self._fast.setVisible(pick.is_fast)
-
-    def show_card(self, card: HubCard, *, facts: str = "") -> None:
+    def show_card(self, card: HubCard) -> None:
         """Show what is so now."""
         self._card = card
-        self.row.show_text(card.title, facts or hub_search.card_facts(card))
+        self.row.show_text(card.title, hub_search.card_facts(card))
         color, word = hub_search.fit_sign(card)
         self._dot.show_state(color, word)
         self._dot.setToolTip(card.basis)
@@ -112,7 +101,7 @@ class HubCardView(QWidget):
         self._model.toggle_sheet(self._key, repository)
 
 
-class _RepositoryChips(QWidget):
+class RepositoryChips(QWidget):
     """Which repository of a model is looked at: the most downloaded ones."""
 
     def __init__(self, theme: Theme, choose: Callable[[str], object]) -> None:

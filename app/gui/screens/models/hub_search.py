@@ -1,5 +1,12 @@
-"""State of Discover: what is looked for, what was found, and the one model that is looked at."""
+"""State of Discover: what is looked for, what was found, and the one model that is looked at.
 
+Before a word is typed these are the catalogue's models for a use, by families. Words are looked for in the catalogue,
+which needs no network, and on the hub.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
 from urllib.parse import urlencode
 
 import msgspec
@@ -20,6 +27,7 @@ from app.core.hub import (
     HubUse,
     HubVariant,
 )
+from app.core.licences import licence_words
 from app.core.models import CompanionKind
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui.net.api import GatewayApi, GatewayCall
@@ -56,13 +64,32 @@ FORMATS = ("", "gguf", "mlx", "exl3", "exl2", "awq", "gptq", "fp8", "nvfp4", "op
 LICENCES = ("", "apache-2.0", "mit", "gemma", "llama3.1", "llama3.2", "llama3.3", "cc-by-nc-4.0")
 AGES = {LazyText("Any age"): None, LazyText("Changed this month"): 31, LazyText("Changed this year"): 366}
 USES = {
-    HubUse.CHAT: LazyText("Best for chat"),
-    HubUse.CODING: LazyText("Best for coding"),
-    HubUse.VISION: LazyText("Best for vision"),
-    HubUse.REASONING: LazyText("Best for reasoning"),
-    HubUse.EMBEDDING: LazyText("Best for embedding"),
-    HubUse.RERANK: LazyText("Best for reranking"),
+    HubUse.CHAT: LazyText("Chat"),
+    HubUse.CODING: LazyText("Coding"),
+    HubUse.VISION: LazyText("Vision"),
+    HubUse.REASONING: LazyText("Reasoning"),
+    HubUse.EMBEDDING: LazyText("Embedding"),
+    HubUse.RERANK: LazyText("Reranking"),
 }
+
+
+FAMILIES_AT_FIRST, FAMILIES_MORE = 12, 20
+"""Families of the catalogue shown at once: what comes after is slower or worse here."""
+_FASTEST = 100.0
+"""Tokens per second that fill the bar; half of it, on its logarithmic scale, is what people can talk to."""
+_WRITING_USES = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION, HubUse.REASONING})
+
+
+class PickFamily(NamedTuple):
+    """Models of one series, the best for this machine first."""
+
+    name: str
+    picks: list[HubPick]
+
+    @property
+    def title(self) -> str:
+        """Its name, or that of its only model."""
+        return self.picks[0].title if len(self.picks) == 1 else self.name
 
 
 class RepositorySheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +113,10 @@ class HubSearchModel(QObject):
         self.query = HubQuery()
         self.use = HubUse.CHAT
         self.picks: list[HubPick] = []
+        self.matches: list[HubPick] = []
+        """Models of the catalogue with the words in their names."""
+        self.open_families: set[str] = set()
+        self.family_limit = FAMILIES_AT_FIRST
         self.cards: list[HubCard] = []
         self.next = ""
         self.note = ""
@@ -104,22 +135,49 @@ class HubSearchModel(QObject):
         """Whether the hub is looked through, rather than the catalogue's advice shown."""
         return bool(self.query.text or self.query != HubQuery(sort=self.query.sort))
 
+    @property
+    def best(self) -> HubPick | None:
+        """The model that is recommended for this machine; None where none can be."""
+        return next((pick for pick in self.picks if pick.is_best), None)
+
+    @property
+    def fast(self) -> HubPick | None:
+        """The one that stands beside it because it writes much faster."""
+        return next((pick for pick in self.picks if pick.is_fast), None)
+
     def show_first_picks(self) -> None:
-        """Show something to begin with: what suits this machine."""
-        if not self.picks and not self.is_looking:
+        """Show something to begin with: what suits this machine now. What was shown stays until it is known."""
+        if not self.is_looking:
             self.fetch_picks(self.use)
 
     def fetch_picks(self, use: HubUse) -> None:
         """Ask what the catalogue has for a use."""
+        if use is not self.use:
+            self.picks, self.family_limit = [], FAMILIES_AT_FIRST
         self.use = use
 
         def set_picks(picks: list[HubPick]) -> None:
             if self.use is use:
-                self.picks = picks
+                self.picks, self.error = picks, None
                 self.changed.emit()
 
-        self._api.get(f"/hub/best?use={use.value}", list[HubPick], set_picks, self._store_error)
+        self._api.get(f"/hub/catalogue?use={use.value}", list[HubPick], set_picks, self._store_error)
         self.changed.emit()
+
+    def toggle_family(self, name: str) -> None:
+        """Show a family's models, or fold them."""
+        self.open_families ^= {name}
+        self.changed.emit()
+
+    def show_more_families(self) -> None:
+        """Show those of the catalogue that are further from what suits this machine, too."""
+        self.family_limit += FAMILIES_MORE
+        self.changed.emit()
+
+    def note_look(self) -> None:
+        """Have the gateway remember that what the catalogue has now was seen."""
+        if self.picks:
+            self._api.post("/hub/catalogue/look", None, kind=type(None), then=lambda _none: None)
 
     def type_query(self, text: str) -> None:
         """Look for words once nothing more is typed for a moment."""
@@ -135,6 +193,7 @@ class HubSearchModel(QObject):
         """Ask the hub. What was found before stays until there is an answer."""
         self._soon.stop()
         self._cancel_search()
+        self._fetch_matches(self.query.text)
         if not self.is_searching:
             self.cards, self.next, self.note, self.error = [], "", "", None
             self.changed.emit()
@@ -179,6 +238,18 @@ class HubSearchModel(QObject):
         parameters = {name: str(value) for name, value in msgspec.to_builtins(query).items() if value not in {None, ""}}
         self._call = self._api.get(f"/hub/search?{urlencode(parameters)}", HubResults, show_results, self._store_error)
         self.changed.emit()
+
+    def _fetch_matches(self, text: str) -> None:
+        def set_matches(picks: list[HubPick]) -> None:
+            if self.query.text == text:
+                self.matches = picks
+                self.changed.emit()
+
+        if text:
+            path = f"/hub/catalogue?{urlencode({'text': text})}"
+            self._api.get(path, list[HubPick], set_matches, self._store_error)
+        else:
+            self.matches = []
 
     def _cancel_search(self) -> None:
         if self._call is not None:
@@ -241,16 +312,68 @@ def card_facts(card: HubCard) -> str:
     return first.problem or " · ".join(parts)
 
 
+def list_families(picks: Sequence[HubPick]) -> list[PickFamily]:
+    """Return picks by family, in the order of each family's first."""
+    families: dict[str, list[HubPick]] = {}
+    for pick in picks:
+        families.setdefault(pick.family or pick.title, []).append(pick)
+    return [PickFamily(name, members) for name, members in families.items()]
+
+
+def pick_sign(pick: HubPick) -> tuple[str, str]:
+    """Return the colour and the words of how a model runs here."""
+    if pick.is_too_slow or pick.card.verdict is FitVerdict.SLOW:
+        return "warn", tr("Runs, but too slow to talk to")
+    if pick.card.verdict is FitVerdict.TOO_LARGE and pick.card.memory_bytes:
+        return "bad", tr("Too large: needs about {size}", size=words.format_bytes(pick.card.memory_bytes))
+    return fit_sign(pick.card)
+
+
 def pick_facts(pick: HubPick) -> str:
-    """Return the quiet line of a model that the catalogue advises: how good its answers are, and its card's."""
-    if not pick.quality:
-        return card_facts(pick.card)
-    quality = (
-        tr("quality about {quality}, derived", quality=str(pick.quality))
+    """Return the last line of a model of the catalogue: what is downloaded, and what is allowed."""
+    size = pick.card.download_bytes
+    parts = [tr("about {size}", size=words.format_bytes(size))] if size else []
+    parts.append(licence_words(pick.licence))
+    if pick.card.unchecked:
+        parts.append(tr("unchecked: nobody verified that it is there"))
+    return " · ".join(parts)
+
+
+def quality_level(pick: HubPick, best: int) -> tuple[float, str, str]:
+    """Return how far the bar of a model's quality goes, its value, and what that means."""
+    if not pick.quality or not best:
+        return 0.0, tr("unknown"), tr("No published results tell how good its answers are.")
+    value = tr("about {quality}", quality=str(pick.quality)) if pick.is_quality_derived else str(pick.quality)
+    tip = (
+        tr("Derived from another size of the same series; the best model of the catalogue has {best}.", best=str(best))
         if pick.is_quality_derived
-        else tr("quality {quality}", quality=str(pick.quality))
+        else tr("By published results; the best model of the catalogue has {best}.", best=str(best))
     )
-    return f"{quality} · {card_facts(pick.card)}"
+    return pick.quality / best, value, tip
+
+
+def speed_level(pick: HubPick) -> tuple[float, str, str]:
+    """Return how far the bar of a model's speed goes, its value, and what that means."""
+    rate = pick.card.decode
+    if pick.card.fits is False:
+        return 0.0, tr("too large"), ""
+    if rate is None:
+        is_needless = pick.use not in _WRITING_USES
+        return 0.0, tr("writes no text") if is_needless else tr("unknown"), ""
+    fraction = math.log10(max(rate.tokens_per_second, 1.0)) / math.log10(_FASTEST)
+    return fraction, words.format_rate(rate.tokens_per_second), rate_words(rate)
+
+
+def family_facts(family: PickFamily) -> str:
+    """Return the quiet line of a family: how large its models are, and which suits this machine."""
+    sizes = sorted(pick.card.parameters for pick in family.picks if pick.card.parameters)
+    parts = []
+    if sizes:
+        least, most = words.format_parameters(sizes[0]), words.format_parameters(sizes[-1])
+        parts.append(least if least == most else tr("{least} to {most}", least=least, most=most))
+    if family.picks[0].card.fits:
+        parts.append(tr("best here: {title}", title=family.picks[0].title))
+    return " · ".join(parts)
 
 
 def format_count(number: int) -> str:

@@ -1,0 +1,117 @@
+"""The catalogue as people look through it: every model for a use, or by words of its names, judged for this machine.
+
+Nothing here needs a network. What the catalogue has that it did not have when somebody last looked is marked.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+
+from msgspec.structs import replace
+
+from app.core.advice import FitVerdict
+from app.core.hub import CatalogueQuery, HubPick, HubUse
+from app.core.licences import commercial_use
+from app.gateway.hub.repositories import FitContext, fit_context
+from app.gateway.services import Services
+from app.hub.download.cache import RepositoryCache
+from app.hub.repositories.catalogue import CatalogueContent
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+
+_MOST_BY_NAME = 60
+"""Models that match words: more words find what is not among them."""
+_VERDICT_ORDER = (FitVerdict.FITS, FitVerdict.SLOW, None, FitVerdict.TOO_LARGE)
+
+
+async def list_best(services: Services, use: HubUse) -> list[HubPick]:
+    """Return the models whose quality for a use is known: the best that runs well here first."""
+    content, ground = await _read_inputs(services)
+    picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
+    return await asyncio.to_thread(_complete_picks, services, content, picks)
+
+
+async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubPick]:
+    """Return all that the catalogue has for a use, or whose names have the query's words; what is best comes first."""
+    content, ground = await _read_inputs(services)
+    if query.text.strip():
+        entries = [entry for entry in content.models if _has_words(entry, query.text)][:_MOST_BY_NAME]
+        picks = await asyncio.to_thread(_judge_entries, entries, None, ground)
+    else:
+        ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
+        names = {pick.name for pick in ranked}
+        rest = [entry for entry in content.models if query.use in entry.uses and entry.name not in names]
+        picks = [*ranked, *await asyncio.to_thread(_judge_entries, rest, query.use, ground)]
+    return await asyncio.to_thread(_complete_picks, services, content, picks)
+
+
+async def note_look(services: Services) -> None:
+    """Remember that somebody has seen all that the catalogue has now. Raises StorageFault."""
+    content = await asyncio.to_thread(_read_content, services)
+    await asyncio.to_thread(services.hub.looks.note_look, [entry.base for entry in content.models])
+
+
+def _read_content(services: Services) -> CatalogueContent:
+    return services.hub.catalogue.read_content(services.settings.get_text("catalogue.key"))
+
+
+async def _read_inputs(services: Services) -> tuple[CatalogueContent, FitContext]:
+    return await asyncio.to_thread(_read_content, services), await fit_context(services)
+
+
+def _has_words(entry: CatalogueEntry, text: str) -> bool:
+    names = " ".join([entry.title, entry.family, entry.base, *entry.names]).casefold()
+    return all(word in names for word in text.casefold().split())
+
+
+def _pick_ranked(services: Services, content: CatalogueContent, use: HubUse, ground: FitContext) -> list[HubPick]:
+    from app.gateway.hub.model_picks import pick_models  # noqa: PLC0415 -- the gateway starts without the advisor
+
+    return pick_models(content.models, use, ground, services.settings.get_int("catalogue.least_speed"))
+
+
+def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground: FitContext) -> list[HubPick]:
+    """Return models as picks, those that run first; without a use, each for its own first one."""
+    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- as above
+    from app.gateway.hub.model_picks import WRITING_USES, catalogue_card  # noqa: PLC0415 -- as above
+
+    def judge_entry(entry: CatalogueEntry) -> HubPick:
+        card = with_fit(catalogue_card(entry), ground)
+        own_use = use or next(iter(entry.uses), HubUse.CHAT)
+        writes = own_use in WRITING_USES and "speech" not in entry.good_for[:1]
+        return HubPick(
+            name=entry.name,
+            title=entry.title,
+            repository=card.repositories[0].repository,
+            use=own_use,
+            card=card if writes else replace(card, decode=None),
+            quality=entry.ranks.get(own_use.value, 0),
+            is_quality_derived=own_use.value in entry.derived,
+        )
+
+    picks = [judge_entry(entry) for entry in entries]
+    return sorted(picks, key=lambda pick: (_VERDICT_ORDER.index(pick.card.verdict), -pick.quality))
+
+
+def _complete_picks(services: Services, content: CatalogueContent, picks: Sequence[HubPick]) -> list[HubPick]:
+    return list(_list_complete(services, {entry.name: entry for entry in content.models}, picks))
+
+
+def _list_complete(
+    services: Services, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick]
+) -> Iterator[HubPick]:
+    """Yield picks with what the catalogue says of them, and what is so here."""
+    least_speed, cache = services.settings.get_int("catalogue.least_speed"), services.paths.hub_cache
+    seen = services.hub.looks.read_seen()
+    for pick in picks:
+        entry, speed = entries[pick.name], pick.card.decode
+        places = [place.partition("@")[0] for listed in entry.repositories.values() for place in listed]
+        yield replace(
+            pick,
+            family=entry.family,
+            good_for=entry.good_for,
+            licence=entry.licence,
+            commercial=commercial_use(entry.licence),
+            released=entry.released,
+            is_too_slow=bool(pick.card.fits) and speed is not None and speed.tokens_per_second < least_speed,
+            is_new=seen is not None and entry.base not in seen,
+            is_here=any(RepositoryCache(cache, place).is_there for place in places),
+        )
