@@ -118,6 +118,10 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     """MEASURED from headers, DERIVED from a configuration, TABLE from the shapes we ship."""
     source: str = ""
 
+    def __hash__(self) -> int:
+        """Return a hash by a few figures: lists have none, and facts are a part of what settings are kept by."""
+        return hash((self.name, self.format, self.quantization, self.file_bytes, self.parameters))
+
     @property
     def has_draft_head(self) -> bool:
         """Whether the file carries layers for multi-token prediction, with their weights."""

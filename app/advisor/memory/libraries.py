@@ -4,15 +4,15 @@ Each engine's traits say what it keeps where; none of them can be asked the way 
 are exact and the rest is called predicted.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from app.advisor.memory import kv
 from app.advisor.memory.runtime import cuda_context
-from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, as_draft
 from app.core.advice import EstimateConfidence
-from app.core.model_facts import ModelFacts, WeightKind
+from app.core.model_facts import Layer, ModelFacts, WeightKind
 from engines.api.traits import GrowingMemory
 
 HALF = 2
@@ -25,13 +25,28 @@ def library_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     if not isinstance(library, GrowingMemory):
         raise TypeError(f"{setting.engine.name} does not grow its cache")
     return [
-        *_weight_parts(facts, setting, library),
-        *_cache_parts(facts, setting, library),
-        *_spread_part(
-            setting, MemoryComponent.COMPUTE, _working_set(facts, setting, library), "the working set of a prompt"
-        ),
+        *_model_parts(facts, setting, library),
         *_runtime_parts(setting, library),
+        *as_draft(_draft_parts(facts, setting, library)),
     ]
+
+
+def _model_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
+    yield from _weight_parts(facts, setting, library)
+    yield from _cache_parts(facts, setting, library)
+    yield from _compute_part(facts, setting, library)
+
+
+def _draft_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
+    """Yield what drafts for the model: another model, or its own head with a cache and a working set beside it."""
+    if setting.draft is not None:
+        yield from _model_parts(setting.draft, setting, library)
+    if setting.has_own_draft:
+        weights = sum(group.bytes for group in facts.weights if group.kind is WeightKind.DRAFT)
+        yield from _spread_part(setting, MemoryComponent.WEIGHTS, weights, "")
+        heads = [layer for layer in facts.layers if layer.is_draft]
+        yield from _spread_part(setting, MemoryComponent.KV, _held_bytes(heads, setting, library), "")
+        yield from _compute_part(facts, setting, library)
 
 
 def compute_places(setting: RunSetting) -> list[int]:
@@ -53,14 +68,26 @@ def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory
 
 
 def _cache_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
-    plain = library.plain_kv.get(setting.backend, "f16")
-    native = msgspec.structs.replace(setting, kv_type=library.kv_types.get(setting.kv_type, plain), value_type="")
-    tokens = setting.cache_tokens or cache_tokens(setting, library)
     layers = kv.decode_layers(facts)
-    held = sum(kv.row_bytes(layer, native) * _tokens_in_window(layer.window, setting, tokens) for layer in layers)
-    yield from _spread_part(setting, MemoryComponent.KV, held, f"{tokens} tokens of {native.kv_type}")
+    arithmetic = f"{_held_tokens(setting, library)} tokens of {_native_kv(setting, library)}"
+    yield from _spread_part(setting, MemoryComponent.KV, _held_bytes(layers, setting, library), arithmetic)
     state = sum(kv.layer_state(layer, setting) for layer in layers)
     yield from _spread_part(setting, MemoryComponent.STATE, state, kv.state_arithmetic(facts, setting))
+
+
+def _held_bytes(layers: Iterable[Layer], setting: RunSetting, library: GrowingMemory) -> int:
+    """Return what the cache of these layers takes."""
+    native = msgspec.structs.replace(setting, kv_type=_native_kv(setting, library), value_type="")
+    tokens = _held_tokens(setting, library)
+    return sum(kv.row_bytes(layer, native) * _tokens_in_window(layer.window, setting, tokens) for layer in layers)
+
+
+def _native_kv(setting: RunSetting, library: GrowingMemory) -> str:
+    return library.kv_types.get(setting.kv_type, library.plain_kv.get(setting.backend, "f16"))
+
+
+def _held_tokens(setting: RunSetting, library: GrowingMemory) -> int:
+    return setting.cache_tokens or cache_tokens(setting, library)
 
 
 def _tokens_in_window(window: int, setting: RunSetting, tokens: int) -> int:
@@ -71,6 +98,11 @@ def cache_tokens(setting: RunSetting, library: GrowingMemory) -> int:
     """Return the tokens the cache holds for all conversations, in whole steps."""
     step = library.cache_step
     return (-(-setting.context // step) * step + library.cache_spare) * setting.slots
+
+
+def _compute_part(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
+    size = _working_set(facts, setting, library)
+    return _spread_part(setting, MemoryComponent.COMPUTE, size, "the working set of a prompt")
 
 
 def _working_set(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> int:

@@ -38,11 +38,8 @@ def reserve_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     reserve, sizes = _reserve(setting), _gpu_sizes(setting)
     placed_parts = [_memory_part(HOST, MemoryComponent.RUNTIME, reserve.process, "the engine's processes")]
     caches = _cache_sizes(facts, setting)
-    weights, state, compute = (
-        weight_share(facts, setting),
-        _state_bytes(facts, setting),
-        activation_bytes(facts, setting),
-    )
+    weights, draft = weight_share(facts, setting), draft_share(facts, setting)
+    state, compute = _state_bytes(facts, setting), activation_bytes(facts, setting)
     for place, memory in enumerate(sizes):
         placed_parts += [
             _memory_part(place, MemoryComponent.WEIGHTS, weights, f"weights / {len(sizes)}"),
@@ -50,6 +47,7 @@ def reserve_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
                 place, MemoryComponent.KV, max(0, caches[memory]), f"the rest of {_share_of_gpu(setting):g} of the GPU"
             ),
             _memory_part(place, MemoryComponent.STATE, state, "recurrent state"),
+            _memory_part(place, MemoryComponent.DRAFT, draft, "weights of the draft; its KV is in the cache"),
             _memory_part(place, MemoryComponent.COMPUTE, compute, "activations and graphs"),
             _memory_part(place, MemoryComponent.RUNTIME, cuda_context(memory), "CUDA's context"),
         ]
@@ -59,7 +57,7 @@ def reserve_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
 def cache_capacity(facts: ModelFacts, setting: RunSetting) -> CacheCapacity:
     """Return how much of the past can be kept."""
     room = min(_cache_sizes(facts, setting).values())
-    row = sum(count * _row_bytes(layer, setting) for layer, count in _group_alike(facts))
+    row = sum(count * _row_bytes(layer, setting) for layer, count in _group_alike(facts, setting))
     demand = cache_demand(facts, msgspec.structs.replace(setting, slots=1))
     conversations = room / demand if demand and room > 0 else 0.0
     return CacheCapacity(bytes=max(0, room), tokens=max(0, room) // row if row else 0, conversations=conversations)
@@ -70,7 +68,7 @@ def cache_demand(facts: ModelFacts, setting: RunSetting) -> int:
     tokens = -(-setting.context // BLOCK) * BLOCK
     held = sum(
         count * _row_bytes(layer, setting) * _tokens_in_window(layer, setting, tokens)
-        for layer, count in _group_alike(facts)
+        for layer, count in _group_alike(facts, setting)
     )
     return held * setting.slots
 
@@ -79,6 +77,12 @@ def weight_share(facts: ModelFacts, setting: RunSetting) -> int:
     """Return the weights on one GPU: matrices are cut, norms are small enough not to matter."""
     size = sum(group.bytes for group in facts.weights if group.kind is not WeightKind.DRAFT)
     return -(-size // max(1, setting.gpus))
+
+
+def draft_share(facts: ModelFacts, setting: RunSetting) -> int:
+    """Return the weights on one GPU of what drafts: another model, the model's own head, or nothing."""
+    head = [group.bytes for group in facts.weights if setting.has_own_draft and group.kind is WeightKind.DRAFT]
+    return -(-sum(head) // max(1, setting.gpus)) + (weight_share(setting.draft, setting) if setting.draft else 0)
 
 
 def activation_bytes(facts: ModelFacts, setting: RunSetting) -> int:
@@ -92,7 +96,8 @@ def activation_bytes(facts: ModelFacts, setting: RunSetting) -> int:
 
 def _cache_sizes(facts: ModelFacts, setting: RunSetting) -> dict[int, int]:
     """Return the bytes left for the cache by the size of the GPU: cards are mostly alike, and there may be many."""
-    taken, beside = weight_share(facts, setting) + _state_bytes(facts, setting), activation_bytes(facts, setting)
+    taken = weight_share(facts, setting) + draft_share(facts, setting) + _state_bytes(facts, setting)
+    beside = activation_bytes(facts, setting)
     return {
         memory: _cache_bytes(setting, memory, taken=taken, beside=beside + cuda_context(memory))
         for memory in set(_gpu_sizes(setting))
@@ -137,9 +142,11 @@ def _row_bytes(layer: Layer, setting: RunSetting) -> int:
     return row // min(max(1, setting.gpus), layer.kv_heads)
 
 
-def _group_alike(facts: ModelFacts) -> Iterator[tuple[Layer, int]]:
-    """Yield each layer with how many equal ones follow: models have hundreds, of a few kinds."""
-    return ((layer, sum(1 for _ in run)) for layer, run in groupby(kv.decode_layers(facts)))
+def _group_alike(facts: ModelFacts, setting: RunSetting) -> Iterator[tuple[Layer, int]]:
+    """Yield each layer that keeps a cache with how many equal ones follow: models have hundreds, of a few kinds."""
+    head = [layer for layer in facts.layers if setting.has_own_draft and layer.is_draft]
+    drafting = kv.decode_layers(setting.draft) if setting.draft is not None else []
+    return ((layer, sum(1 for _ in run)) for layer, run in groupby([*kv.decode_layers(facts), *head, *drafting]))
 
 
 def _tokens_in_window(layer: Layer, setting: RunSetting, tokens: int) -> int:

@@ -4,7 +4,7 @@ A place is where bytes lie: system memory (`HOST`) or one of the GPUs used, coun
 machine (a pool of its own, or the same one) is decided later, in `placement`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 
 import msgspec
@@ -17,6 +17,9 @@ HOST = -1
 """System memory; GPUs are 0, 1, ..."""
 SHIPPED_BUILD = 11549
 """llama.cpp as the pinned xllamacpp brings it: 2026.10.11549."""
+
+
+_DRAFT_NAMES = "weights, KV, state and compute of the draft"
 
 
 class MemoryComponent(StrEnum):
@@ -155,6 +158,12 @@ def assemble_parts(parts: Iterable[MemoryPart]) -> MemoryComponents:
         total=Amount(bytes=total, confidence=_least_confidence(part.confidence for part in kept if part.bytes)),
         parts=kept,
     )
+
+
+def as_draft(parts: Iterable[MemoryPart]) -> Iterator[MemoryPart]:
+    """Yield what a draft takes as one component: it has weights, a cache and a working set of its own."""
+    for part in parts:
+        yield msgspec.structs.replace(part, component=MemoryComponent.DRAFT, arithmetic=_DRAFT_NAMES)
 
 
 def _optional_amount(amounts: Mapping[MemoryComponent, Amount], component: MemoryComponent) -> Amount | None:

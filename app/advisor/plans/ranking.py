@@ -58,6 +58,8 @@ class PlanInputs(msgspec.Struct, frozen=True, kw_only=True):
     """Engines that a person prefers for this model, or for all."""
     drafts: Mapping[str, str] = {}
     """What drafts for the model on which engine, as `Plan.draft`."""
+    templates: Mapping[str, RunSetting] = {}
+    """What is loaded beside the model on which engine; the rest of the setting is planned."""
 
 
 def build_advice(inputs: PlanInputs) -> Advice:
@@ -129,9 +131,7 @@ def _build_query(inputs: PlanInputs, ranked: RankedEngine, work: Workload, trial
         work=work,
         kv_type=inputs.kv_type,
         trials=trials,
-        template=RunSetting(engine=ranked.traits, has_own_draft=True)
-        if inputs.drafts.get(ranked.traits.id) == "mtp"
-        else None,
+        template=inputs.templates.get(ranked.traits.id),
     )
 
 

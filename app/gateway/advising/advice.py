@@ -48,12 +48,12 @@ from app.core.machine import Confidence, Machine
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, ModelSettings
 from app.engine_store.host import described_host, host_of
+from app.gateway.advising.companions import add_companions
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
 from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
-from app.gateway.loading.draft_choice import choose_draft
-from app.gateway.loading.launch import UNCHOSEN, choose_options
+from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
@@ -142,6 +142,7 @@ async def make_plan(services: Services, request: PlanRequest) -> Advice:
         slots=own.slots if request.users == 1 else 1,
         preferred=own.engines,
         drafts=own.drafts,
+        templates=own.templates,
         loras=request.loras,
         kv_type=request.kv_type or own.kv_type,
         engines=engines,
@@ -160,6 +161,8 @@ class PlanPreferences(msgspec.Struct, frozen=True, kw_only=True):
     engines: Sequence[str] = ()
     drafts: Mapping[str, str] = {}
     """Engine -> what drafts for the model there."""
+    templates: Mapping[str, RunSetting] = {}
+    """Engine -> a setting with what is loaded beside the model there."""
 
 
 def _preferences_for(services: Services, request: PlanRequest) -> PlanPreferences:
@@ -171,25 +174,30 @@ def _preferences_for(services: Services, request: PlanRequest) -> PlanPreference
         return PlanPreferences(engines=preferred)
     own = services.tuning.settings_of(model.runs_as)
     chosen = choose_options(services.settings, model, UNCHOSEN, own)
+    loads = _loads_of(services, model, own)
     is_usual = request.intent is Intent.CHAT or own.context is not None
     return PlanPreferences(
         context=chosen.context if is_usual else None,
         slots=chosen.slots,
         kv_type=chosen.kv_type,
         engines=[own.engine] if own.engine else preferred,
-        drafts=_drafts_for(services, model, own),
+        drafts={engine: options.draft_name for engine, options in loads.items()},
+        templates={
+            engine: add_companions(services.facts, RunSetting(engine=engine_table()[engine]), options)
+            for engine, options in loads.items()
+            if engine in engine_table()
+        },
     )
 
 
-def _drafts_for(services: Services, model: ModelInfo, own: ModelSettings) -> Mapping[str, str]:
-    """Return what drafts for a model on the engines here; a draft that cannot be had is the load's to refuse."""
-    drafts: dict[str, str] = {}
-    for engine in services.catalogue.readers_of(model.format) if model.chats and not model.attached else ():
+def _loads_of(services: Services, model: ModelInfo, own: ModelSettings) -> Mapping[str, LaunchOptions]:
+    """Return what the engines here would be told; what cannot be had with one is the load's to refuse."""
+    loads: dict[str, LaunchOptions] = {}
+    for engine in () if model.attached else services.catalogue.readers_of(model.format):
         if engine.installed:
             with suppress(RoundhouseError):
-                draft = choose_draft(services, model, own, engine.id).draft
-                drafts[engine.id] = LaunchOptions(draft=draft).draft_name
-    return drafts
+                loads[engine.id] = launch_options(services, model, UNCHOSEN, own, engine=engine.id)
+    return loads
 
 
 async def estimate_model(services: Services, request: EstimateRequest) -> Estimate:
@@ -201,6 +209,7 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     setting = setting_for(facts, machine, request, engines)
     if is_here:
+        setting = await asyncio.to_thread(_as_loaded, services, request.model, setting)
         shift = runtime_shift(await services.chats.list_loads(), setting.engine.id)
         setting = msgspec.structs.replace(setting, runtime_shift=shift)
     known = (
@@ -214,6 +223,16 @@ async def estimate_model(services: Services, request: EstimateRequest) -> Estima
     if not any(engine.id == setting.engine.id and engine.installed for engine in engines):
         result = with_verdict_of_engine(result, targets.explain_lack(machine, setting.engine))
     return _note_table_estimate(result, facts) if facts.confidence is Confidence.TABLE else result
+
+
+def _as_loaded(services: Services, name: str, setting: RunSetting) -> RunSetting:
+    """Return the setting with what a load of a model of the library brings besides: its draft, what it sees with."""
+    with suppress(RoundhouseError):  # a model of no library, or files that are the load's to refuse
+        model = services.library.find_model(name.strip())
+        own = services.tuning.settings_of(model.runs_as)
+        options = launch_options(services, model, UNCHOSEN, own, engine=setting.engine.id)
+        return add_companions(services.facts, setting, options)
+    return setting
 
 
 def with_verdict_of_engine(result: Estimate, why_not: str) -> Estimate:

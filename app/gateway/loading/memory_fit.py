@@ -29,16 +29,15 @@ from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.host import host_of
+from app.gateway.advising.companions import add_companions
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader, with_capacity
-from app.gateway.advising.model_facts import FactsReader
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.policy import LoadRequest, MemoryNeeds
 from app.supervisor.pool import Supervisor
 from app.supervisor.scheduling import SYSTEM
-from engines.api import LaunchOptions
 
 log = logging.getLogger(__name__)
 
@@ -100,28 +99,10 @@ async def _compute_load(services: Services, request: LoadRequest) -> _ComputedLo
     except RoundhouseError:  # the engine says what is wrong with the file
         return None
     setting = _setting(request, engine, await asyncio.to_thread(_backend, services.catalogue, request.engine))
-    setting = await _with_companions(services.facts, setting, request.options)
+    setting = await asyncio.to_thread(add_companions, services.facts, setting, request.options)
     if services.machine.last is not None:  # its processor decides what is copied into another layout
         setting = placement.adapt_setting(setting, services.machine.last)
     return _ComputedLoad(request, facts, setting, await asyncio.to_thread(memory.sum_components, facts, setting))
-
-
-async def _with_companions(facts: FactsReader, setting: RunSetting, options: LaunchOptions) -> RunSetting:
-    """Return the setting with what goes with the model in memory; what cannot be read is the engine's to refuse."""
-    draft = options.draft.path if options.draft is not None else None
-    companion_facts = {
-        name: await _facts_of(facts, path) for name, path in (("draft", draft), ("projector", options.projector))
-    }
-    return msgspec.structs.replace(setting, **companion_facts)
-
-
-async def _facts_of(facts: FactsReader, path: Path | None) -> ModelFacts | None:
-    if path is None:
-        return None
-    try:
-        return await facts.of_file(path)
-    except RoundhouseError:
-        return None
 
 
 def _is_ample(known: _ComputedLoad) -> bool:
@@ -201,7 +182,6 @@ def _setting(request: LoadRequest, engine: EngineTraits, backend: str) -> RunSet
         kv_type=options.kv_type or "f16",
         gpu_layers=options.gpu_layers,
         task=options.task,
-        has_own_draft=options.draft is not None and options.draft.kind == "mtp" and options.draft.path is None,
     )
 
 

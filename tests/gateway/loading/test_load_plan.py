@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from app.advisor.memory.setting import RunSetting
@@ -128,3 +129,19 @@ def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
 
 def test_at_least_three_hundred_plans_are_compared() -> None:
     assert sum(len(cases_on(name)) for name in MACHINES) >= 300
+
+
+def test_what_is_loaded_beside_a_model_is_planned_with_it() -> None:
+    machine, facts = described(linux("RTX 4090")), EIGHT.facts("Q4_K_M")
+    alone = RunSetting(engine=engines_on(machine)["llama.cpp"], backend="cuda", context=8192)
+    beside = msgspec.structs.replace(alone, draft=SMALL.facts("Q4_K_M"), projector=SMALL.facts("F16"))
+    pick = plan_setting(facts, machine, beside, kv_type=None)
+    assert pick is not None
+    assert (pick.setting.draft, pick.setting.projector) == (beside.draft, beside.projector)
+    crowded = described(linux("RTX 3060", ram_gb=32))
+    most = [
+        plan_setting(facts, crowded, msgspec.structs.replace(setting, context=131_072), kv_type="f16")
+        for setting in (alone, beside)
+    ]
+    assert all(most)
+    assert most[0].setting.context > most[1].setting.context or most[0].setting.gpu_layers != most[1].setting.gpu_layers  # type: ignore[union-attr]  # as asserted

@@ -388,16 +388,22 @@ def test_the_search_finds_the_first_that_fits() -> None:
     assert smallest_fit(lambda _: False, most=10) is None
 
 
-def test_a_models_own_head_is_counted_where_it_drafts() -> None:
-    """A layer's cache, the head's weights and a second graph; nothing of it where the head is not used."""
+def model_with_head() -> ModelFacts:
+    """Return a model of four layers, with a head for multi-token prediction as a fifth."""
     plain = Made(layers=4).facts("Q8_0")
     head = msgspec.structs.replace(plain.layers[-1], is_draft=True)
     weights = WeightGroup(
         kind=WeightKind.DRAFT, layer=4, type="Q8_0", tensors=3, elements=10**6, bytes=10**6, padded_bytes=10**6
     )
-    facts = msgspec.structs.replace(plain, layers=[*plain.layers, head], weights=[*plain.weights, weights])
+    return msgspec.structs.replace(plain, layers=[*plain.layers, head], weights=[*plain.weights, weights])
+
+
+def test_a_models_own_head_is_counted_where_it_drafts() -> None:
+    """A layer's cache, the head's weights and a second graph; nothing of it where the head is not used."""
+    facts = model_with_head()
+    head = facts.layers[-1]
     assert facts.has_draft_head
-    assert not plain.has_draft_head
+    assert not Made(layers=4).facts("Q8_0").has_draft_head
     setting = setting_for(context=4096)
     without = sum_components(facts, setting)
     drafting = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
@@ -406,3 +412,40 @@ def test_a_models_own_head_is_counted_where_it_drafts() -> None:
     row = 2 * head.kv_heads * head.key_dim * 2 * 4096
     assert drafting.draft.bytes == 10**6 + row + without.compute.bytes
     assert drafting.total.bytes == without.total.bytes + drafting.draft.bytes
+
+
+@pytest.mark.parametrize(("kv_type", "bits"), [("f16", 16), ("q8_0", 8.25), ("q4_0", 4.25)])
+def test_exllamav3_s_draft_head_is_counted_with_its_cache_in_the_bits_of_the_model_s(kv_type: str, bits: float) -> None:
+    facts = model_with_head()
+    head = facts.layers[-1]
+    setting = setting_for("exllamav3", backend="cuda", context=4096, kv_type=kv_type)
+    without = sum_components(facts, setting)
+    drafting = sum_components(facts, msgspec.structs.replace(setting, has_own_draft=True))
+    assert without.draft is None
+    assert drafting.draft is not None
+    row = 2 * head.kv_heads * head.key_dim * bits / 8 * 4096
+    assert drafting.draft.bytes == pytest.approx(10**6 + row + without.compute.bytes, rel=0.03), "scales aside"
+    assert drafting.total.bytes == without.total.bytes + drafting.draft.bytes
+    assert {part.place for part in drafting.parts if part.component is MemoryComponent.DRAFT} == {0}
+
+
+def test_a_draft_model_is_counted_by_every_kind_of_engine(llama: ModelFacts) -> None:
+    draft = shape_facts("Llama 3.2 1B", "BF16", format="safetensors")
+    for setting in (
+        setting_for("mlx-lm", backend="metal", draft=draft),
+        setting_for("vllm", backend="cuda", draft=draft, gpu_memory=(24 * GIB,)),
+    ):
+        counted = sum_components(llama, setting).draft
+        assert counted is not None
+        assert counted.bytes >= 0.99 * draft.file_bytes
+
+
+def test_what_drafts_leaves_a_reserving_engine_less_for_its_cache() -> None:
+    facts = model_with_head()
+    plain = setting_for("vllm", backend="cuda", context=4096, gpu_memory=(24 * GIB,))
+    drafting = msgspec.structs.replace(plain, has_own_draft=True)
+    before, after = (reserved_memory.cache_capacity(facts, setting) for setting in (plain, drafting))
+    assert before.bytes - after.bytes == 10**6
+    assert after.tokens == pytest.approx(before.tokens * 4 / 5, rel=0.01), "five layers keep a cache where four did"
+    totals = {sum_components(facts, setting).total.bytes for setting in (plain, drafting)}
+    assert len(totals) == 1, "the share that is reserved stays"

@@ -11,7 +11,7 @@ whole batch, which outweighs everything else: a closed form holds for them.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
 import msgspec
@@ -29,13 +29,12 @@ from app.advisor.memory.llama_cpp.recipes import ALIGNMENT, TensorGraph
 from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
 from app.advisor.memory.llama_cpp.weights import layer_places, weight_parts
 from app.advisor.memory.runtime import runtime_parts
-from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting
+from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, as_draft
 from app.advisor.memory.weight_sums import REMEMBERED, FactsKey, weight_sums
 from app.core.advice import EstimateConfidence
 from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
 
 LOGIT_BYTES = 4
-_DRAFT_NAMES = "weights, KV, state and compute of the draft"
 
 
 def llama_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
@@ -113,9 +112,9 @@ def _projector_parts(setting: RunSetting) -> Iterator[MemoryPart]:
 def _draft_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
     """Yield a draft model as one component: it has a cache and a compute buffer of its own."""
     if setting.draft is not None:
-        yield from _as_draft(model_parts(setting.draft, setting))
+        yield from as_draft(model_parts(setting.draft, setting))
     if setting.has_own_draft:
-        yield from _as_draft(_head_parts(facts, setting))
+        yield from as_draft(_head_parts(facts, setting))
 
 
 def _head_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
@@ -135,18 +134,6 @@ def _head_parts(facts: ModelFacts, setting: RunSetting) -> Iterator[MemoryPart]:
             size = kv.layer_kv(layer, setting)
             yield MemoryPart(place=places[index], component=MemoryComponent.KV, bytes=size)
     yield from compute_parts(facts, setting)
-
-
-def _as_draft(draft_parts: Iterable[MemoryPart]) -> Iterator[MemoryPart]:
-    for part in draft_parts:
-        yield MemoryPart(
-            place=part.place,
-            component=MemoryComponent.DRAFT,
-            bytes=part.bytes,
-            confidence=part.confidence,
-            arithmetic=_DRAFT_NAMES,
-            reclaimable=part.reclaimable,
-        )
 
 
 FLOAT, HALF, INDEX, TOKEN = 4, 2, 8, 4
