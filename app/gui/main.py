@@ -23,10 +23,12 @@ from types import NoneType
 
 from PySide6.QtCore import QEvent, QEventLoop, QObject, QSocketNotifier, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QIcon
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from app.config.environment import predecessor_service
 from app.config.paths import RESOURCES, default_paths
+from app.config.privacy import check_owner
+from app.core.errors import EnvironmentFault
 from app.gui.net.api import GatewayApi
 from app.gui.net.link import GatewayLink, LinkState, make_finder
 from app.gui.shell.front import bring_to_front
@@ -150,8 +152,13 @@ class WindowProgram:
 def main(argv: list[str] | None = None) -> int:
     """Run the window until it is closed, or hand over to the one that is open. Returns the exit status."""
     argv = sys.argv if argv is None else argv
-    prepare_application(argv)
-    single = SingleInstance(default_paths())
+    application, paths = prepare_application(argv), default_paths()
+    try:
+        check_owner(paths)
+    except EnvironmentFault as fault:  # whoever owns the folders may have a window and a service there
+        explain_failure(fault, application)
+        return 1
+    single = SingleInstance(paths)
     arguments, folder = argv[1:], Path.cwd()
     if not single.claim() and single.hand_over(arguments, folder):
         return 0
@@ -170,6 +177,14 @@ def main(argv: list[str] | None = None) -> int:
     if program.reopener.is_requested:
         program.reopener.start_window()
     return code
+
+
+def explain_failure(fault: EnvironmentFault, application: QApplication) -> None:
+    """Say in a box of its own why there will be no window, until a person closes it; in the terminal as well."""
+    sys.stderr.write(f"{fault} {fault.hint}\n")
+    box = QMessageBox(QMessageBox.Icon.Warning, application.applicationName(), str(fault))
+    box.setInformativeText(fault.hint)
+    box.exec()
 
 
 def _connect_requests(requests: SystemRequests, opener: OpenHandler, program: WindowProgram) -> None:

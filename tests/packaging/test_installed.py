@@ -154,6 +154,14 @@ def test_a_killed_engine_is_started_again_by_the_next_question(computer: Compute
     wait_until(lambda: not computer.running())
 
 
+def test_its_engine_is_confined(computer: Computer) -> None:
+    assert computer.run("roundhouse", "load", "guide").returncode == 0
+    status = Path(f"/proc/{engine_of(computer).pid}/status").read_text(encoding="utf-8")
+    fields = dict(line.split(":", 1) for line in status.splitlines())
+    assert (fields["NoNewPrivs"].strip(), fields["Seccomp"].strip()) == ("1", "2")
+    computer.run("roundhouse", "down")
+
+
 def test_a_killed_service_takes_its_engine_with_it_and_the_next_start_works(computer: Computer) -> None:
     assert computer.run("roundhouse", "load", "guide").returncode == 0
     gateway_of(computer).kill()

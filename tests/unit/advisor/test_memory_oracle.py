@@ -1,7 +1,9 @@
 """What we compute against what llama.cpp allocates, for small models of some eighty architectures without weights.
 
 KV, state, output and weights must agree to the digit that llama.cpp prints (a hundredth of a MiB), compute buffers to
-2 %. Where a graph is not modelled that well, the bound is written down with the reason.
+0.06 MiB. Where a graph is not modelled that well, the bound is written down with the reason.
+
+What llama.cpp allocates was written down once (`tests.oracle_models`); that it still does so is a test of its own.
 """
 
 from collections.abc import Sequence
@@ -15,8 +17,17 @@ from app.advisor.memory.setting import RunSetting as Ours
 from app.core.model_facts import ModelFacts
 from app.hub.facts.gguf import facts_from
 from app.hub.shapes.shape import ModelShape
-from tests.oracle import Allocated, Setting, load, load_each
-from tests.oracle_models import QUANTIZATION, SETTINGS, models, write_model
+from tests.oracle import Setting, load, load_each
+from tests.oracle_models import (
+    MORE_SETTINGS,
+    QUANTIZATION,
+    SETTINGS,
+    AllocatedBytes,
+    allocations,
+    models,
+    summed_bytes,
+    write_model,
+)
 from tests.unit.advisor.engines import setting_for
 from tests.weightless import write_weightless
 
@@ -24,7 +35,8 @@ MIB = 2**20
 PRINTED = 0.0051 * MIB
 """Half of the last digit printed."""
 ENOUGH = 40
-CLOSE = 0.02
+CLOSE = 0.06 * MIB
+"""What is not modelled beside the graphs: a few tensors of some kilobytes, and rounding."""
 CPUINFO = Path("/proc/cpuinfo")
 ISA = tuple(CPUINFO.read_text(encoding="utf-8").split()) if CPUINFO.exists() else ()
 LOOSE: dict[str, float] = {
@@ -40,8 +52,18 @@ LOOSE: dict[str, float] = {
     "mistral4": 0.06,  # the widths of its heads before they are absorbed are not in the facts
     "rwkv7": 0.16,  # its graph is not modelled: taken for a Mamba
     "kimi-linear": 0.16,  # its linear attention is taken for another delta net
+    "mamba2": 0.02,  # a large batch of several conversations has a piece more
 }
 """Architecture or model -> what its compute buffer is off at most."""
+LOOSE_ELSEWHERE = {
+    *("granitemoe.small", "granitehybrid.moe", "falcon-h1.small", "gpt2.small", "starcoder.small", "gptneox.small"),
+    *("baichuan.small", "qwen3next.small", "qwen35.small", "qwen35moe.small", "phi2.small", "phimoe.small"),
+    *("gemma-embedding.small", "gemma4.dense", "jamba.small", "olmoe.small", "mistral4.small", "nemotron_h.small"),
+    *("nemotron_h_moe.small", "nemotron_h_moe.latent", "rwkv7.small", "smallthinker.sliding"),
+}
+"""Models of which the order of allocations is not modelled in settings that we do not choose ourselves."""
+UNCHOSEN = 0.17
+"""What their compute buffers are off at most there."""
 
 
 def test_the_oracle_is_asked_about_many_architectures() -> None:
@@ -50,14 +72,19 @@ def test_the_oracle_is_asked_about_many_architectures() -> None:
     assert len(SETTINGS) >= 4
 
 
+@pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
+def test_components_are_what_llama_cpp_allocated(model: ModelShape) -> None:
+    facts = facts_from(model.build_metadata(), model.build_tensors(QUANTIZATION), name=model.name)
+    loads = zip(MORE_SETTINGS, allocations()[model.name], strict=True)
+    wrong = [line for setting, found in loads if found is not None for line in differences(facts, setting, found)]
+    assert not wrong, "\n".join(wrong)
+
+
 @pytest.mark.real_engine
 @pytest.mark.parametrize("model", models(), ids=lambda model: model.name)
-def test_components_are_what_llama_cpp_allocates(model: ModelShape, tmp_path: Path) -> None:
-    path = write_model(tmp_path, model)
-    facts = facts_from(model.build_metadata(), model.build_tensors(QUANTIZATION), name=model.name)
-    loads = zip(SETTINGS, load_each(path, SETTINGS), strict=True)
-    wrong = [line for setting, found in loads for line in differences(facts, setting, found)]
-    assert not wrong, "\n".join(wrong)
+def test_llama_cpp_allocates_what_was_written_down(model: ModelShape, tmp_path: Path) -> None:
+    loads = load_each(write_model(tmp_path, model), SETTINGS)
+    assert [summed_bytes(found) for found in loads] == allocations()[model.name][: len(SETTINGS)]
 
 
 @pytest.mark.real_engine
@@ -74,28 +101,29 @@ def test_repacked_copies_are_what_llama_cpp_allocates(name: str, quantization: s
     assert copied == pytest.approx(found.of("model", "CPU_REPACK"), abs=PRINTED)
 
 
-def differences(facts: ModelFacts, setting: Setting, found: Allocated) -> list[str]:
+def differences(facts: ModelFacts, setting: Setting, found: AllocatedBytes) -> list[str]:
     parts = model_parts(facts, ours(setting))
     pairs = {
-        MemoryComponent.WEIGHTS: found.of("model"),
-        MemoryComponent.KV: found.of("kv"),
-        MemoryComponent.STATE: found.of("recurrent"),
-        MemoryComponent.OUTPUT: found.of("output"),
-        MemoryComponent.COMPUTE: found.of("compute"),
+        MemoryComponent.WEIGHTS: found.model,
+        MemoryComponent.KV: found.kv,
+        MemoryComponent.STATE: found.recurrent,
+        MemoryComponent.OUTPUT: found.output,
+        MemoryComponent.COMPUTE: found.compute,
     }
     return [
         f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged / MIB:.2f}"
         for component, logged in pairs.items()
-        if abs(computed(parts, component) - logged) > allowed(component, facts, logged, found)
+        if abs(computed(parts, component) - logged) > allowed(component, facts, found, setting)
     ]
 
 
-def allowed(component: MemoryComponent, facts: ModelFacts, logged: int, found: Allocated) -> float:
-    rounding = PRINTED * len(found.buffers)
+def allowed(component: MemoryComponent, facts: ModelFacts, found: AllocatedBytes, setting: Setting) -> float:
     if component is not MemoryComponent.COMPUTE:
-        return rounding
-    share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, CLOSE))
-    return max(rounding, share * logged)
+        return PRINTED * found.buffers
+    share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, 0.0))
+    if facts.name in LOOSE_ELSEWHERE and setting not in SETTINGS:
+        share = UNCHOSEN
+    return max(CLOSE, share * found.compute)
 
 
 def computed(parts: Sequence[MemoryPart], component: MemoryComponent) -> int:

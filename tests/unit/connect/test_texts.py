@@ -149,6 +149,43 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
         (YAML, "a: ~\n", ("a",), "x", "a: x\n"),
         (YAML, "l:\n- k: a\n", ("l", ListEntry("k", "b")), {"k": "b"}, "l:\n- k: a\n- k: b\n"),
         (TOML, 'a = "x" # one\n\n[t]\nb = 1\n', ("a",), "y", 'a = "y" # one\n\n[t]\nb = 1\n'),
+        (JSON, "{}", ("a",), "é", '{\n  "a": "é"\n}'),
+        (JSON, '{"a": "x"}', ("b",), "é", '{"a": "x", "b": "é"}'),
+        (JSON, "\n// head", ("a",), 1, '\n// head\n{\n  "a": 1\n}\n'),
+        (JSON, "", ("a",), 1, '{\n  "a": 1\n}\n'),
+        (JSON, '{"a": null}', ("a", "b"), 1, '{"a": {\n  "b": 1\n}}'),
+        (JSON, '{"a": 1}', ("a",), True, '{"a": true}'),
+        (JSON, "[]", (ListEntry("k", "a"),), {"k": "a"}, '[\n  {\n    "k": "a"\n  }\n]'),
+        (JSON, '{"l": [{"k": "a"}]}', ("l", ListEntry("k", "b")), {"k": "b"}, '{"l": [{"k": "a"}, {"k": "b"}]}'),
+        (JSON, '{\r\n  "a": 1\r\n}', ("b",), 2, '{\r\n  "a": 1,\r\n  "b": 2\r\n}'),
+        (JSON, '{"a": 1, }', ("b",), 2, '{"a": 1, "b": 2 }'),
+        (
+            JSON,
+            '{\n      "a": 1,\n      "b": {\n        "c": 1\n      }\n}',
+            ("b", "d"),
+            2,
+            '{\n      "a": 1,\n      "b": {\n        "c": 1,\n        "d": 2\n      }\n}',
+        ),
+        (YAML, "a:\nc: 2\n", ("a", "b"), "x", "a:\n  b: x\nc: 2\n"),
+        (YAML, "a:\n", ("a",), "x", "a: x\n"),
+        (YAML, "{a: }\n", ("a", "b"), 1, '{a: {"b": 1} }\n'),
+        (YAML, "{a: 1}\n", ("b",), 2, "{a: 1, b: 2}\n"),
+        (YAML, "{}\n", ("b",), 2, "{b: 2}\n"),
+        (YAML, "a: {b: 1}\n", ("a",), {"c": 2}, 'a: {"c": 2}\n'),
+        (YAML, "a:\n  b: 1\nc: 2\n", ("a",), {"d": [1, 2]}, "a:\n  d:\n    - 1\n    - 2\nc: 2\n"),
+        (YAML, "l:\n- k: a\n  v: 1\n# c\n", ("l", ListEntry("k", "a"), "v"), 2, "l:\n- k: a\n  v: 2\n# c\n"),
+        (YAML, "l:\n- k: a\n- k: b\n", ("l", ListEntry("k", "b"), "v"), 2, "l:\n- k: a\n- k: b\n  v: 2\n"),
+        (YAML, "a: [1, 2]\n", ("b",), 3, "a: [1, 2]\nb: 3\n"),
+        (YAML, "a: {}\n# c\n", ("b",), 3, "a: {}\nb: 3\n# c\n"),
+        (YAML, "a: 1\r\nc: 2\r\n", ("b",), {"d": 1}, "a: 1\r\nc: 2\r\nb:\r\n  d: 1\r\n"),
+        (YAML, "a: |\n  t\n\nc: 1\n", ("b",), 2, "a: |\n  t\n\nc: 1\nb: 2\n"),
+        (YAML, "c: 1\na: |\n  t\n", ("b",), 2, "c: 1\na: |\n  t\nb: 2\n"),
+        (YAML, "a: 1", ("b",), "y", 'a: 1\nb: "y"'),
+        (TOML, "", ("x", "y", "z"), 1, "[x.y]\nz = 1\n"),
+        (TOML, "", ("x", "y"), {"k": 1}, "[x.y]\nk = 1\n"),
+        (TOML, "", ("x", "y"), 1, "[x]\ny = 1\n"),
+        (TOML, "a = 1\r\n", ("b",), 2, "a = 1\r\nb = 2\r\n"),
+        (TOML, "\ufeffa = 1\n", ("a",), 2, "\ufeffa = 2\n"),
     ],
 )
 def test_what_is_written(form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain, meant: str) -> None:
@@ -208,3 +245,76 @@ def test_a_secret_in_a_document_on_one_line_is_masked_alone() -> None:
 
 def test_our_own_key_is_shown() -> None:
     assert '+"apiKey": "roundhouse"' in difference("f", "", '"apiKey": "roundhouse"\n')
+
+
+@pytest.mark.parametrize(
+    "text", ["{a: 1}", '{"a" 1}', '{"a"}', '{"a": 1 "b": 2}', "[1 2]", "[1,,2]", '{"a": NaN}', "1 2"]
+)
+def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
+    with pytest.raises(UnreadableSettings, match="line 1 is not JSON"):
+        json_text.parse_text(text)
+
+
+def test_json_is_read_as_deep_as_settings_are_and_no_deeper() -> None:
+    deepest = json_text.parse_text("[" * 100 + "]" * 100)
+    for _ in range(99):
+        assert isinstance(deepest, list)
+        (deepest,) = deepest
+    assert deepest == []
+    with pytest.raises(UnreadableSettings):
+        json_text.parse_text("[" * 101 + "]" * 101)
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "path", "value"),
+    [
+        (YAML, "a:\n  b: 1\n", ("a", "b"), {"c": 2}),
+        (YAML, "a: 1\n", ("a", "b"), 2),
+        (YAML, "a: 1\n", ("a", ListEntry("k", "b")), {"k": "b"}),
+        (YAML, "- 1\n", ("a",), 2),
+        (JSON, '{"a": 1}', ("a", "b"), 2),
+        (JSON, '{"a": {}}', ("a", ListEntry("k", "b")), {"k": "b"}),
+        (JSON, "[1]", ("a",), 2),
+        (TOML, "a = 1\n", ("a", "b"), 2),
+    ],
+)
+def test_what_holds_a_single_value_or_another_kind_is_not_replaced(
+    form: DocumentFormat, text: str, path: tuple[str, ...], value: Plain
+) -> None:
+    with pytest.raises(UnreadableSettings):
+        edit_document(form, text, [DocumentChange(path, value)])
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "is_same"),
+    [
+        (1.5, 1.5, True),
+        (1.5, 2.5, False),
+        (float("nan"), float("nan"), True),
+        (float("nan"), 1.0, False),
+        (1, True, False),
+        (1, 1.0, False),
+        ([1, 2], [1], False),
+        ([1], [1, 2], False),
+        ([1, 2], [2, 1], False),
+        ({"a": 1}, {"a": 1, "b": 2}, False),
+        ({"a": [1.5]}, {"a": [1.5]}, True),
+        ("a", "b", False),
+        (None, None, True),
+    ],
+)
+def test_values_are_the_same_in_type_order_and_number(first: object, second: object, *, is_same: bool) -> None:
+    assert is_same_value(first, second) is is_same
+
+
+def test_an_entry_of_a_list_is_the_one_that_its_key_names() -> None:
+    data: Plain = {"l": [{"k": "a", "v": 1}, {"k": "b", "v": 2}, 3]}
+    assert value_at(data, ("l", ListEntry("k", "b"), "v")) == 2
+    assert value_at(data, ("l", ListEntry("k", "c"), "v")) is None
+    assert value_at(data, ("l", "v")) is None
+
+
+def test_a_default_is_put_only_where_there_is_nothing() -> None:
+    change = DocumentChange(("a",), 2, is_default=True)
+    assert edit_document(JSON, '{"a": 1}', [change]) == '{"a": 1}'
+    assert edit_document(JSON, '{"b": 1}', [change]) == '{"b": 1, "a": 2}'

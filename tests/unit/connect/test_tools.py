@@ -12,6 +12,7 @@ from ruamel.yaml import YAML
 from app.config.paths import Home, this_home
 from app.connect.connections import TOOLS, ToolConnections, find_tool
 from app.connect.document_paths import UnreadableSettings
+from app.connect.tool import ClientTool, ToolRoute
 from app.core.errors import Conflict, NotFound
 from tests.unit.connect.homes import BASE, EXAMPLES, OTHER, WIRING, home_on
 
@@ -259,6 +260,32 @@ def test_the_list_says_what_is_found_and_wired(home: Home, connections: ToolConn
     assert (infos["zed"].wired, infos["zed"].model, infos["zed"].can_undo) == (False, "", False)
     connections.undo("codex")
     assert not any(info.wired or info.can_undo for info in connections.list_tools(BASE))
+
+
+def test_tools_that_are_found_come_first(home: Home, connections: ToolConnections) -> None:
+    with_example("zed", home)
+    assert [info.found for info in connections.list_tools(BASE)] == [True] + [False] * (len(TOOLS) - 1)
+
+
+@pytest.mark.parametrize("tool", TOOLS, ids=lambda tool: tool.id)
+def test_the_trial_of_a_tool_asks_for_one_token_as_its_route_takes_it(tool: ClientTool) -> None:
+    body = tool.request_body("guide")
+    assert body["model"] == "guide"
+    assert body["stream"] is False
+    if tool.route is ToolRoute.RESPONSES:
+        assert (body["input"], body["max_output_tokens"], body["store"]) == ("Hi", 1, False)
+        assert "messages" not in body
+    else:
+        assert (body["messages"], body["max_tokens"]) == ([{"role": "user", "content": "Hi"}], 1)
+
+
+def test_zed_is_told_that_a_model_calls_tools_and_sees_no_pictures(home: Home, connections: ToolConnections) -> None:
+    connections.connect("zed", WIRING)
+    text = file_of("zed", home).read_text()
+    abilities = json.loads(text)["language_models"]["openai_compatible"]["Roundhouse"]["available_models"][0][
+        "capabilities"
+    ]
+    assert [name for name, has in abilities.items() if has] == ["tools"]
 
 
 def test_an_unreadable_file_is_a_sentence_in_the_list(home: Home, connections: ToolConnections) -> None:

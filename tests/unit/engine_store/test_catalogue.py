@@ -7,7 +7,7 @@ import pytest
 
 from app.core.engine_store import OWN
 from app.core.errors import EngineFailed
-from app.engine_store.catalogue import EngineCatalogue, OwnPrograms, VersionedAdapters
+from app.engine_store.catalogue import EngineCatalogue, OwnPrograms, VersionedAdapters, old_version_failure
 from app.engine_store.version_store import VersionState, VersionStore
 from engines.api import (
     Descriptor,
@@ -161,3 +161,50 @@ def test_a_version_that_failed_says_so(tmp_path: Path) -> None:
     shelf.change_state("llama.cpp", lambda _state: VersionState(bad={"bundled": "It wrote nonsense."}))
     (info,) = EngineCatalogue({"llama.cpp": Played(HERE)}, shelf).list_engines()
     assert (info.installed, info.problem) == (True, "It wrote nonsense.")
+
+
+def test_an_engine_is_broken_whose_version_is_gone_and_not_one_that_never_came_along(tmp_path: Path) -> None:
+    assert not catalogue_of(Played(HERE)).list_engines()[0].is_broken
+    assert not catalogue_of(Played(GONE)).list_engines()[0].is_broken
+    shelf = VersionStore(tmp_path)
+    shelf.change_state("llama.cpp", lambda _state: VersionState(current=OWN, own=str(tmp_path / "gone")))
+    assert EngineCatalogue({"llama.cpp": Played()}, shelf).list_engines()[0].is_broken
+
+
+def test_a_program_of_ones_own_is_asked_once_until_it_changes_or_a_person_asks_anew(tmp_path: Path) -> None:
+    program = tmp_path / "llama-server"
+    program.write_bytes(b"1")
+    adapter = Played(HERE, HERE, GONE)
+    programs = OwnPrograms({"llama.cpp": adapter})
+    assert programs.probe_program("llama.cpp", program) == programs.probe_program("llama.cpp", program) == HERE
+    assert adapter.asked == 1
+    programs.probe_program("llama.cpp", program, anew=True)
+    assert adapter.asked == 2
+    program.write_bytes(b"22")
+    assert programs.probe_program("llama.cpp", program) == GONE
+
+
+@pytest.mark.parametrize(
+    ("version", "is_own", "is_refused"),
+    [
+        ("b9060", False, True),
+        ("b9061", False, False),
+        ("b11549", True, False),
+        ("custom", True, True),
+        ("custom", False, False),
+        ("b9060", True, True),
+    ],
+)
+def test_a_version_runs_from_the_first_without_holes_on(
+    tmp_path: Path, version: str, *, is_own: bool, is_refused: bool
+) -> None:
+    about = msgspec.structs.replace(DESCRIPTOR, least_version="b9061")
+    installation = EngineInstallation(engine="llama.cpp", version=version, backend="cpu")
+    place = EngineLocation(folder=tmp_path, version="" if is_own else version, backend="cpu")
+    failure = old_version_failure(about, installation, place)
+    assert (failure is not None) == is_refused
+    if failure is not None:
+        assert failure.kind is FailureKind.OUTDATED
+        assert "b9061" in failure.sentence
+        assert (version in failure.sentence) == (version != "custom")
+    assert old_version_failure(msgspec.structs.replace(about, least_version=""), installation, place) is None

@@ -3,6 +3,8 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import Bug
+from app.engine_store import recipe as recipe_module
+from app.engine_store.lock import compile_argv
 from app.engine_store.recipe import FILE, InstallRecipe, VariantKind, read_recipe, read_recipes
 from engines.api import ModelFormat
 from engines.registry import ADAPTERS
@@ -110,6 +112,7 @@ def test_the_pattern_of_assets_is_verbose(tmp_path: Path) -> None:
         (VENV + VENV[VENV.index("[[variant]]") :], "two variants"),
         (VENV.replace('["linux"]', "[]"), "platforms"),
         (VENV.replace('package = "x"', ""), "a venv needs"),
+        (VENV.replace('requires = ["x==1.0"]', ""), "a venv needs"),
         (VENV.replace('"venv"', '"zip"'), "zip"),
         (ARCHIVE.replace('executable = "x"', ""), "an archive needs"),
         (ARCHIVE.replace("(?P<os>linux)", "(?P<os>linux"), "unterminated"),
@@ -137,3 +140,24 @@ flags = '-include "{folder}/a.h"'
 def test_a_missing_recipe_is_a_bug(tmp_path: Path) -> None:
     with pytest.raises(Bug, match="cannot be used"):
         read_recipe(tmp_path)
+
+
+def test_a_lock_is_made_of_wheels_alone_unless_something_is_compiled(tmp_path: Path) -> None:
+    (variant,) = read(tmp_path, VENV.replace("download_mb = 3", 'index_urls = ["https://a.example/simple"]')).variants
+    argv = compile_argv(Path("uv"), variant)
+    assert argv[argv.index("--only-binary") + 1] == ":all:"
+    assert argv[argv.index("--index") + 1] == "https://a.example/simple"
+    assert "--universal" in argv
+    (built,) = read(tmp_path, VENV + "builds = true").variants
+    here = compile_argv(Path("uv"), built, python="3.12")
+    assert "--only-binary" not in here
+    assert "--universal" not in here
+    assert here[here.index("--python-version") + 1] == "3.12"
+
+
+def test_a_build_is_told_its_compiler_where_that_is_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = VENV + 'builds = true\ntoolkit = "cuda"\n[variant.build_settings]\ncc = "{compiler}"\nother = "{folder}"\n'
+    monkeypatch.setattr(recipe_module, "find_toolkits", lambda: {"cuda": "/opt/cuda/bin/nvcc"})
+    assert read(tmp_path, text).variants[0].build_settings == {"cc": "/opt/cuda/bin/nvcc", "other": str(tmp_path)}
+    monkeypatch.setattr(recipe_module, "find_toolkits", dict)
+    assert read(tmp_path, text).variants[0].build_settings["cc"] == ""

@@ -1,6 +1,7 @@
 """What a program that makes an engine's environment is told."""
 
 import asyncio
+import json
 import re
 import sys
 import urllib.request
@@ -13,6 +14,7 @@ from app.core.errors import EnvironmentFault, Offline
 from app.engine_store.program_run import run_program
 from app.network import relay
 from app.network.egress import egress_gate
+from tests.patience import until
 
 SHOW = "import os; print(os.environ.get('UV_CACHE_DIR'), os.environ.get('UV_PYTHON_INSTALL_DIR'))"
 
@@ -180,3 +182,45 @@ async def test_an_install_ends_at_once_where_its_index_cannot_be_reached(
         )
     assert refused.value.code == "unreachable"
     assert "--from FILE" in refused.value.hint
+
+
+SHOW_ALL = "import json, os; print(json.dumps(dict(os.environ)))"
+
+
+async def test_a_program_gets_what_building_needs_of_the_shell_and_nothing_else(
+    stage: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    needed = {"CC": "cc", "CFLAGS": "-O2", "NETRC": "n", "CMAKE_ARGS": "a", "UV_HTTP_TIMEOUT": "9", "PIP_NO_INPUT": "1"}
+    foreign = {"UV_PYTHON": "3.9", "UV_PROJECT_ENVIRONMENT": "e", "HF_TOKEN": "t", "MY_SECRET": "s", "CCX": "x"}
+    for name, value in {**needed, **foreign}.items():
+        monkeypatch.setenv(name, value)
+    lines: list[str] = []
+    await run_program([sys.executable, "-c", SHOW_ALL], stage=stage, hear=lines.append, env={"OURS": "1"})
+    environment = json.loads(lines[0])
+    assert {name: environment.get(name) for name in needed} == needed
+    assert environment["OURS"] == "1"
+    assert not set(foreign) & set(environment)
+
+
+NESTS = """
+import subprocess, sys, time
+inner = "import os, time; print(os.getpid(), flush=True); time.sleep(600)"
+middle = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {inner!r}], start_new_session=True)"
+subprocess.run([sys.executable, "-c", middle], start_new_session=True)
+"""
+
+
+async def test_what_is_called_off_ends_with_all_that_it_started(stage: Path) -> None:
+    lines: list[str] = []
+    started = asyncio.Event()
+
+    def hear(line: str) -> None:
+        lines.append(line)
+        started.set()
+
+    job = asyncio.create_task(run_program([sys.executable, "-c", NESTS], stage=stage, hear=hear, env={}))
+    await started.wait()
+    job.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await job
+    await until(lambda: not psutil.pid_exists(int(lines[0])))

@@ -99,6 +99,13 @@ def test_a_snippet_is_one_line_and_holds_the_match(text: str, before: str) -> No
     assert len(snippet) < 240
 
 
+def test_a_snippet_has_as_much_on_either_side_and_begins_the_text_where_nothing_matches() -> None:
+    text = "a" * 100 + "needle" + "b" * 100
+    assert snippet_around(text, "Needle") == f"…{'a' * 40}{MARK_START}needle{MARK_END}{'b' * 40}…"
+    assert snippet_around("needle", "needle") == f"{MARK_START}needle{MARK_END}"
+    assert snippet_around(text, "absent") == text[:80]
+
+
 def test_a_query_is_short_whatever_was_pasted() -> None:
     query = parse_query("word " * 10_000)
     assert query is not None

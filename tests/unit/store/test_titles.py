@@ -14,6 +14,9 @@ from app.store.rows import MAX_TITLE, UNTITLED, title_from
         (" \n\t\n", UNTITLED),
         ("word " * 20, "word " * 11 + "word…"),
         ("x" * 100, "x" * 59 + "…"),
+        ("I " + "x" * 100, "I…"),
+        ("x" * 60, "x" * 60),
+        ("x" * 59 + " y", "x" * 59 + "…"),
         ("Ünïcödé 🎉\u2028second line", "Ünïcödé 🎉"),
     ],
 )
