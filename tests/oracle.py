@@ -160,6 +160,8 @@ def configuration(path: str, setting: Setting) -> dict[str, object]:
         "threads": 1,
         "fit": False,
         "gpu_layers": None,
+        "split_ratio": [],
+        "cpu_moe_layers": None,
         "kv_type": setting.kv_type,
         "flash_attention": setting.flash_attention,
         "batch": None,

@@ -53,6 +53,11 @@ _REFUSALS_OF_BINDING: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = 
     (lambda o: o.projector is not None, "This build of llama.cpp does not support images; the bundled one does."),
 )
 """What our own server does not do for llama-cpp-python."""
+_REFUSALS_OF_BUNDLED: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
+    (lambda o: bool(o.split_ratio), "The bundled llama.cpp does not share out layers over several devices."),
+    (lambda o: o.cpu_moe_layers is not None, "The bundled llama.cpp does not keep experts aside in system memory."),
+)
+"""What xllamacpp has no parameter for; its wheels are for processors and Apple silicon, which have one memory."""
 _REFUSALS: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.task not in TASKS, "llama.cpp knows the tasks chat, embed and rerank."),
     (lambda o: o.kv_type not in {None, *KV_TYPES}, f"llama.cpp keeps its KV cache as one of {', '.join(KV_TYPES)}."),
@@ -65,9 +70,8 @@ _REFUSALS: tuple[tuple[Callable[[LaunchOptions], bool], str], ...] = (
     (lambda o: o.context is not None and o.context < 1, "A context needs at least one token."),
     (lambda o: o.tensor_parallel > 1, "This build of llama.cpp does not split tensors across devices."),
     (lambda o: o.pipeline_parallel > 1, "This build of llama.cpp does not split a model across processes."),
-    (lambda o: bool(o.device_ids or o.split_ratio), "Choosing devices for llama.cpp is not possible yet."),
+    (lambda o: bool(o.device_ids), "Choosing devices for llama.cpp is not possible yet."),
     (lambda o: o.gpu_memory_fraction is not None, "llama.cpp takes a number of GPU layers, not a share of GPU memory."),
-    (lambda o: o.cpu_moe_layers is not None, "Keeping experts in system memory is not possible yet."),
     (
         lambda o: o.draft is not None and o.draft.kind not in SPECULATION,
         f"llama.cpp drafts with one of {', '.join(SPECULATION)}.",
@@ -122,7 +126,8 @@ class LlamaCppAdapter:
             raise ValueError(f"llama.cpp reads GGUF files, not {model.format.value}.")
         if installation.executable is not None:
             return binary.plan_program(model, options, net, installation)
-        for is_refused, sentence in (*_REFUSALS, *(_REFUSALS_OF_BINDING if installation.package == BINDING else ())):
+        is_binding = installation.package == BINDING
+        for is_refused, sentence in (*_REFUSALS, *(_REFUSALS_OF_BINDING if is_binding else _REFUSALS_OF_BUNDLED)):
             if is_refused(options):
                 raise ValueError(sentence)
         worker = worker_process(
@@ -209,6 +214,8 @@ def _worker_config(
         "slots": options.slots,
         "threads": options.threads,
         "gpu_layers": options.gpu_layers,
+        "split_ratio": list(options.split_ratio),
+        "cpu_moe_layers": options.cpu_moe_layers,
         # Fitting layers into GPU memory loads the model's description twice, seconds with a large vocabulary.
         "fit": installation.backend != "cpu",
         "kv_type": options.kv_type,

@@ -36,6 +36,16 @@ _FLASH = {None: -1, False: 0, True: 1}
 _SPECIALS = ("bos", "eos")
 
 
+_EXPERTS = r"blk\.{layer}\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+"""The tensors that llama.cpp's own `--n-cpu-moe` keeps in system memory."""
+
+
+class _BufferOverride(ctypes.Structure):
+    """`llama_model_tensor_buft_override`: where tensors lie whose names have a pattern."""
+
+    _fields_ = (("pattern", ctypes.c_char_p), ("buffer_type", ctypes.c_void_p))
+
+
 class LlamaCppPythonBackend:
     """`engines.serving.backend.WorkerBackend` on one context with a sequence for each slot."""
 
@@ -47,6 +57,8 @@ class LlamaCppPythonBackend:
         self._batch: Batch
         self._slots: list[Slot] = []
         self._progress_callback: Any = None
+        self._placement: list[Any] = []
+        """Arrays that llama.cpp reads while it loads, and holds no reference to."""
         self._keeps_prompts = True
         self._pieces: dict[int, bytes] = {}
 
@@ -149,6 +161,7 @@ class LlamaCppPythonBackend:
         parameters = lib.llama_model_default_params()
         if config["gpu_layers"] is not None:
             parameters.n_gpu_layers = config["gpu_layers"]
+        self._place_weights(parameters, config)
 
         last_fraction = -1.0
 
@@ -166,6 +179,21 @@ class LlamaCppPythonBackend:
         if not model:
             raise RuntimeError(f"failed to load model, '{config['model']}'")
         return model
+
+    def _place_weights(self, parameters: Any, config: Mapping[str, Any]) -> None:  # noqa: ANN401 -- a ctypes structure
+        """Set each GPU's share of the layers, and of how many layers the experts stay in system memory."""
+        lib = self._lib
+        if config["split_ratio"]:
+            shares = (ctypes.c_float * lib.llama_max_devices())(*config["split_ratio"])
+            parameters.tensor_split = shares
+            self._placement.append(shares)
+        if config["cpu_moe_layers"]:
+            overrides = (_BufferOverride * (config["cpu_moe_layers"] + 1))()  # the last one ends the list
+            system_memory = _system_memory()
+            for layer in range(config["cpu_moe_layers"]):
+                overrides[layer] = _BufferOverride(_EXPERTS.format(layer=layer).encode(), system_memory)
+            parameters.tensor_buft_overrides = ctypes.cast(overrides, ctypes.c_void_p)
+            self._placement.append(overrides)
 
     def _make_context(self, model: Any, config: Mapping[str, Any], slots: int) -> Any:  # noqa: ANN401 -- pointers
         lib = self._lib
@@ -196,6 +224,15 @@ class LlamaCppPythonBackend:
         token = getattr(self._lib, f"llama_vocab_{name}")(self._vocabulary)
         text = self._lib.llama_vocab_get_text(self._vocabulary, token) if token >= 0 else b""
         return str(text.decode(errors="replace"))
+
+
+def _system_memory() -> Any:  # noqa: ANN401 -- a pointer
+    """Return what llama.cpp calls buffers in system memory; the package wraps no function for it."""
+    from llama_cpp import _ggml  # noqa: PLC0415 -- as `llama_cpp` itself
+
+    buffer_type = _ggml.libggml.ggml_backend_cpu_buffer_type
+    buffer_type.restype = ctypes.c_void_p
+    return buffer_type()
 
 
 def main() -> None:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -67,3 +68,20 @@ def test_an_answer_is_full_once_it_has_what_was_asked_for() -> None:
     assert slot.is_full
     slot.end()
     assert (slot.work, slot.ahead, slot.is_full) == (None, [], False)
+
+
+def installation_of(package: str) -> EngineInstallation:
+    return EngineInstallation(engine="llama.cpp", version="1", backend="cuda", python=Path("/p"), package=package)
+
+
+def test_layers_and_experts_are_placed_as_planned() -> None:
+    options = LaunchOptions(context=512, gpu_layers=20, split_ratio=(0.6, 0.4), cpu_moe_layers=3)
+    (process,) = ADAPTER.plan(MODEL, options, NET, installation_of("llama-cpp-python")).processes
+    config = json.loads(process.env[worker_base.CONFIG_VARIABLE])
+    assert (config["gpu_layers"], config["split_ratio"], config["cpu_moe_layers"]) == (20, [0.6, 0.4], 3)
+
+
+@pytest.mark.parametrize("options", [{"split_ratio": (1.0, 2.0)}, {"cpu_moe_layers": 3}], ids=" ".join)
+def test_the_bundled_one_places_nothing(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"^The bundled llama.cpp does not .*\.$"):
+        ADAPTER.plan(MODEL, LaunchOptions(context=512, **options), NET, installation_of("xllamacpp"))

@@ -19,6 +19,7 @@ from engines.api import BufferAllocated, ContextSet, EngineInstallation, LaunchO
 from engines.registry import ADAPTERS
 from tests.end_to_end.worker import Worker, environment, installation
 from tests.engine_environments import engine_environment
+from tests.gguf_files import TinyLlama, Value
 from tests.patience import PATIENCE_S
 from tests.unit.advisor.engines import engines_on
 from tests.unit.advisor.test_recipes import described, linux
@@ -147,3 +148,33 @@ def asked(worker: Worker, found: EngineInstallation, question: str) -> int:
     )
     assert reply.returncode == 0, reply.stderr
     return int(json.loads(reply.stdout.splitlines()[-1]))
+
+
+class TinyMixture(TinyLlama):
+    """A tiny Llama of which each layer chooses among four experts."""
+
+    def metadata(self) -> dict[str, Value]:
+        return {**super().metadata(), "llama.expert_count": 4, "llama.expert_used_count": 2}
+
+    def shapes(self, words: int) -> list[tuple[str, list[int]]]:
+        plain = super().shapes(words)
+        experts = [
+            (name.replace(".weight", "_exps.weight"), [*shape, 4])
+            for name, shape in plain
+            if ".ffn_" in name and not name.endswith("norm.weight")
+        ]
+        others = [(name, shape) for name, shape in plain if ".ffn_" not in name or name.endswith("norm.weight")]
+        return [*others, *experts, *((f"blk.{layer}.ffn_gate_inp.weight", [64, 4]) for layer in range(self.layers))]
+
+
+@pytest.mark.engines
+def test_experts_lie_where_the_plan_says(tmp_path: Path) -> None:
+    """In system memory, of the first layers: llama.cpp names every tensor that it puts elsewhere than by itself."""
+    options = LaunchOptions(context=CONTEXT, gpu_layers=99, cpu_moe_layers=2, split_ratio=(1.0,))
+    found = BINDING.find()
+    model = TinyMixture(layers=3).write(tmp_path / "mixture.gguf")
+    with closing(Worker(model, options, engine=Formed(ADAPTERS["llama.cpp"], found, BINDING.form))) as worker:  # type: ignore[arg-type]  # as an Engine
+        assert worker.is_ready(), worker.lines
+        moved = {line.split()[1] for line in list(worker.lines) if "buffer type overridden to CPU" in line}
+        parts = ("gate", "up", "down")
+        assert moved == {f"blk.{layer}.ffn_{part}_exps.weight" for layer in (0, 1) for part in parts}

@@ -8,23 +8,20 @@ the same replaces no earlier one; where there is none, it is kept with what dist
 """
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
 from app.config.paths import guide_gguf
 from app.core.advice import Generation
-from app.core.errors import Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
+from app.core.errors import Conflict, EngineFailed
 from app.core.events import CalibrationChanged
+from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes, read_processor_times
-from app.gateway.advising.speed_measurements import generation_from
-from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
@@ -35,52 +32,32 @@ if TYPE_CHECKING:
     from app.advisor.speed.calibration import SpeedSample
     from app.advisor.speed.disturbance import SpeedRound
 
-log = logging.getLogger(__name__)
-
 CONTEXT = 1024
 PROMPT_TOKENS, ANSWER_TOKENS = 512, 64
 """What scoreboards use."""
-_TIMEOUT = aiohttp.ClientTimeout(total=300)
 _AS_LARGE_MODELS = {"GOMP_SPINCOUNT": "1000"}
 """The Guide's threads would sleep between steps, and tell nothing of models that people wait for."""
 _SPREAD = 7919
 """A prime: prompts of different rounds share no beginning, so that nothing is taken from the cache."""
 
 
-class Calibrator:
+class Calibrator(MeasuringJob[CalibrationChanged]):
     """Runs in the background, says how far it is, and can be stopped. Belongs to the event loop's thread."""
 
     def __init__(self, services: Services, read_times: ReadTimes = read_processor_times) -> None:
-        self._services = services
-        self._read_times = read_times
-        self.job = BackgroundJob(
-            JobRules(
-                publish=services.events.publish,
-                end=_end_job,
-                conflict=lambda _job: Conflict("A calibration goes on."),
-                cancelled="It was stopped.",
-                bug=Bug("The calibration failed because of a mistake in Roundhouse."),
-            )
+        super().__init__(
+            services, read_times, title="The calibration", conflict=lambda _job: Conflict("A calibration goes on.")
         )
 
     def start(self) -> None:
         """Begin, unless one runs already."""
         with suppress(Conflict):
-            self.job.start(CalibrationChanged(stage="Reading memory", fraction=0.0), self._run)
-
-    async def stop(self) -> None:
-        """Stop it; harmless when none runs."""
-        await self.job.cancel(at_once=True)
-
-    async def _run(self) -> None:
-        try:
-            await self._calibrate()
-        except (OSError, aiohttp.ClientError) as error:
-            log.warning("The calibration failed: %s", error)
-            raise EnvironmentFault(f"The calibration failed: {error}.") from error
+            self.job.start(
+                CalibrationChanged(stage="Reading memory", fraction=0.0), lambda: self._measure(self._calibrate())
+            )
 
     async def _calibrate(self) -> None:
-        rounds = QuietRounds(lambda stage: self.job.tell(stage=stage), self._read_times)
+        rounds = self._make_rounds()
         await rounds.wait_for_quiet()
         await self._services.machine.measure()
         self._publish_stage("Creating a model to measure with", 0.1)
@@ -151,23 +128,8 @@ class Calibrator:
 
     async def _time_answer(self, lease: Lease, number: int) -> Generation:
         """Return the timing of one answer. Raises EngineFailed when the engine says none."""
-        routes = self._services.adapters[_engine().id].descriptor.routes
-        body = {
-            "model": lease.served_name,
-            "prompt": [32 + (_SPREAD * (number + 1) + index) % 90 for index in range(PROMPT_TOKENS)],
-            "max_tokens": ANSWER_TOKENS,
-            "ignore_eos": True,
-            "cache_prompt": False,
-            "temperature": 0,
-        }
-        headers = {"Authorization": f"Bearer {lease.key}"}
-        url = lease.base_url + routes[Route.COMPLETIONS]
-        async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as response:
-            answer = msgspec.json.decode(await response.read(), type=_TimedAnswer)
-        generation = generation_from(lease.status, answer.timings)
-        if generation is None:
-            raise EngineFailed("The engine did not say how long it took.", code="calibration_failed")
-        return generation
+        prompt = [32 + (_SPREAD * (number + 1) + index) % 90 for index in range(PROMPT_TOKENS)]
+        return await self._time_request(lease, Route.COMPLETIONS, {"prompt": prompt, "max_tokens": ANSWER_TOKENS})
 
     @asynccontextmanager
     async def _synthetic_model(self) -> AsyncIterator[Path]:
@@ -185,18 +147,8 @@ class Calibrator:
         self.job.tell(stage=stage, fraction=fraction)
 
 
-def _end_job(_job: CalibrationChanged, error: ErrorBody | None) -> CalibrationChanged:
-    sentence = f"{error.sentence} {error.hint}".strip() if error else ""
-    code = error.code if error else ""
-    return CalibrationChanged(stage="Ended" if error else "Done", fraction=1.0, done=True, error=sentence, code=code)
-
-
 def _engine() -> "EngineTraits":
     """Return the engine for what is measured with: models in GGUF."""
     from app.gateway.advising.engine_table import engine_table  # noqa: PLC0415 -- as above
 
     return engine_table().reader(ModelFormat.GGUF)
-
-
-class _TimedAnswer(msgspec.Struct):
-    timings: dict[str, float] = {}

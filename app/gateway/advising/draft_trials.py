@@ -10,16 +10,14 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import aiohttp
 import msgspec
 
 from app.core.advice import DraftTrial, Generation
-from app.core.errors import BadRequest, Bug, Conflict, EngineFailed, EnvironmentFault, ErrorBody
+from app.core.errors import BadRequest, Conflict
 from app.core.events import DraftTrialChanged
 from app.core.models import DRAFT_OFF
+from app.gateway.advising.measuring_job import MeasuringJob
 from app.gateway.advising.quiet_rounds import QuietRounds, ReadTimes, read_processor_times
-from app.gateway.advising.speed_measurements import generation_from
-from app.gateway.jobs import BackgroundJob, JobRules
 from app.gateway.loading.draft_choice import own_draft_of
 from app.gateway.loading.launch import find_model, load_request_for
 from app.gateway.services import Services
@@ -35,7 +33,6 @@ TRIAL_SUFFIX = " (trial)"
 """After the model's name while it is tried."""
 ANSWER_TOKENS = 96
 """Enough for the second half of the text to repeat, a few seconds on most machines."""
-_TIMEOUT = aiohttp.ClientTimeout(total=300)
 _TEXT = (
     "def total(items):\n    result = 0\n    for item in items:\n        if item.price > 0:\n"
     "            result = result + item.price * item.count\n    return result\n"
@@ -46,20 +43,15 @@ QUESTIONS = (
 )
 
 
-class DraftTrials:
+class DraftTrials(MeasuringJob[DraftTrialChanged]):
     """Runs one trial at a time in the background. Belongs to the event loop's thread."""
 
     def __init__(self, services: Services, read_times: ReadTimes = read_processor_times) -> None:
-        self._services = services
-        self._read_times = read_times
-        self.job = BackgroundJob(
-            JobRules(
-                publish=services.events.publish,
-                end=_end_job,
-                conflict=lambda job: Conflict(f"Drafts are being tried with {job.model}."),
-                cancelled="It was stopped; nothing was changed.",
-                bug=Bug("Trying drafts failed because of a mistake in Roundhouse."),
-            )
+        super().__init__(
+            services,
+            read_times,
+            title="Trying drafts",
+            conflict=lambda job: Conflict(f"Drafts are being tried with {job.model}."),
         )
 
     async def start(self, name: str) -> None:
@@ -76,12 +68,8 @@ class DraftTrials:
             )
         self.job.start(
             DraftTrialChanged(model=model.runs_as, stage="Getting ready", fraction=0.0),
-            partial(self._run, model, load, kind),
+            lambda: self._measure(self._run(model, load, kind)),
         )
-
-    async def stop(self) -> None:
-        """Stop it; harmless when none runs."""
-        await self.job.cancel(at_once=True)
 
     def _prepare(self, model: "ModelInfo") -> tuple[LoadRequest, str]:
         own = self._services.tuning.settings_of(model.runs_as)
@@ -89,20 +77,17 @@ class DraftTrials:
         return load, own_draft_of(self._services, model, load.engine)
 
     async def _run(self, model: "ModelInfo", load: LoadRequest, kind: str) -> None:
-        try:
-            trial = await self._compare(model, load, kind)
-        except (OSError, aiohttp.ClientError) as error:
-            raise EnvironmentFault(f"Drafts could not be tried: {error}.") from error
+        trial = await self._compare(model, load, kind)
         await asyncio.to_thread(self._services.drafts.keep_trial, Path(model.path), trial)
 
     async def _compare(self, model: "ModelInfo", load: LoadRequest, kind: str) -> DraftTrial:
         """Return the verdict. Raises EngineFailed, or Conflict where other programs disturbed the trial."""
         from app.advisor.speed.disturbance import fastest_round, round_disturbances  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
-        rounds = QuietRounds(lambda stage: self.job.tell(stage=stage), self._read_times)
+        rounds = self._make_rounds()
         await rounds.wait_for_quiet()
-        plain, planned = await self._measure(load, None, rounds, share=0.1)
-        drafted, _ = await self._measure(load, Draft(kind=kind), rounds, share=0.5)
+        plain, planned = await self._time_load(load, None, rounds, share=0.1)
+        drafted, _ = await self._time_load(load, Draft(kind=kind), rounds, share=0.5)
         disturbances = list(round_disturbances([plain, drafted]))
         if disturbances:
             raise Conflict(
@@ -123,7 +108,7 @@ class DraftTrials:
             at=time.time(),
         )
 
-    async def _measure(
+    async def _time_load(
         self, load: LoadRequest, draft: Draft | None, rounds: QuietRounds, *, share: float
     ) -> "tuple[list[SpeedRound], LoadRequest]":
         """Return the rounds with or without a draft, and the load as it was planned."""
@@ -151,37 +136,5 @@ class DraftTrials:
         )
 
     async def _time_answer(self, lease: Lease, question: str) -> Generation:
-        routes = self._services.adapters[lease.engine].descriptor.routes
-        body = {
-            "model": lease.served_name,
-            "messages": [{"role": "user", "content": question}],
-            "max_tokens": ANSWER_TOKENS,
-            "ignore_eos": True,
-            "cache_prompt": False,
-            "temperature": 0,
-        }
-        headers = {"Authorization": f"Bearer {lease.key}"}
-        async with self._services.http.post(
-            lease.base_url + routes[Route.CHAT], json=body, headers=headers, timeout=_TIMEOUT
-        ) as response:
-            answer = msgspec.json.decode(await response.read(), type=_TimedAnswer)
-        generation = generation_from(lease.status, answer.timings)
-        if generation is None:
-            raise EngineFailed("The engine did not say how long it took.", code="trial_failed")
-        return generation
-
-
-def _end_job(job: DraftTrialChanged, error: ErrorBody | None) -> DraftTrialChanged:
-    sentence = f"{error.sentence} {error.hint}".strip() if error else ""
-    return msgspec.structs.replace(
-        job,
-        stage="Ended" if error else "Done",
-        fraction=1.0,
-        done=True,
-        error=sentence,
-        code=error.code if error else "",
-    )
-
-
-class _TimedAnswer(msgspec.Struct):
-    timings: dict[str, float] = {}
+        messages = [{"role": "user", "content": question}]
+        return await self._time_request(lease, Route.CHAT, {"messages": messages, "max_tokens": ANSWER_TOKENS})

@@ -15,7 +15,7 @@ from app.gateway.loading.draft_files import draft_path
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.supervisor.policy import LoadRequest
-from engines.api import Draft, Feature, LaunchOptions, ListenOptions, ModelFormat, ModelSource
+from engines.api import Draft, EngineAdapter, Feature, LaunchOptions, ListenOptions, ModelFormat, ModelSource
 
 _NOWHERE = ListenOptions(host="127.0.0.1", port=1, key="")
 _WORDS = {"ngram": "n-gram drafts", "mtp": "the model's own head"}
@@ -72,20 +72,25 @@ def describe_trial(trial: DraftTrial) -> str:
 
 
 def own_draft_of(services: Services, model: ModelInfo, engine: str) -> str:
-    """Return what a trial would try: the model's own head if its file has one, else n-grams; empty for neither."""
+    """Return what a trial would try: the model's own head if its file has one, else n-grams; empty for neither.
+
+    The first that the engine takes: MLX-LM, say, drafts with a smaller model only, which is never chosen for a person.
+    """
     adapter = services.adapters.get(engine)
-    if adapter is None or not model.chats or model.format != ModelFormat.GGUF:
-        return ""  # other engines do not tell the time of an answer, or were never run with drafts
-    if Feature.DRAFT not in adapter.descriptor.features:
+    if adapter is None or model.attached or not model.chats or Feature.DRAFT not in adapter.descriptor.features:
         return ""
-    kind = "mtp" if has_draft_head(services, model) else "ngram"
+    kinds = ("mtp", "ngram") if has_draft_head(services, model) else ("ngram",)
+    return next((kind for kind in kinds if _takes_draft(services, model, adapter, kind)), "")
+
+
+def _takes_draft(services: Services, model: ModelInfo, adapter: EngineAdapter, kind: str) -> bool:
     source = ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format))
     try:
-        installation = services.catalogue.find_installation(engine)
+        installation = services.catalogue.find_installation(adapter.descriptor.id)
         adapter.plan(source, LaunchOptions(context=1, draft=Draft(kind=kind)), _NOWHERE, installation)
     except (EngineFailed, ValueError):
-        return ""
-    return kind
+        return False
+    return True
 
 
 def has_draft_head(services: Services, model: ModelInfo) -> bool:

@@ -225,7 +225,7 @@ async def test_a_calibration_can_be_stopped_and_begun_again(parts: Services, pat
     assert supervisor.waiting == 1
     await calibrator.stop()
     assert calibrator.job.last is not None
-    assert (calibrator.job.last.done, calibrator.job.last.error) == (True, "It was stopped.")
+    assert (calibrator.job.last.done, calibrator.job.last.error) == (True, "It was stopped; nothing was changed.")
     assert list(paths.state.glob("*.gguf")) == []
 
 
