@@ -134,7 +134,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         name="models.default",
         title="Model for new chats",
-        help="The model a new chat starts with.",
+        help="The model a new chat starts with. Until you choose one, it is the model you used last.",
         kind=SettingKind.TEXT,
         default="guide",
     ),

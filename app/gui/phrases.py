@@ -3,6 +3,7 @@
 Figures and times in the words the chat page uses, where `core.words` has none for them.
 """
 
+import re
 from collections.abc import Sequence
 from urllib.parse import urlsplit
 
@@ -29,6 +30,10 @@ _STATES = {
 
 _GUIDE = LazyText("Guide")
 TINY = LazyText("tiny help model")
+
+_SENTENCE_ENDS = re.compile(r"(?<=[.!?]) +")
+_PURPOSE = re.compile(r"To\b")
+_COMMAND = re.compile(r"(?:,? or)?(?: with| by|:) (?:`roundhouse [^`]*`|roundhouse [\w-]+(?: [^ .`]+)*)")
 
 _MINUTE_S, _DAY_S = 60.0, 86_400.0
 ONE_PRESS = 2
@@ -68,6 +73,18 @@ def quick_remedies(failure: FailureReport) -> list[RemedyOffer]:
     return [remedy for remedy in failure.remedies if remedy.options][:ONE_PRESS]
 
 
+def drop_commands(hint: str) -> str:
+    """Return a next step without the commands of a terminal: the window has buttons for them."""
+    return " ".join(filter(None, map(_drop_command, _SENTENCE_ENDS.split(hint))))
+
+
+def _drop_command(sentence: str) -> str:
+    """Return a sentence without its command; nothing where the command is what it is about."""
+    rest = _COMMAND.sub("", sentence)
+    is_about = "`roundhouse" in rest or (rest != sentence and _PURPOSE.match(sentence) is not None)
+    return "" if is_about else rest
+
+
 def model_title(model: ModelInfo) -> str:
     """Return what a model is called here: the Guide by its short name, whatever its file says."""
     return _GUIDE.tr() if model.is_builtin else model.title
@@ -82,7 +99,12 @@ def model_origin(model: ModelInfo) -> str:
     """Return where a model is from if that is no file of its own: what it was made from, or who serves it."""
     if model.preset is not None:
         return tr("made from {base}", base=model.preset.base) if model.preset.base else tr("made from an uploaded file")
-    return tr("attached: {host}", host=urlsplit(model.attached).netloc) if model.attached else ""
+    return tr("attached: {host}", host=model_host(model)) if model.attached else ""
+
+
+def model_host(model: ModelInfo) -> str:
+    """Return the host and port of the endpoint that serves a model; empty for one that runs here."""
+    return urlsplit(model.attached).netloc.rpartition("@")[2]
 
 
 _EXPECTED = {Capability.COMPLETION, Capability.CHAT}

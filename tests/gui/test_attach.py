@@ -176,3 +176,13 @@ def test_a_made_model_shows_the_engine_it_shares(screen: ModelsScreen) -> None:
     row = next(row for row in screen.model.list_rows() if row.model.name == "terse")
     base = next(row for row in screen.model.list_rows() if row.model.name == "qwen3-8b-q4_k_m")
     assert row.status == base.status
+
+
+def test_what_is_wrong_with_an_endpoint_is_not_said_on_the_other_sides(screen: ModelsScreen, api: DemoApi) -> None:
+    api.replies["POST /attached"] = REFUSED
+    fill(screen, "http://box:8000", key="wrong")
+    screen.attach_card.attach_button.click()
+    api.flush()
+    assert screen._trouble.isVisible()
+    screen.show_discover()
+    assert not screen._trouble.isVisible()

@@ -345,3 +345,12 @@ def test_an_answer_that_comes_too_late_is_passed_over(api: DemoApi, model: Machi
 
 def test_a_report_that_came_as_text_is_shown_as_it_is() -> None:
     assert format_json(b'"line one\\nline two"') == "line one\nline two"
+
+
+def test_a_model_of_an_endpoint_is_not_asked_about(api: DemoApi, shell: Shell) -> None:
+    ready = msgspec.structs.replace(data.READY, model=data.FAR_MODEL.name)
+    api.replies |= {"GET /running": [ready], "GET /models": [data.FAR_MODEL]}
+    what_if = MachineModel(Stores(api, shell), shell).what_if
+    api.flush()
+    assert [request.model for request in plans_asked(api)] == [""]
+    assert what_if.error is None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QMimeData, QPoint, QPointF, Qt, QUrl
-from PySide6.QtGui import QDropEvent, QGuiApplication
+from PySide6.QtGui import QDropEvent, QGuiApplication, QPalette
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
@@ -388,3 +388,21 @@ def test_a_size_chosen_just_before_closing_is_kept(make_window: Make, api: DemoA
     assert api.bodies_of("PATCH", "/settings") == []
     window.close()
     assert api.bodies_of("PATCH", "/settings") == [{"window.scale": 90}]
+
+
+def test_a_toast_can_be_read_after_the_theme_was_switched(make_window: Make) -> None:
+    window = make_window(PageId.CHAT)
+    for mode in ("dark", "light", "dark"):
+        window.theme.set_mode(mode)
+        words = window.toast._words.palette().color(QPalette.ColorRole.WindowText)
+        assert words == window.theme.color("ink")
+
+
+@pytest.mark.parametrize("page", [PageId.CHAT, PageId.MODELS])
+def test_a_toast_stands_in_the_middle_of_what_is_below_it(make_window: Make, page: PageId) -> None:
+    window = make_window(page)
+    window.toast.show_message("Done.")
+    chat = window.pages.find_page(PageId.CHAT)
+    below = chat.conversation_view.composer if isinstance(chat, ChatScreen) else window.pages
+    middle = below.mapToGlobal(below.rect().center()).x()
+    assert abs(window.toast.mapToGlobal(window.toast.rect().center()).x() - middle) <= 1

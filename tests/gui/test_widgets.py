@@ -4,21 +4,23 @@ import gc
 import sys
 
 import pytest
-from PySide6.QtCore import QEvent, QPointF, Qt
-from PySide6.QtGui import QEnterEvent
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
+from PySide6.QtGui import QColor, QEnterEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
 from app.core.errors import ErrorBody
 from app.gui.theme.theme import Theme
+from app.gui.theme.tokens import FOCUS_RING
 from app.gui.widgets.buttons import Button
-from app.gui.widgets.fields import CopyField
+from app.gui.widgets.fields import CopyField, Field
 from app.gui.widgets.flow_layout import FlowLayout, PairLayout
-from app.gui.widgets.layout import HBox
+from app.gui.widgets.focus_ring import FocusRing
+from app.gui.widgets.layout import HBox, Surface
 from app.gui.widgets.menus import DropDown, Menu
 from app.gui.widgets.panels import ErrorPanel, Fold
-from app.gui.widgets.rows import RowList
+from app.gui.widgets.rows import ListRow, RowList, Tag
 from app.gui.widgets.text import ElidedLabel, Label, reads_from_right
 from app.gui.widgets.toast import Toast
 
@@ -188,3 +190,36 @@ def test_a_choice_is_made_from_its_menu(theme: Theme, qtbot: QtBot) -> None:
         menu.actions()[1].trigger()
     assert chosen.args == ["dark"]
     assert choice.accessibleName() == "Appearance: Dark"
+
+
+def test_a_tag_is_still_seen_on_the_row_below_the_pointer(qtbot: QtBot, theme: Theme) -> None:
+    card, row, tag = Surface(theme), ListRow(theme, "Qwen3 8B", "quiet"), Tag(theme, "Q4_K_M")
+    HBox(theme, card).addWidget(row)
+    row.add_tag(tag)
+    qtbot.addWidget(card)
+    card.resize(600, 80)
+    card.show()
+    for mode in ("light", "dark"):
+        theme.set_mode("dark" if mode == "dark" else "light")
+        row._set_hovered(is_hovered=True)
+        image, area = card.grab().toImage(), QRect(tag.mapTo(card, QPoint(0, 0)), tag.size())
+        inside = QColor(image.pixel(area.center().x(), area.top() + 2)).lightness()
+        beside = QColor(image.pixel(area.right() + 8, area.center().y())).lightness()
+        assert abs(inside - beside) >= 8, mode
+
+
+def test_a_field_with_the_keyboard_has_one_outline(qtbot: QtBot, theme: Theme) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    box = HBox(theme, page, margins=(24, 24, 24, 24))
+    field, press = Field(theme, "Name"), Button(theme, "Press")
+    box.addWidget(field)
+    box.addWidget(press)
+    ring = FocusRing(theme, page)
+    with qtbot.waitActive(page):
+        page.show()
+        page.activateWindow()
+    field.setFocus(Qt.FocusReason.TabFocusReason)
+    grow = ring.ring.geometry().width() - field.width()
+    press.setFocus(Qt.FocusReason.TabFocusReason)
+    assert (grow, ring.ring.geometry().width() - press.width()) == (2 * FOCUS_RING, 2 * (FOCUS_RING + 2))

@@ -11,6 +11,7 @@ import msgspec
 from aiohttp import web
 
 from app.core.models import Preset
+from app.core.tokens import BYTES_PER_TOKEN
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -117,7 +118,6 @@ def _with_preset(work: ConversationRequest, preset: Preset | None) -> Conversati
 # to 1.63. The smaller the vocabulary the more tokens: the Guide's 2048 take nearly twice as many (0.57 to 0.69 for
 # text, 0.45 to 0.53 for code; `test_token_estimate`, which prints each file's). Pictures were held against no model.
 
-_BYTES_PER_TOKEN = 4
 _MARKS_PER_TURN = 4
 _MARKS_OF_ANSWER = 3
 _PIXELS_PER_TOKEN = 750
@@ -132,7 +132,7 @@ def estimate_tokens(request: ConversationRequest) -> int:
     size_bytes = sum(map(_bytes, parts)) + sum(map(_tool_bytes, request.tools))
     pictures = sum(_picture_tokens(part) for part in parts if isinstance(part, Image))
     marks = _MARKS_PER_TURN * sum(map(_turns, request.messages)) + _MARKS_OF_ANSWER
-    return math.ceil(size_bytes / _BYTES_PER_TOKEN) + pictures + marks
+    return math.ceil(size_bytes / BYTES_PER_TOKEN) + pictures + marks
 
 
 def _messages_to_count(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:

@@ -121,6 +121,10 @@ class PreferenceStore(RemoteList[SettingInfo]):
         """Return a setting's value, or `default` while nothing is known."""
         return next((item.value for item in self.items if item.name == name), default)
 
+    def find_choice(self, name: str) -> SettingValue | None:
+        """Return the value that somebody set; None for a setting as it came, or while nothing is known."""
+        return next((item.value for item in self.items if item.name == name and item.source != "default"), None)
+
     def change(self, name: str, value: SettingValue | None, failed: ErrorHandler | None = None) -> None:
         """Set, or with None reset, one setting."""
         self.change_all({name: value}, failed=failed)

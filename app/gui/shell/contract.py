@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
-from PySide6.QtCore import QObject, Signal
+from PySide6.QtCore import QObject, QRect, Signal
 
 from app.core.events import Event
 
@@ -39,6 +39,7 @@ class Command:
 class Task(StrEnum):
     """What the palette and the menu may ask of a page that need not have been shown before."""
 
+    INSTALLED = "installed"
     ADD_FILE = "add_file"
     ADD_FOLDER = "add_folder"
     DISCOVER = "discover"
@@ -76,8 +77,8 @@ class Shell(QObject):
         super().__init__(parent)
         self.is_connected = False
         self.sources: list[Callable[[], list[Command]]] = []
-        self.feet: dict[PageId, Callable[[], int]] = {}
-        """How high that is, of each page, which nothing may cover at its foot."""
+        self.feet: dict[PageId, Callable[[], QRect]] = {}
+        """What nothing may cover at the foot of a page, in the window's coordinates."""
 
     def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something in passing at the foot of the window, with an Undo button if there is a way back."""

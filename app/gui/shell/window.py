@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QEvent, QMimeData, Qt, Signal
+from PySide6.QtCore import QByteArray, QEvent, QMimeData, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import (
     QAction,
     QCloseEvent,
@@ -89,6 +89,7 @@ class MainWindow(QMainWindow):
     def __init__(self, theme: Theme, api: GatewayApi, memory_file: Path) -> None:
         super().__init__()
         self.theme, self._memory_file = theme, memory_file
+        theme.changed.connect(self._restyle)  # before whatever colours itself: a new stylesheet takes colours back
         self._memory = load_memory(memory_file)
         self._alt = AltKeyWatcher(self)
         self._entries: dict[PageId, QWidget] = {}
@@ -121,13 +122,12 @@ class MainWindow(QMainWindow):
         self.pages = PageStack(theme, page_makers)
         self._trouble = ErrorPanel(theme)
         self._trouble_place = QWidget()
-        middle = self._lay_out()
-        self.toast = Toast(theme, middle, self._foot_height)
+        self._middle = middle = self._lay_out()
+        self.toast = Toast(theme, middle, self._foot_area)
         self.palette_view = CommandPalette(theme, middle, self._all_commands)
         self.question = QuestionDialog(theme, middle)
         self._make_menu()
         self._focus_ring = FocusRing(theme, self)
-        theme.changed.connect(self._restyle)
         stores.running.changed.connect(self._show_engines)
         stores.downloads.changed.connect(self._show_downloads)
         self._connect_tray()
@@ -297,9 +297,13 @@ class MainWindow(QMainWindow):
         if not self.toast.undo_last():
             self.toast.show_message(tr("There is nothing to undo."))
 
-    def _foot_height(self) -> int:
+    def _foot_area(self) -> QRect:
+        """Return what a toast stands above: what the page keeps at its foot, else the edge below the page."""
         page = self.pages.page
-        return self.shell.feet[page]() if page in self.shell.feet else 0
+        if page in self.shell.feet:
+            area = self.shell.feet[page]()
+            return area.translated(-self._middle.mapTo(self, QPoint(0, 0)))
+        return QRect(self.pages.mapTo(self._middle, QPoint(0, self.pages.height())), QSize(self.pages.width(), 0))
 
     def _restyle(self) -> None:
         application = QApplication.instance()

@@ -27,6 +27,8 @@ QLineEdit, QSpinBox, QDoubleSpinBox, QPlainTextEdit[field="true"], QTextEdit[fie
   selection-background-color: {_css_color(theme, "accent-fill")}; selection-color: {_css_color(theme, "on-accent")};
 }}
 QLineEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover {{ border-color: {_css_color(theme, "ink-3")}; }}
+QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QPlainTextEdit[field="true"]:focus,
+QTextEdit[field="true"]:focus {{ border-color: {_css_color(theme, "accent")}; }}
 QLineEdit:disabled {{ background: {_css_color(theme, "sunken")}; color: {_css_color(theme, "ink-3")}; }}
 QLineEdit[quiet="true"] {{ border: none; background: transparent; padding: 0; min-height: {px(24)}px; }}
 QLineEdit[wrong="true"] {{ border-color: {_css_color(theme, "bad")}; }}

@@ -6,13 +6,14 @@ the property `focusRing` false, and says its own corner radius with `focusRadius
 
 from PySide6.QtCore import QEvent, QObject, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
+from PySide6.QtWidgets import QAbstractSpinBox, QApplication, QLineEdit, QWidget
 from shiboken6 import isValid
 
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
 
 _GAP = 2
+"""Between a control and its ring; none where the control has an outline of its own, which would make two."""
 _FOLLOWED = frozenset({QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Hide, QEvent.Type.Show})
 
 
@@ -96,7 +97,7 @@ class _RingOverlay(QWidget):
         painter.setPen(QPen(self._theme.color("accent"), FOCUS_RING))
         half = FOCUS_RING / 2
         own = self.target.property("focusRadius")
-        radius = self._theme.px(own if isinstance(own, int) else Radius.CONTROL) + _GAP
+        radius = self._theme.px(own if isinstance(own, int) else Radius.CONTROL) + _gap_of(self.target)
         painter.drawRoundedRect(self.rect().toRectF().adjusted(half, half, -half, -half), radius, radius)
 
 
@@ -108,8 +109,13 @@ def _wants_ring(widget: QWidget) -> bool:
     return isinstance(widget, QLineEdit) or not by_pointer
 
 
+def _gap_of(widget: QWidget) -> int:
+    is_outlined = isinstance(widget, (QLineEdit, QAbstractSpinBox)) or bool(widget.property("field"))
+    return 0 if is_outlined and not widget.property("quiet") else _GAP
+
+
 def _outer_area(widget: QWidget, parent: QWidget) -> QRect:
-    grow = FOCUS_RING + _GAP
+    grow = FOCUS_RING + _gap_of(widget)
     return QRect(widget.mapTo(parent, widget.rect().topLeft()), widget.size()).adjusted(-grow, -grow, grow, grow)
 
 

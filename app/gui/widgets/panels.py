@@ -7,6 +7,7 @@ from PySide6.QtWidgets import QApplication, QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
 from app.core.translation import tr
+from app.gui import phrases
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import PAGE_WIDTH, UNBOUNDED, Motion
 from app.gui.widgets.buttons import Button, ButtonLook
@@ -83,8 +84,9 @@ class ErrorPanel(Surface):
     def show_error(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
         """Show `error`; with `words` and `action`, the button that fixes it."""
         self._sentence.setText(error.sentence)
-        self._hint.setText(error.hint)
-        self._hint.setVisible(bool(error.hint))
+        hint = phrases.drop_commands(error.hint)
+        self._hint.setText(hint)
+        self._hint.setVisible(bool(hint))
         self._cause.setText(error.detail)
         self._fold.setVisible(bool(error.detail))
         self._button.setVisible(action is not None)

@@ -156,9 +156,12 @@ class _InsetLine(QWidget):
 
 
 class Tag(QWidget):
-    """A word in a small soft box: a quantisation, a format, "built in"."""
+    """A word in a small soft box: a quantisation, a format, "built in".
 
-    def __init__(self, theme: Theme, text: str, *, color: str = "ink-2", fill: str = "sunken") -> None:
+    The box is a tint, so that it stands out from a row that is tinted itself.
+    """
+
+    def __init__(self, theme: Theme, text: str, *, color: str = "ink-2", fill: str = "hover") -> None:
         super().__init__()
         self._theme, self._fill = theme, fill
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)

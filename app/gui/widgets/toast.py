@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, QTimer
+from PySide6.QtCore import QEasingCurve, QPoint, QPropertyAnimation, QRect, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import QApplication, QWidget
 
@@ -21,7 +21,7 @@ _WIDEST = 0.6
 class Toast(Surface):
     """One at a time; the next replaces it. It waits for as long as the pointer or the keyboard is on it."""
 
-    def __init__(self, theme: Theme, parent: QWidget, foot: Callable[[], int] = lambda: 0) -> None:
+    def __init__(self, theme: Theme, parent: QWidget, foot: Callable[[], QRect] | None = None) -> None:
         super().__init__(theme, fill="surface", outline="edge", radius=Radius.CARD)
         self._around, self._foot = parent, foot
         self._way_back: Callable[[], object] | None = None
@@ -53,7 +53,7 @@ class Toast(Surface):
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
 
     def place_at_foot(self) -> None:
-        """Stand in the middle of the foot of the window, above what the page keeps there."""
+        """Stand above the middle of what the page keeps at its foot."""
         self._words.setWordWrap(False)
         self._words.setFixedWidth(min(self._words.sizeHint().width(), int(self._around.width() * _WIDEST)))
         self._words.setWordWrap(True)
@@ -71,10 +71,10 @@ class Toast(Surface):
         return True
 
     def _goal_position(self) -> QPoint:
-        around = self._around
-        foot = self._foot()
-        gap = foot + self.theme.px(8 if foot else 24)
-        return QPoint((around.width() - self.width()) // 2, around.height() - self.height() - gap)
+        around = self._around.rect()
+        foot = self._foot() if self._foot is not None else QRect(0, around.height(), around.width(), 0)
+        gap = self.theme.px(8 if foot.height() else 24)
+        return QPoint(foot.left() + (foot.width() - self.width()) // 2, foot.top() - self.height() - gap)
 
     def _animate_rise(self) -> None:
         duration = self.theme.duration(Motion.PAGE)

@@ -130,3 +130,23 @@ def test_a_chat_that_grew_elsewhere_is_read_again(model: ChatModel, api: DemoApi
         model.chat_list.items = [replace(known, message_count=count)]
         model.chat_list.changed.emit()
     assert len([path for _, path, _ in api.calls if path == "/chats/c1"]) == before + 1
+
+
+def test_the_guide_is_used_where_it_was_set_and_not_where_it_merely_is_the_default(
+    model: ChatModel, api: DemoApi
+) -> None:
+    model.chat_list.models = [long_chat.MODEL]
+    assert model.model == long_chat.MODEL
+    row = next(row for row in data.default_settings() if row.name == "models.default")
+    api.replies["GET /settings"] = [data.with_value(row, "guide")]
+    model._preferences.read()
+    api.flush()
+    assert model.model == "guide"
+
+
+def test_the_model_for_new_chats_is_found_however_it_is_written(model: ChatModel, api: DemoApi) -> None:
+    row = next(row for row in data.default_settings() if row.name == "models.default")
+    api.replies["GET /settings"] = [data.with_value(row, "GPT-OSS-20B-mxfp4")]
+    model._preferences.read()
+    api.flush()
+    assert model.model == "gpt-oss-20b-mxfp4"

@@ -16,9 +16,9 @@ from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn,
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.model_picker import ModelLine
+from app.gui.screens.chat.model_picker import ModelLine, quiet_words
 from app.gui.screens.chat.view import ChatScreen
-from app.gui.shell.contract import Command, PageId, Shell
+from app.gui.shell.contract import Command, PageId, Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, IconButton
 from app.gui.widgets.panels import ErrorPanel
@@ -493,3 +493,66 @@ def test_after_a_deletion_the_keyboard_is_on_the_next_chat(screen: ChatScreen, a
     chosen = listing._chat_at(listing.currentIndex())
     assert chosen is not None
     assert chosen.id == "c3"
+
+
+def test_where_an_attached_model_runs_is_said_before_anything_is_sent(screen: ChatScreen, api: DemoApi) -> None:
+    api.replies["GET /models"] = [*data.MODELS, replace(data.FAR_MODEL, attached="http://ada:secret@box:8000/v1")]
+    screen.model.library.read()
+    api.flush()
+    screen.model.new_chat(data.FAR_MODEL.name)
+    words = screen.conversation_view.empty._quiet.text()
+    assert words.startswith("It runs at box:8000: what you write to it is sent there.")
+    screen.model.new_chat(long_chat.MODEL)
+    assert screen.conversation_view.empty._quiet.text().startswith("It runs on this computer")
+
+
+def test_no_size_is_made_up_for_an_attached_model() -> None:
+    assert quiet_words(data.FAR_MODEL, None) == "attached: box:8000"
+
+
+def test_add_a_model_shows_what_there_is_to_add(screen: ChatScreen, shell: Shell, api: DemoApi, qtbot: QtBot) -> None:
+    api.replies["GET /models"] = data.MODELS[:1]
+    screen.model.library.read()
+    api.flush()
+    with qtbot.waitSignal(shell.task_requested) as task:
+        button(screen.conversation_view.empty, "Add a model").click()
+    assert task.args == [Task.DISCOVER]
+
+
+def test_typing_after_a_click_into_the_conversation_goes_into_the_composer(opened: ChatScreen) -> None:
+    transcript = opened.conversation_view.transcript
+    QTest.mouseClick(transcript.viewport(), Qt.MouseButton.LeftButton, pos=QPoint(300, 200))
+    transcript.setFocus()
+    QTest.keyClicks(transcript, "H")
+    field = opened.conversation_view.composer.field
+    assert (field.toPlainText(), field.hasFocus()) == ("H", True)
+    transcript.setFocus()
+    QTest.keyClick(transcript, Qt.Key.Key_B, CONTROL)
+    assert field.toPlainText() == "H", "a shortcut is no letter"
+    QApplication.clipboard().setText("ello")
+    QTest.keyClick(transcript, Qt.Key.Key_V, CONTROL)
+    assert field.toPlainText() == "Hello"
+
+
+def test_a_model_that_is_gone_offers_the_others_and_no_command(opened: ChatScreen, api: DemoApi) -> None:
+    api.replies["POST /chats/c1/turns"] = ErrorBody(
+        code="model_not_found",
+        sentence="There is no model qwen3.",
+        hint="Did you mean qwen3-8b? To let another model answer: `roundhouse alias qwen3 MODEL`.",
+    )
+    type_(opened, "Hello")
+    key(opened, ENTER)
+    api.flush()
+    (panel,) = panels(opened)
+    assert panel._hint.text() == "Did you mean qwen3-8b?"
+    button(panel, "Choose a model").click()
+    assert opened.picker.isVisible()
+
+
+def test_an_answer_without_a_word_is_said_to_be_one(opened: ChatScreen, api: DemoApi) -> None:
+    type_(opened, "Hello")
+    key(opened, ENTER)
+    api.flush()
+    api.send_event(FOLLOW, AnswerDone(message=long_chat.make_answer(9, "")))
+    (trouble,) = [view.trouble for view in opened.model.conversation.list_turns() if view.trouble]
+    assert trouble.sentence == "The model wrote nothing."

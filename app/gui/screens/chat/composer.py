@@ -6,7 +6,7 @@ Return sends, Shift Return begins a line, Escape stops the answer. Typing is pos
 from collections.abc import Callable
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QTextOption
+from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent, QTextOption
 from PySide6.QtWidgets import QFrame, QPlainTextEdit, QSizePolicy, QWidget
 
 from app.core.translation import tr
@@ -16,8 +16,10 @@ from app.gui.widgets.buttons import IconButton, RoundButton
 from app.gui.widgets.layout import HBox, Surface, VBox
 from app.gui.widgets.text import Label
 
-_LEAST_LINES = 1
-_LINE = 1.5
+_LONGEST_WORD = 2000
+"""Characters without a space from which on lines are broken anywhere: Qt looks for the words of such a line anew for
+each row of it, which takes seconds from 100,000 on."""
+_BY_WORDS, _ANYWHERE = QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere, QTextOption.WrapMode.WrapAnywhere
 
 
 class ComposerField(QPlainTextEdit):
@@ -35,20 +37,20 @@ class ComposerField(QPlainTextEdit):
         self.setAccessibleName(tr("Message"))
         self.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's property: the composer around it is outlined instead
         self.setTabChangesFocus(True)
-        self.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
+        self.setWordWrapMode(_BY_WORDS)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(0)
         self.document().clearUndoRedoStacks()  # the margin is nothing to take back
         self.document().documentLayout().documentSizeChanged.connect(lambda _size: self.updateGeometry())
+        self.textChanged.connect(self._follow_text)
         theme.changed.connect(self._restyle)
         self._restyle()
 
     def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the height of the text, up to the limit."""
         line = self.fontMetrics().lineSpacing()
-        lines = max(_LEAST_LINES, round(self.document().size().height()))
-        height = lines * line + self._theme.px(4)
+        height = self._count_lines(self.limit // line + 1) * line + self._theme.px(4)
         is_full = height > self.limit
         policy = Qt.ScrollBarPolicy.ScrollBarAsNeeded if is_full else Qt.ScrollBarPolicy.ScrollBarAlwaysOff
         self.setVerticalScrollBarPolicy(policy)
@@ -57,6 +59,11 @@ class ComposerField(QPlainTextEdit):
     def minimumSizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
         """Return the same: the field never gives way."""
         return self.sizeHint()
+
+    def set_text(self, text: str) -> None:
+        """Show another text."""
+        self._fit_wrapping(text)
+        self.setPlainText(text)
 
     def event(self, event: QEvent) -> bool:
         """Leave Undo to the window while there is nothing to undo here."""
@@ -79,6 +86,7 @@ class ComposerField(QPlainTextEdit):
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 -- Qt's name
         """Paste text."""
         if source.hasText():
+            self._fit_wrapping(source.text())
             self.insertPlainText(source.text())
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 -- Qt's name
@@ -94,6 +102,30 @@ class ComposerField(QPlainTextEdit):
         """Tell the composer."""
         super().focusOutEvent(event)
         self.focused.emit(False)  # noqa: FBT003 -- Qt's signal of one flag
+
+    def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
+        """Take the height of the text at this width."""
+        super().resizeEvent(event)
+        self.updateGeometry()
+
+    def _count_lines(self, most: int) -> int:
+        """Return how many rows the text takes, as far as `most`. The document's own count may be of another text."""
+        layout, block, count = self.document().documentLayout(), self.document().firstBlock(), 0
+        while block.isValid() and count < most:
+            layout.blockBoundingRect(block)  # lays the paragraph out
+            count += max(1, block.layout().lineCount())
+            block = block.next()
+        return max(1, min(count, most))
+
+    def _fit_wrapping(self, text: str) -> None:
+        """Break lines anywhere where a text that comes is one endless word."""
+        if any(len(word) > _LONGEST_WORD for word in text.split()):
+            self.setWordWrapMode(_ANYWHERE)
+
+    def _follow_text(self) -> None:
+        if self.document().isEmpty():
+            self.setWordWrapMode(_BY_WORDS)
+        self.updateGeometry()
 
     def _restyle(self) -> None:
         self.setFont(self._theme.font("chat"))
@@ -113,6 +145,7 @@ class Composer(Surface):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self._is_busy = False
         self._is_editing = False
+        self._warning = ""
         box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
         box.addWidget(self._make_banner())
         self.field = ComposerField(theme)
@@ -142,7 +175,7 @@ class Composer(Surface):
     def set_text(self, text: str) -> None:
         """Show another text, the cursor at its end."""
         if text != self.text:
-            self.field.setPlainText(text)
+            self.field.set_text(text)
             self.field.moveCursor(self.field.textCursor().MoveOperation.End)
 
     def add_tool(self, icon: str, name: str, action: Callable[[], object]) -> IconButton:
@@ -156,6 +189,12 @@ class Composer(Surface):
         """Offer to stop while an answer is written; say when a question is edited."""
         if (is_busy, is_editing) != (self._is_busy, self._is_editing):
             self._is_busy, self._is_editing = is_busy, is_editing
+            self._update_controls()
+
+    def show_warning(self, words: str) -> None:
+        """Say what is wrong with what is typed; nothing for nothing."""
+        if words != self._warning:
+            self._warning = words
             self._update_controls()
 
     def limit_height(self, height: int) -> None:
@@ -186,7 +225,8 @@ class Composer(Surface):
             self._button.set_icon("square", tr("Stop the answer"))
         else:
             self._button.set_icon("arrow-up", tr("Send"))
-        self._hint.setText(tr("Esc stops") if self._is_busy else "")
+        self._hint.setText(tr("Esc stops") if self._is_busy else self._warning)
+        self._hint.set_color("ink-3" if self._is_busy else "bad")
         self._button.setEnabled(self._is_busy or bool(self.text.strip()))
 
     def _handle_text_change(self) -> None:

@@ -27,7 +27,6 @@ from app.gui.screens.chat.turns import AnswerTrouble, LiveText, TroubleRemedy, T
 
 _PENDING_QUESTION, _PENDING_ANSWER = "asked", "awaited"
 """Names of the two messages shown until the gateway has stored them."""
-_ENDED_BADLY = frozenset({MessageStatus.FAILED, MessageStatus.INTERRUPTED})
 
 
 class Conversation(QObject):
@@ -239,7 +238,7 @@ class Conversation(QObject):
     def _make_view(self, message: Message, *, is_busy: bool) -> TurnView:
         versions = self._tree.versions_of(message.id)
         trouble = self._troubles.get(message.id)
-        if trouble is None and message.status in _ENDED_BADLY:
+        if trouble is None:
             trouble = trouble_of(message, self._engine_of(message.model))
         return TurnView(
             message=message,
@@ -413,9 +412,12 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble |
             sentence=tr("Roundhouse's service ended while this was being written."),
             hint=tr("What was written so far is kept."),
         )
+    if message.status is MessageStatus.COMPLETE and message.role is Role.ASSISTANT and not message.content.strip():
+        return _nothing_written(message)
     if message.status is not MessageStatus.FAILED:
         return None
     sentence, _, cause = message.error.strip().partition("\n")
+    sentence = phrases.drop_commands(sentence)
     failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
     if failure is None:
         return AnswerTrouble(
@@ -433,6 +435,14 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble |
     )
 
 
+def _nothing_written(message: Message) -> AnswerTrouble:
+    return AnswerTrouble(
+        sentence=tr("The model thought, and wrote no answer.") if message.reasoning else tr("The model wrote nothing."),
+        hint=tr("Its answer ended at Longest answer.") if message.finish_reason == "length" else "",
+        remedies=(TroubleRemedy.TRY_AGAIN, TroubleRemedy.CHOOSE_MODEL),
+    )
+
+
 def trouble_from(error: ErrorBody) -> AnswerTrouble:
     """Return an error reply as trouble in the transcript."""
-    return AnswerTrouble(sentence=error.sentence, hint=error.hint, cause=error.detail)
+    return AnswerTrouble(sentence=error.sentence, hint=phrases.drop_commands(error.hint), cause=error.detail)

@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QTimer
+from PySide6.QtCore import QPoint, QRect, QTimer, Signal
 from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
@@ -12,7 +12,6 @@ from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
 from app.core.translation import tr
-from app.gui import phrases
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.empty_chat import EmptyChat
@@ -31,8 +30,13 @@ _FOOT = 48
 _WARM_AFTER_MS, _WARM_EVERY_MS = 1500, 120
 
 
+_OTHER_MODEL_HELPS = frozenset({"model_not_found", "model_cannot", "no_model_able", "model_unusable"})
+
+
 class ConversationView(QWidget):
-    """Shows the `Conversation` of a `ChatModel`."""
+    """Shows the `Conversation` of a `ChatModel`. `picker_requested`: another model has to be chosen."""
+
+    picker_requested = Signal()
 
     def __init__(self, theme: Theme, model: ChatModel) -> None:
         super().__init__()
@@ -67,9 +71,9 @@ class ConversationView(QWidget):
         """Show or hide the sampling choices."""
         self._toggle_panel(self._sampling)
 
-    def foot_top(self, around: QWidget) -> int:
-        """Return where the composer and what is open above it begin, within a widget around this one."""
-        return self._foot.mapTo(around, QPoint(0, 0)).y()
+    def foot_area(self, around: QWidget) -> QRect:
+        """Return where the composer and what is open above it are, within a widget around this one."""
+        return QRect(self._foot.mapTo(around, QPoint(0, 0)), self._foot.size())
 
     def begin_edit(self, message: str) -> None:
         """Put a question into the composer, to ask it another way."""
@@ -119,6 +123,9 @@ class ConversationView(QWidget):
         self.composer.edit_cancelled.connect(self._leave_edit)
         self.composer.text_changed.connect(self._keep_draft)
         self._model.default_sampling.changed.connect(self._show_defaults)
+        self._model.draft_changed.connect(self._warn_of_overflow)
+        self._model.models_changed.connect(self._warn_of_overflow)
+        self.transcript.text_typed.connect(self._take_typed)
         self.empty.question_chosen.connect(self._ask_guide)
 
     def _take_chat(self) -> None:
@@ -161,8 +168,7 @@ class ConversationView(QWidget):
             self.empty.show_nothing_known(model.library.error)
             return
         self.empty.show_state(
-            phrases.model_title(info) if info else "",
-            is_guide=bool(info and info.is_builtin),
+            info,
             has_models=bool(own),
             has_guide=model.find_model(GUIDE) is not None,
         )
@@ -209,6 +215,14 @@ class ConversationView(QWidget):
         self._is_at_start = True
         self._model.send_question(text)
 
+    def _take_typed(self, text: str) -> None:
+        """Go on in the composer with what is typed while the transcript has the keyboard."""
+        self.composer.field.setFocus()
+        self.composer.field.insertPlainText(text)
+
+    def _warn_of_overflow(self) -> None:
+        self.composer.show_warning(self._model.overflow_words())
+
     def _keep_draft(self, text: str) -> None:
         if self._model.conversation.editing is None:
             self._model.keep_draft(text)
@@ -221,7 +235,10 @@ class ConversationView(QWidget):
         """Put the question back and say why it was not taken."""
         if text and not self.composer.text:
             self.composer.set_text(text)
-        self._error.show_error(error, tr("Try again"), lambda: self._try_again(text))
+        if error.code in _OTHER_MODEL_HELPS:
+            self._error.show_error(error, tr("Choose a model"), self.picker_requested.emit)
+        else:
+            self._error.show_error(error, tr("Try again"), lambda: self._try_again(text))
 
     def _try_again(self, text: str) -> None:
         self._error.hide()

@@ -7,7 +7,9 @@ from PySide6.QtGui import QPainter
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core.errors import ErrorBody
+from app.core.models import ModelInfo
 from app.core.translation import LazyText, tr
+from app.gui import phrases
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.buttons import Button, ButtonLook, Pressable
@@ -85,22 +87,23 @@ class EmptyChat(QWidget):
         theme.changed.connect(self._restyle)
         self._restyle()
 
-    def show_state(self, model: str, *, is_guide: bool, has_models: bool, has_guide: bool) -> None:
-        """Say who answers: a model's title, the Guide, or nobody."""
+    def show_state(self, model: ModelInfo | None, *, has_models: bool, has_guide: bool) -> None:
+        """Say who answers: a model and where it runs, the Guide, or nobody."""
+        is_guide = model is not None and model.is_builtin
         self._skeleton.hide()
         self._title.show()
         self._quiet.show()
         self._heading.setVisible(not is_guide)
         self._about.setVisible(not is_guide)
-        if not model:
+        if model is None:
             self._title.setText(tr("No model yet"))
             self._quiet.setText(tr("Add a GGUF file, or drop one here. It is used in place, not copied."))
         elif is_guide:
             self._title.setText(tr("Ask the Guide"))
             self._quiet.setText(f"{_ABOUT} {tr('Add a model of your own for everything else.')}")
         else:
-            self._title.setText(tr("Ask {model}", model=model))
-            self._quiet.setText(tr("It runs on this computer, and so do your chats: nothing you write leaves it."))
+            self._title.setText(tr("Ask {model}", model=phrases.model_title(model)))
+            self._quiet.setText(_privacy_words(model))
         self._add.setVisible(not has_models)
         self._offer.setVisible(has_guide)
 
@@ -130,3 +133,13 @@ class EmptyChat(QWidget):
 
     def _restyle(self) -> None:
         self._middle.setMaximumWidth(self._theme.px(_WIDTH))
+
+
+def _privacy_words(model: ModelInfo) -> str:
+    """Say where what is written goes: nowhere, or to the endpoint that answers."""
+    if not model.attached:
+        return tr("It runs on this computer, and so do your chats: nothing you write leaves it.")
+    return tr(
+        "It runs at {host}: what you write to it is sent there. Your chats are kept on this computer.",
+        host=phrases.model_host(model),
+    )

@@ -12,12 +12,12 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
-from app.core.api import GUIDE
 from app.core.chats import Chat, Role
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event, SettingChanged
 from app.core.models import ModelChoices, ModelInfo, ModelSampling, RegisterModel
+from app.core.tokens import estimate_text_tokens
 from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
@@ -54,6 +54,7 @@ class ChatModel(QObject):
 
     changed = Signal()
     models_changed = Signal()
+    draft_changed = Signal()
     toast_requested = Signal(str, object)
     failed = Signal(object)
 
@@ -104,11 +105,9 @@ class ChatModel(QObject):
     def default_model(self) -> str:
         """Return the model a new chat starts with: the one set, the one used last, the first there is."""
         usable = [item.name for item in self.chat_models() if not item.problem]
-        chosen = str(self._preferences.get("models.default", GUIDE))
-        last = next((model for model in self.chat_list.models if model in usable), "")
-        if chosen in usable and chosen != GUIDE:
-            return chosen
-        return last or (usable[0] if usable else "")
+        chosen = str(self._preferences.find_choice("models.default") or "").casefold()
+        last = [model for model in self.chat_list.models if model in usable]
+        return next((name for name in usable if name.casefold() == chosen), next(iter([*last, *usable]), ""))
 
     def make_chip(self, now: float) -> ModelChipState:
         """Return what the header says about the model; `now` is on the monotonic clock."""
@@ -125,7 +124,44 @@ class ChatModel(QObject):
         return msgspec.structs.replace(chip, words=" · ".join(part for part in about if part))
 
     def context_usage(self) -> ContextUsage | None:
-        """Return how full the context was with the last answer; None before there is one."""
+        """Return how full the context is: with the last answer, and about with what is typed; None with neither."""
+        used, typed = self._path_tokens(), self._draft_tokens()
+        if used is None and not typed:
+            return None
+        total = (used or 0) + typed
+        status = self.running.of(self.model)
+        context = status.context if status and status.context else None
+        if context is None:
+            tokens = format_tokens(total)
+            return ContextUsage(
+                words=tr("≈ {tokens} tokens", tokens=tokens) if typed else tr("{tokens} tokens", tokens=tokens)
+            )
+        share, limit = total / context, format_tokens(context)
+        words = (
+            tr("≈ {share:.0%} of {context}", share=share, context=limit)
+            if typed
+            else tr("{share:.0%} of {context}", share=share, context=limit)
+        )
+        return ContextUsage(words=words, fraction=min(1.0, share))
+
+    def overflow_words(self) -> str:
+        """Return what to say where what is typed cannot fit into the model's context; nothing where it may."""
+        status, info = self.running.of(self.model), self.info
+        context = (status.context if status else None) or (info.trained_context if info else None)
+        typed = self._draft_tokens()
+        total = (self._path_tokens() or 0) + typed
+        if not typed or context is None or total <= context:
+            return ""
+        return tr(
+            "About {tokens} tokens; the model takes {context}",
+            tokens=format_tokens(total),
+            context=format_tokens(context),
+        )
+
+    def _draft_tokens(self) -> int:
+        return estimate_text_tokens(self.current_draft().strip())
+
+    def _path_tokens(self) -> int | None:
         last = next(
             (
                 item.timings
@@ -136,15 +172,7 @@ class ChatModel(QObject):
         )
         if last is None or last.prompt_tokens is None:
             return None
-        used = last.prompt_tokens + (last.completion_tokens or 0)
-        status = self.running.of(self.model)
-        context = status.context if status and status.context else None
-        if context is None:
-            return ContextUsage(words=tr("{tokens} tokens", tokens=format_tokens(used)))
-        return ContextUsage(
-            words=tr("{share:.0%} of {context}", share=used / context, context=format_tokens(context)),
-            fraction=min(1.0, used / context),
-        )
+        return last.prompt_tokens + (last.completion_tokens or 0)
 
     def current_draft(self) -> str:
         """Return what was typed in this chat and not sent."""
@@ -153,6 +181,7 @@ class ChatModel(QObject):
     def keep_draft(self, text: str) -> None:
         """Remember what is typed."""
         self._drafts[self.conversation.id] = text
+        self.draft_changed.emit()
 
     def new_chat(self, model: str = "") -> None:
         """Show an empty chat with a model, or the usual one."""
@@ -175,6 +204,7 @@ class ChatModel(QObject):
         if self.conversation.is_new and not self.conversation.model:
             self.conversation.model = self.default_model()
         self._drafts.pop(self.conversation.id, None)
+        self.draft_changed.emit()
         self.conversation.send(text)
 
     def load_model(self) -> None:

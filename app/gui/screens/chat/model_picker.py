@@ -166,7 +166,8 @@ def quiet_words(info: ModelInfo, status: EngineStatus | None) -> str:
     if info.problem:
         return info.problem
     kind = tr("built-in tiny help model") if info.is_builtin else info.quantization
-    return " · ".join(part for part in (kind, format_bytes(info.size_bytes), _state_words(status)) if part)
+    size = format_bytes(info.size_bytes) if info.size_bytes else ""
+    return " · ".join(part for part in (phrases.model_origin(info), kind, size, _state_words(status)) if part)
 
 
 def _state_words(status: EngineStatus | None) -> str:

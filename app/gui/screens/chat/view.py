@@ -21,6 +21,7 @@ from PySide6.QtWidgets import QWidget
 from app.core.chats import Role
 from app.core.errors import ErrorBody
 from app.core.translation import LazyText, tr
+from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
 from app.gui.screens.chat.conversation_view import ConversationView
@@ -28,7 +29,7 @@ from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.model import ChatModel
 from app.gui.screens.chat.model_picker import ModelPicker
 from app.gui.screens.chat.transcript.box import Verb
-from app.gui.shell.contract import Command, PageId, Shell
+from app.gui.shell.contract import Command, PageId, Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.layout import SplitView, VBox
 from app.gui.widgets.menus import Menu
@@ -54,7 +55,7 @@ class ChatScreen(QWidget):
         split = SplitView(theme, self.pane, right)
         split.setSizes([theme.px(WIDTH), 10 * theme.px(WIDTH)])
         VBox(theme, self, gap=0).addWidget(split)
-        self.picker = ModelPicker(theme, self, lambda: shell.show_page(PageId.MODELS))
+        self.picker = ModelPicker(theme, self, lambda: shell.request_task(PageId.MODELS, Task.INSTALLED))
         self._is_narrow = False
         self.setAcceptDrops(True)
         theme.changed.connect(self._fit_width)
@@ -69,6 +70,8 @@ class ChatScreen(QWidget):
         model.conversation.chat_created.connect(self._show_list)
         model.models_changed.connect(self._show_head)
         model.chat_list.changed.connect(self._show_list)
+        model.draft_changed.connect(self._show_meter)
+        self.conversation_view.picker_requested.connect(self._toggle_picker)
         model.toast_requested.connect(shell.show_toast)
         model.failed.connect(self._show_error)
         self.pane.new_chat_requested.connect(self._start_chat)
@@ -77,10 +80,10 @@ class ChatScreen(QWidget):
         self.picker.chosen.connect(self._choose_model)
         self.conversation_view.transcript.action_requested.connect(self._perform_action)
         self.conversation_view.transcript.copy_requested.connect(shell.copy_text)
-        self.conversation_view.empty.models_requested.connect(lambda: shell.show_page(PageId.MODELS))
+        self.conversation_view.empty.models_requested.connect(lambda: shell.request_task(PageId.MODELS, Task.DISCOVER))
         shell.chat_requested.connect(self._start_chat)
         shell.add_commands(self._list_commands)
-        shell.feet[PageId.CHAT] = lambda: self.height() - self.conversation_view.foot_top(self)
+        shell.feet[PageId.CHAT] = lambda: self.conversation_view.foot_area(self.window())
         for keys, action in (("Ctrl+F", self._open_search), ("F2", self._rename_chat)):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
@@ -118,10 +121,13 @@ class ChatScreen(QWidget):
 
     def _show_head(self) -> None:
         self.header.chip.show_chip(self.model.make_chip(time.monotonic()))
-        self.header.meter.show_meter(self.model.context_usage())
+        self._show_meter()
         self.header.more.setEnabled(not self.model.conversation.is_new)
         if self.picker.isVisible():
             self._fill_picker()
+
+    def _show_meter(self) -> None:
+        self.header.meter.show_meter(self.model.context_usage())
 
     def _fit_width(self) -> None:
         """Put the list away where it would leave no room to read; the reader can still ask for it."""
@@ -242,7 +248,7 @@ class ChatScreen(QWidget):
             conversation.allow_auto_remedies(message)
 
     def _show_error(self, error: ErrorBody) -> None:
-        self._shell.show_toast(f"{error.sentence} {error.hint}".strip())
+        self._shell.show_toast(f"{error.sentence} {phrases.drop_commands(error.hint)}".strip())
 
 
 _ROLES = {Role.USER: LazyText("User"), Role.ASSISTANT: LazyText("Assistant")}

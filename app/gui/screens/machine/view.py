@@ -251,7 +251,7 @@ class PlanControls(QWidget):
     def show_form(self) -> None:
         """Show what is wished for now."""
         form = self._what_if.form
-        models = [model for model in self._what_if.library.items if not model.problem]
+        models = self._what_if.own_models
         options = [(model.name, f"{phrases.model_title(model)}   {model.quantization}".rstrip()) for model in models]
         self.model.set_options([("", tr("Any model")), *options])
         self.model.set_text(form.model)

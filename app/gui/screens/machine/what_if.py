@@ -15,6 +15,7 @@ from app.core import words
 from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
+from app.core.models import ModelInfo
 from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.api import ErrorHandler, GatewayCall
@@ -143,6 +144,11 @@ class WhatIf(QObject):
         self._start_with_default()
 
     @property
+    def own_models(self) -> list[ModelInfo]:
+        """The models that can run here; what an endpoint serves takes nothing of this machine."""
+        return [model for model in self.library.items if not model.problem and not model.attached]
+
+    @property
     def is_asking(self) -> bool:
         """Whether an answer is still to come."""
         return self._plan_request.is_waiting or self._estimate_request.is_waiting
@@ -241,7 +247,7 @@ class WhatIf(QObject):
             self.ask_again()
 
     def _first_model(self) -> str:
-        names = [model.name for model in self.library.items if not model.problem and not model.is_builtin]
+        names = [model.name for model in self.own_models if not model.is_builtin]
         ready = [status.model for status in self._running.items if status.state is EngineState.READY]
         usual = str(self._preferences.get("models.default", ""))
         return next((name for name in (*ready, usual, *names) if name in names), "")

@@ -73,6 +73,7 @@ class ModelsScreen(PageFrame):
             tr("Find one that suits this machine, or add a GGUF file. A file is used where it is; nothing is copied."),
         )
         self._empty.add_action(Button(theme, tr("Discover models"), look=ButtonLook.PRIMARY, action=self.show_discover))
+        self._side = ModelsSide.HERE
         self._library, self._places = self._make_library(), _SideChips(theme, self._turn_to)
         self.disk = DiskView(theme, self.model, self._ask_folder)
         self.discover = DiscoverView(theme, self.hub_search, self.downloads_model, shell)
@@ -157,6 +158,8 @@ class ModelsScreen(PageFrame):
         self.attach_card.open(url, name)
 
     def _turn_to(self, side: ModelsSide) -> None:
+        if side is not self._side:
+            self._trouble.hide()  # it was about what is left behind
         self._side = side
         self._places.mark_side(side)
         self.model.model_settings.close_model()
@@ -246,7 +249,9 @@ class ModelsScreen(PageFrame):
         self.discover.field.setText(repository)
 
     def _perform_task(self, task: str) -> None:
-        if task == Task.ADD_FILE:
+        if task == Task.INSTALLED:
+            self._turn_to(ModelsSide.HERE)
+        elif task == Task.ADD_FILE:
             self._ask_file()
         elif task == Task.ADD_FOLDER:
             self._ask_folder()

@@ -7,11 +7,13 @@ come is taken at once. The view follows the end only while the reader is at the 
 from collections.abc import Sequence
 from time import perf_counter
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer
+from PySide6.QtCore import QEvent, QRectF, QSize, Qt, QTimer, Signal
 from PySide6.QtGui import (
     QContextMenuEvent,
     QFocusEvent,
+    QGuiApplication,
     QKeyEvent,
+    QKeySequence,
     QMouseEvent,
     QPainter,
     QPaintEvent,
@@ -41,7 +43,9 @@ _NEAR_END = 8
 
 
 class Transcript(TranscriptScrollArea):
-    """A conversation."""
+    """A conversation. `text_typed`: letters that are meant for the composer."""
+
+    text_typed = Signal(str)
 
     def __init__(self, theme: Theme) -> None:
         super().__init__(theme)
@@ -131,8 +135,14 @@ class Transcript(TranscriptScrollArea):
         self._keyboard.open_menu(event)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:  # noqa: N802 -- Qt's name
-        """Hand it on; what is not ours scrolls."""
-        if not self._keyboard.handle_key(event):
+        """Hand it on; what is not ours is typed, or scrolls."""
+        if self._keyboard.handle_key(event):
+            return
+        text = QGuiApplication.clipboard().text() if event.matches(QKeySequence.StandardKey.Paste) else event.text()
+        is_typed = not _is_command(event.modifiers()) and text.isprintable() and text.strip()
+        if is_typed or event.matches(QKeySequence.StandardKey.Paste):
+            self.text_typed.emit(text)
+        else:
             super().keyPressEvent(event)
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
@@ -211,3 +221,11 @@ class Transcript(TranscriptScrollArea):
         painter.setBrush(Qt.BrushStyle.NoBrush)
         radius = self.theme.px(Radius.CARD)
         painter.drawRoundedRect(self.ring_area(self.current), radius, radius)
+
+
+def _is_command(modifiers: Qt.KeyboardModifier) -> bool:
+    """Tell whether a key with these is no letter; Control and Alt together are AltGr, which writes some."""
+    has_control = bool(modifiers & Qt.KeyboardModifier.ControlModifier)
+    return has_control != bool(modifiers & Qt.KeyboardModifier.AltModifier) or bool(
+        modifiers & Qt.KeyboardModifier.MetaModifier
+    )
