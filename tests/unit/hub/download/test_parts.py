@@ -1,17 +1,21 @@
 """The pieces a download is made of: who fetches which chunk, and what is known of a part file after anything."""
 
 import os
+import shutil
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.core.errors import StorageFault
 from app.hub.download import chunk_map
 from app.hub.download.cache import RepositoryCache
 from app.hub.download.chunk_map import ChunkMap, PartContent, bytes_written
+from app.hub.download.program import present_bytes
 from app.hub.download.transfer import Regions
 from app.hub.repositories.repository import RepoFile
 
@@ -100,3 +104,88 @@ def test_a_map_without_its_part_counts_for_nothing(tmp_path: Path) -> None:
     (tmp_path / "blob.part").unlink()
     assert bytes_written(tmp_path / "blob.part") == 0
     assert len(marked(tmp_path)) == 11
+
+
+def test_what_the_system_was_handed_after_its_last_start_is_believed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chunk_map, "SYNC_S", 1e9)
+    marked(tmp_path, 2)
+    for offset_s, is_believed in ((-30.0, True), (30.0, True), (-90.0, False)):
+        at = psutil.boot_time() + offset_s
+        os.utime(tmp_path / "blob.map", (at, at))
+        assert (2 not in marked(tmp_path)) == is_believed, "clocks are put right for a minute after a start"
+        marked(tmp_path, 2)
+
+
+@pytest.mark.parametrize("marks", [b"\1" * 10, b"\1" * 12, b"\3" + b"\1" * 10, b""])
+def test_marks_of_another_count_or_kind_count_for_nothing(tmp_path: Path, marks: bytes) -> None:
+    marked(tmp_path, 1)
+    file = tmp_path / "blob.map"
+    file.write_bytes(file.read_bytes().partition(b"\n")[0] + b"\n" + marks)
+    assert len(marked(tmp_path)) == 11
+    assert len(marked(tmp_path)) == 11
+
+
+def test_a_part_of_another_size_counts_for_nothing(tmp_path: Path) -> None:
+    marked(tmp_path, 1)
+    with (tmp_path / "blob.part").open("r+b") as part:
+        part.truncate(7)
+    assert len(marked(tmp_path)) == 11
+    assert (tmp_path / "blob.part").stat().st_size == CONTENT.size
+
+
+def test_what_was_wrong_is_forgotten_also_by_the_next_process(tmp_path: Path) -> None:
+    with closing(ChunkMap(tmp_path / "blob.part", CONTENT)) as chunks, (tmp_path / "blob.part").open("r+b") as out:
+        chunks.mark_chunk(4, out.fileno())
+        assert chunks.has_chunk(4)
+        chunks.clear_all()
+        assert not chunks.has_chunk(4)
+        assert [len(chunks.chunk_span(index)) for index in (0, 9, 10)] == [100, 100, 50]
+    assert len(marked(tmp_path)) == 11
+    with closing(ChunkMap(tmp_path / "blob.part", CONTENT)) as chunks:
+        chunks.delete_map()
+        chunks.delete_map()
+    assert not (tmp_path / "blob.map").exists()
+
+
+def test_what_need_not_be_fetched_is_a_whole_file_a_blob_or_the_chunks_of_a_part(tmp_path: Path) -> None:
+    cache, file = RepositoryCache(tmp_path, "org/model"), RepoFile(path="a/m.gguf", size=1050, sha256="e")
+    assert present_bytes(cache, "c", file) == 0
+    cache.part_path(file).parent.mkdir(parents=True)
+    part = cache.part_path(file)
+    with closing(ChunkMap(part, CONTENT)) as chunks, part.open("r+b") as out:
+        for index in (0, 10):
+            chunks.mark_chunk(index, out.fileno())
+    assert present_bytes(cache, "c", file) == 150
+    cache.blob_path(file).write_bytes(b"x" * 1050)
+    assert present_bytes(cache, "c", file) == 1050
+    cache.link_file("c", file)
+    assert cache.has_file("c", file)
+    cache.blob_path(file).unlink()
+    cache.snapshot_path("c", file.path).unlink()
+    cache.snapshot_path("c", file.path).write_bytes(b"x" * 1050)
+    assert present_bytes(cache, "c", file) == 1050
+
+
+def test_a_branch_points_to_its_commit_whatever_its_name(tmp_path: Path) -> None:
+    cache = RepositoryCache(tmp_path / "new" / "cache", "org/model")
+    cache.remember_revision("refs/pr/1", "abc")
+    assert (cache.folder / "refs/refs/pr/1").read_text() == "abc"
+    cache.remember_revision("def", "def")
+    assert not (cache.folder / "refs/def").exists(), "a commit needs no name"
+
+
+def test_a_full_disk_is_told_how_much_more_it_takes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gib = 1 << 30
+    monkeypatch.setattr(shutil, "disk_usage", lambda _place: SimpleNamespace(free=5 * gib))
+    cache = RepositoryCache(tmp_path / "new" / "cache", "org/model")
+    cache.check_room(4 * gib)
+    with pytest.raises(StorageFault) as refusal:
+        cache.check_room(6 * gib)
+    assert str(refusal.value).endswith("needs 6.0 GiB, and 5.0 GiB are free on its disk.")
+    assert refusal.value.hint.startswith("Free 2.0 GiB,")
+    with pytest.raises(StorageFault) as reserving:
+        cache.check_room(3 * gib, reserved_bytes=2 * gib)
+    assert "3.0 GiB are free on its disk beside the 2.0 GiB that other downloads still take" in str(reserving.value)
+    assert reserving.value.hint.startswith("Free 1.0 GiB,")

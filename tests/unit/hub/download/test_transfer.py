@@ -137,6 +137,27 @@ def test_pauses_between_fruitless_tries_double(arena: Make, monkeypatch: pytest.
     assert sum(pauses) == pytest.approx(0.1 + 0.2 + 0.4)
 
 
+def test_a_pause_is_by_chance_between_half_and_the_whole(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds: list[tuple[float, float]] = []
+    pauses: list[float] = []
+
+    class PatientEvent(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            pauses.append(timeout or 0.0)
+            return False
+
+    def draw(low: float, high: float) -> float:
+        bounds.append((low, high))
+        return low
+
+    monkeypatch.setattr("app.hub.download.transfer.random.uniform", draw)
+    there = arena(CHUNK)
+    there.go_wrong(first(2, faults.breaks_after(0)))
+    there.fetch(streams=1, first_pause_s=0.1, stop=PatientEvent())
+    assert set(bounds) == {(0.5, 1.0)}
+    assert sum(pauses) == pytest.approx(0.05 + 0.1)
+
+
 def test_a_stream_that_crawls_is_asked_for_anew(arena: Make, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(wire_module, "SLOW_AFTER_S", 0.0)
     monkeypatch.setattr(wire_module, "SLOWEST_BYTES_PER_S", 1 << 50)
