@@ -22,6 +22,7 @@ from app.core.advice import (
     Rate,
 )
 from app.core.errors import BadRequest
+from app.core.hub import MachineAdvice
 
 _TIMEOUT_S = 120.0
 """A repository's headers may have to be read first."""
@@ -55,15 +56,15 @@ def plan(*, model: str, machine_file: Path | None, as_json: bool, with_reasons: 
     """Recommend engines, formats and settings, best first, with reasons.
 
     MODEL is a name ("Qwen3 8B"), a model of the library, a GGUF file, a model folder or a repository; without it the
-    plans are for the machine alone.
+    best model of the catalogue for this machine is planned.
     """
     request = msgspec.convert({"model": _absolute_if_local(model), **wishes}, PlanRequest)
     request = msgspec.structs.replace(request, machine=_read_machine_file(machine_file))
-    advice = connect_gateway().post("/plan", request, Advice, timeout_s=_TIMEOUT_S)
+    advice = connect_gateway().post("/plan", request, MachineAdvice, timeout_s=_TIMEOUT_S)
     if as_json:
         write_fields(advice)
         return
-    for line in advice_lines(advice, with_reasons=with_reasons):
+    for line in (*recommendation_lines(advice), *advice_lines(advice, with_reasons=with_reasons)):
         click.echo(line)
 
 
@@ -90,6 +91,22 @@ def estimate(*, model: str, machine_file: Path | None, as_json: bool, **wishes: 
         return
     for line in estimate_lines(result):
         click.echo(line)
+
+
+def recommendation_lines(advice: MachineAdvice) -> Iterator[str]:
+    """Yield which model to run and why, the fast one beside it, and how to get them; nothing where one was named."""
+    if advice.note:
+        yield from (advice.note, "")
+    if not advice.recommended:
+        return
+    best, *others = advice.recommended
+    yield f"{click.style(best.name, bold=True)}: {best.reason}"
+    yield _LABELLED.format("Get it", f"roundhouse pull {best.pull}")
+    fast = next((pick for pick in others if pick.is_fast), None)
+    if fast is not None:
+        rate = f", {words.format_rate(fast.card.decode.tokens_per_second)}" if fast.card.decode else ""
+        yield _LABELLED.format("Faster", f"{fast.name}{rate}: roundhouse pull {fast.pull}")
+    yield ""
 
 
 def advice_lines(advice: Advice, *, with_reasons: bool = False) -> Iterator[str]:

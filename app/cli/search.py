@@ -6,9 +6,10 @@ from datetime import UTC, datetime
 from urllib.parse import urlencode
 
 import click
+import msgspec
 
 from app.cli.gateway import connect_gateway
-from app.cli.output import format_table, json_option, print_note, show_result
+from app.cli.output import format_table, json_option, print_note, show_result, write_fields
 from app.cli.tuning import model_details
 from app.client.http import GatewayClient
 from app.core import words
@@ -83,7 +84,7 @@ def search(  # noqa: PLR0913 -- one option each
         return
     if best is not None:
         picks = client.get(f"/hub/best?use={best}", list[HubPick])
-        show_result("picks", picks, as_json=as_json, text=_pick_lines)
+        _show_picks(picks, as_json=as_json)
         return
     parameters = {
         "text": " ".join(text),
@@ -101,6 +102,26 @@ def search(  # noqa: PLR0913 -- one option each
     query = urlencode({name: value for name, value in parameters.items() if value not in {None, ""}})
     results = client.get(f"/hub/search?{query}", HubResults, timeout_s=_TIMEOUT_S)
     show_result("search", results, as_json=as_json, text=_result_lines)
+
+
+class _PickAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `--best --json` prints: the models that run well here, the best first, and those that do not."""
+
+    recommended: list[HubPick]
+    others: list[HubPick]
+    note: str = ""
+    """Why none is recommended."""
+
+
+def _show_picks(picks: list[HubPick], *, as_json: bool) -> None:
+    if not as_json:
+        for line in _pick_lines(picks):
+            click.echo(line)
+        return
+    recommended = [pick for pick in picks if pick.is_recommended]
+    note = picks[0].reason if picks and not recommended else ""
+    others = [pick for pick in picks if not pick.is_recommended]
+    write_fields(_PickAnswer(recommended=recommended, others=others, note=note))
 
 
 @click.command("show")
@@ -176,8 +197,8 @@ def _source(card: HubCard) -> str:
 def _pick_lines(picks: list[HubPick]) -> Iterator[str]:
     rows = (
         (
-            pick.name,
-            f"{pick.title}{' (unchecked)' if pick.card.unchecked else ''}",
+            pick.pull,
+            f"{pick.name}{' (unchecked)' if pick.card.unchecked else ''}",
             f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
             fit_word(pick.card.verdict),
             words.format_bytes(pick.card.memory_bytes),
@@ -216,8 +237,8 @@ def _catalogue_row(pick: HubPick) -> tuple[str, ...]:
     marks = [("new", pick.is_new), ("here", pick.is_here), ("unchecked", card.unchecked)]
     marked = ", ".join(word for word, is_so in marks if is_so)
     return (
-        pick.name,
-        f"{pick.title} ({marked})" if marked else pick.title,
+        pick.pull,
+        f"{pick.name} ({marked})" if marked else pick.name,
         f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
         "too slow to talk to" if pick.is_too_slow else fit_word(card.verdict),
         words.format_bytes(card.download_bytes) if card.download_bytes else "",

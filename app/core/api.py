@@ -90,7 +90,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /chats/{id}/turns     NewTurn       Turn
     GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on
     POST   /chats/{id}/answers/{message}/stop  Message
-    POST   /plan                 PlanRequest   Advice
+    POST   /plan                 PlanRequest   MachineAdvice
     POST   /estimate         EstimateRequest   Estimate
     GET    /calibration                        list[Calibration]
     DELETE /calibration                        204, forgets what was measured

@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple, Protocol
 
 import msgspec
 
-from app.core.advice import FitVerdict, Rate, fit_verdict
+from app.core.advice import Advice, FitVerdict, Rate, fit_verdict
 from app.core.licences import CommercialUse
 from app.core.models import CompanionKind
 
@@ -212,17 +212,19 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     """A model of the catalogue, judged for this machine."""
 
     name: str
-    """What `roundhouse pull` takes: "qwen3:8b"."""
-    title: str = ""
     """What people call it: "Qwen3 8B"."""
+    pull: str
+    """What `roundhouse pull` takes: "qwen3:8b"."""
     repository: str
     use: HubUse
     card: HubCard
     quality: int = 0
-    """Its place among the models of this use: the higher, the better its answers."""
+    """Its place among the models of this use, in this quantisation: the higher, the better its answers."""
     is_quality_derived: bool = False
     """Whether that follows from another size of the same series, for want of published figures."""
     is_best: bool = False
+    is_recommended: bool = False
+    """Whether it runs well here: it fits, leaves room for a conversation, and writes fast enough."""
     is_fast: bool = False
     """Whether it stands beside the best because it writes much faster."""
     is_too_slow: bool = False
@@ -245,6 +247,14 @@ class CatalogueQuery(msgspec.Struct, frozen=True, kw_only=True):
 
     use: HubUse = HubUse.CHAT
     text: Annotated[str, msgspec.Meta(max_length=200)] = ""
+
+
+class MachineAdvice(Advice, frozen=True, kw_only=True):
+    """Plans, and where no model was named the models that run well on the machine, the best first: that is planned."""
+
+    recommended: list[HubPick] = []  # noqa: RUF012 -- a Struct, by way of Advice
+    note: str = ""
+    """Why none is recommended, and what to do about it."""
 
 
 class CatalogueInfo(msgspec.Struct, frozen=True, kw_only=True):

@@ -57,6 +57,8 @@ class WeightKind(StrEnum):
     """What a tensor is for; placement and how often it is read depend on it."""
 
     INPUT_EMBEDDING = "input_embedding"
+    LOOKUP_TABLE = "lookup_table"
+    """Rows that are looked up beside the embedding: one per layer (Gemma), or per n-gram. Never multiplied with."""
     OUTPUT = "output"
     ATTENTION = "attention"
     FEED_FORWARD = "feed_forward"

@@ -175,8 +175,8 @@ def _make_pick(  # noqa: PLR0913, PLR0917 -- a line of a table
         **more,
     }
     return HubPick(
-        name=name,
-        title=title,
+        name=title,
+        pull=name,
         repository=card.repositories[0].repository,
         use=HubUse.CHAT,
         card=card,
@@ -191,12 +191,14 @@ PICKS = [
     _make_pick(
         *("Qwen3.8 27B", "qwen3.8:27b", _ALL, 27.8, 17.1, 41.0, 340),
         is_best=True,
+        is_recommended=True,
         reason="The best for chat in the catalogue that runs well on this machine, at about 41 tok/s. The next better, "
         "GLM 5.3 Flash, needs 184 GiB, more than there is.",
     ),
     _make_pick(
         *("Qwen3.6 35B-A3B", "qwen3.6:35b", "chat coding reasoning vision tools", 35.2, 21.0, 139.0, 182),
         is_fast=True,
+        is_recommended=True,
         reason="Writes faster, and is the best for chat of those that write 1.5 times as fast.",
     ),
     _make_pick("Qwen3.6 27B", "qwen3.6:27b", _ALL, 27.8, 16.9, 41.0, 232),
@@ -260,7 +262,7 @@ def hub_replies() -> Mapping[str, object]:
         "GET /hub/search": RESULTS,
         "GET /hub/catalogue": PICKS,
         **{
-            f"GET /hub/catalogue?text={text}": [pick for pick in PICKS if text in pick.name]
+            f"GET /hub/catalogue?text={text}": [pick for pick in PICKS if text in pick.pull]
             for text in ("qwen3", "gemma")
         },
         "POST /hub/catalogue/look": None,

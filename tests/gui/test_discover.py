@@ -137,7 +137,7 @@ def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(scree
 
 
 def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> None:
-    many = [msgspec.structs.replace(hub.PICKS[3], name=f"m{at}", family=f"Family {at}") for at in range(40)]
+    many = [msgspec.structs.replace(hub.PICKS[3], pull=f"m{at}", family=f"Family {at}") for at in range(40)]
     api.replies["GET /hub/catalogue"] = many
     assert len(discovered(screen, api)) == hub_search.FAMILIES_AT_FIRST
     screen.discover._more_families.click()

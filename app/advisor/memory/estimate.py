@@ -18,6 +18,7 @@ from app.advisor.memory import kv, placement
 from app.advisor.memory import libraries as library_memory
 from app.advisor.memory import reserved as reserved_memory
 from app.advisor.memory.llama_cpp import buffers as llama_cpp_memory
+from app.advisor.memory.llama_cpp.weights import TABLES_MAPPED
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryComponents, MemoryPart, RunSetting, assemble_parts
 from app.core import words
 from app.core.advice import Estimate, Offload, PoolUse, Rate
@@ -300,7 +301,13 @@ def memory_notes(facts: ModelFacts, setting: RunSetting, total: MemoryComponents
     """Yield what the sum does not show."""
     if kv.is_quantised(setting.value_type or setting.kv_type) and not setting.flash_attention:
         yield "A quantised KV cache needs flash attention."
-    copied = sum(part.reclaimable for part in total.parts)
+    tables = sum(part.reclaimable for part in total.parts if part.arithmetic == TABLES_MAPPED)
+    copied = sum(part.reclaimable for part in total.parts) - tables
+    if tables:
+        yield (
+            f"{words.format_bytes(tables)} of lookup tables stay in system memory or on the disk: they are mapped from "
+            "the file, and a token reads a few rows of them."
+        )
     if copied:
         yield (
             f"{words.format_bytes(copied)} of the weights are held twice: in the processor's layout, and mapped from "

@@ -19,6 +19,9 @@ HALF = 2
 """Activations and logits are F16 or BF16."""
 
 
+_BY_ROWS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE})
+
+
 def library_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return what such an engine takes, place by place."""
     library = setting.engine.memory
@@ -56,10 +59,11 @@ def compute_places(setting: RunSetting) -> list[int]:
 
 def _weight_parts(facts: ModelFacts, setting: RunSetting, library: GrowingMemory) -> Iterator[MemoryPart]:
     loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
-    aside = [group for group in loaded if library.embedding_on_host and group.kind is WeightKind.INPUT_EMBEDDING]
+    aside = [group for group in loaded if library.embedding_on_host and group.kind in _BY_ROWS]
     on_host = sum(group.bytes for group in aside)
     total = sum(group.bytes for group in loaded)
-    stays = on_host if facts.tied_embeddings else 0  # a tied matrix is needed on the GPU as well
+    matrix = sum(group.bytes for group in aside if group.kind is WeightKind.INPUT_EMBEDDING)
+    stays = matrix if facts.tied_embeddings else 0  # a tied matrix is needed on the GPU as well
     yield from _spread_part(
         setting, MemoryComponent.WEIGHTS, total - on_host + stays, f"{sum(g.tensors for g in loaded)} tensors"
     )

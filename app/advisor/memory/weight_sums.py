@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
 
 import msgspec
 
+from app.core.identity import IdentityKey
 from app.core.model_facts import ModelFacts, WeightGroup, WeightKind
 
 NOT_LOADED = (WeightKind.DRAFT, WeightKind.PROJECTOR)
@@ -30,6 +30,8 @@ class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
     layers: list[LayerWeights]
     inputs: ByType
     """What is read by rows: the input embedding."""
+    tables: ByType
+    """What is looked up beside it, and stays in the mapped file."""
     outputs: ByType
     """What comes after the blocks, or belongs to none."""
     tensors: int
@@ -39,37 +41,28 @@ class WeightSums(msgspec.Struct, frozen=True, kw_only=True):
     """Per block, the first block that is like it: what holds of one holds of all."""
 
 
-class FactsKey(NamedTuple):
-    """Facts by identity: they are frozen, and comparing them would cost what is to be saved."""
-
-    facts: ModelFacts
-
-    def __hash__(self) -> int:
-        return id(self.facts)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, FactsKey) and other.facts is self.facts
-
-
 def weight_sums(facts: ModelFacts) -> WeightSums:
     """Return the sums, kept for the last few models asked for."""
-    return _sum_weights(FactsKey(facts))
+    return _sum_weights(IdentityKey(facts))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _sum_weights(key: FactsKey) -> WeightSums:
-    facts = key.facts
+def _sum_weights(key: IdentityKey[ModelFacts]) -> WeightSums:
+    facts = key.value
     layers = [LayerWeights(others={}, experts={}, elements={}) for _ in facts.layers]
     inputs: ByType = {}
+    tables: ByType = {}
     outputs: ByType = {}
+    outside = {WeightKind.INPUT_EMBEDDING: inputs, WeightKind.LOOKUP_TABLE: tables}
     for group in facts.weights:
         if group.layer is not None and group.layer < len(layers):
             _add_to_layer(layers[group.layer], group)
         elif group.kind not in NOT_LOADED:
-            _add_group(inputs if group.kind is WeightKind.INPUT_EMBEDDING else outputs, group)
+            _add_group(outside.get(group.kind, outputs), group)
     return WeightSums(
         layers=layers,
         inputs=inputs,
+        tables=tables,
         outputs=outputs,
         tensors=sum(group.tensors for group in facts.weights if group.kind not in NOT_LOADED),
         has_logits=facts.tied_embeddings or any(group.kind is WeightKind.OUTPUT for group in facts.weights),

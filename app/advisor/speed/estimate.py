@@ -212,7 +212,14 @@ USUAL_PROMPT = 512
 """Tokens of a prompt where none is told: what scoreboards use."""
 _UNIFIED = {"nvidia": "geforce integrated", "amd": "radeon integrated"}
 _TENSOR_CORES = frozenset({"geforce", "hbm", "turing"})
-_UNCOUNTED = {WeightKind.OUTPUT, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTOR, WeightKind.DRAFT, WeightKind.NORM}
+_UNCOUNTED = {
+    WeightKind.OUTPUT,
+    WeightKind.INPUT_EMBEDDING,
+    WeightKind.LOOKUP_TABLE,
+    WeightKind.PROJECTOR,
+    WeightKind.DRAFT,
+    WeightKind.NORM,
+}
 PREFILL_SPREAD = 0.25
 
 

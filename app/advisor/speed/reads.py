@@ -44,7 +44,15 @@ KERNELS_RECURRENT = 12
 KERNELS_PLAIN_LAYER = 18
 """A Llama layer by the same count: 7 matrices, 2 norms and 9 besides. What "one layer" means in a calibration."""
 
-_PARTLY_READ = frozenset({WeightKind.EXPERTS, WeightKind.INPUT_EMBEDDING, WeightKind.PROJECTOR, WeightKind.DRAFT})
+_PARTLY_READ = frozenset(
+    {
+        WeightKind.EXPERTS,
+        WeightKind.INPUT_EMBEDDING,
+        WeightKind.LOOKUP_TABLE,
+        WeightKind.PROJECTOR,
+        WeightKind.DRAFT,
+    }
+)
 """Of experts those chosen; the others not at all for plain text, but for a tied embedding: it is the output matrix."""
 
 

@@ -3,7 +3,6 @@
 import asyncio
 
 from app.core.advice import (
-    Advice,
     Calibration,
     DraftTrial,
     Estimate,
@@ -12,24 +11,24 @@ from app.core.advice import (
     PlanRequest,
     TryDrafts,
 )
+from app.core.hub import MachineAdvice
 from app.core.machine import DiagnosticBundle, DoctorReport
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
+from app.gateway.hub import catalogue_listing
 
 routes = RouteTable()
 
 
 @routes.add("POST", "/plan")
-async def plan(call: AdminCall[PlanRequest, NoQuery]) -> Advice:
-    """Say which engine, format and settings fit, best first, and why."""
-    from app.gateway.advising import advice  # noqa: PLC0415 -- the advisor is brought in once somebody asks it
-
-    return await advice.make_plan(call.services, call.body)
+async def plan(call: AdminCall[PlanRequest, NoQuery]) -> MachineAdvice:
+    """Say which engine, format and settings fit, best first, and why; without a model, also which model to run."""
+    return await catalogue_listing.plan_machine(call.services, call.body)
 
 
 @routes.add("POST", "/estimate")
 async def estimate(call: AdminCall[EstimateRequest, NoQuery]) -> Estimate:
     """Say what a model takes, whether it fits, and how fast it will be."""
-    from app.gateway.advising import advice  # noqa: PLC0415 -- as above
+    from app.gateway.advising import advice  # noqa: PLC0415 -- the advisor is brought in once somebody asks it
 
     return await advice.estimate_model(call.services, call.body)
 

@@ -86,7 +86,7 @@ FORMS: dict[str, tuple[str, ...]] = {
 EXL3's rates are branches of turboderp's repositories, such as Qwen3.8-27B-exl3 (October 2026).
 """
 
-_DYNAMIC = ("UD-Q4_K_XL", "UD-Q3_K_XL", "UD-IQ3_XXS", "UD-Q2_K_XL", "UD-IQ2_XXS")
+DYNAMIC = ("UD-Q4_K_XL", "UD-Q3_K_XL", "UD-IQ3_XXS", "UD-Q2_K_XL", "UD-IQ2_XXS")
 _WITH_DYNAMIC = re.compile(r"qwen3|qwen35|gemma[34]|llama4|glm4moe|deepseek2|mistral[34]|minimax|hunyuan-moe|kimi")
 """Architectures of models whose uploads by Unsloth are "dynamic" (2.0, since April 2025), by llama.cpp's names."""
 
@@ -105,7 +105,7 @@ _REFERENCE_FORMS = {"gguf": ("Q4_K_M",), "mlx": ("4bit",), "exl2": ("4.0bpw",), 
 _SERVED_FORMS = {"safetensors": ("BF16",), "fp8": ("FP8",), "openvino": ("int4",), "onnx-genai": ("int4",)}
 
 
-_NATIVE_FORMS = {"MXFP4": {"gguf": ("MXFP4",), "mxfp4": ("MXFP4",), "mlx": ("4bit",)}}
+NATIVE_FORMS = {"MXFP4": {"gguf": ("MXFP4",), "mxfp4": ("MXFP4",), "mlx": ("4bit",)}}
 """MLX repacks MXFP4 as its own four bits; the others keep it."""
 PURPOSES = {"model": "weights", "kv": "kv", "recurrent": "state", "compute": "compute", "output": "output"}
 """What an adapter calls a buffer -> what an estimate calls it."""
@@ -121,19 +121,31 @@ class ObservedSpeeds(msgspec.Struct, frozen=True, kw_only=True):
     generations: list[Generation] = []
 
 
-async def make_plan(services: Services, request: PlanRequest) -> Advice:
-    """Return ranked plans. Raises BadRequest for impossible wishes, NotFound for an unknown model."""
-    _check_plan(request)
-    candidates_found, (machine, is_here) = await asyncio.gather(
-        find_candidates(services.facts, request.model.strip()), machine_for(services.machine, request.machine)
-    )
+class CandidateModels(msgspec.Struct, frozen=True, kw_only=True):
+    """The candidates, the name to show, and whether there is nothing else of that model to be had."""
+
+    candidates: Sequence[ModelFacts]
+    model: str = ""
+    is_fixed: bool = False
+
+
+async def make_plan(
+    services: Services, request: PlanRequest, candidates_found: CandidateModels | None = None
+) -> Advice:
+    """Return ranked plans, for the candidates given where no model was named.
+
+    Raises BadRequest for impossible wishes, NotFound for an unknown model.
+    """
+    check_plan(request)
+    machine, is_here = await machine_for(services.machine, request.machine)
+    candidates_found = candidates_found or await find_candidates(services.facts, request.model.strip())
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
     inputs = PlanInputs(
         traits=engines_for(machine, services.catalogue.recipes, engines, host),
         machine=machine,
-        candidates=candidates_found.candidates,
+        candidates=list(candidates_found.candidates),
         model=candidates_found.model,
         intent=request.intent,
         users=request.users,
@@ -339,7 +351,8 @@ def _check_estimate(request: EstimateRequest) -> None:
     _check_figures(request, context=(1, MOST_CONTEXT), slots=(1, 1024), gpu_layers=(0, 4096), depth=(0, MOST_CONTEXT))
 
 
-def _check_plan(request: PlanRequest) -> None:
+def check_plan(request: PlanRequest) -> None:
+    """Raise BadRequest (invalid_value) for impossible wishes."""
     _check_figures(request, context=(1, MOST_CONTEXT), users=(1, 100_000), loras=(0, 10_000))
 
 
@@ -351,14 +364,6 @@ def _check_figures(request: PlanRequest | EstimateRequest, **bounds: tuple[int, 
             raise BadRequest(f"`{name}` must be from {least} to {most}, not {value}.", code="invalid_value")
     if request.kv_type is not None and request.kv_type not in KV_TYPES:
         raise BadRequest(f"`kv_type` must be one of {', '.join(KV_TYPES)}.", code="invalid_value")
-
-
-class CandidateModels(msgspec.Struct, frozen=True, kw_only=True):
-    """The candidates, the name to show, and whether there is nothing else of that model to be had."""
-
-    candidates: list[ModelFacts]
-    model: str = ""
-    is_fixed: bool = False
 
 
 async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
@@ -378,9 +383,9 @@ def forms_of(name: str, *, native: str = "") -> tuple[ModelFacts, ...]:
     """Return a well-known model in every usual form; `native` is the quantisation of one that comes in no other."""
     from app.hub.shapes import find_shape  # noqa: PLC0415 -- as below
 
-    forms, shape = _NATIVE_FORMS.get(native, FORMS), find_shape(name)
+    forms, shape = NATIVE_FORMS.get(native, FORMS), find_shape(name)
     if not native and shape is not None and _WITH_DYNAMIC.match(shape.architecture):
-        forms = {**forms, "gguf": (*forms["gguf"], *_DYNAMIC)}
+        forms = {**forms, "gguf": (*forms["gguf"], *DYNAMIC)}
     return _model_in_forms(name, forms)
 
 

@@ -1,12 +1,14 @@
 """What a card of a search would take here: computed for its usual quantisation, before its repository is looked at.
 
-Well-known models are computed from their published shape. Of others the parameters are known at best: the well-known
-model closest in size stands in, scaled. Either way it is an estimate, and says so.
+Well-known models are computed from their published shape, models of the catalogue from what it states of them. Of
+others the parameters are known at best: the well-known model closest in size stands in, scaled. In each case it is an
+estimate, and says so.
 """
 
 import math
 from collections.abc import Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 import msgspec
 
@@ -20,6 +22,8 @@ from app.gateway.advising.engine_table import engine_table
 from app.gateway.advising.model_facts import find_well_known
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
 from app.gateway.hub.repositories import FitContext, estimate_on
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts, shape_of_entry
 from app.hub.shapes import ModelShape, find_shape, list_shapes, shape_facts
 
 _NEXT_BEST = ("Q4_K_S", "IQ4_XS", "Q4_0", "MXFP4", "Q5_K_M", "Q3_K_M", "Q6_K", "Q8_0", "F16", "BF16")
@@ -27,21 +31,20 @@ _SAME_SIZE = 0.25
 """A well-known model of the same name may differ so much, as a share, before it is taken for another model."""
 
 
-def with_fit(card: HubCard, ground: FitContext) -> HubCard:
-    """Return a card with what it takes here; as it is where nothing can be said."""
+def with_fit(card: HubCard, ground: FitContext, entry: CatalogueEntry | None = None) -> HubCard:
+    """Return a card with what it takes here, by what the catalogue states of it; as it is where nobody can say."""
     form = _form(card, ground.machine)
     if form is None:
         return card
     kind, quantization = form
-    shape = _shape_of(card)
-    stand_in = shape or _closest(card)
-    if stand_in is None:
-        return card
     try:
-        facts = shape_facts(stand_in.name, quantization, format=kind)
-        estimate = estimate_on(facts, ground)
+        judged = _facts_of(card, entry, kind, quantization)
+        estimate = estimate_on(judged.facts, ground) if judged is not None else None
     except RoundhouseError:  # this quantisation is none of this architecture's
         return card
+    if judged is None or estimate is None:
+        return card
+    facts = judged.facts
     card = msgspec.structs.replace(
         card,
         format=kind,
@@ -50,9 +53,27 @@ def with_fit(card: HubCard, ground: FitContext) -> HubCard:
         parameters=card.parameters or facts.parameters,
         download_bytes=round(facts.file_bytes * (card.parameters or facts.parameters) / facts.parameters),
     )
+    return _exact_fit(card, estimate, judged.basis) if judged.basis else _scale_fit(card, estimate, facts)
+
+
+class _CardFacts(NamedTuple):
+    """The facts to judge a card by, and what they rest on; empty for those of a model that stands in for it."""
+
+    facts: ModelFacts
+    basis: str = ""
+
+
+def _facts_of(card: HubCard, entry: CatalogueEntry | None, kind: str, quantization: str) -> _CardFacts | None:
+    """Return the facts by its published shape, else by its catalogue entry, else of the model closest in size."""
+    if entry is not None and (facts := catalogue_facts(entry, quantization, format=kind)) is not None:
+        source = "published shape" if shape_of_entry(entry) is not None else "layers and widths"
+        return _CardFacts(facts, f"Estimated from the {source} of {entry.title}.")
+    shape = _shape_of(card)
     if shape is not None:
-        return _exact_fit(card, estimate, stand_in)
-    return _scale_fit(card, estimate, facts)
+        basis = f"Estimated from the published shape of {shape.name}."
+        return _CardFacts(shape_facts(shape.name, quantization, format=kind), basis)
+    closest = _closest(card)
+    return _CardFacts(shape_facts(closest.name, quantization, format=kind)) if closest is not None else None
 
 
 def _form(card: HubCard, machine: Machine) -> tuple[str, str] | None:
@@ -117,14 +138,14 @@ def _expert_shapes() -> Sequence[ModelShape]:
     return [shape for shape in list_shapes() if shape.values.get(f"{shape.architecture}.expert_count")]
 
 
-def _exact_fit(card: HubCard, estimate: Estimate, shape: ModelShape) -> HubCard:
+def _exact_fit(card: HubCard, estimate: Estimate, basis: str) -> HubCard:
     return msgspec.structs.replace(
         card,
         fits=estimate.fits,
         memory_bytes=estimate.needed_bytes,
         largest_context=estimate.largest_context if estimate.fits else None,
         decode=estimate.decode,
-        basis=f"Estimated from the published shape of {shape.name}.",
+        basis=basis,
     )
 
 

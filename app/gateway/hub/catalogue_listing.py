@@ -4,12 +4,14 @@ Nothing here needs a network. What the catalogue has that it did not have when s
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
+import msgspec
 from msgspec.structs import replace
 
-from app.core.advice import FitVerdict
-from app.core.hub import CatalogueQuery, HubPick, HubUse
+from app.core.advice import Advice, FitVerdict, Intent, PlanRequest
+from app.core.hub import CatalogueQuery, HubPick, HubUse, MachineAdvice
 from app.core.licences import commercial_use
 from app.gateway.hub.repositories import FitContext, fit_context
 from app.gateway.services import Services
@@ -17,16 +19,65 @@ from app.hub.download.cache import RepositoryCache
 from app.hub.repositories.catalogue import CatalogueContent
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 
+if TYPE_CHECKING:
+    from app.gateway.advising.advice import CandidateModels
+
 _MOST_BY_NAME = 60
 """Models that match words: more words find what is not among them."""
+_ELSEWHERE = frozenset({Intent.APP, Intent.BROWSER, Intent.FLEET})
+"""Uses whose models do not run on one computer with an engine of ours: they take its measure with well-known ones."""
+_USES = {Intent.CODING: HubUse.CODING, Intent.AGENT: HubUse.CODING}
 _VERDICT_ORDER = (FitVerdict.FITS, FitVerdict.SLOW, None, FitVerdict.TOO_LARGE)
 
 
-async def list_best(services: Services, use: HubUse) -> list[HubPick]:
-    """Return the models whose quality for a use is known: the best that runs well here first."""
-    content, ground = await _read_inputs(services)
+async def list_best(
+    services: Services, use: HubUse, described: Mapping[str, msgspec.Raw] | None = None
+) -> list[HubPick]:
+    """Return the models whose quality for a use is known, the best first: here, or on the machine described."""
+    content = await asyncio.to_thread(_read_content, services)
+    ground = await fit_context(services, described)
     picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
     return await asyncio.to_thread(_complete_picks, services, content, picks)
+
+
+async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvice:
+    """Return plans for the model named; without one, for the best of the catalogue, with the others that run well.
+
+    Raises BadRequest for impossible wishes, NotFound for an unknown model.
+    """
+    from app.gateway.advising import advice  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.hub.model_picks import explain_absence  # noqa: PLC0415 -- as above
+
+    if request.model.strip() or request.intent in _ELSEWHERE:
+        return _with_picks(await advice.make_plan(services, request), [])
+    advice.check_plan(request)
+    picks = await list_best(services, _USES.get(request.intent, HubUse.CHAT), request.machine)
+    recommended = [pick for pick in picks if pick.is_recommended]
+    forms = await asyncio.to_thread(_forms_of, services, recommended[:1])
+    plans = await advice.make_plan(services, request, forms)
+    return replace(_with_picks(plans, recommended), note=explain_absence(picks))
+
+
+def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:
+    return MachineAdvice(
+        plans=plans.plans,
+        intent=plans.intent,
+        users=plans.users,
+        machine=plans.machine,
+        model=plans.model,
+        recommended=recommended,
+    )
+
+
+def _forms_of(services: Services, first: list[HubPick]) -> "CandidateModels":
+    """Return what the best model can be had in; nothing where none is recommended: then only engines are planned."""
+    from app.gateway.advising.advice import CandidateModels  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.hub.entry_forms import list_forms  # noqa: PLC0415 -- as above
+
+    content = _read_content(services)
+    entry = next((entry for entry in content.models if first and entry.name == first[0].pull), None)
+    forms = list_forms(entry) if entry is not None else ()
+    return CandidateModels(candidates=forms, model=first[0].name if forms else "")
 
 
 async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubPick]:
@@ -37,7 +88,7 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
         picks = await asyncio.to_thread(_judge_entries, entries, None, ground)
     else:
         ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
-        names = {pick.name for pick in ranked}
+        names = {pick.pull for pick in ranked}
         rest = [entry for entry in content.models if query.use in entry.uses and entry.name not in names]
         picks = [*ranked, *await asyncio.to_thread(_judge_entries, rest, query.use, ground)]
     return await asyncio.to_thread(_complete_picks, services, content, picks)
@@ -74,12 +125,12 @@ def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground
     from app.gateway.hub.model_picks import WRITING_USES, catalogue_card  # noqa: PLC0415 -- as above
 
     def judge_entry(entry: CatalogueEntry) -> HubPick:
-        card = with_fit(catalogue_card(entry), ground)
+        card = with_fit(catalogue_card(entry), ground, entry)
         own_use = use or next(iter(entry.uses), HubUse.CHAT)
         writes = own_use in WRITING_USES and "speech" not in entry.good_for[:1]
         return HubPick(
-            name=entry.name,
-            title=entry.title,
+            name=entry.title,
+            pull=entry.name,
             repository=card.repositories[0].repository,
             use=own_use,
             card=card if writes else replace(card, decode=None),
@@ -102,7 +153,7 @@ def _list_complete(
     least_speed, cache = services.settings.get_int("catalogue.least_speed"), services.paths.hub_cache
     seen = services.hub.looks.read_seen()
     for pick in picks:
-        entry, speed = entries[pick.name], pick.card.decode
+        entry, speed = entries[pick.pull], pick.card.decode
         places = [place.partition("@")[0] for listed in entry.repositories.values() for place in listed]
         yield replace(
             pick,

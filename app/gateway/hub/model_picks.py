@@ -1,6 +1,7 @@
 """Which models of the catalogue to run here: the best that people can talk to, and one beside it that is fast.
 
-Quality comes first, as published indices rank it (docs/reference/models.md); one counts that fits, leaves room for a
+Quality comes first, as published indices rank it (docs/reference/models.md), less what the planned quantisation loses.
+Each model is planned as `roundhouse plan NAME` plans it; one counts that can be had, fits, leaves room for a
 conversation and writes fast enough. The sentence beside the best says what stands against the next better one.
 """
 
@@ -9,37 +10,76 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from app.advisor.memory.placement import SYSTEM
+from app.advisor.plans.quantisations import quality_kept
+from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core import words
+from app.core.advice import TALK_TOKENS_PER_SECOND, EstimateConfidence, Intent, Plan
 from app.core.hub import HubCard, HubPick, HubSearchHit, HubUse
+from app.core.model_facts import ModelFacts
+from app.gateway.hub.card_fits import with_fit
+from app.gateway.hub.entry_forms import list_forms
 from app.gateway.hub.named_models import FORMATS
 from app.gateway.hub.repositories import FitContext
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 
 _LEAST_CONTEXT = 4096
-WRITING_USES = frozenset({HubUse.CHAT, HubUse.CODING, HubUse.VISION, HubUse.REASONING})
-"""Uses for which it matters how fast tokens are written."""
+WRITING_USES = {
+    HubUse.CHAT: Intent.CHAT,
+    HubUse.CODING: Intent.CODING,
+    HubUse.VISION: Intent.CHAT,
+    HubUse.REASONING: Intent.CHAT,
+}
+"""Uses for which it matters how fast tokens are written, and what a model is planned for then."""
 _MUCH_FASTER = 1.5
 """So many times the best model's speed make a fast one worth naming."""
 _GOOD_ENOUGH = 0.5
 """The share of the best model's rank below which speed is no consolation."""
+_EQUAL = 0.95
+"""Ranks no further apart count as equal: an index moves by a point or two between two readings of the same model."""
+_MOST_OF_SYSTEM = 0.8
+"""Of the system's free memory a model takes so much at most where it is recommended: people run other programs too."""
+_FEWEST_BITS = 2.0
+"""What no weights below are published for most models; a model that is larger even so is not planned."""
+_PLANNED = 8
+"""So many models that run well are planned in every form, by rank: the first of them will be recommended."""
 
-_UNKNOWN_SPEED = (
+UNKNOWN_SPEED = (
     "How fast this computer's memory is, is not known, so none is recommended: what fits may be too slow to talk to. "
-    "`roundhouse calibrate` measures it."
+    "`roundhouse calibrate` measures it; a description states it as `ram_bandwidth_gb_s`."
 )
 
 
 class _PickCandidate(NamedTuple):
-    """An entry and what it takes here."""
+    """An entry, what it takes here, and how good it is in the quantisation that is planned."""
 
     entry: CatalogueEntry
     card: HubCard
-    rank: int
+    rank: float
+    crowds: bool = False
+    """Whether it leaves too little of the system's memory to other programs."""
+
+    @property
+    def sure_speed(self) -> float:
+        """The speed, but where the device's bandwidth is only assumed what it is at least."""
+        decode = self.card.decode
+        if decode is None:
+            return 0.0
+        return decode.low if decode.confidence is EstimateConfidence.TABLE else decode.tokens_per_second
 
     @property
     def speed(self) -> float:
         """Tokens per second; 0 where nobody can tell."""
         return self.card.decode.tokens_per_second if self.card.decode else 0.0
+
+
+class _Ranking(NamedTuple):
+    """All that were judged, by rank; those that run well, the one to take first; the fast one, and the least speed."""
+
+    judged: list[_PickCandidate]
+    good: list[_PickCandidate]
+    fast: _PickCandidate | None
+    least: float
 
 
 def pick_models(
@@ -49,43 +89,99 @@ def pick_models(
 
     A derived rank is recommended only where no model with a published one runs well.
     """
-    from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
-
-    least = least_speed if use in WRITING_USES else 0.0
-    ranked = sorted(
-        (entry for entry in entries if use.value in entry.ranks),
-        key=lambda entry: (-entry.ranks[use.value], entry.active_parameters or entry.parameters),
-    )
-    judged = [
-        _PickCandidate(entry, with_fit(catalogue_card(entry), ground), entry.ranks[use.value]) for entry in ranked
-    ]
-    good = [model for model in judged if _runs_well(model, least)]
-    good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
+    judged = _judge_entries(entries, use, ground, least_speed)
+    judged.sort(key=lambda model: (-model.rank, model.entry.active_parameters or model.entry.parameters))
+    ranking = _rank_models(judged, use, least_speed if use in WRITING_USES else 0.0)
+    good, fast = ranking.good, ranking.fast
     usable = [model for model in judged if model.card.fits and model not in good]
     rest = [model for model in judged if not model.card.fits]
     usable.sort(key=lambda model: -model.speed)
-    fast = _find_fast(good, use) if least else None
     order = [*good[:1], *([fast] if fast else []), *(model for model in good[1:] if model is not fast), *usable, *rest]
-    return list(_list_picks(order, use, _reasons(judged, good, usable, use, least), fast))
+    return list(_list_picks(order, use, ranking, _reasons(ranking, usable, use)))
 
 
-def _list_picks(
-    order: Sequence[_PickCandidate], use: HubUse, reasons: tuple[str, str], fast: _PickCandidate | None
-) -> Iterator[HubPick]:
-    for place, model in enumerate(order):
-        is_first = place == 0 and bool(reasons[0])
-        yield HubPick(
-            name=model.entry.name,
-            title=model.entry.title,
-            repository=model.card.repositories[0].repository,
-            use=use,
-            card=model.card if use in WRITING_USES else replace(model.card, decode=None),
-            quality=model.rank,
-            is_quality_derived=use.value in model.entry.derived,
-            is_best=is_first and (use not in WRITING_USES or model.speed > 0),
-            is_fast=model is fast,
-            reason=reasons[0] if is_first else reasons[1] if model is fast else "",
+def explain_absence(picks: Sequence[HubPick]) -> str:
+    """Return why none of them is recommended; empty where one is."""
+    return "" if not picks or any(pick.is_recommended for pick in picks) else picks[0].reason
+
+
+def _judge_entries(
+    entries: Sequence[CatalogueEntry], use: HubUse, ground: FitContext, least_speed: float
+) -> list[_PickCandidate]:
+    """Plan the models by rank until there are enough that run well; the others' usual quantisation is estimated."""
+    ranked = sorted((entry for entry in entries if use.value in entry.ranks), key=lambda entry: -entry.ranks[use.value])
+    judged: list[_PickCandidate] = []
+    count = 0
+    for entry in ranked:
+        is_planned = use in WRITING_USES and count < _PLANNED and _might_fit(entry, ground)
+        model = _judge_entry(entry, use, ground, is_planned=is_planned)
+        count += is_planned and use.value not in entry.derived and _runs_well(model, least_speed)
+        judged.append(model)
+    return judged
+
+
+def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_planned: bool) -> _PickCandidate:
+    card, rank = catalogue_card(entry), float(entry.ranks[use.value])
+    if not is_planned:
+        return _PickCandidate(entry, with_fit(card, ground, entry), rank)
+    forms = list_forms(entry)
+    plan = _plan_forms(entry, forms, WRITING_USES[use], ground) if forms else None
+    if plan is None:
+        return _PickCandidate(entry, with_fit(card, ground, entry), rank)
+    card = replace(card, download_bytes=next(facts.file_bytes for facts in forms if _is_planned(facts, plan)))
+    kept = quality_kept(plan.format, plan.quantization)
+    return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan))
+
+
+def _crowds(plan: Plan) -> bool:
+    pools = plan.estimate.pools if plan.estimate else []
+    return any(pool.id == SYSTEM and pool.free and pool.needed_bytes > _MOST_OF_SYSTEM * pool.free for pool in pools)
+
+
+def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
+    """Rule out quickly what is larger than all the memory there is, in the fewest bits."""
+    sizes = [pool.physical.value for pool in ground.machine.pools]
+    bytes_least = (entry.parameters - entry.table_parameters - entry.draft_parameters) * _FEWEST_BITS / 8
+    return None in sizes or bytes_least <= sum(size or 0 for size in sizes)
+
+
+def _is_planned(facts: ModelFacts, plan: Plan) -> bool:
+    return (facts.format, facts.quantization) == (plan.format, plan.quantization)
+
+
+def _plan_forms(entry: CatalogueEntry, forms: Sequence[ModelFacts], intent: Intent, ground: FitContext) -> Plan | None:
+    """Return how a model of the catalogue is run here; None where no engine here takes any of its forms."""
+    advice = build_advice(
+        PlanInputs(
+            traits=ground.traits,
+            machine=ground.machine,
+            candidates=list(forms),
+            model=entry.title,
+            intent=intent,
+            engines=ground.engines,
+            calibrations=ground.known.calibrations,
         )
+    )
+    known = [
+        plan for plan in advice.plans if plan.estimate is not None and any(_is_planned(facts, plan) for facts in forms)
+    ]
+    return next((plan for plan in known if plan.obtainable), known[0] if known else None)
+
+
+def _card_of_plan(card: HubCard, plan: Plan) -> HubCard:
+    """Return a card with what the plan says of the model."""
+    planned = replace(card, format=plan.format, quantization=plan.quantization, engine_name=plan.name)
+    estimate = plan.estimate
+    if estimate is None:
+        return planned
+    return replace(
+        planned,
+        fits=estimate.fits and plan.obtainable,
+        memory_bytes=estimate.needed_bytes,
+        largest_context=estimate.largest_context if estimate.fits else None,
+        decode=estimate.decode,
+        basis=f"As `roundhouse plan` plans it: {plan.quantization} with {plan.name}.",
+    )
 
 
 def catalogue_card(entry: CatalogueEntry) -> HubCard:
@@ -106,10 +202,40 @@ def catalogue_card(entry: CatalogueEntry) -> HubCard:
     )
 
 
+def _rank_models(judged: list[_PickCandidate], use: HubUse, least: float) -> _Ranking:
+    """Find those that run well; where none with a published rank writes fast enough, those one can talk to."""
+    for floor in dict.fromkeys((least, min(least, TALK_TOKENS_PER_SECOND))):
+        good = [model for model in judged if _runs_well(model, floor)]
+        good.sort(key=lambda model: use.value in model.entry.derived)  # stable: a published rank comes first
+        if good and use.value not in good[0].entry.derived:
+            break
+    else:
+        floor, good = least, [model for model in judged if _runs_well(model, least)]
+    if floor:
+        good = _fastest_of_equals(good, use)
+    return _Ranking(judged, good, _find_fast(good, use) if floor else None, floor)
+
+
 def _runs_well(model: _PickCandidate, least: float) -> bool:
     card = model.card
     is_roomy = card.largest_context is None or card.largest_context >= _LEAST_CONTEXT
-    return bool(card.fits) and is_roomy and model.speed >= least
+    return bool(card.fits) and is_roomy and not model.crowds and model.sure_speed >= least
+
+
+def _fastest_of_equals(good: list[_PickCandidate], use: HubUse) -> list[_PickCandidate]:
+    """Return them with the fastest of those in front that are as good as the first, if it is much faster."""
+    if not good:
+        return good
+    first = good[0]
+    equals = [
+        model
+        for model in good
+        if model.rank >= _EQUAL * first.rank
+        and model.speed >= _MUCH_FASTER * first.speed
+        and (use.value in model.entry.derived) == (use.value in first.entry.derived)
+    ]
+    chosen = max(equals, key=lambda model: model.speed, default=first)
+    return [chosen, *(model for model in good if model is not chosen)]
 
 
 def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | None:
@@ -129,34 +255,77 @@ def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | 
     )
 
 
-def _reasons(
-    judged: Sequence[_PickCandidate],
-    good: Sequence[_PickCandidate],
-    usable: Sequence[_PickCandidate],
-    use: HubUse,
-    least: float,
-) -> tuple[str, str]:
+def _list_picks(
+    order: Sequence[_PickCandidate], use: HubUse, ranking: _Ranking, reasons: tuple[str, str]
+) -> Iterator[HubPick]:
+    for place, model in enumerate(order):
+        is_first = place == 0 and bool(reasons[0])
+        is_recommended = model in ranking.good and (use not in WRITING_USES or model.speed > 0)
+        yield HubPick(
+            name=model.entry.title,
+            pull=model.entry.name,
+            repository=_source(model.card),
+            use=use,
+            card=model.card if use in WRITING_USES else replace(model.card, decode=None),
+            quality=round(model.rank),
+            is_quality_derived=use.value in model.entry.derived,
+            is_best=is_first and is_recommended,
+            is_recommended=is_recommended,
+            is_fast=model is ranking.fast,
+            reason=reasons[0] if is_first else reasons[1] if model is ranking.fast else "",
+        )
+
+
+def _source(card: HubCard) -> str:
+    """Return the repository that has the planned format."""
+    matching = (repository.repository for repository in card.repositories if card.format in repository.formats)
+    return next(matching, card.repositories[0].repository)
+
+
+def _reasons(ranking: _Ranking, usable: Sequence[_PickCandidate], use: HubUse) -> tuple[str, str]:
     """Return the sentences beside the best and beside the fast one."""
+    good, least = ranking.good, ranking.least
     if not good:
         if usable and usable[0].speed:
             return f"The fastest for {use.value} that fits this machine.", ""
-        return (_UNKNOWN_SPEED if usable else ""), ""
-    speed = f", at about {words.format_rate(good[0].speed)}" if least else ""
-    better = [model for model in judged if model.rank > good[0].rank and use.value not in model.entry.derived]
-    sentence = f"The best for {use.value} in the catalogue that runs well on this machine{speed}."
-    if use.value in good[0].entry.derived:
+        return (UNKNOWN_SPEED if usable else ""), ""
+    best = good[0]
+    how = f", in {best.card.quantization} at about {words.format_rate(best.speed)}" if least else ""
+    sentence = f"The best for {use.value} in the catalogue that runs well on this machine{how}."
+    if use.value in best.entry.derived:
         sentence += " Its quality is derived from another size of it."
     fast = f"Writes faster, and is the best for {use.value} of those that write {_MUCH_FASTER} times as fast."
-    return f"{sentence} {_explain_next(better[-1], least)}".strip() if better else sentence, fast
+    better = [
+        model
+        for model in ranking.judged
+        if model.rank > best.rank and model not in good and use.value not in model.entry.derived
+    ]
+    equal = next((model for model in good if model.rank > best.rank), None)
+    return " ".join(filter(None, (sentence, _explain_equal(equal), _explain_next(better[-1:], least)))), fast
 
 
-def _explain_next(model: _PickCandidate, least: float) -> str:
-    """Return why the next better model is not the one to take."""
-    card, title = model.card, model.entry.title
-    if card.fits is False and card.memory_bytes:
-        return f"The next better, {title}, needs {words.format_bytes(card.memory_bytes)}, more than there is."
-    if card.fits and model.speed and model.speed < least:
-        return f"The next better, {title}, would write {words.format_rate(model.speed)}."
-    if card.fits and not model.speed:
-        return f"How fast the next better, {title}, would be is not known."
-    return f"The next better, {title}, leaves no room for a conversation." if card.fits else ""
+def _explain_equal(model: _PickCandidate | None) -> str:
+    if model is None:
+        return ""
+    return f"{model.entry.title} is ranked hardly higher, and would write {words.format_rate(model.speed)}."
+
+
+def _explain_next(better: Sequence[_PickCandidate], least: float) -> str:
+    """Return why the next better model is not the one to take, and what would change that."""
+    for model in better:
+        card, title = model.card, model.entry.title
+        if card.fits is False and card.memory_bytes:
+            needed = words.format_bytes(card.memory_bytes)
+            return f"The next better, {title}, needs {needed}, more than there is; with that much it would come first."
+        if card.fits and model.speed and model.speed < least:
+            floor = max(1, int(model.speed))
+            return (
+                f"The next better, {title}, would write {words.format_rate(model.speed)}; with "
+                f"`roundhouse settings catalogue.least_speed {floor}` it would come first."
+            )
+        if card.fits and not model.speed:
+            return f"How fast the next better, {title}, would be is not known."
+        if model.crowds:
+            return f"The next better, {title}, would leave other programs hardly any of the system's memory."
+        return f"The next better, {title}, leaves no room for a conversation." if card.fits else ""
+    return ""

@@ -8,7 +8,7 @@ models that came from it is asked each repository once, a few at a time.
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import msgspec
@@ -32,6 +32,7 @@ from app.hub.library.library import Library
 from app.hub.repositories import variants
 from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.catalogue import CatalogueContent
+from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.repository import read_repository
 from app.hub.repositories.search import SearchPage, group_cards, search_hub
 
@@ -45,7 +46,9 @@ async def find(services: Services, query: HubQuery) -> HubResults:
     """Return one page of what fits. Raises what the hub's refusals mean, Conflict (offline) where nothing is known."""
     answer, note = await asyncio.to_thread(_listing_with_note, services.hub, query)
     ground = await fit_context(services)
-    cards_found = await asyncio.to_thread(_judge_cards, services.paths, answer.value, ground)
+    content = await asyncio.to_thread(services.hub.catalogue.read_content, key_of(services.settings))
+    entries = {entry.base: entry for entry in content.models}
+    cards_found = await asyncio.to_thread(_judge_cards, services.paths, answer.value, ground, entries)
     return HubResults(cards=cards_found, as_of=answer.at, next=answer.value.next, note=note)
 
 
@@ -71,14 +74,16 @@ def _listing_with_note(hub: HubMemory, query: HubQuery) -> tuple[HubAnswer[Searc
         return older_answer(cached, error)
 
 
-def _judge_cards(paths: Paths, listing: SearchPage, ground: FitContext) -> list[HubCard]:
+def _judge_cards(
+    paths: Paths, listing: SearchPage, ground: FitContext, entries: Mapping[str, CatalogueEntry]
+) -> list[HubCard]:
     from app.gateway.hub.card_fits import with_fit  # noqa: PLC0415 -- the gateway starts without the advisor
 
     def with_what_is_here(card: HubCard) -> HubCard:
         repositories = [_mark_local(repository, paths) for repository in card.repositories]
         return msgspec.structs.replace(card, repositories=repositories)
 
-    return [with_what_is_here(with_fit(card, ground)) for card in group_cards(listing.listed)]
+    return [with_what_is_here(with_fit(card, ground, entries.get(card.base))) for card in group_cards(listing.listed)]
 
 
 def _mark_local(repository: HubSearchHit, paths: Paths) -> HubSearchHit:

@@ -25,6 +25,7 @@ from app.hub.repositories.repository import Repository, repository_page, what_to
 from app.hub.repositories.variants import ModelVariant, companions_of
 
 if TYPE_CHECKING:
+    from app.advisor.choosing.engine_table import EngineTable
     from app.gateway.advising import advice
 
 _QUALITY = (
@@ -44,17 +45,21 @@ class FitContext(NamedTuple):
     machine: Machine
     engines: list[EngineInfo]
     known: "advice.ObservedSpeeds"
+    traits: "EngineTable"
+    """The engines as they can be had for the machine."""
 
 
-async def fit_context(services: Services) -> FitContext:
-    """Return what there is here to run models with."""
-    from app.gateway.advising import advice  # noqa: PLC0415 -- the gateway starts without the advisor
+async def fit_context(services: Services, described: Mapping[str, msgspec.Raw] | None = None) -> FitContext:
+    """Return what there is to run models with, here or on the machine that is described."""
+    from app.engine_store.host import described_host, host_of  # noqa: PLC0415 -- the gateway starts without the advisor
+    from app.gateway.advising import advice  # noqa: PLC0415 -- as above
+    from app.gateway.advising.engine_table import engines_for  # noqa: PLC0415 -- as above
 
-    return FitContext(
-        await services.machine.read_free(),
-        await asyncio.to_thread(services.catalogue.list_engines),
-        advice.ObservedSpeeds(calibrations=await services.measuring.calibrations()),
-    )
+    machine, is_here = await advice.machine_for(services.machine, described)
+    engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
+    known = advice.ObservedSpeeds(calibrations=await services.measuring.calibrations() if is_here else [])
+    host = host_of(machine) if is_here else described_host(machine)
+    return FitContext(machine, engines, known, engines_for(machine, services.catalogue.recipes, engines, host))
 
 
 async def describe(services: Services, typed: str) -> HubModel:

@@ -75,7 +75,8 @@ def _mlx_storage(quantization: Object, dtype: str) -> WeightStorage:
         module: read_count(own, "group_size", group) for module, own in quantization.items() if isinstance(own, dict)
     }
     each = bits + 2 * SCALE_BITS / group
-    kinds = {*_BLOCK_KINDS, WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT, WeightKind.ROUTER}
+    ends = {WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE, WeightKind.OUTPUT}
+    kinds = {*_BLOCK_KINDS, *ends, WeightKind.ROUTER}
     return WeightStorage(
         format="mlx",
         quantization=f"{bits}bit",

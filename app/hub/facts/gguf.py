@@ -118,7 +118,7 @@ def _quantization_name(values: Mapping[str, Value], groups: Sequence[WeightGroup
     stated = values.get("general.file_type")
     if isinstance(stated, int) and stated in FILE_TYPES:
         return FILE_TYPES[stated]
-    inside = [group for group in groups if group.kind is not WeightKind.INPUT_EMBEDDING]
+    inside = [group for group in groups if group.kind not in {WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE}]
     by_type: dict[str, int] = {}
     for group in inside:
         by_type[group.type] = by_type.get(group.type, 0) + group.bytes

@@ -221,6 +221,7 @@ _OUTSIDE: _Table = (
         WeightKind.OUTPUT,
         re.compile(r"lm_head|embed_out|_for_head|(?:^|\.)(?:output(?:_layer)?|head|score)(?:\.|$)|classif"),
     ),
+    (WeightKind.LOOKUP_TABLE, re.compile(r"embed_tokens_per_layer|ngram_embed|engram")),
     (WeightKind.INPUT_EMBEDDING, re.compile(r"embed(?!_pro)|(?:^|\.)w[tp]e|(?:^|\.)shared$")),
 )
 

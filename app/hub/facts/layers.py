@@ -205,7 +205,7 @@ def active_parameters(groups: Sequence[WeightGroup], layers: Sequence[Layer], *,
 def _read_share(group: WeightGroup, layers: Sequence[Layer], rows: int) -> int:
     if group.kind in _NOT_READ:
         return 0
-    if group.kind is WeightKind.INPUT_EMBEDDING:
+    if group.kind in {WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE}:
         return group.elements // max(1, rows)
     if group.kind is WeightKind.EXPERTS and group.layer is not None and group.layer < len(layers):
         layer = layers[group.layer]

@@ -26,7 +26,8 @@ _INSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
 )
 _OUTSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
     (WeightKind.NORM, _NORM),
-    (WeightKind.INPUT_EMBEDDING, re.compile(r"^(?:token_embd|position_embd|token_types|per_layer_token_embd)")),
+    (WeightKind.LOOKUP_TABLE, re.compile(r"^per_layer_token_embd")),
+    (WeightKind.INPUT_EMBEDDING, re.compile(r"^(?:token_embd|position_embd|token_types)")),
     (WeightKind.OUTPUT, re.compile(r"^output\.|^cls")),
     (WeightKind.DRAFT, re.compile(r"^nextn")),
 )

@@ -5,7 +5,16 @@ outlines, and our outlines need its rules for layers, so one of the two has to c
 """
 
 from app.hub.facts.gguf import TensorInfo
-from app.hub.shapes.facts import requantize, shape_facts
+from app.hub.shapes.facts import requantize, shape_facts, store_as
 from app.hub.shapes.shape import ModelShape, find_shape, list_shapes, split_name
 
-__all__ = ["ModelShape", "TensorInfo", "find_shape", "list_shapes", "requantize", "shape_facts", "split_name"]
+__all__ = [
+    "ModelShape",
+    "TensorInfo",
+    "find_shape",
+    "list_shapes",
+    "requantize",
+    "shape_facts",
+    "split_name",
+    "store_as",
+]

@@ -18,6 +18,7 @@ from functools import lru_cache
 import msgspec
 
 from app.core.errors import BadRequest, NotFound
+from app.core.identity import IdentityKey
 from app.core.machine import Confidence
 from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.formats import WeightStorage, storage_of
@@ -50,9 +51,24 @@ def shape_facts(name: str, quantization: str, *, format: str = GGUF) -> ModelFac
         return _mark_as_known(
             facts_from(shape.build_metadata(), shape.build_tensors(quantization), name=shape.name), quantization
         )
-    plain = facts_from(shape.build_metadata(), shape.build_tensors("F16"), name=shape.name)
-    storage = storage_for(format, quantization)
-    return msgspec.structs.replace(_mark_as_known(_with_storage(plain, storage), quantization), format=format)
+    plain = _plain_facts(IdentityKey(shape))
+    return _mark_as_known(store_as(plain, format, quantization), quantization)
+
+
+@lru_cache(maxsize=16)
+def _plain_facts(key: IdentityKey[ModelShape]) -> ModelFacts:
+    """Return a model as it was trained."""
+    shape = key.value
+    return facts_from(shape.build_metadata(), shape.build_tensors("F16"), name=shape.name)
+
+
+def store_as(plain: ModelFacts, model_format: str, quantization: str) -> ModelFacts:
+    """Return a model whose weights are in F16 as a format stores it. Raises BadRequest (quantization_unknown)."""
+    if model_format == GGUF:
+        changed = _with_weights(plain, remix_weights(plain, quantization))
+    else:
+        changed = _with_storage(plain, storage_for(model_format, quantization))
+    return msgspec.structs.replace(changed, format=model_format, quantization=quantization)
 
 
 def requantize(facts: ModelFacts, quantization: str) -> ModelFacts:
@@ -131,7 +147,7 @@ _MATRICES = frozenset(
         WeightKind.DRAFT,
     }
 )
-_ENDS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.OUTPUT})
+_ENDS = frozenset({WeightKind.INPUT_EMBEDDING, WeightKind.LOOKUP_TABLE, WeightKind.OUTPUT})
 
 
 def storage_for(model_format: str, quantization: str) -> WeightStorage:
@@ -211,12 +227,18 @@ def _converter_storage(model_format: str, quantization: str) -> WeightStorage:
         ends = each
     kinds = dict.fromkeys(_MATRICES, each) | dict.fromkeys(_ENDS, ends)
     if model_format == "onnx-genai":
-        del kinds[WeightKind.INPUT_EMBEDDING]
+        del kinds[WeightKind.INPUT_EMBEDDING], kinds[WeightKind.LOOKUP_TABLE]
     return WeightStorage(format=model_format, quantization=quantization, dtype="F16", bits=kinds)
 
 
 _FULL_PRECISION = frozenset({"F32", "F16", "BF16"})
 _KEPT = frozenset({WeightKind.NORM, WeightKind.ROUTER, WeightKind.OTHER, WeightKind.PROJECTOR})
+_END_NAMES = {
+    WeightKind.INPUT_EMBEDDING: "token_embd",
+    WeightKind.LOOKUP_TABLE: "per_layer_token_embd",
+    WeightKind.OUTPUT: "output",
+    WeightKind.DRAFT: "nextn.eh_proj",
+}
 _FEED_FORWARD = {WeightKind.FEED_FORWARD: "", WeightKind.EXPERTS: "_exps", WeightKind.SHARED_EXPERTS: "_shexp"}
 
 
@@ -269,15 +291,8 @@ def _outline_group(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutl
 
 
 def _outline_ends(group: WeightGroup, facts: ModelFacts) -> Iterator[TensorOutline]:
-    """Yield embedding or output; what an embedding holds beyond its vocabulary is Gemma's, one per layer."""
-    if group.kind is not WeightKind.INPUT_EMBEDDING:
-        name = "output" if group.kind is WeightKind.OUTPUT else "other"
-        yield _outline_matrix(f"{name}.weight", facts.hidden, group.elements)
-        return
-    words = min(group.elements, facts.hidden * facts.vocabulary)
-    for name, elements in (("token_embd", words), ("per_layer_token_embd", group.elements - words)):
-        if elements:
-            yield _outline_matrix(f"{name}.weight", facts.hidden, elements)
+    """Yield the embedding, a table beside it, or the output."""
+    yield _outline_matrix(f"{_END_NAMES.get(group.kind, 'other')}.weight", facts.hidden, group.elements)
 
 
 def _outline_attention(group: WeightGroup, layer: Layer, block: str, hidden: int) -> Iterator[TensorOutline]:

@@ -10,11 +10,12 @@ Read what people call a model: the quantisation is split off, the rest is cut in
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import cycle, islice
 
 import msgspec
 
+from app.core.identity import IdentityKey
 from app.hub.facts.metadata import Value
 from app.hub.facts.tensors import TensorInfo
 from app.hub.shapes.architectures import SHAPES, TensorOutline, build_outlines, find_architecture, short_keys
@@ -46,7 +47,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_outlines(self) -> list[TensorOutline]:
         """Return names and shapes of the tensors, in the order of a file."""
-        return build_outlines(self.build_metadata(), self.has)
+        return _outlines_of(IdentityKey(self))
 
     def build_tensors(self, quantization: str) -> list[TensorInfo]:
         """Return the tensor table as llama.cpp quantises. Raises BadRequest for a name that is no GGUF quantisation."""
@@ -59,6 +60,12 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     def mix_types(self, quantization: str) -> TypeMix:
         """Return the types alone, and whether they follow llama.cpp's rules exactly."""
         return choose_types(quantization, self.list_outlines(), self.build_metadata())
+
+
+@lru_cache(maxsize=16)
+def _outlines_of(key: IdentityKey[ModelShape]) -> list[TensorOutline]:
+    """Return the tensors of one of the last shapes that were asked for: a plan asks for each quantisation."""
+    return build_outlines(key.value.build_metadata(), key.value.has)
 
 
 def shape_from(name: str, architecture_name: str, figures: Mapping[str, object]) -> ModelShape:
@@ -151,6 +158,7 @@ def list_shapes() -> list[ModelShape]:
     ]
 
 
+@lru_cache(maxsize=1024)
 def find_shape(name: str) -> ModelShape | None:
     """Return the model a name means, whatever vendor, quantisation or fine-tune it says besides; None if none does."""
     cut = name_words(split_name(name)[0])

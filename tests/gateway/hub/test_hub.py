@@ -235,8 +235,8 @@ async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway
     _, best = await asked(gateway, "GET", "/hub/best?use=vision")
     status, picks = await asked(gateway, "GET", "/hub/catalogue?use=vision")
     assert status == 200
-    known = {pick["name"] for pick in best}  # their order may change with the memory that is free
-    assert {pick["name"] for pick in picks[: len(best)]} == known, "those whose quality is known come first"
+    known = {pick["pull"] for pick in best}  # their order may change with the memory that is free
+    assert {pick["pull"] for pick in picks[: len(best)]} == known, "those whose quality is known come first"
     assert len(picks) > len(best)
     assert all("vision" in pick["good_for"] and pick["family"] for pick in picks)
     assert {pick["commercial"] for pick in picks} == {"yes", "no", "ask"}
@@ -254,7 +254,7 @@ async def test_the_catalogue_is_searched_by_words_of_its_names(gateway: Gateway)
     ):
         status, picks = await asked(gateway, "GET", "/hub/catalogue?" + urlencode({"text": text}))
         assert status == 200
-        assert name in [pick["name"] for pick in picks], text
+        assert name in [pick["pull"] for pick in picks], text
     assert (await asked(gateway, "GET", "/hub/catalogue?text=no-such-model"))[1] == []
     assert (await asked(gateway, "GET", "/hub/catalogue?use=cooking"))[0] == 400
     assert (await asked(gateway, "GET", f"/hub/catalogue?text={'x' * 201}"))[0] == 400
@@ -263,7 +263,7 @@ async def test_the_catalogue_is_searched_by_words_of_its_names(gateway: Gateway)
 async def test_what_came_since_the_last_look_is_new(gateway: Gateway, hub: FakeHub) -> None:
     async def list_new() -> list[str]:
         _, picks = await asked(gateway, "GET", "/hub/catalogue?text=1b")
-        return [pick["name"] for pick in picks if pick["is_new"]]
+        return [pick["pull"] for pick in picks if pick["is_new"]]
 
     assert await list_new() == [], "nothing is new to somebody who never looked"
     assert (await asked(gateway, "POST", "/hub/catalogue/look"))[0] == 204
@@ -365,3 +365,36 @@ async def test_a_token_is_kept_and_used_and_never_told(
         assert (await asked(gateway, "POST", "/hub/token", {"token": "no"}))[0] == 400
     finally:
         keyring.set_keyring(before)
+
+
+async def test_a_plan_without_a_model_is_for_the_best_of_the_catalogue(gateway: Gateway) -> None:
+    machine = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 3090"]}
+    status, advice = await asked(gateway, "POST", "/plan", {"machine": machine})
+    assert status == 200
+    first = advice["recommended"][0]
+    assert (first["name"], first["pull"], first["use"]) == ("Qwen3.8 27B", "qwen3.8:27b", "chat")
+    assert advice["model"] == first["name"]
+    plan = advice["plans"][0]
+    assert (plan["format"], plan["quantization"]) == (first["card"]["format"], first["card"]["quantization"])
+    assert plan["estimate"]["decode"] == first["card"]["decode"]
+    qualities = [
+        pick["quality"] for pick in advice["recommended"] if not pick["is_fast"] and not pick["is_quality_derived"]
+    ]
+    assert qualities == sorted(qualities, reverse=True)
+
+
+async def test_a_plan_for_a_model_recommends_no_other(gateway: Gateway) -> None:
+    status, advice = await asked(gateway, "POST", "/plan", {"model": "Qwen3 8B"})
+    assert status == 200
+    assert advice["recommended"] == []
+    assert "8B" in advice["model"]
+
+
+async def test_where_the_memory_s_speed_is_unknown_the_answer_asks_for_it(gateway: Gateway) -> None:
+    graphics = {"name": "Intel Arc Graphics", "integrated": True}
+    machine = {"os": "windows", "cpu": "Intel Core Ultra 7 155H", "ram_gb": 32, "gpus": [graphics]}
+    status, advice = await asked(gateway, "POST", "/plan", {"machine": machine})
+    assert status == 200
+    assert advice["recommended"] == []
+    assert "ram_bandwidth_gb_s" in advice["note"]
+    assert advice["plans"]

@@ -8,8 +8,9 @@ from app.advisor.memory.estimate import estimate_memory, memory_by_pool, memory_
 from app.advisor.memory.libraries import cache_tokens, library_parts
 from app.advisor.memory.placement import MARGIN, adapt_setting, gpus_for, parts_fit, pool_rooms
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, assemble_parts
-from app.advisor.memory.weight_sums import FactsKey, weight_sums
+from app.advisor.memory.weight_sums import weight_sums
 from app.core.advice import EstimateConfidence, PoolUse
+from app.core.identity import IdentityKey
 from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
 from app.hardware.description import machine_from
 from engines.api.traits import GrowingMemory, ReservedMemory
@@ -314,8 +315,8 @@ def test_the_fullest_pool_is_said_first_with_small_terms_together() -> None:
 def test_sums_are_kept_for_a_model_and_never_taken_for_anothers() -> None:
     first, second = SMALL.facts("Q8_0"), SMALL.facts("Q8_0")
     assert weight_sums(first) is weight_sums(first)
-    assert FactsKey(first) == FactsKey(first)
-    assert (FactsKey(first) == FactsKey(second)) is False
+    assert IdentityKey(first) == IdentityKey(first)
+    assert (IdentityKey(first) == IdentityKey(second)) is False
     assert weight_sums(first) is not weight_sums(second)
 
 

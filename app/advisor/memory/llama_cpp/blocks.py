@@ -53,8 +53,8 @@ def build_blocks(facts: ModelFacts, setting: RunSetting, tokens: int) -> list[Gr
 
 def layer_inputs(facts: ModelFacts) -> int:
     """Return the elements of all layers' own inputs per token (Gemma 3n and 4): from the rows besides the embedding."""
-    held = sum(group.elements for group in facts.weights if group.kind is WeightKind.INPUT_EMBEDDING)
-    rows = held // max(1, facts.vocabulary) - facts.hidden
+    held = sum(group.elements for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE)
+    rows = held // max(1, facts.vocabulary)
     return rows if rows >= len(facts.layers) and facts.architecture in LAYER_INPUTS else 0
 
 

@@ -30,8 +30,9 @@ from app.advisor.memory.llama_cpp.traits import GraphTrait, has_trait
 from app.advisor.memory.llama_cpp.weights import layer_places, weight_parts
 from app.advisor.memory.runtime import runtime_parts
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, as_draft
-from app.advisor.memory.weight_sums import REMEMBERED, FactsKey, weight_sums
+from app.advisor.memory.weight_sums import REMEMBERED, weight_sums
 from app.core.advice import EstimateConfidence
+from app.core.identity import IdentityKey
 from app.core.model_facts import AttentionKind, ModelFacts, WeightKind
 
 LOGIT_BYTES = 4
@@ -174,7 +175,7 @@ def graph_bytes(facts: ModelFacts, setting: RunSetting, *, has_embedding: bool =
     tokens = tokens_at_once(setting)
     if not setting.flash_attention:
         return _graph_peak(facts, setting, tokens, has_embedding=has_embedding)
-    rest = _without_masks(FactsKey(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
+    rest = _without_masks(IdentityKey(facts), _graph_setting(setting), tokens, has_embedding=has_embedding)
     return rest + sum(_mask_bytes(facts, setting, tokens).values())
 
 
@@ -194,9 +195,9 @@ def _graph_setting(setting: RunSetting) -> RunSetting:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _without_masks(same: FactsKey, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
-    masks = sum(_mask_bytes(same.facts, setting, tokens).values())
-    return _graph_peak(same.facts, setting, tokens, has_embedding=has_embedding) - masks
+def _without_masks(same: IdentityKey[ModelFacts], setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:
+    masks = sum(_mask_bytes(same.value, setting, tokens).values())
+    return _graph_peak(same.value, setting, tokens, has_embedding=has_embedding) - masks
 
 
 def _graph_peak(facts: ModelFacts, setting: RunSetting, tokens: int, *, has_embedding: bool) -> int:

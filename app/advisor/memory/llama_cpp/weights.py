@@ -18,6 +18,8 @@ from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSet
 from app.advisor.memory.weight_sums import ByType, weight_sums
 from app.core.model_facts import ModelFacts
 
+TABLES_MAPPED = "lookup tables, mapped from the file"
+
 
 def weight_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
     """Return the weights by place: exact sums of padded tensors, the copies for the processor apart."""
@@ -35,7 +37,8 @@ def weight_parts(facts: ModelFacts, setting: RunSetting) -> list[MemoryPart]:
         MemoryPart(place=place, component=MemoryComponent.WEIGHTS, bytes=size, arithmetic=arithmetic)
         for place, size in sorted(sums.items())
     ]
-    return [*parts, _copy_part(copied)] if copied else parts
+    tables = sum(weight_sums(facts).tables.values())
+    return [*parts, *([_copy_part(copied)] if copied else []), *([_table_part(tables)] if tables else [])]
 
 
 def _weights_by_place(facts: ModelFacts, setting: RunSetting, places: Sequence[int]) -> Iterator[tuple[int, ByType]]:
@@ -63,6 +66,13 @@ def _copy_part(size: int) -> MemoryPart:
         bytes=size,
         arithmetic="a copy of the matrices in the processor's own layout",
         reclaimable=size,
+    )
+
+
+def _table_part(size: int) -> MemoryPart:
+    """Return tables of rows: llama.cpp maps them, and the few rows of a token are read from wherever they lie."""
+    return MemoryPart(
+        place=HOST, component=MemoryComponent.WEIGHTS, bytes=size, arithmetic=TABLES_MAPPED, reclaimable=size
     )
 
 

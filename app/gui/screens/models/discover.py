@@ -185,7 +185,7 @@ class DiscoverView(QWidget):
         for widget in (self._known, self._matches, self._on_hub):
             widget.setVisible(bool(matches))
         self._matches.sync(
-            {pick.name: pick for pick in matches},
+            {pick.pull: pick for pick in matches},
             lambda pick: PickRow(self._theme, self._card_models, self._shell, pick),
             lambda row, pick: row.show_pick(pick, best_quality),
         )

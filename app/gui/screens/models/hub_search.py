@@ -89,7 +89,7 @@ class PickFamily(NamedTuple):
     @property
     def title(self) -> str:
         """Its name, or that of its only model."""
-        return self.picks[0].title if len(self.picks) == 1 else self.name
+        return self.picks[0].name if len(self.picks) == 1 else self.name
 
 
 class RepositorySheet(msgspec.Struct, frozen=True, kw_only=True):
@@ -316,7 +316,7 @@ def list_families(picks: Sequence[HubPick]) -> list[PickFamily]:
     """Return picks by family, in the order of each family's first."""
     families: dict[str, list[HubPick]] = {}
     for pick in picks:
-        families.setdefault(pick.family or pick.title, []).append(pick)
+        families.setdefault(pick.family or pick.name, []).append(pick)
     return [PickFamily(name, members) for name, members in families.items()]
 
 
@@ -372,7 +372,7 @@ def family_facts(family: PickFamily) -> str:
         least, most = words.format_parameters(sizes[0]), words.format_parameters(sizes[-1])
         parts.append(least if least == most else tr("{least} to {most}", least=least, most=most))
     if family.picks[0].card.fits:
-        parts.append(tr("best here: {title}", title=family.picks[0].title))
+        parts.append(tr("best here: {title}", title=family.picks[0].name))
     return " · ".join(parts)
 
 

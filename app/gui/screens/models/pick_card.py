@@ -108,7 +108,7 @@ class PickActions(QWidget):
             widest=tr("Downloading"),
             action=self._start_download,
         )
-        self.more = IconButton(theme, "chevron-down", tr("Formats and variants of {title}", title=pick.title))
+        self.more = IconButton(theme, "chevron-down", tr("Formats and variants of {title}", title=pick.name))
         self.more.set_action(self._open_menu)
         line.addWidget(self.download)
         line.addWidget(self.more)
@@ -119,7 +119,7 @@ class PickActions(QWidget):
         self._pick = pick
         text = self._button_words()
         self.download.setText(text)
-        self.download.setAccessibleName(f"{text}: {pick.title}")
+        self.download.setAccessibleName(f"{text}: {pick.name}")
         self.download.setEnabled(text == tr("Download"))
 
     def menu_entries(self) -> dict[str, str]:
@@ -130,7 +130,7 @@ class PickActions(QWidget):
 
     def start_download(self, model_format: str) -> None:
         """Ask for it in a format, or without one in the planned one."""
-        self._models.downloads.start_download(self._pick.name, model_format=model_format)
+        self._models.downloads.start_download(self._pick.pull, model_format=model_format)
 
     def _start_download(self) -> None:
         self.start_download("")
@@ -145,15 +145,15 @@ class PickActions(QWidget):
         menu.popup(self.more.mapToGlobal(QPoint(0, self.more.height() + self._theme.px(4))))
 
     def _open_sheet(self) -> None:
-        self._models.search.toggle_sheet(self._pick.name, hub_search.default_repository(self._pick.card))
+        self._models.search.toggle_sheet(self._pick.pull, hub_search.default_repository(self._pick.card))
 
     def _button_words(self) -> str:
         downloads = self._models.downloads
-        download = downloads.find_for_model(self._pick.name)
+        download = downloads.find_for_model(self._pick.pull)
         state = download.state if download is not None else None
         if download is not None and state is DownloadState.RUNNING:
             return f"{download_fraction(download) or 0.0:.0%}"
-        if state in COMING_STATES or self._pick.name in downloads.pending_models:
+        if state in COMING_STATES or self._pick.pull in downloads.pending_models:
             return tr("Downloading")
         return tr("Installed") if self._pick.is_here or state is DownloadState.DONE else tr("Download")
 
@@ -187,7 +187,7 @@ class PickRow(QWidget):
     def show_pick(self, pick: HubPick, best_quality: int, *, reason: str = "") -> None:
         """Show what is so now; a reason stands in the place of what it is for."""
         self._pick = pick
-        self.row.show_text(pick.title, reason or words.format_purpose(pick.good_for))
+        self.row.show_text(pick.name, reason or words.format_purpose(pick.good_for))
         self.row.setAccessibleDescription(
             " · ".join(
                 [words.format_purpose(pick.good_for), hub_search.pick_sign(pick)[1], hub_search.pick_facts(pick)]
@@ -202,7 +202,7 @@ class PickRow(QWidget):
 
     def _show_sheet(self) -> None:
         sheet = self._models.search.sheet
-        is_open = sheet is not None and sheet.card == self._pick.name
+        is_open = sheet is not None and sheet.card == self._pick.pull
         if is_open and self._sheet is None:
             self._sheet = _PickSheet(self._theme, self._models, self._shell, self._pick)
             self._box.addWidget(self._sheet)
@@ -219,7 +219,7 @@ class _PickSheet(QWidget):
         self._models, self._pick = models, pick
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         box = VBox(theme, self, gap=0)
-        self._choice = RepositoryChips(theme, partial(models.search.toggle_sheet, pick.name))
+        self._choice = RepositoryChips(theme, partial(models.search.toggle_sheet, pick.pull))
         self.sheet = SheetView(theme, models.downloads, shell)
         box.addWidget(self._choice)
         box.addWidget(self.sheet)
@@ -227,7 +227,7 @@ class _PickSheet(QWidget):
     def show_sheet(self) -> None:
         """Show what is known now."""
         sheet = self._models.search.sheet
-        if sheet is not None and sheet.card == self._pick.name:
+        if sheet is not None and sheet.card == self._pick.pull:
             self._choice.show_choice([entry.repository for entry in self._pick.card.repositories], sheet.repository)
             self.sheet.show_sheet(sheet)
 
@@ -280,7 +280,7 @@ class FamilyView(QWidget):
         self._place.setVisible(is_open)
         if is_open:
             self.list.sync(
-                {pick.name: pick for pick in family.picks},
+                {pick.pull: pick for pick in family.picks},
                 lambda pick: PickRow(self._theme, self._models, self._shell, pick),
                 lambda row, pick: row.show_pick(pick, best_quality),
             )
@@ -323,11 +323,11 @@ class RecommendationCard(Surface):
         self.setVisible(best is not None)
         if best is None:
             return
-        if self.download_actions is None or self.accessibleName() != best.title:
+        if self.download_actions is None or self.accessibleName() != best.name:
             self._renew_actions(best)
-        self.setAccessibleName(best.title)
+        self.setAccessibleName(best.name)
         self.setAccessibleDescription(f"{best.reason} {hub_search.pick_facts(best)}")
-        self._title.setText(best.title)
+        self._title.setText(best.name)
         self._purpose.setText(words.format_purpose(best.good_for))
         self._reason.setText(best.reason)
         self._fit.show_pick(best)

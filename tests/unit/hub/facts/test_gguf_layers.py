@@ -207,7 +207,7 @@ def test_leading_dense_layers_have_no_experts() -> None:
     ("name", "kind"),
     [
         ("output.weight", WeightKind.OUTPUT),
-        ("per_layer_token_embd.weight", WeightKind.INPUT_EMBEDDING),
+        ("per_layer_token_embd.weight", WeightKind.LOOKUP_TABLE),
         ("output_norm.weight", WeightKind.NORM),
         ("rope_freqs.weight", WeightKind.OTHER),
         ("v.blk.3.attn_q.weight", WeightKind.PROJECTOR),

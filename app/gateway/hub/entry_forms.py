@@ -1,0 +1,73 @@
+"""In which formats and quantisations a model of the catalogue can be had, as its repositories say, and its facts."""
+
+import re
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+
+from app.advisor.plans.quantisations import FULL, nominal_rate
+from app.core.errors import RoundhouseError
+from app.core.identity import IdentityKey
+from app.core.model_facts import ModelFacts
+from app.gateway.advising.advice import DYNAMIC, FORMS, NATIVE_FORMS
+from app.gateway.advising.model_facts import find_well_known
+from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
+from app.gateway.hub.named_models import FORMATS
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts
+
+_RATE = re.compile(r"(\d(?:\.\d{1,2})?)[-_ ]?bpw", re.IGNORECASE)
+_BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
+
+
+def list_forms(entry: CatalogueEntry) -> Sequence[ModelFacts]:
+    """Return a model in every form that it can be had in; empty where nobody knows what it is made of."""
+    return _build_forms(IdentityKey(entry))
+
+
+@lru_cache(maxsize=512)
+def _build_forms(key: IdentityKey[CatalogueEntry]) -> tuple[ModelFacts, ...]:
+    entry = key.value
+    return tuple(
+        facts
+        for kind, quantization in _list_quantizations(entry)
+        if (facts := _find_facts(entry, kind, quantization)) is not None
+    )
+
+
+def _find_facts(entry: CatalogueEntry, kind: str, quantization: str) -> ModelFacts | None:
+    try:
+        return catalogue_facts(entry, quantization, format=kind)
+    except RoundhouseError:  # this quantisation is none of this architecture's
+        return None
+
+
+def _list_quantizations(entry: CatalogueEntry) -> Iterator[tuple[str, str]]:
+    known = find_well_known(entry.base)
+    native = NATIVE_FORMS.get(known.native if known else "")
+    for kind, repositories in entry.repositories.items():
+        if kind not in FORMATS:
+            continue
+        named = _rates_in_names(kind, repositories)
+        usual = native.get(kind, ()) if native else _usual_rates(kind, repositories)
+        yield from ((kind, quantization) for quantization in named or usual)
+    if "safetensors" not in entry.repositories and not native:
+        yield "safetensors", "BF16"
+
+
+def _rates_in_names(kind: str, repositories: Sequence[str]) -> list[str]:
+    """Return the rates that branches and names state, the best first."""
+    if kind == "exl3":
+        rates = {float(match[1]) for name in repositories for match in _RATE.finditer(name)}
+        return [f"{rate}bpw" for rate in sorted(rates, reverse=True)]
+    if kind == "mlx":
+        bits = {int(match[1]) for name in repositories for match in _BITS.finditer(name)}
+        return [f"{count}bit" for count in sorted(bits, reverse=True)]
+    return []
+
+
+def _usual_rates(kind: str, repositories: Sequence[str]) -> Sequence[str]:
+    """Return what is usually published: of the rates that lose nothing only the smallest, the only one planned."""
+    every = FORMS.get(kind) or (USUAL_QUANTIZATIONS[kind],)
+    usual = [name for at, name in enumerate(every) if at == len(every) - 1 or nominal_rate(every[at + 1], 0.0) < FULL]
+    is_dynamic = kind == "gguf" and any(name.startswith("unsloth/") for name in repositories)
+    return [*usual, *DYNAMIC] if is_dynamic else usual

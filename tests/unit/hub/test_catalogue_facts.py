@@ -1,0 +1,100 @@
+"""What the catalogue's entries come to: as many parameters as stated, as many read, and the past by their layers."""
+
+import msgspec
+import pytest
+
+from app.core.model_facts import AttentionKind, ModelFacts, WeightGroup, WeightKind
+from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from app.hub.repositories.catalogue_entry import CatalogueAttention, CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts, shape_of_entry
+
+ENTRIES = {entry.title: entry for entry in parse_catalogue(SHIPPED.read_bytes()).models}
+OWN = [entry for entry in ENTRIES.values() if shape_of_entry(entry) is None and entry.parameters and entry.layers]
+
+_LARGE = 1e9
+"""Of smaller models embeddings are so large a part that what is read for a token is counted in different ways."""
+
+
+def entry_with(**figures: object) -> CatalogueEntry:
+    stated: dict[str, object] = {
+        "title": "Made 100B",
+        "family": "Made",
+        "names": ["made"],
+        "base": "made-up/unheard-of",
+        "parameters": 100_000_000_000,
+        "layers": 48,
+        "hidden": 4096,
+        "kv_heads": 8,
+        "head_dim": 128,
+        "attention": CatalogueAttention.FULL,
+        "context": 131_072,
+    }
+    return msgspec.convert({**stated, **figures}, CatalogueEntry)
+
+
+def test_all_that_state_enough_have_facts() -> None:
+    assert len(OWN) > 80
+    assert all(catalogue_facts(entry, "Q4_K_M") for entry in OWN)
+
+
+@pytest.mark.parametrize("entry", OWN, ids=lambda entry: entry.title)
+def test_as_many_parameters_are_there_and_read_as_stated(entry: CatalogueEntry) -> None:
+    facts = catalogue_facts(entry, "Q4_K_M")
+    assert facts is not None
+    assert sum(group.elements for group in facts.weights) == pytest.approx(entry.parameters, rel=0.01)
+    if entry.active_parameters > _LARGE:
+        assert sum(_elements_read(group, facts) for group in facts.weights) == pytest.approx(
+            entry.active_parameters, rel=0.15
+        )
+
+
+def _elements_read(group: WeightGroup, facts: ModelFacts) -> float:
+    if group.kind in {WeightKind.LOOKUP_TABLE, WeightKind.DRAFT, WeightKind.INPUT_EMBEDDING}:
+        return 0
+    if group.kind is not WeightKind.EXPERTS or group.layer is None:
+        return group.elements
+    layer = facts.layers[group.layer]
+    return group.elements * layer.experts_used / layer.experts
+
+
+def test_four_bits_take_less_than_five_bits_a_weight() -> None:
+    for entry in (entry for entry in OWN if entry.parameters > _LARGE):
+        facts = catalogue_facts(entry, "Q4_K_M")
+        assert facts is not None
+        assert facts.file_bytes * 8 / entry.parameters < 5.6, entry.title
+
+
+def test_layers_keep_of_the_past_what_the_entry_says() -> None:
+    hybrid = catalogue_facts(entry_with(attention=CatalogueAttention.HYBRID_LINEAR, full_every=4), "Q4_K_M")
+    sliding = catalogue_facts(entry_with(attention=CatalogueAttention.SLIDING, full_every=6, window=1024), "Q4_K_M")
+    latent = catalogue_facts(entry_with(attention=CatalogueAttention.LATENT, kv_heads=0), "Q4_K_M")
+    assert hybrid is not None
+    assert sliding is not None
+    assert latent is not None
+    assert [layer.attention for layer in hybrid.layers[:4]] == [AttentionKind.NONE] * 3 + [AttentionKind.FULL]
+    assert hybrid.layers[0].state_elements > 0
+    assert [layer.window for layer in sliding.layers[4:7]] == [1024, 0, 1024]
+    assert {layer.latent_dim for layer in latent.layers} == {576}
+
+
+def test_tables_and_draft_heads_stand_apart() -> None:
+    flash = catalogue_facts(ENTRIES["Qwen3.8 Flash Next 125B-A6B"], "Q4_K_M")
+    assert flash is not None
+    by_kind = {kind: sum(group.elements for group in flash.weights if group.kind is kind) for kind in WeightKind}
+    assert by_kind[WeightKind.LOOKUP_TABLE] == pytest.approx(51e9, rel=0.01)
+    assert by_kind[WeightKind.DRAFT] == pytest.approx(4e9, rel=0.01)
+
+
+def test_a_shape_that_the_entry_speaks_against_is_not_taken() -> None:
+    minicpm = ENTRIES["MiniCPM5 2B"]
+    facts = catalogue_facts(minicpm, "Q4_K_M")
+    assert facts is not None
+    assert shape_of_entry(minicpm) is None
+    assert len(facts.layers) == minicpm.layers
+    shape = shape_of_entry(ENTRIES["Qwen3.8 27B"])
+    assert shape is not None
+    assert shape.name == "Qwen3.5 27B"
+
+
+def test_an_entry_without_figures_has_none() -> None:
+    assert catalogue_facts(entry_with(layers=0), "Q4_K_M") is None
