@@ -116,6 +116,7 @@ _CONFIG = ("settings.toml*", "models.toml*", "keys.json*", "hub-token.json*", "u
 _DATA = (
     *("roundhouse.db*", "downloads.json*", "models.json*", "memory-bandwidth.json*", "headers.bin*", ".roundhouse"),
     *("engines", "engine-homes", "hub-answers", "updates", "models", "hub", "blobs", "created", "connect", "attached"),
+    "attachments*",
 )
 _STATE = (
     "gateway.*",
@@ -131,6 +132,7 @@ _LOGS = ("gateway*.json*", "gateway-start.log*", "engine-*.log*")
 """What we write, as patterns of names: nobody else's files in these folders are touched."""
 _NAMES = {
     ".roundhouse": "the mark that these folders are Roundhouse's",
+    "attachments": "files of conversations",
     "roundhouse.db": "conversations and usage",
     "connect": "the settings files of tools from before they were connected",
     "downloads.json": "the list of downloads",

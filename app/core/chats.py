@@ -5,8 +5,11 @@ path the reader was last on.
 """
 
 from enum import StrEnum
+from typing import Annotated
 
 import msgspec
+
+from app.core.attachments import MOST_ATTACHMENTS, Attachment
 
 
 class Role(StrEnum):
@@ -68,6 +71,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     finish_reason: str = ""
     error: str = ""
     created_at: float = 0.0
+    attachments: list[Attachment] = []
+    """Files of a question, in the order in which they were added."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,14 +123,16 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Ask and be answered.
 
-    With `content`, a user message is added below `parent` (None: at the root) and answered. Without, `parent` must be a
-    user message and gets one more answer: a regeneration.
+    With `content`, a user message is added below `parent` (None: at the root) and answered; it may be empty if there
+    are attachments. Without, `parent` must be a user message and gets one more answer: a regeneration.
     """
 
     parent: str | None = None
     content: str | None = None
     model: str = ""
     """Empty: the chat's model."""
+    attachments: Annotated[list[str], msgspec.Meta(max_length=MOST_ATTACHMENTS)] = []
+    """Ids of files for the new question. Those of another question are used again, as when it is edited."""
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ import asyncio
 import functools
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
@@ -21,10 +21,12 @@ from typing import Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
+from app.core.attachments import Attachment, AttachmentPart
 from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import listing, measurements, responses, rows, usage
+from app.store import attachments, listing, measurements, responses, rows, usage
+from app.store.files import AttachmentFiles, files_folder
 from app.store.opening import (
     CLOCK_SLACK_S,
     DatabaseHandle,
@@ -78,6 +80,17 @@ def forget_connections(database: sqlite3.Connection) -> None:
         database.execute("DELETE FROM connections")
 
 
+def _open_tidied(path: Path) -> DatabaseHandle:
+    opened = open_database(path)
+    try:
+        with translate_faults(path.parent):
+            attachments.tidy_attachments(opened.connection, AttachmentFiles(files_folder(path)))
+    except BaseException:
+        opened.connection.close()
+        raise
+    return opened
+
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -87,6 +100,7 @@ class ChatStore:
 
     def __init__(self, path: Path, thread: ThreadPoolExecutor, database: DatabaseHandle) -> None:
         self._path = path
+        self._files = AttachmentFiles(files_folder(path))
         self._thread = thread
         self._connection = database.connection
         self._is_open = True
@@ -98,7 +112,7 @@ class ChatStore:
         """Open or create the database. Answers that were being written when the last gateway died are `interrupted`."""
         thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store")
         try:
-            opened = await asyncio.get_running_loop().run_in_executor(thread, open_database, path)
+            opened = await asyncio.get_running_loop().run_in_executor(thread, _open_tidied, path)
         except BaseException:
             thread.shutdown(wait=False)
             raise
@@ -148,6 +162,22 @@ class ChatStore:
     async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
         """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""
         return await self._run_job(rows.begin_turn, chat, turn, answer)
+
+    async def add_attachment(self, attachment: Attachment, parts: Mapping[AttachmentPart, bytes]) -> Attachment:
+        """Keep a file that is not sent yet."""
+        return await self._run_job(attachments.add_attachment, self._files, attachment, parts)
+
+    async def read_attachments(self, ids: Sequence[str]) -> list[Attachment]:
+        """Return these attachments, in this order. Raises NotFound."""
+        return await self._run_job(attachments.read_attachments, ids)
+
+    async def read_file(self, attachment: Attachment, part: AttachmentPart) -> bytes:
+        """Return what is kept of an attached file."""
+        return await asyncio.to_thread(self._files.read, attachment.hash, part)
+
+    async def remove_attachment(self, attachment: str) -> None:
+        """Forget a file that was not sent. Raises NotFound, and Conflict for one of a question."""
+        await self._run_job(attachments.remove_attachment, self._files, attachment)
 
     async def save_text(self, message: str, *, content: str, reasoning: str) -> None:
         """Store what has been written of an answer so far; it survives the death of this process."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from app.core.errors import Bug, StorageFault, is_disk_full
 from app.core.events import Notice
+from app.store.files import files_folder
 
 FOLDER = Path(__file__).with_name("migrations")
 KEPT_COPIES = 3
@@ -200,6 +201,9 @@ def _set_aside(path: Path) -> Path:
         part = path.with_name(path.name + suffix)
         if part.exists():
             part.rename(aside.with_name(aside.name + suffix))
+    files = files_folder(path)
+    if files.exists():  # the new database knows none of them, and would have them swept away
+        files.rename(free_path(files.with_name(f"{files.name}.of-{aside.name}")))
     suspect_marker(path).unlink(missing_ok=True)
     return aside
 

@@ -7,13 +7,14 @@ The title a chat gets from its first question.
 
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from uuid import uuid4
 
 import msgspec
 
 from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Timings, Turn
 from app.core.errors import BadRequest, Conflict, NotFound
+from app.store.attachments import attachments_of_messages, claim_attachments, read_attachments
 from app.store.opening import transaction
 
 _MESSAGE = (
@@ -77,7 +78,7 @@ def read_path(connection: sqlite3.Connection, chat: str, message: str) -> list[M
     """Return the messages from the root down to `message`, in order. Raises NotFound."""
     read_message(connection, chat, message)
     statement = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE id IN (SELECT id FROM path) ORDER BY seq"  # noqa: S608 -- constant names
-    return [_parse_message(row) for row in connection.execute(statement, (message, chat))]
+    return _with_attachments(connection, map(_parse_message, connection.execute(statement, (message, chat))))
 
 
 def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> Chat:
@@ -124,12 +125,13 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
             question_id = new_id()
             values = (question_id, chat, turn.parent, Role.USER, turn.content, MessageStatus.COMPLETE, "", "", now)
             connection.execute(_ADD_MESSAGE, values)
+            claim_attachments(connection, question_id, turn.attachments, [new_id() for _ in turn.attachments])
         status = MessageStatus.GENERATING
         values = (answer.id, chat, question_id, Role.ASSISTANT, "", status, answer.model, answer.engine, now)
         connection.execute(_ADD_MESSAGE, values)
         connection.execute(
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
-            (answer.id, now, title_from(turn.content or ""), chat),
+            (answer.id, now, _title_of(connection, turn), chat),
         )
     question = None if turn.content is None or question_id is None else _find_message(connection, chat, question_id)
     return Turn(question=question, answer=_find_message(connection, chat, answer.id))
@@ -179,8 +181,10 @@ def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> N
     if turn.content is None:
         if parent is None or parent.role is not Role.USER:
             raise BadRequest("Another answer needs a question: `parent` must be a message of yours.")
+        if turn.attachments:
+            raise BadRequest("Files belong to a question: `attachments` needs `content`.")
         return
-    if not turn.content.strip():
+    if not turn.content.strip() and not turn.attachments:
         raise BadRequest("There is nothing to answer yet.", hint="Write a question first.")
     if parent is not None and parent.role is not Role.ASSISTANT:
         raise BadRequest("A question follows an answer or begins a chat: `parent` must be an answer, or null.")
@@ -188,9 +192,25 @@ def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> N
         raise Conflict("That answer is still being written.", hint="Wait for it or stop it, then ask.")
 
 
+def _title_of(connection: sqlite3.Connection, turn: NewTurn) -> str:
+    """Return the title for a chat that begins with this turn: of a question without words, its first file's name."""
+    if not (turn.content or "").strip() and turn.attachments:
+        return title_from(read_attachments(connection, turn.attachments[:1])[0].name)
+    return title_from(turn.content or "")
+
+
 def _read_messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
     rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
-    return [_parse_message(row) for row in rows]
+    return _with_attachments(connection, map(_parse_message, rows))
+
+
+def _with_attachments(connection: sqlite3.Connection, messages: Iterable[Message]) -> list[Message]:
+    messages = list(messages)
+    questions = [message.id for message in messages if message.role is Role.USER]
+    by_message = attachments_of_messages(connection, questions)
+    if not by_message:
+        return messages
+    return [msgspec.structs.replace(message, attachments=by_message.get(message.id, [])) for message in messages]
 
 
 def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
@@ -198,7 +218,7 @@ def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Me
     row = connection.execute(statement, (message, chat)).fetchone()
     if row is None:
         raise NotFound("There is no such message in this chat.", code="message_not_found")
-    return _parse_message(row)
+    return _with_attachments(connection, [_parse_message(row)])[0]
 
 
 def _require_chat(connection: sqlite3.Connection, chat: str) -> None:

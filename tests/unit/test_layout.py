@@ -16,7 +16,7 @@ CODE = ("app", "engines")
 LOW = {"core"}
 PARTS = {
     *("network", "supervisor", "engine_store", "hub", "store", "hardware", "advisor", "config", "connect"),
-    *("updates", "confinement"),
+    *("updates", "confinement", "extraction"),
 }
 MAY_IMPORT = {
     "core": set(),
@@ -25,6 +25,7 @@ MAY_IMPORT = {
     "client": LOW | {"config"},
     "connect": LOW | {"config"},
     "confinement": LOW | {"config"},
+    "extraction": LOW,
     "store": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
@@ -46,6 +47,8 @@ ONLY_IN = {
     "xllamacpp": "engines/llama_cpp/worker.py",
     "pynvml": "app/hardware",
     "hf_xet": "app/hub/download/xet.py",
+    **dict.fromkeys(("PIL", "pi_heif", "pypdfium2", "mammoth", "bs4", "markdownify"), "app/extraction"),
+    "python_calamine": "app/extraction",
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "engines": set(),

@@ -21,10 +21,11 @@ from app.core.engine_store import EngineJob
 from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
+from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.entry.access import MAY_MANAGE
-from app.gateway.entry.bodies import read_json
+from app.gateway.entry.bodies import read_body, read_json
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.own_updates import UPDATES, Updates
@@ -40,6 +41,8 @@ Q_co = TypeVar("Q_co", covariant=True)
 T = TypeVar("T")
 
 HEARTBEAT_S = 15.0
+BINARY = "application/octet-stream"
+"""Of bodies and replies that are a file."""
 _HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
@@ -78,6 +81,7 @@ CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
 BACKGROUND = web.AppKey("background", Background)
+FILES = web.AppKey("files", FileReader)
 
 
 async def stream_events(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
@@ -134,6 +138,7 @@ class AdminCall(Generic[B_co, Q_co]):
     library: FileJobs
     connections: ConnectionLog
     updates: Updates
+    files: FileReader
     body: B_co
     query: Q_co
     names: dict[str, str]
@@ -163,7 +168,8 @@ class RouteTable:
     """A part of the table, in the order in which its handlers stand in their module.
 
     All that a row says beside its address is read from the handler: the first line of its docstring is the summary, its
-    annotations are the types of body, query and reply. One that returns a generator of events streams them.
+    annotations are the types of body, query and reply. One that returns a generator of events streams them; bytes are
+    a file as it is.
     """
 
     def __init__(self) -> None:
@@ -209,6 +215,8 @@ def make_handler(endpoint: AdminEndpoint) -> Callable[[web.Request], Awaitable[w
             return await stream_events(request, events)
         if endpoint.reply is None:
             return web.Response(status=endpoint.status)
+        if endpoint.reply is bytes:
+            return web.Response(body=result, status=endpoint.status, content_type=BINARY)
         return web.Response(body=msgspec.json.encode(result), status=endpoint.status, content_type="application/json")
 
     return answer
@@ -234,10 +242,17 @@ async def _make_call(endpoint: AdminEndpoint, request: web.Request) -> AdminCall
         library=request.app[LIBRARY],
         connections=request.app[CONNECTIONS],
         updates=request.app[UPDATES],
-        body=None if endpoint.body is None else await read_json(request, endpoint.body),
+        files=request.app[FILES],
+        body=await _read_call_body(request, endpoint.body),
         query=_parse_query(endpoint.query, request),
         names=dict(request.match_info),
     )
+
+
+async def _read_call_body(request: web.Request, kind: Any) -> Any:  # noqa: ANN401 -- a type of the table, and its value
+    if kind is None:
+        return None
+    return await read_body(request) if kind is bytes else await read_json(request, kind)
 
 
 def _parse_query(kind: type[T], request: web.Request) -> T:

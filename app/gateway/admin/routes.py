@@ -21,13 +21,27 @@ from app.core.hub import HubSearchHit
 from app.core.keys import KeyWithSecret
 from app.core.library import ModelHolding, TrashContents
 from app.core.machine import DiagnosticBundle, EngineBuild
-from app.gateway.admin import advice, chats, engines, gateway, hub, library, loading, models, tools, traffic
+from app.gateway.admin import (
+    advice,
+    attachments,
+    chats,
+    engines,
+    gateway,
+    hub,
+    library,
+    loading,
+    models,
+    tools,
+    traffic,
+)
 from app.gateway.admin.calls import (
     ANSWERS,
     BACKGROUND,
+    BINARY,
     CALIBRATOR,
     DRAFT_TRIALS,
     ENGINES,
+    FILES,
     AdminEndpoint,
     LazyEngineStore,
     check_manager,
@@ -36,6 +50,7 @@ from app.gateway.admin.calls import (
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.advising.idle_trials import IdleTrials
+from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.exchange.handling import ENGINE_ACCESS
@@ -50,6 +65,7 @@ TABLES = (
     library.routes,
     gateway.update_routes,
     chats.routes,
+    attachments.routes,
     advice.routes,
     tools.routes,
     traffic.routes,
@@ -80,6 +96,7 @@ def add_routes(app: web.Application) -> None:
     """Serve the table and its OpenAPI document, and own the answers being written."""
     app[ANSWERS] = ChatAnswers(app[SERVICES], app[ENGINE_ACCESS])
     app[BACKGROUND] = Background()
+    app[FILES] = FileReader()
     app[CALIBRATOR] = Calibrator(app[SERVICES])
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
@@ -181,7 +198,7 @@ def _describe_operation(endpoint: AdminEndpoint, schema_of: Document, query: Doc
         },
     }
     if endpoint.body is not None:
-        content = {"application/json": {"schema": schema_of[repr(endpoint.body)]}}
+        content = _describe_content(endpoint.body, schema_of)
         operation["requestBody"] = {"required": True, "content": content}
     return operation
 
@@ -192,7 +209,13 @@ def _describe_reply(endpoint: AdminEndpoint, schema_of: Document) -> Document:
     schema = schema_of[repr(endpoint.reply)]
     if endpoint.streams:
         return {"description": "Events.", "content": {"text/event-stream": {"schema": _event_schema(schema)}}}
-    return {"description": "The answer.", "content": {"application/json": {"schema": schema}}}
+    return {"description": "The answer.", "content": _describe_content(endpoint.reply, schema_of)}
+
+
+def _describe_content(kind: Any, schema_of: Document) -> Document:  # noqa: ANN401 -- a type of the table
+    if kind is bytes:
+        return {BINARY: {"schema": {"type": "string", "format": "binary"}}}
+    return {"application/json": {"schema": schema_of[repr(kind)]}}
 
 
 def _event_schema(schema: Document) -> Document:

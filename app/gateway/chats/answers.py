@@ -11,9 +11,11 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from app.core.attachments import Attachment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
 from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
+from app.gateway.attachments.prompt import check_pictures
 from app.gateway.background import Background
 from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
@@ -58,9 +60,18 @@ class ChatAnswers:
             raise BadRequest(
                 f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
+        await check_pictures(self._services, target.model, await self._attachments_of(chat, turn))
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
+
+    async def _attachments_of(self, chat: str, turn: NewTurn) -> list[Attachment]:
+        """Return the files of the question that a turn asks, or asks again."""
+        if turn.attachments:
+            return await self._services.chats.read_attachments(turn.attachments)
+        if turn.content is None and turn.parent is not None:
+            return (await self._services.chats.read_message(chat, turn.parent)).attachments
+        return []
 
     async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
         """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""

@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from msgspec.structs import replace
 
@@ -32,6 +33,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.models import ModelInfo
+from app.gateway.attachments.prompt import attachment_parts, can_see
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
     AnswerFailed,
@@ -64,6 +66,8 @@ _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _ROLES = {Role.USER: canonical.MessageRole.USER, Role.ASSISTANT: canonical.MessageRole.ASSISTANT}
 _ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
 _LONGEST_TEXT = 500
+
+AttachmentParts = Mapping[str, tuple[canonical.Part, ...]]
 
 
 class LiveAnswer:
@@ -289,7 +293,14 @@ class AnswerWriter:
             body=b"",
             model=job.model.name,
         )
-        return await with_plan(services, blank, target, chat_request(job.chat, path))
+        parts = await self._read_attachments(job, path)
+        return await with_plan(services, blank, target, chat_request(job.chat, path, parts))
+
+    async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
+        if not any(message.attachments for message in path):
+            return {}
+        sees = await can_see(self._services, job.model)
+        return await attachment_parts(self._services.chats, path, sees=sees)
 
 
 class _LiveAnswerSink:
@@ -339,11 +350,13 @@ def _report_status(status: EngineStatus, model: str, live: LiveAnswer) -> None:
         live.report_progress(status.stage or "Loading the model", status.progress)
 
 
-def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.ConversationRequest:
-    """Return what an answer is asked for with."""
+def chat_request(
+    chat: Chat, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({})
+) -> canonical.ConversationRequest:
+    """Return what an answer is asked for with. `parts` are the attachments of messages, by message."""
     sampling = chat.sampling
     return canonical.ConversationRequest(
-        messages=messages_for(chat.system_prompt, path),
+        messages=messages_for(chat.system_prompt, path, parts),
         sampling=canonical.SamplingParams(
             temperature=sampling.temperature,
             top_p=sampling.top_p,
@@ -357,21 +370,38 @@ def chat_request(chat: Chat, path: Iterable[Message]) -> canonical.ConversationR
     )
 
 
-def messages_for(system_prompt: str, path: Iterable[Message]) -> tuple[canonical.ConversationMessage, ...]:
+def messages_for(
+    system_prompt: str, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({})
+) -> tuple[canonical.ConversationMessage, ...]:
     """Return the turns in order, roles alternating: chat templates refuse anything else.
 
-    An answer that came to nothing is left out, and the questions around it become one.
+    An answer that came to nothing is left out, and the questions around it become one. Files come before the words.
     """
-    turns = [(canonical.MessageRole.SYSTEM, system_prompt)] if system_prompt.strip() else []
+    turns: list[tuple[canonical.MessageRole, list[canonical.Part]]] = []
+    if system_prompt.strip():
+        turns.append((canonical.MessageRole.SYSTEM, [canonical.Text(system_prompt)]))
     for message in path:
         if message.role is Role.ASSISTANT and not message.content.strip():
             continue
         role = _ROLES[message.role]
+        files = parts.get(message.id, ())
+        words = [canonical.Text(message.content)] if message.content.strip() or not files else []
         if turns and turns[-1][0] is role:
-            turns[-1] = (role, f"{turns[-1][1]}\n\n{message.content}")
+            turns[-1][1].extend([*files, *words])
         else:
-            turns.append((role, message.content))
-    return tuple(canonical.ConversationMessage(role, (canonical.Text(text),)) for role, text in turns)
+            turns.append((role, [*files, *words]))
+    return tuple(canonical.ConversationMessage(role, _join_texts(content)) for role, content in turns)
+
+
+def _join_texts(parts: Iterable[canonical.Part]) -> tuple[canonical.Part, ...]:
+    """Return the parts with texts that follow each other made one, a blank line between them: templates put none."""
+    joined: list[canonical.Part] = []
+    for part in parts:
+        if joined and isinstance(part, canonical.Text) and isinstance(last := joined[-1], canonical.Text):
+            joined[-1] = canonical.Text(f"{last.text}\n\n{part.text}")
+        else:
+            joined.append(part)
+    return tuple(joined)
 
 
 def error_for_reader(error: RoundhouseError) -> RoundhouseError:

@@ -18,6 +18,7 @@ from app.gateway.canonical.request import (
     Image,
     MessageRole,
     Part,
+    PictureSize,
     Text,
     Thinking,
     ToolCall,
@@ -169,8 +170,11 @@ def _turns(message: ConversationMessage) -> int:
 
 def _picture_tokens(picture: Image) -> int:
     size = size_of(picture.data)
-    if size is None:
-        return _MOST_OF_PICTURE
+    return _MOST_OF_PICTURE if size is None else picture_tokens(size)
+
+
+def picture_tokens(size: PictureSize) -> int:
+    """Return about how many tokens a picture is."""
     scale = min(1.0, _LONGEST_EDGE / max(size.width, size.height, 1))
     pixels = size.width * size.height * scale * scale
     return min(_MOST_OF_PICTURE, math.ceil(pixels / _PIXELS_PER_TOKEN))

@@ -131,6 +131,8 @@ class Checked:
         schema = content[kind]["schema"]
         if kind == "application/json":
             return valid(schema, data)
+        if kind == "application/octet-stream":
+            return data
         event = schema["properties"]["data"]["contentSchema"]
         return [valid(event, line[6:]) for line in data.splitlines() if line.startswith(b"data: ")]
 
@@ -138,7 +140,8 @@ class Checked:
         connection = http.client.HTTPConnection(urlsplit(self._port_file.url).netloc, timeout=PATIENCE_S)
         headers = {"Authorization": f"Bearer {self._port_file.token}"}
         try:
-            connection.request(method, target, None if body is None else msgspec.json.encode(body), headers)
+            data = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
+            connection.request(method, target, data, headers)
             reply = connection.getresponse()
             return reply.status, reply.headers.get_content_type(), reply.read()
         finally:
@@ -157,6 +160,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
         assert call("GET", path)
     assert isinstance(call("GET", "/running"), list)
     chats_answer_as_they_say(call)
+    attachments_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
@@ -315,6 +319,13 @@ def engines_answer_as_they_say(call: Checked) -> None:
     assert call("GET", "/engines/job") is None
     assert call("GET", "/engines/log") == []
     call("DELETE", "/engines/job")
+
+
+def attachments_answer_as_they_say(call: Checked) -> None:
+    kept = call("POST", "/attachments", b"some text", name="a.txt")
+    assert call("GET", "/attachments/{id}", id=kept["id"]) == kept
+    assert call("GET", "/attachments/{id}/content", id=kept["id"]) == b"some text"
+    call("DELETE", "/attachments/{id}", id=kept["id"])
 
 
 def chats_answer_as_they_say(call: Checked) -> None:

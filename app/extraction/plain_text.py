@@ -1,0 +1,115 @@
+"""Text files, whatever their encoding, and files that are text with a form of their own: web pages and notebooks."""
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from app.core.attachments import FileProblem
+from app.extraction.problems import UnreadableFile, damage_problem
+
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+"""How files begin that say their encoding; the longer marks of UTF-32 come before those of UTF-16 they begin with."""
+_CONTROLS = {chr(code) for code in range(32)} - set("\t\n\r\f\v\b\x1b") | {"\x7f"}
+_MOST_CONTROLS = 0.001
+_LOOK_CHARACTERS = 100_000
+_CUT = "unexpected end of data"
+"""What Python says of a last character that is not all there."""
+_WESTERN = "cp1252"
+"""What most text in one byte per character is in; no text says so itself."""
+
+
+def decode_text(content: bytes) -> str:
+    """Return a text file's text with plain line ends. Raises UnreadableFile for what is no text."""
+    text = _decode(content)
+    look = text[:_LOOK_CHARACTERS]
+    if "\0" in look or sum(character in _CONTROLS for character in look) > _MOST_CONTROLS * len(look):
+        raise unknown_problem()
+    return text.replace("\r\n", "\n").replace("\r", "\n")
+
+
+def _decode(content: bytes) -> str:
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            try:
+                return content.decode(encoding)
+            except UnicodeDecodeError:
+                raise damage_problem("text file") from None
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        whole = content[: error.start]
+        if error.reason == _CUT and not whole.isascii():
+            return whole.decode()
+    return content.decode(_WESTERN, errors="replace")
+
+
+def unknown_problem(hint: str = "") -> UnreadableFile:
+    """Return what is said of a file that nothing here reads."""
+    return UnreadableFile(
+        FileProblem.UNKNOWN,
+        "Roundhouse cannot read files of this kind.",
+        hint=hint or "Attach text, code, a PDF, a document of Word, PowerPoint or Excel, a book in EPUB, or a picture.",
+    )
+
+
+def read_page(text: str) -> str:
+    """Return a web page as Markdown, without its scripts and pictures."""
+    import bs4  # noqa: PLC0415 -- a tenth of a second, which other files need not wait for
+    from markdownify import MarkdownConverter  # noqa: PLC0415 -- as above
+
+    page = bs4.BeautifulSoup(text, "html.parser")
+    for element in page(["script", "style", "noscript", "template", "svg", "img", "video", "audio", "iframe", "head"]):
+        element.decompose()
+    markdown: str = MarkdownConverter(heading_style="ATX", bullets="-").convert_soup(page)
+    return _squeeze_lines(markdown)
+
+
+def _squeeze_lines(text: str) -> str:
+    """Leave one empty line where there are several."""
+    lines: list[str] = []
+    for line in map(str.rstrip, text.splitlines()):
+        if line or (lines and lines[-1]):
+            lines.append(line)
+    return "\n".join(lines).strip()
+
+
+class _Cell(msgspec.Struct):
+    cell_type: str = ""
+    source: str | list[str] = ""
+    outputs: list[dict[str, Any]] = []
+
+
+class _Notebook(msgspec.Struct):
+    """Of Jupyter, format 4."""
+
+    cells: list[_Cell]
+
+
+def read_notebook(content: bytes) -> str:
+    """Return the cells of a notebook as Markdown, with the text of their outputs."""
+    try:
+        notebook = msgspec.json.decode(content, type=_Notebook)
+    except msgspec.MsgspecError:
+        raise damage_problem("notebook") from None
+    return "\n\n".join(part for cell in notebook.cells for part in _cell_parts(cell) if part.strip())
+
+
+def _cell_parts(cell: _Cell) -> Iterator[str]:
+    source = _join(cell.source)
+    yield f"```\n{source}\n```" if cell.cell_type == "code" and source.strip() else source
+    for output in cell.outputs:
+        text = output.get("text") or (output.get("data") or {}).get("text/plain") or output.get("evalue") or ""
+        if _join(text).strip():
+            yield f"Output:\n```\n{_join(text).rstrip()}\n```"
+
+
+def _join(lines: object) -> str:
+    return "".join(map(str, lines)) if isinstance(lines, list) else str(lines)

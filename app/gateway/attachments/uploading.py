@@ -1,0 +1,68 @@
+"""From an uploaded file to an attachment: read, judged, counted and kept, or refused with what to do about it."""
+
+from pathlib import PurePath
+
+from app.core.attachments import (
+    LONGEST_EXCERPT,
+    Attachment,
+    AttachmentKind,
+    AttachmentPart,
+    Extraction,
+    ExtractionProblem,
+)
+from app.core.errors import BadRequest
+from app.core.tokens import estimate_text_tokens
+from app.gateway.attachments.reading_child import FileReader
+from app.gateway.canonical.request import PictureSize
+from app.gateway.exchange.token_count import picture_tokens
+from app.store.database import ChatStore
+from app.store.files import hash_of
+from app.store.rows import new_id
+
+_LONGEST_NAME = 200
+_UNNAMED = "file"
+
+
+async def keep_upload(reader: FileReader, chats: ChatStore, name: str, content: bytes) -> Attachment:
+    """Read and keep a file. Raises BadRequest with a code of `FileProblem`, StorageFault."""
+    name = tidy_name(name)
+    extraction = await reader.read(name, content)
+    if isinstance(extraction, ExtractionProblem):
+        raise BadRequest(extraction.sentence, hint=extraction.hint, code=extraction.code)
+    attachment = Attachment(
+        id=new_id(),
+        name=name,
+        kind=extraction.kind,
+        media_type=extraction.media_type,
+        hash=hash_of(content),
+        size_bytes=len(content),
+        tokens=_count_tokens(extraction),
+        width=extraction.width,
+        height=extraction.height,
+        pages=extraction.pages,
+        excerpt=extraction.text[:LONGEST_EXCERPT].strip(),
+        is_cut=extraction.is_cut,
+    )
+    return await chats.add_attachment(attachment, {AttachmentPart.ORIGINAL: content, **_parts_of(extraction)})
+
+
+def tidy_name(name: str) -> str:
+    """Return a file's name as it is shown and told to models: without folders, in one line, of bearable length."""
+    base = PurePath(name.replace("\\", "/")).name
+    plain = " ".join("".join(character if character.isprintable() else " " for character in base).split())
+    if len(plain) > _LONGEST_NAME:
+        ending = PurePath(plain).suffix[: _LONGEST_NAME // 4]
+        plain = f"{plain[: _LONGEST_NAME - len(ending) - 1]}…{ending}"
+    return plain if plain.strip(".") else _UNNAMED
+
+
+def _parts_of(extraction: Extraction) -> dict[AttachmentPart, bytes]:
+    if extraction.kind is AttachmentKind.PICTURE:
+        return {AttachmentPart.PICTURE: extraction.picture, AttachmentPart.THUMBNAIL: extraction.thumbnail}
+    return {AttachmentPart.TEXT: extraction.text.encode()}
+
+
+def _count_tokens(extraction: Extraction) -> int:
+    if extraction.kind is AttachmentKind.PICTURE:
+        return picture_tokens(PictureSize(extraction.width or 1, extraction.height or 1))
+    return estimate_text_tokens(extraction.text)

@@ -1,0 +1,107 @@
+"""Attachments as rows: which file belongs to which question. Every statement is on a connection its caller owns.
+
+A file is uploaded first and belongs to nothing until its question is sent; what is never sent is
+forgotten after a day.
+"""
+
+import sqlite3
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from app.core.attachments import Attachment, AttachmentPart
+from app.core.errors import Conflict, NotFound
+from app.store.files import AttachmentFiles
+from app.store.opening import CLOCK_SLACK_S, transaction
+
+_KEEP_UNSENT_S = 24 * 3600.0
+_MANY = 500
+"""Variables of one statement; SQLite takes more, everywhere."""
+
+
+def add_attachment(
+    connection: sqlite3.Connection,
+    files: AttachmentFiles,
+    attachment: Attachment,
+    parts: Mapping[AttachmentPart, bytes],
+) -> Attachment:
+    """Keep a file that is not sent yet."""
+    files.save(attachment.hash, parts)
+    with transaction(connection):
+        _insert(connection, attachment, message=None)
+    return attachment
+
+
+def read_attachments(connection: sqlite3.Connection, ids: Sequence[str]) -> list[Attachment]:
+    """Return these, in this order. Raises NotFound."""
+    return [_decode(_find_row(connection, id_)[1]) for id_ in ids]
+
+
+def remove_attachment(connection: sqlite3.Connection, files: AttachmentFiles, attachment: str) -> None:
+    """Forget a file that was not sent. Raises NotFound, and Conflict for one of a question."""
+    with transaction(connection):
+        message, value = _find_row(connection, attachment)
+        if message is not None:
+            raise Conflict("That file belongs to a question that was sent.", code="attachment_sent")
+        connection.execute("DELETE FROM attachments WHERE id = ?", (attachment,))
+    _free_file(connection, files, _decode(value).hash)
+
+
+def claim_attachments(connection: sqlite3.Connection, message: str, ids: Sequence[str], new_ids: Iterable[str]) -> None:
+    """Have a question own these files; those of another question are owned once more. In the caller's transaction."""
+    for id_, new_id in zip(ids, new_ids, strict=False):
+        owner, value = _find_row(connection, id_)
+        if owner is None:
+            connection.execute("DELETE FROM attachments WHERE id = ?", (id_,))  # its place is after those before it
+        copy = _decode(value) if owner is None else msgspec.structs.replace(_decode(value), id=new_id)
+        _insert(connection, copy, message=message)
+
+
+def attachments_of_messages(connection: sqlite3.Connection, messages: Sequence[str]) -> dict[str, list[Attachment]]:
+    """Return the attachments of these messages, by message."""
+    by_message: dict[str, list[Attachment]] = {}
+    for start in range(0, len(messages), _MANY):
+        some = messages[start : start + _MANY]
+        marks = ", ".join("?" * len(some))
+        statement = f"SELECT message, value FROM attachments WHERE message IN ({marks}) ORDER BY message, seq"  # noqa: S608 -- marks only
+        for message, value in connection.execute(statement, some):
+            by_message.setdefault(message, []).append(_decode(value))
+    return by_message
+
+
+def tidy_attachments(connection: sqlite3.Connection, files: AttachmentFiles) -> None:
+    """Forget what was never sent, and delete the files that nothing uses any more."""
+    with transaction(connection):
+        oldest = time.time() - _KEEP_UNSENT_S - CLOCK_SLACK_S
+        connection.execute("DELETE FROM attachments WHERE message IS NULL AND created_at < ?", (oldest,))
+    files.sweep({row[0] for row in connection.execute("SELECT DISTINCT hash FROM attachments")})
+
+
+def _insert(connection: sqlite3.Connection, attachment: Attachment, *, message: str | None) -> None:
+    connection.execute(
+        "INSERT INTO attachments (id, message, hash, value, created_at) VALUES (?, ?, ?, ?, ?)",
+        (attachment.id, message, attachment.hash, msgspec.json.encode(attachment).decode(), time.time()),
+    )
+
+
+def _find_row(connection: sqlite3.Connection, attachment: str) -> tuple[str | None, str]:
+    row: tuple[str | None, str] | None = connection.execute(
+        "SELECT message, value FROM attachments WHERE id = ?", (attachment,)
+    ).fetchone()
+    if row is None:
+        raise NotFound(
+            "There is no such attachment.",
+            hint="A file that is not sent within a day is forgotten: attach it again.",
+            code="attachment_not_found",
+        )
+    return row
+
+
+def _free_file(connection: sqlite3.Connection, files: AttachmentFiles, digest: str) -> None:
+    if not connection.execute("SELECT 1 FROM attachments WHERE hash = ?", (digest,)).fetchone():
+        files.remove(digest)
+
+
+def _decode(value: str) -> Attachment:
+    return msgspec.json.decode(value, type=Attachment)
