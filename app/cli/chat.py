@@ -1,14 +1,15 @@
 """`roundhouse run`: ask a model once, or talk with it. Nothing is stored; the window keeps conversations."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
+from app.cli.attachments import question_parts
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
 from app.cli.output import json_option, print_note, write_json
-from app.client.endpoint import AnswerStream, EndpointMessage
+from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, TextPart
 from app.client.http import GatewayClient
 from app.core import words
 from app.core.chats import Sampling, Timings
@@ -22,19 +23,36 @@ from app.core.errors import BadRequest, RoundhouseError
 @click.option("--temperature", type=click.FloatRange(0), help="0 always picks the most likely token.")
 @click.option("--max-tokens", type=click.IntRange(1), help="Maximum tokens in the answer.")
 @click.option("--seed", type=int, help="Seed that makes sampling repeatable.")
+@click.option("--file", "files", multiple=True, metavar="PATH", help="File that goes with the question; repeatable.")
+@click.option("--image", "images", multiple=True, metavar="PATH", help="Picture for a model that sees; repeatable.")
 @json_option
-def run(model: str, prompt: tuple[str, ...], *, system: str, as_json: bool, **chosen: float | None) -> None:
+def run(  # noqa: PLR0913 -- click passes each option by itself
+    model: str,
+    prompt: tuple[str, ...],
+    *,
+    system: str,
+    files: tuple[str, ...],
+    images: tuple[str, ...],
+    as_json: bool,
+    **chosen: float | None,
+) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
     question = " ".join(prompt) or _question_from_stdin()
     client = connect_gateway()
     name = resolve_model_name(client, model)
-    load_model(client, name)
     opening = [EndpointMessage("system", system)] if system else []
     sampling = Sampling(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
-    if question:
-        _answer_once(client, name, [*opening, EndpointMessage("user", question)], sampling, as_json=as_json)
-    else:
-        _converse(client, name, opening, sampling)
+    with question_parts(client, name, files, images) as parts:
+        load_model(client, name)
+        if question:
+            asking = EndpointMessage("user", _with_parts(parts, question))
+            _answer_once(client, name, [*opening, asking], sampling, as_json=as_json)
+        else:
+            _converse(client, name, opening, sampling, parts)
+
+
+def _with_parts(parts: Sequence[ContentPart], question: str) -> str | Sequence[ContentPart]:
+    return [*parts, TextPart(text=question)] if parts else question
 
 
 def _question_from_stdin() -> str:
@@ -70,10 +88,18 @@ def _answer_once(
     print_note(cost_line(answer.timings))
 
 
-def _converse(client: GatewayClient, model: str, messages: list[EndpointMessage], sampling: Sampling) -> None:
+def _converse(
+    client: GatewayClient,
+    model: str,
+    messages: list[EndpointMessage],
+    sampling: Sampling,
+    parts: Sequence[ContentPart],
+) -> None:
+    """Talk; files go with the first question that is answered."""
     print_note(f"Chatting with {model}. Ctrl-D ends the chat, Ctrl-C stops an answer.")
     for question in _questions():
-        messages.append(EndpointMessage("user", question))
+        has_answers = any(message.role == "assistant" for message in messages)
+        messages.append(EndpointMessage("user", question if has_answers else _with_parts(parts, question)))
         answer = AnswerStream(client.gateway, model, messages, sampling)
         try:
             messages.append(EndpointMessage("assistant", print_answer(answer)))

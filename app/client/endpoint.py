@@ -20,11 +20,32 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 3600.0
 
 
+class TextPart(msgspec.Struct, frozen=True, kw_only=True, tag="text"):
+    """Words of a turn."""
+
+    text: str
+
+
+class ImageUrl(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a picture is: a `data:` URI."""
+
+    url: str
+
+
+class ImagePart(msgspec.Struct, frozen=True, kw_only=True, tag="image_url"):
+    """A picture of a turn."""
+
+    image_url: ImageUrl
+
+
+ContentPart = TextPart | ImagePart
+
+
 class EndpointMessage(msgspec.Struct, frozen=True):
     """One turn of a conversation, as the OpenAI dialect has it."""
 
     role: str
-    content: str
+    content: str | Sequence[ContentPart]
 
 
 class _AnswerDelta(msgspec.Struct):

@@ -8,7 +8,7 @@ the gateway raised.
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -61,7 +61,7 @@ class GatewayClient:
         return self._call_gateway("GET", path, None, reply, timeout_s=timeout_s)
 
     def post(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
-        """Send `body` as JSON; with `timeout_s` wait that long for the reply instead of the usual time."""
+        """Send `body` as JSON, or bytes as they are; with `timeout_s` wait that long for the reply."""
         return self._call_gateway("POST", path, body, reply, timeout_s=timeout_s)
 
     def patch(self, path: str, body: object, reply: type[T], *, timeout_s: float | None = None) -> T:
@@ -85,7 +85,7 @@ class GatewayClient:
     ) -> T:
         with self._send_request(method, path, body, timeout_s or self._timeout_s) as response:
             data = response.read()
-        return msgspec.json.decode(data or b"null", type=reply)
+        return decode_reply(data, reply)
 
     @contextmanager
     def _send_request(
@@ -97,7 +97,7 @@ class GatewayClient:
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=timeout_s)
         headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": "application/json"}
         try:
-            payload = None if body is None else msgspec.json.encode(body)
+            payload = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
             connection.request(method, PREFIX + path, payload, headers)
             response = connection.getresponse()
             if response.status >= HTTPStatus.BAD_REQUEST:
@@ -109,6 +109,11 @@ class GatewayClient:
             ) from error
         finally:
             connection.close()
+
+
+def decode_reply(data: bytes, kind: type[T]) -> T:
+    """Return a reply as `kind`; bytes are a file as it is. Raises msgspec.MsgspecError."""
+    return cast("T", data) if kind is bytes else msgspec.json.decode(data or b"null", type=kind)
 
 
 def quote_segment(name: str) -> str:

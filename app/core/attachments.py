@@ -4,6 +4,7 @@ A file is kept as it came, under its SHA-256; what models are sent of it, text o
 uploaded, by a program of its own (`app.extraction`).
 """
 
+import re
 from enum import StrEnum
 
 import msgspec
@@ -89,6 +90,29 @@ class FileProblem(StrEnum):
     NO_TEXT = "file_no_text"
     EXCESSIVE = "file_excessive"
     """It takes more time or memory to read than any honest file of its size."""
+
+
+def quote_file(attachment: Attachment, text: str) -> str:
+    """Return a file's text as it stands in a prompt.
+
+    A file is quoted, so that a model can tell what a person asks from what a file says. Its text cannot end the
+    quotation: marks in it that look like ours are changed. That is no protection from a model that does what a file
+    tells it to.
+    """
+    name = attachment.name.replace('"', "'")
+    rest = "\n[The rest of the file is left out: it is too long.]" if attachment.is_cut else ""
+    body = _END.sub(r"<\\/", text)
+    return f'<attachment name="{name}">\n{body}{rest}\n</attachment>'
+
+
+_END = re.compile(r"</(?=attachment\b)", re.IGNORECASE)
+
+_PNG_MARK = b"\x89PNG"
+
+
+def picture_type(content: bytes) -> str:
+    """Return the media type of a picture as models are sent it."""
+    return "image/png" if content.startswith(_PNG_MARK) else "image/jpeg"
 
 
 LONGEST_TEXT = 2_000_000

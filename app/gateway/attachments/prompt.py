@@ -1,15 +1,10 @@
-"""Files in prompts: a text between marks that name it, a picture as it is.
-
-A file is quoted, so that a model can tell what a person asks from what a file says. Its text cannot end the quotation:
-marks in it that look like ours are changed. That is no protection from a model that does what a file tells it to.
-"""
+"""Files in prompts: a text between marks that name it, a picture as it is."""
 
 import asyncio
 import base64
-import re
 from collections.abc import Iterable, Mapping
 
-from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
+from app.core.attachments import Attachment, AttachmentKind, AttachmentPart, picture_type, quote_file
 from app.core.capabilities import Capability
 from app.core.chats import Message
 from app.core.errors import BadRequest
@@ -18,9 +13,6 @@ from app.gateway.canonical.request import Image, Part, Text
 from app.gateway.loading.capabilities import capabilities_of, with_capabilities
 from app.gateway.services import Services
 from app.store.database import ChatStore
-
-_END = re.compile(r"</(?=attachment\b)", re.IGNORECASE)
-_PNG = b"\x89PNG"
 
 
 async def can_see(services: Services, model: ModelInfo) -> bool:
@@ -65,13 +57,4 @@ async def _part_of(chats: ChatStore, attachment: Attachment, *, sees: bool) -> P
     if not sees:  # it was shown to another model earlier; this one is told that something is missing
         return Text(f"[A picture, {attachment.name}, which you cannot see.]")
     picture = await chats.read_file(attachment, AttachmentPart.PICTURE)
-    media_type = "image/png" if picture.startswith(_PNG) else "image/jpeg"
-    return Image(media_type=media_type, data=base64.b64encode(picture).decode())
-
-
-def quote_file(attachment: Attachment, text: str) -> str:
-    """Return a file's text as it stands in a prompt."""
-    name = attachment.name.replace('"', "'")
-    rest = "\n[The rest of the file is left out: it is too long.]" if attachment.is_cut else ""
-    body = _END.sub(r"<\\/", text)
-    return f'<attachment name="{name}">\n{body}{rest}\n</attachment>'
+    return Image(media_type=picture_type(picture), data=base64.b64encode(picture).decode())

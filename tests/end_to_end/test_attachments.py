@@ -1,0 +1,62 @@
+"""A file in a question, answered by the real engine: by the command line, and in a chat."""
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from app.client.http import GatewayClient
+from app.core.attachments import Attachment
+from app.core.chats import AnswerDone, AnswerEvent, Chat, NewChat, NewTurn, Turn
+from tests.end_to_end.conftest import Roundhouse
+
+pytestmark = pytest.mark.real_engine
+
+TEXT = "The roundhouse of Bern has a turntable, and keeps forty locomotives dry. " * 10
+
+
+def prompt_tokens(roundhouse: Roundhouse, *arguments: str) -> int:
+    done = roundhouse("run", "guide", "--json", "--max-tokens", "2", *arguments, "What is in it?")
+    assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["answer"]["timings"]["prompt_tokens"])
+
+
+def test_the_command_line_sends_files_along(roundhouse: Roundhouse, client: GatewayClient, tmp_path: Path) -> None:
+    file = tmp_path / "bern.txt"
+    file.write_text(TEXT, encoding="utf-8")
+    assert prompt_tokens(roundhouse, "--file", str(file)) > prompt_tokens(roundhouse) + 150
+
+
+def test_the_command_line_says_what_is_wrong_with_a_file(
+    roundhouse: Roundhouse, client: GatewayClient, tmp_path: Path
+) -> None:
+    broken, missing, picture = tmp_path / "a.pdf", tmp_path / "none.txt", tmp_path / "a.png"
+    broken.write_bytes(b"%PDF-1.4 nothing")
+    stream = io.BytesIO()
+    Image.new("RGB", (9, 9)).save(stream, "PNG")
+    picture.write_bytes(stream.getvalue())
+    for arguments, words in (
+        (("--file", str(broken)), "a.pdf: This PDF is damaged"),
+        (("--file", str(missing)), "cannot be read"),
+        (("--file", str(picture)), "cannot see pictures"),
+        (("--image", str(picture)), "cannot see pictures"),
+    ):
+        done = roundhouse("run", "guide", *arguments, "What is it?")
+        assert done.returncode != 0
+        assert words in done.stderr
+        assert not done.stdout
+
+
+def test_a_chat_is_answered_about_a_file(client: GatewayClient) -> None:
+    attachment = client.post("/attachments?name=bern.txt", TEXT.encode(), Attachment)
+    chat = client.post("/chats", NewChat(model="guide"), Chat)
+    turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="What is in it?", attachments=[attachment.id]), Turn)
+    events = client.stream_events(f"/chats/{chat.id}/answers/{turn.answer.id}", AnswerEvent, timeout_s=60)
+    done = next(event for event in events if isinstance(event, AnswerDone))
+    assert done.message.status == "complete", done.message.error
+    assert done.message.content
+    assert done.message.timings is not None
+    assert (done.message.timings.prompt_tokens or 0) > 150
+    assert client.get(f"/attachments/{attachment.id}/content", bytes) == TEXT.encode()
