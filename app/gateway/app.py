@@ -40,6 +40,7 @@ def build_app(services: Services) -> web.Application:
     """Return the application around `services`, ready to be served."""
     settings = services.settings
     app = web.Application(middlewares=[answer_request], client_max_size=settings.get_int("gateway.max_body_mib") * _MIB)
+    app._router = _Router()  # noqa: SLF001 -- the argument for it is deprecated, and nothing took its place
     app[SERVICES] = services
     app[GUARD], app[ACCESS] = _guard(services.settings), _access(services.settings, services.keys, services.identity)
     _observe(app, services)
@@ -61,6 +62,17 @@ def build_app(services: Services) -> web.Application:
     for route in app.router.routes():
         route._expect_handler = send_continue  # noqa: SLF001 -- aiohttp takes it with each route only, and not for all
     return app
+
+
+class _Router(web.UrlDispatcher):
+    """Finds nothing with the same caution: a client that waits for leave to send its body gets none before its head."""
+
+    async def resolve(self, request: web.Request) -> web.UrlMappingMatchInfo:
+        """Return what is at an address."""
+        match = await super().resolve(request)
+        if match.http_exception is not None:
+            match.route._expect_handler = send_continue  # noqa: SLF001 -- as for the routes there are
+        return match
 
 
 def _guard(settings: SettingsStore) -> Guard:

@@ -66,12 +66,19 @@ async def test_dns_rebinding_with_what_is_no_name(gateway: Gateway, host: str) -
 
 
 @pytest.mark.parametrize("header", ["Host: evil.example", "Host: localhost\r\nOrigin: https://evil.example"])
-async def test_leave_to_go_on_is_not_given_before_the_head_was_looked_at(gateway: Gateway, header: str) -> None:
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [("POST /v1/chat/completions", b"200"), ("POST /nowhere", b"404"), ("PUT /v1/chat/completions", b"405")],
+)
+async def test_leave_to_go_on_is_not_given_before_the_head_was_looked_at(
+    gateway: Gateway, header: str, request_line: str, status: bytes
+) -> None:
     tail = "Expect: 100-continue\r\nConnection: close\r\nContent-Length: 2\r\n\r\n"
-    head = f"POST /v1/chat/completions HTTP/1.1\r\n{header}\r\n{tail}"
+    head = f"{request_line} HTTP/1.1\r\n{header}\r\n{tail}"
     assert (await sent_raw(gateway, head.encode(), b"{}")).startswith(b"HTTP/1.1 403")
     ours = head.replace(header, "Host: localhost")
-    assert (await sent_raw(gateway, ours.encode(), b"{}")).startswith(b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200")
+    leave = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 "
+    assert (await sent_raw(gateway, ours.encode(), b"{}")).startswith(leave + status)
 
 
 async def test_a_head_that_cannot_be_written_as_text_is_refused_in_a_sentence(gateway: Gateway) -> None:

@@ -39,6 +39,16 @@ REFUSED = [
     (schema_body({"properties": {f"w{n}": {} for n in range(500)}}), "more than 300 optional properties"),
     (schema_body({"type": "string", "pattern": "^" + "[a-z]?" * 40 + "$"}), "A pattern of a schema has"),
     ({"tools": [{}] * 100_001}, "The schemas have more than 100,000 parts"),
+    ({"grammar": "root ::= ([a-z]?){0,40}"}, "The grammar has more than 16 parts in a row"),
+    ({"grammar": "root ::= ([a-z]?){40}"}, "The grammar has more than 16 parts in a row"),
+    ({"grammar": "root ::= (([a-z]*){4} [a-z]?){4}"}, "The grammar has more than 16 parts in a row"),
+    ({"grammar": "root ::=" + " a" * 17 + "\na ::= [a-z]?"}, "The grammar has more than 16 parts in a row"),
+    ({"grammar": "a ::= [a-z]? | b b\nb ::= c c\nc ::= d d\nd ::= e e e\ne ::= [0-9]*\nroot ::= a"}, "in a row"),
+    (schema_body({"type": "string", "pattern": "^([a-z]?){0,40}$"}), "A pattern of a schema has more than 16 parts in"),
+    (
+        schema_body({"type": "string", "pattern": r"^(?:(?:\w?){5}){5}$"}),
+        "A pattern of a schema has more than 16 parts in",
+    ),
 ]
 
 
