@@ -45,6 +45,7 @@ fix: .venv/ready  ## put right what the linter and formatter can; write the docs
 	@$(RUN) ruff format .
 	@$(RUN) python -m tests.engine_docs --write
 	@$(RUN) python -m tests.catalogue_docs --write
+	@$(RUN) python -m tests.expert_docs --write
 	@$(RUN) python -m tests.window_texts --write
 
 bench: .venv/ready  ## measure the figures this project promises

@@ -54,6 +54,8 @@ _TEGRA_COMPUTE = {"xavier": "7.2", "orin": "8.7", "thor": "11.0"}
 """Compute capability by chip (NVIDIA's table of CUDA GPUs), for names that leave open which board it is."""
 _OS_RESERVE = {"linux": 2 * GIB, "windows": 4 * GIB, "macos": 4 * GIB}
 """Memory a system with its usual programs holds; assumed, since nobody can be asked."""
+_LEAST_FREE = {"linux": 0.5, "windows": 0.5, "macos": 0.68}
+"""The share that is free at least: of a Mac's 8 GB five to six are left (insiderllm.com, 2026); assumed for others."""
 _SERVER_GPU_RESERVE = GIB // 2
 _DESKTOP_GPU_RESERVE = GIB
 """What driver and display hold of a card: 300 to 1500 MiB on those that drive a monitor."""
@@ -258,14 +260,14 @@ def _list_cards(description: MachineDescription) -> list[GpuDescription]:
     """Return the GPUs told, or the one that comes with the processor (Apple, Strix Halo, Snapdragon)."""
     if description.gpus:
         return description.gpus
-    chip = devices.find_device(_cpu_name(description))
+    chip = devices.find_device(_cpu_name(description), memory_gb=description.ram_gb)
     if chip is None or not chip.is_unified or chip.kind == "sbc":
         return []
     return [GpuDescription(name=_cpu_name(description), integrated=True)]
 
 
 def _build_gpus(card: GpuDescription, number: int, description: MachineDescription, system: str) -> list[Gpu]:
-    device = _find_device(card)
+    device = _find_device(card, card.vram_gb or (description.ram_gb if card.integrated else None))
     shared = _is_shared(card, device, description)
     vram = None if shared and not card.vram_gb else card.vram_gb or (device.memory_gb if device else None)
     template = Gpu(
@@ -286,13 +288,13 @@ def _build_gpus(card: GpuDescription, number: int, description: MachineDescripti
     return [msgspec.structs.replace(completed, id=f"gpu{number}.{index}") for index in range(card.count)]
 
 
-def _find_device(card: GpuDescription) -> devices.DeviceRow | None:
+def _find_device(card: GpuDescription, memory_gb: float | None) -> devices.DeviceRow | None:
     name = card.name
     if card.nvlink:  # the module with NVLink, where a card of the same name has none
-        module = devices.find_device(f"{name} SXM", memory_gb=card.vram_gb, cores=card.cores)
+        module = devices.find_device(f"{name} SXM", memory_gb=memory_gb, cores=card.cores)
         if module and "SXM" in module.name:
             return module
-    return devices.find_device(name, memory_gb=card.vram_gb, cores=card.cores)
+    return devices.find_device(name, memory_gb=memory_gb, cores=card.cores)
 
 
 def _compute_fact(card: GpuDescription, device: devices.DeviceRow | None) -> Fact[str]:
@@ -331,7 +333,7 @@ def _build_memory(description: MachineDescription, system: str, gpus: list[Gpu],
     )
     bandwidth = [gpu.bandwidth_gb_s for gpu in shared if gpu.bandwidth_gb_s.value]
     name = cpu.model.value or ""
-    chip = devices.find_device(name) or devices.memory_of(name)
+    chip = devices.find_device(name, memory_gb=description.ram_gb) or devices.memory_of(name)
     if not bandwidth and chip and chip.kind in {"unified-soc", "igpu", "sbc", "cpu-memory"}:
         bandwidth = [devices.bandwidth_fact(chip)]
     return Memory(
@@ -351,7 +353,7 @@ def _free_ram(description: MachineDescription, ram: float | None, system: str) -
     if ram is None:
         return _absent_fact()
     total = int(ram * GIB)
-    free = max(total - _OS_RESERVE[system], total // 2)
+    free = max(total - _OS_RESERVE[system], int(total * _LEAST_FREE[system]))
     return derived_fact(free, _SOURCE, unit="B", note="assumed: all but what the system itself usually holds")
 
 

@@ -232,7 +232,10 @@ def _pick_variant(rows: list[DeviceRow], memory_gb: float | None, cores: int | N
         rows = [device for device in rows if device.cores == cores] or rows
     if memory_gb is not None and len(rows) > 1:
         near = [device for device in rows if device.memory_gb and _is_near(device.memory_gb, memory_gb)]
-        rows = near or [device for device in rows if device.is_unified]
+        unified = [device for device in rows if device.is_unified]
+        least_gb = memory_gb / (1 + _MEMORY_SLACK)
+        roomy = [device for device in unified if not device.memory_gb or device.memory_gb >= least_gb]
+        rows = near or roomy or unified  # a chip is sold with its largest memory at most
     return min(rows, key=lambda device: (device.bandwidth_gb_s, device.fp16_tflops or 0), default=None)
 
 

@@ -56,10 +56,13 @@ _PRIORS: dict[str, Prior] = {
     f"{LAYER} cpu": Prior(120.0, 40.0),
     f"{LAYER} metal early": Prior(118.0, 30.0),
     EXPERTS: Prior(20.0, 25.0),
+    f"{EXPERTS} cpu": Prior(500.0, 300.0),
 }
 """hardware-fit 4.1: discrete cards reach 0.84 to 0.86 of their bandwidth, memory of data-centre cards and processors
 less, at 28 to 45 us per layer, 118 us with Metal in 2023. On processors 118 to 286 us were measured with the Guide and
-two busy cores: Roundhouse lets threads sleep. By kind, where a class is not named."""
+two busy cores: Roundhouse lets threads sleep. Choosing among experts costs them 0.5 to 2 ms a layer: gpt-oss 20B and
+LFM2.5 8B-A1B on an i7-1365U, Qwen3.6 35B-A3B on a Core Ultra 7 155H, beside dense models there (llmfit, localmaxxing,
+2026). By kind, where a class is not named."""
 
 
 class SpeedFit(msgspec.Struct, frozen=True):

@@ -13,6 +13,7 @@ from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
+from app.core.hub import MachineAdvice
 from app.gui.net.api import gateway_gone
 from app.gui.net.remote_lists import Stores
 from app.gui.net.request_debouncer import RequestDebouncer
@@ -20,7 +21,7 @@ from app.gui.screens.machine.model import MachineModel
 from app.gui.screens.machine.report import format_json
 from app.gui.screens.machine.what_if import WhatIf
 from app.gui.shell.contract import Shell
-from tests.demo import advice, data, machines
+from tests.demo import advice, data, hub, machines
 from tests.demo.api import DemoApi
 from tests.gui.conftest import QuietShell
 
@@ -144,6 +145,21 @@ def test_a_refusal_is_said_in_place_and_asked_again(what_if: WhatIf, api: DemoAp
     api.flush()
     assert what_if.error is None
     assert what_if.advice is not None
+
+
+def test_without_a_model_the_best_of_the_catalogue_is_named(what_if: WhatIf, api: DemoApi, qtbot: QtBot) -> None:
+    assert what_if.form.model
+    assert what_if.recommendation == "", "a model was asked about"
+    found = advice.answer_plan(PlanRequest())
+    advised = MachineAdvice(**msgspec.structs.asdict(found), recommended=hub.PICKS[:2])
+    api.replies["POST /plan"] = advised
+    what_if.submit_form(msgspec.structs.replace(what_if.form, model=""))
+    settle(what_if, api, qtbot)
+    assert what_if.recommendation == f"Qwen3.8 27B: {hub.PICKS[0].reason}"
+    api.replies["POST /plan"] = msgspec.structs.replace(advised, recommended=[], note="Nobody knows.")
+    what_if.ask_again()
+    api.flush()
+    assert what_if.recommendation == "Nobody knows."
 
 
 def test_a_plan_without_sums_has_them_asked_for(what_if: WhatIf, api: DemoApi) -> None:

@@ -80,7 +80,7 @@ SOFTWARE: dict[str, SoftwareTraits] = {
     "vulkan": SoftwareTraits(39e-6, 33e-6, spread=0.20),
     "vulkan intel": SoftwareTraits(103e-6, 20e-6, spread=0.30),
     "rocm": SoftwareTraits(85e-6, 0.0, spread=0.25),
-    "cpu": SoftwareTraits(115e-6, 20e-6, spread=0.20),
+    "cpu": SoftwareTraits(115e-6, 500e-6, spread=0.20),
     "exl3": SoftwareTraits(55e-6, 20e-6, spread=0.20),
     "exl3 ampere": SoftwareTraits(78e-6, 35e-6, spread=0.30, read_share=0.924),
     "unknown": SoftwareTraits(60e-6, 20e-6, spread=0.40),

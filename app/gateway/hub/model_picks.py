@@ -16,6 +16,7 @@ from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.core import words
 from app.core.advice import TALK_TOKENS_PER_SECOND, EstimateConfidence, Intent, Plan
 from app.core.hub import HubCard, HubPick, HubSearchHit, HubUse
+from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.card_fits import with_fit
 from app.gateway.hub.entry_forms import list_forms
@@ -35,10 +36,12 @@ _MUCH_FASTER = 1.5
 """So many times the best model's speed make a fast one worth naming."""
 _GOOD_ENOUGH = 0.5
 """The share of the best model's rank below which speed is no consolation."""
+_BEARABLE = 0.9
+"""What a fast model keeps of its rank at least: with fewer bits a smaller one would do."""
 _EQUAL = 0.95
 """Ranks no further apart count as equal: an index moves by a point or two between two readings of the same model."""
 _MOST_OF_SYSTEM = 0.8
-"""Of the system's free memory a model takes so much at most where it is recommended: people run other programs too."""
+"""Of the system's memory a model takes so much at most where it is recommended: people run other programs too."""
 _FEWEST_BITS = 2.0
 """What no weights below are published for most models; a model that is larger even so is not planned."""
 _PLANNED = 8
@@ -130,12 +133,13 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
     card = replace(card, download_bytes=next(facts.file_bytes for facts in forms if _is_planned(facts, plan)))
     kept = quality_kept(plan.format, plan.quantization)
-    return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan))
+    return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan, ground.machine))
 
 
-def _crowds(plan: Plan) -> bool:
-    pools = plan.estimate.pools if plan.estimate else []
-    return any(pool.id == SYSTEM and pool.free and pool.needed_bytes > _MOST_OF_SYSTEM * pool.free for pool in pools)
+def _crowds(plan: Plan, machine: Machine) -> bool:
+    system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM), None)
+    taken = sum(pool.needed_bytes for pool in plan.estimate.pools if pool.id == SYSTEM) if plan.estimate else 0
+    return system is not None and taken > _MOST_OF_SYSTEM * system
 
 
 def _might_fit(entry: CatalogueEntry, ground: FitContext) -> bool:
@@ -248,7 +252,7 @@ def _find_fast(good: Sequence[_PickCandidate], use: HubUse) -> _PickCandidate | 
             model
             for model in good[1:]
             if model.speed >= _MUCH_FASTER * best.speed
-            and model.rank >= _GOOD_ENOUGH * best.rank
+            and model.rank >= max(_GOOD_ENOUGH * best.rank, _BEARABLE * model.entry.ranks[use.value])
             and use.value not in model.entry.derived
         ),
         None,
@@ -320,8 +324,8 @@ def _explain_next(better: Sequence[_PickCandidate], least: float) -> str:
         if card.fits and model.speed and model.speed < least:
             floor = max(1, int(model.speed))
             return (
-                f"The next better, {title}, would write {words.format_rate(model.speed)}; with "
-                f"`roundhouse settings catalogue.least_speed {floor}` it would come first."
+                f"The next better, {title}, would write {words.format_rate(model.speed)}; with the setting "
+                f"catalogue.least_speed at {floor} it would come first."
             )
         if card.fits and not model.speed:
             return f"How fast the next better, {title}, would be is not known."

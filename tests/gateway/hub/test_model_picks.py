@@ -49,7 +49,7 @@ def _writes(pick: HubPick) -> float:
     return pick.card.decode.tokens_per_second if pick.card.decode else 0.0
 
 
-@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("machine", list(MACHINES)[::3])  # of each kind some: planning takes seconds
 def test_no_recommendation_is_too_slow_too_large_or_of_unknown_speed(machine: str) -> None:
     first, *others = picks(machine)
     assert not any(pick.is_best for pick in others)

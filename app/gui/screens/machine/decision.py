@@ -33,6 +33,8 @@ class DecisionCard(Surface):
         box = VBox(theme, self, margins=(24, 20, 24, 16), gap=12)
         self.sentence = Paragraph(theme, role="title")
         box.addWidget(self.sentence)
+        self.recommendation = Paragraph(theme)
+        box.addWidget(self.recommendation)
         self._tags = FlowLayout(theme, gap=6)
         box.addLayout(self._tags)
         self._shown_tags: list[str] = []
@@ -64,6 +66,8 @@ class DecisionCard(Surface):
         usable, refused = self._what_if.usable_plans, self._what_if.plan_refusals
         best = usable[0] if usable else None
         self.sentence.setText(_decision_sentence(best))
+        self.recommendation.setText(self._what_if.recommendation)
+        self.recommendation.setVisible(bool(self._what_if.recommendation))
         self._show_tags(best)
         self._show_reasons(best.reasons if best else [])
         self.warnings.show_sentences(list(best.warnings) if best else [])

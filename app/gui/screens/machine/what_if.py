@@ -12,9 +12,10 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
-from app.core.advice import Advice, Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest
+from app.core.advice import Counterfactual, Estimate, EstimateRequest, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
+from app.core.hub import MachineAdvice
 from app.core.models import ModelInfo
 from app.core.translation import LazyText, tr
 from app.gui import phrases
@@ -124,7 +125,7 @@ class WhatIf(QObject):
         self.library, self._preferences = stores.library, stores.preferences
         self.form = PlanForm()
         self._is_touched = self._has_begun = False
-        self.advice: Advice | None = None
+        self.advice: MachineAdvice | None = None
         self.error: ErrorBody | None = None
         self.estimate: Estimate | None = None
         self.estimate_error: ErrorBody | None = None
@@ -158,6 +159,14 @@ class WhatIf(QObject):
         """The best plan, and the others that can be followed here."""
         plans = self.advice.plans if self.advice else []
         return [plan for place, plan in enumerate(plans) if plan.obtainable or not (place or plan.refused)]
+
+    @property
+    def recommendation(self) -> str:
+        """The model that is recommended where none was asked for and why, or why there is none; empty otherwise."""
+        if self.advice is None or self.form.model:
+            return ""
+        best = next(iter(self.advice.recommended), None)
+        return tr("{model}: {reason}", model=best.name, reason=best.reason) if best else self.advice.note
 
     @property
     def better_plans(self) -> list[Plan]:
@@ -253,12 +262,12 @@ class WhatIf(QObject):
         return next((name for name in (*ready, usual, *names) if name in names), "")
 
     def _ask_plan(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
-        return self._api.post("/plan", body, kind=Advice, then=then, failed=failed)
+        return self._api.post("/plan", body, kind=MachineAdvice, then=then, failed=failed)
 
     def _ask_estimate(self, body: Any, then: Callable[[Any], object], failed: ErrorHandler) -> GatewayCall:  # noqa: ANN401 -- as `RequestSender`
         return self._api.post("/estimate", body, kind=Estimate, then=then, failed=failed)
 
-    def _set_advice(self, advice: Advice) -> None:
+    def _set_advice(self, advice: MachineAdvice) -> None:
         self.advice, self.error = advice, None
         self._update_estimate()
 

@@ -1,0 +1,183 @@
+"""The advisor beside people who measure, in the docs: `python -m tests.expert_docs --write`.
+
+What is recommended on twelve described machines, and speeds and sizes that people published.
+"""
+
+import csv
+import json
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from statistics import median
+
+import msgspec
+
+from app.advisor.memory.estimate import SpeedModel, estimate_memory
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.estimate import decode_rate
+from app.core.advice import Rate
+from app.core.hub import HubPick, HubUse
+from app.gateway.advising.advice import ObservedSpeeds
+from app.gateway.advising.engine_table import engine_table
+from app.gateway.hub.model_picks import pick_models
+from app.gateway.hub.repositories import FitContext
+from app.hardware.description import machine_from
+from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts
+from tests.engine_docs import DOCS, heading, line
+from tests.unit.advisor.engines import engines_on
+
+PAGE = DOCS / "internals" / "accuracy.md"
+DATA = Path(__file__).parent / "data"
+_SPAN = re.compile(r"(?P<begin><!-- experts: (?P<table>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+TALK = 10.0
+"""Tokens per second from which on a model is one to talk to, as the settings have it."""
+
+
+class ExpertMachine(msgspec.Struct, frozen=True):
+    """One machine: how it is described, what people run there in words, and models named with tok/s (0: not told)."""
+
+    title: str
+    machine: dict[str, object]
+    people: str
+    named: dict[str, float]
+
+
+class ExpertSpeed(msgspec.Struct, frozen=True):
+    """One published speed, a range where the source gives one, without a draft head."""
+
+    machine: str
+    model: str
+    format: str
+    quantization: str
+    engine: str
+    backend: str
+    low: float
+    high: float
+    source: str
+
+
+class SpeedComparison(msgspec.Struct, frozen=True):
+    """A published speed beside what is predicted."""
+
+    row: ExpertSpeed
+    rate: Rate
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is from the nearer end of the range, as a share."""
+        rate = self.rate.tokens_per_second
+        if self.row.low <= rate <= self.row.high:
+            return 0.0
+        return min(abs(rate / self.row.low - 1), abs(rate / self.row.high - 1))
+
+    @property
+    def is_inside(self) -> bool:
+        """Whether the stated interval holds it."""
+        return self.rate.low <= self.row.high and self.row.low <= self.rate.high
+
+
+@cache
+def entries() -> dict[str, CatalogueEntry]:
+    """Return the catalogue by title."""
+    return {entry.title: entry for entry in parse_catalogue(SHIPPED.read_bytes()).models}
+
+
+def expert_machines() -> list[ExpertMachine]:
+    """Return the twelve."""
+    return msgspec.json.decode((DATA / "expert-picks.json").read_bytes(), type=list[ExpertMachine])
+
+
+@cache
+def list_picks(title: str) -> list[HubPick]:
+    """Return what is recommended for chat on one of them."""
+    description = next(machine.machine for machine in expert_machines() if machine.title == title)
+    machine = machine_from(msgspec.json.encode(description))
+    ground = FitContext(machine, [], ObservedSpeeds(calibrations=[]), engines_on(machine))
+    return pick_models(list(entries().values()), HubUse.CHAT, ground, TALK)
+
+
+def is_named_or_better(machine: ExpertMachine, pick: HubPick) -> bool:
+    """Whether people run that model there, or it is ranked above all of theirs that one can talk to."""
+    if pick.name in machine.named:
+        return True
+    ranks = (entries()[name].ranks.get("chat", 0) for name, speed in machine.named.items() if speed >= TALK)
+    return pick.quality > max(ranks, default=0)
+
+
+@cache
+def compare_speeds() -> list[SpeedComparison]:
+    """Return every published speed with its prediction."""
+    return [_compare_speed(row) for row in _read_speeds()]
+
+
+def _read_speeds() -> list[ExpertSpeed]:
+    with (DATA / "expert-speeds.csv").open(encoding="utf-8", newline="") as file:
+        return [msgspec.convert(row, ExpertSpeed, strict=False) for row in csv.DictReader(file)]
+
+
+@cache
+def _described() -> dict[str, object]:
+    described: dict[str, object] = json.loads((DATA / "expert-speed-machines.json").read_text(encoding="utf-8"))
+    return described
+
+
+def _compare_speed(row: ExpertSpeed) -> SpeedComparison:
+    machine = machine_from(msgspec.json.encode(_described()[row.machine]))
+    facts = catalogue_facts(entries()[row.model], row.quantization, format=row.format)
+    assert facts is not None
+    setting = RunSetting(engine=engine_table()[row.engine], backend=row.backend)
+    speed = SpeedModel(rates=lambda tried, depth: (decode_rate(facts, machine, tried, depth=depth), None))
+    rate = estimate_memory(facts, machine, setting, speed=speed).decode
+    assert rate is not None
+    return SpeedComparison(row, rate)
+
+
+def as_generated(page: str) -> str:
+    """Return the page with its tables as they would be written now."""
+    tables = {"picks": _pick_lines, "speeds": _speed_lines}
+    return _SPAN.sub(lambda found: "\n".join((found["begin"], *tables[found["table"]](), "", found["end"])), page)
+
+
+def _pick_lines() -> Iterator[str]:
+    yield from heading("machine", "first, tok/s predicted", "fast", "what people run there, tok/s")
+    for machine in expert_machines():
+        picks = list_picks(machine.title)
+        fast = next((pick for pick in picks if pick.is_fast), None)
+        yield line(machine.title, _pick_words(picks[0]), _pick_words(fast) if fast else "none", machine.people)
+
+
+def _pick_words(pick: HubPick) -> str:
+    decode = pick.card.decode
+    rate = f", {decode.tokens_per_second:.0f}" if decode else ""
+    return f"{pick.name} {pick.card.quantization}{rate}"
+
+
+def _speed_lines() -> Iterator[str]:
+    rows = compare_speeds()
+    errors, inside = median(row.error for row in rows), sum(row.is_inside for row in rows) / len(rows)
+    yield f"{len(rows)} rows: median error {errors:.0%}, inside the interval {inside:.0%}."
+    yield ""
+    yield from heading("machine", "model", "", "engine", "measured", "predicted")
+    for one in rows:
+        row = one.row
+        measured = f"{row.low:g}" if row.low == row.high else f"{row.low:g} to {row.high:g}"
+        engine = f"{row.engine} {row.backend}"
+        predicted = f"{one.rate.tokens_per_second:.3g}{'' if one.is_inside else ' (outside)'}"
+        yield line(row.machine, row.model, row.quantization, engine, measured, predicted)
+
+
+def main() -> int:
+    """Write the tables, or return 1 if the page has others than it should."""
+    text = PAGE.read_text(encoding="utf-8")
+    if "--write" in sys.argv:
+        PAGE.write_text(as_generated(text), encoding="utf-8")
+        return 0
+    return int(as_generated(text) != text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
