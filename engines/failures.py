@@ -204,9 +204,15 @@ def describe_unknown_architecture(engine: str, line: str) -> str:
     name = architecture_in(line)
     if not name:
         return ""
-    version, knows = _load_architectures().get(engine, ("", frozenset()))
-    knowing = f" {engine} {version} knows it." if name in knows else ""
+    version = find_knowing_version(engine, name)
+    knowing = f" {engine} {version} knows it." if version else ""
     return f" It is of the kind “{name}”.{knowing}"
+
+
+def find_knowing_version(engine: str, name: str) -> str:
+    """Return the version of an engine that is known to know a kind of model; empty where none is."""
+    version, knows = _load_architectures().get(engine, ("", frozenset()))
+    return version if name in knows else ""
 
 
 @cache

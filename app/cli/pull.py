@@ -36,6 +36,7 @@ _BAR = 24
 )
 @click.option("--no-projector", is_flag=True, help="Without the projector, the file that lets it read images.")
 @click.option("--with", "companions", multiple=True, help="A draft or LoRA adapter of the same repository, by path.")
+@click.option("--anyway", is_flag=True, help="Also if no installed engine can load it yet.")
 @click.option("--detach", is_flag=True, help="Do not wait; the service continues by itself.")
 @json_option
 def pull(  # noqa: PLR0913 -- one option each
@@ -45,6 +46,7 @@ def pull(  # noqa: PLR0913 -- one option each
     format_: str,
     no_projector: bool,
     companions: tuple[str, ...],
+    anyway: bool,
     detach: bool,
     as_json: bool,
 ) -> None:
@@ -59,6 +61,7 @@ def pull(  # noqa: PLR0913 -- one option each
         format=format_,
         projector=not no_projector,
         companions=list(companions),
+        anyway=anyway,
     )
     download = client.post("/downloads", request, Download, timeout_s=_CHOOSING_TIMEOUT_S)
     print_note(f"{download.title}: {words.format_bytes(download.total_bytes)}. {download.reason}".rstrip())

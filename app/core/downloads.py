@@ -77,6 +77,8 @@ class Pull(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     """An `engines.api.ModelFormat` value in place of the one that suits this machine."""
     projector: bool = True
     """Whether the file that lets it see comes along, where there is one."""
+    anyway: bool = False
+    """Also where no engine that is here loads it."""
     companions: Annotated[list[str], msgspec.Meta(max_length=16)] = []
     """Further files of the repository, by path: a draft, LoRA adapters."""
 

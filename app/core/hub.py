@@ -229,6 +229,8 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it stands beside the best because it writes much faster."""
     is_too_slow: bool = False
     """Whether it runs, but writes more slowly than `catalogue.least_speed`."""
+    needs: str = ""
+    """What has to be done before an engine here loads it: "Needs a newer llama.cpp: update it (33 MB) first"."""
     is_new: bool = False
     """Whether the catalogue did not have it when somebody last looked."""
     is_here: bool = False

@@ -94,8 +94,14 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
     format: str
     """An `engines.api.ModelFormat` value."""
     architecture: str
-    """llama.cpp's name for it ("qwen3moe"); a Hugging Face `model_type` where llama.cpp has none."""
+    """llama.cpp's name for it ("qwen3moe"); a `model_type` where llama.cpp has none; empty where nobody knows."""
     quantization: str
+    model_types: list[str] = []
+    """What its configuration calls it, or may: where only the architecture is known there are several."""
+    class_names: list[str] = []
+    """`architectures` of its configuration."""
+    tokenizer: str = ""
+    """llama.cpp's name of how its texts are split ("qwen2"); empty where the file has none."""
     layers: list[Layer]
     weights: list[WeightGroup]
     hidden: int

@@ -13,6 +13,7 @@ from aiohttp import web
 from app.config.model_settings import ModelSettingsFile
 from app.config.paths import Home, this_home
 from app.gateway.background import SharedWork
+from app.gateway.engines.support import SupportReader
 from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.loading.requested_model import ResolvedModelCache
 from app.gateway.loading.template_trials import TemplateTrials
@@ -106,6 +107,8 @@ class Services:
     """What is remembered of the hub."""
     drafts: DraftTrialFile = field(init=False)
     """What came of trying drafts."""
+    support: SupportReader = field(init=False)
+    """Which models the engines that are here load."""
     templates: TemplateTrials = field(init=False)
     """What came of trying chat templates."""
 
@@ -113,6 +116,7 @@ class Services:
         object.__setattr__(self, "hub", HubMemory(self.paths.hub_answers, self.paths.hub_token_file))  # frozen
         object.__setattr__(self, "drafts", DraftTrialFile(self.paths.state / "draft-trials.json"))
         object.__setattr__(self, "templates", TemplateTrials(self.paths.state / "template-verdicts.json"))
+        object.__setattr__(self, "support", SupportReader(self.catalogue))
         self.library.expand_short_name = lambda name: self.hub.catalogue.list_pull_names(
             name, key=self.settings.get_text("catalogue.key")
         )

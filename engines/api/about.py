@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from engines.api.formats import ModelFormat
+from engines.api.support import NameSource
 from engines.api.traits import Traits
 
 
@@ -147,5 +148,7 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """How a person gets it where Roundhouse does not install it, in a sentence; empty where it does."""
     legacy: str = ""
     """Why nobody should begin with it, in sentences; lists show such an engine only where it is here, or on demand."""
+    support: tuple[NameSource, ...] = ()
+    """Where a version's files say which models it loads; empty where nobody knows."""
     traits: Traits | None = None
     """What the advisor knows of it; None for one that is not advised, such as an endpoint that somebody else runs."""

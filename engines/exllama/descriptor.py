@@ -3,6 +3,7 @@
 import msgspec
 
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
+from engines.api.support import NameKind, NameSource
 from engines.exllama.traits import EXL2 as EXL2_TRAITS
 from engines.exllama.traits import EXL3 as EXL3_TRAITS
 from engines.worker_adapter import METRICS, METRICS_PATH
@@ -21,6 +22,11 @@ NOT_POSSIBLE = (
 EXL3 = Descriptor(
     id="exllamav3",
     name="ExLlamaV3",
+    support=(
+        NameSource(
+            kind=NameKind.CLASS, package="exllamav3", files="architecture/*.py", pattern=r'^\s+arch_string = "(\w+)"'
+        ),
+    ),
     licence="MIT",
     homepage="https://github.com/turboderp-org/exllamav3",
     family=EngineFamily.VENV_WORKER,

@@ -1,7 +1,21 @@
 """What llama.cpp, as xllamacpp brings it, is and can do. Checked against the pinned build (see `install.toml`)."""
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, ModelFormat, Route
+from engines.api.support import NameKind, NameSource
 from engines.llama_cpp.traits import TRAITS
+
+_LIBRARIES = (
+    ("xllamacpp", "xllamacpp*.so"),
+    ("xllamacpp", "xllamacpp*.pyd"),
+    ("llama_cpp", "lib/*llama.*"),
+    ("llama_cpp", "lib/*ggml-base.*"),
+    ("", "*llama.*"),
+    ("", "*ggml-base.*"),
+    ("", "llama-server*"),
+)
+"""Of the packages, and beside a program."""
+_ANCHORS = ("gptneox", "llama-bpe", "iq4_xs")
+"""A name of each table that every build of the last years has: architectures, tokenizers, types of tensors."""
 
 DESCRIPTOR = Descriptor(
     id="llama.cpp",
@@ -48,6 +62,9 @@ DESCRIPTOR = Descriptor(
     ),
     platforms=frozenset({"linux", "darwin", "win32"}),
     accelerators=("metal", "cuda", "rocm", "vulkan", "sycl", "cpu"),
+    support=tuple(
+        NameSource(kind=NameKind.GGUF, package=package, files=files, anchors=_ANCHORS) for package, files in _LIBRARIES
+    ),
     least_version="b9061",  # CVE-2026-27940, 34159, 43629 to 43632 and 118375: headers, RPC, and waking from sleep
     closes_after_stream=True,
     counts_each=True,

@@ -1,6 +1,7 @@
 """What MLX-LM is and can do, behind our worker. Checked against mlx-lm 0.32.2 on the CPU under Linux."""
 
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
+from engines.api.support import NameKind, NameSource
 from engines.mlx_lm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -9,6 +10,16 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/ml-explore/mlx-lm",
     family=EngineFamily.VENV_WORKER,
+    support=(
+        NameSource(kind=NameKind.MODEL_TYPE, package="mlx_lm", files="models/*.py"),
+        NameSource(
+            kind=NameKind.MODEL_TYPE,
+            package="mlx_lm",
+            files="utils.py",
+            region=r"^MODEL_REMAPPING = \{.*?^\}",
+            pattern=r'^    "([\w.-]+)":',
+        ),
+    ),
     formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text"}),
     routes={Route.CHAT: "/v1/chat/completions", Route.COMPLETIONS: "/v1/completions"},

@@ -1,6 +1,7 @@
 """What MLX-VLM is and can do. Checked against 0.7.10 on the CPU under Linux."""
 
 from engines.api import Descriptor, EngineFamily, Feature, ModelFormat, Route
+from engines.api.support import NameKind, NameSource
 from engines.mlx_vlm.traits import TRAITS
 
 DESCRIPTOR = Descriptor(
@@ -9,6 +10,16 @@ DESCRIPTOR = Descriptor(
     licence="MIT",
     homepage="https://github.com/Blaizzy/mlx-vlm",
     family=EngineFamily.VENV_CLI,
+    support=(
+        NameSource(kind=NameKind.MODEL_TYPE, package="mlx_vlm", files="models/*/"),
+        NameSource(
+            kind=NameKind.MODEL_TYPE,
+            package="mlx_vlm",
+            files="utils.py",
+            region=r"^MODEL_REMAPPING = \{.*?^\}",
+            pattern=r'^    "([\w.-]+)":',
+        ),
+    ),
     formats=(ModelFormat.MLX, ModelFormat.SAFETENSORS),
     modalities=frozenset({"text", "image", "audio"}),
     routes={

@@ -1,6 +1,7 @@
 """What SGLang is and can do. From the package of 0.5.23, and its server without a GPU."""
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api.support import NameKind, NameSource
 from engines.parsers import ToolCallFormat
 from engines.sglang.traits import TRAITS
 from engines.vllm.traits import FORMATS
@@ -11,6 +12,22 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/sgl-project/sglang",
     family=EngineFamily.VENV_CLI,
+    support=(
+        NameSource(
+            kind=NameKind.CLASS,
+            package="sglang",
+            files="srt/models/**/*.py",
+            region=r"^EntryClass\b[^=]*=\s*(?:\[[^\]]*\]|\w+)",
+            pattern=r"\b([A-Z]\w+)",
+        ),
+        NameSource(kind=NameKind.MODEL_TYPE, package="transformers", files="models/*/"),  # what it falls back to
+        NameSource(
+            kind=NameKind.QUANTIZATION,
+            package="sglang",
+            files="srt/layers/quantization/__init__.py",
+            pattern=r'^\s+"([\w-]+)": \w+Config',
+        ),
+    ),
     formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={

@@ -1,6 +1,7 @@
 """What vLLM is and can do. From the package of 0.32.0, its server without a GPU, and the wheel of 0.33.0."""
 
 from engines.api import Descriptor, EngineFamily, Feature, Gauge, Route
+from engines.api.support import NameKind, NameSource
 from engines.parsers import ToolCallFormat
 from engines.vllm.traits import FORMATS, TRAITS
 
@@ -10,6 +11,23 @@ DESCRIPTOR = Descriptor(
     licence="Apache-2.0",
     homepage="https://github.com/vllm-project/vllm",
     family=EngineFamily.VENV_CLI,
+    support=(
+        NameSource(
+            kind=NameKind.CLASS,
+            package="vllm",
+            files="model_executor/models/registry.py",
+            region=r"\A.*?(?=^_PREVIOUSLY_SUPPORTED_MODELS|\Z)",
+            pattern=r'^    "(\w+)":',
+        ),
+        NameSource(kind=NameKind.MODEL_TYPE, package="transformers", files="models/*/"),  # what it falls back to
+        NameSource(
+            kind=NameKind.QUANTIZATION,
+            package="vllm",
+            files="model_executor/layers/quantization/__init__.py",
+            region=r"^QuantizationMethods = Literal\[.*?^\]",
+            pattern=r'^    "([\w-]+)",',
+        ),
+    ),
     formats=FORMATS,
     modalities=frozenset({"text", "image"}),
     routes={

@@ -5,12 +5,12 @@ a connection is dropped. The supervisor is a stand-in that hands out leases on i
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import aiohttp
 import msgspec
@@ -38,7 +38,7 @@ from app.gateway.watching.metrics import GatewayMetrics
 from app.store.database import ChatStore
 from app.supervisor.lease import Lease, ReadyEndpoint
 from app.supervisor.policy import LeaseOptions, LoadRequest
-from engines.api import EngineInstallation
+from engines.api import EngineAdapter, EngineInstallation
 from engines.registry import ADAPTERS
 
 Play = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -221,6 +221,8 @@ class StandInLibrary:
 
 class ListedEngines:
     """What a catalogue says of single engines, where a test says what the list is."""
+
+    adapters: ClassVar[Mapping[str, EngineAdapter]] = {}
 
     @cached_property
     def recipes(self) -> dict[str, InstallRecipe]:

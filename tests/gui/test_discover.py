@@ -166,6 +166,22 @@ def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     assert api.bodies_of("POST", "/downloads")[-1] == Pull(model="command-a:111b", format="mlx")
 
 
+def test_a_model_that_is_too_new_says_so_and_leads_to_the_engines(
+    screen: ModelsScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    needs = "Needs a newer llama.cpp: update it (34 MB) first"
+    api.replies["GET /hub/catalogue"] = [msgspec.structs.replace(hub.PICKS[3], needs=needs)]
+    api.replies["POST /downloads"] = ErrorBody(code="engine_too_old", sentence="llama.cpp does not know it.")
+    row = discovered(screen, api)["Muse"]
+    assert isinstance(row, PickRow)
+    assert needs in row.row.accessibleDescription()
+    row.download_actions.download.click()
+    api.flush()
+    assert screen._trouble.isVisible()
+    screen._trouble._button.click()
+    assert shell.pages == [PageId.ENGINES]
+
+
 def test_the_variants_of_a_row_are_shown_below_it(screen: ModelsScreen, api: DemoApi) -> None:
     row = discovered(screen, api)["Muse"]
     assert isinstance(row, PickRow)

@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "gui": LOW | {"client", "config"},
 }
 MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
-DESCRIPTIONS = {"engines.api.about", "engines.api.traits"}
+DESCRIPTIONS = {"engines.api.about", "engines.api.support", "engines.api.traits"}
 """The values by which engines describe themselves. The advisor knows these and no engine: it is given a table."""
 ONLY_IN = {
     "PySide6": "app/gui",

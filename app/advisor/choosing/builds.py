@@ -8,6 +8,7 @@ import msgspec
 from app.advisor.choosing.engine_table import NOWHERE, EngineTable, EngineTraits
 from app.advisor.choosing.targets import find_target, processor_architecture
 from app.core.machine import Machine
+from engines.api.support import EngineSupport
 from engines.api.traits import LINUX, WINDOWS, EngineAbility, EngineTarget
 
 _BACKENDS = {
@@ -48,6 +49,16 @@ def table_for(engines: EngineTable, machine: Machine, builds: Builds) -> EngineT
     An engine without such a target keeps its own, and `EngineTraits.missing` says what it lacks.
     """
     return EngineTable(_engine_for(engine, machine, builds.get(engine.id, ())) for engine in engines.values())
+
+
+def with_support(engines: EngineTable, supports: Mapping[str, EngineSupport]) -> EngineTable:
+    """Return the engines with what the versions that are here load."""
+    return EngineTable(_attach_support(engine, supports.get(engine.id)) for engine in engines.values())
+
+
+@lru_cache(maxsize=256)  # as below
+def _attach_support(engine: EngineTraits, support: EngineSupport | None) -> EngineTraits:
+    return engine if support is None else msgspec.structs.replace(engine, support=support)
 
 
 def _engine_for(engine: EngineTraits, machine: Machine, builds: Sequence[EngineBuild]) -> EngineTraits:

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from engines.api.about import Descriptor
+from engines.api.support import EngineSupport
 from engines.api.traits import EngineAbility, EngineTarget, GuideNeed, MachineKind, Traits
 
 NOWHERE = EngineTarget(backend="cpu", systems=("nowhere",))
@@ -25,6 +26,8 @@ class EngineTraits(Traits, frozen=True, kw_only=True, eq=False):
     """Why it cannot be installed on the machine in question, in sentences."""
     steps: tuple[str, ...] = ()
     """How to run it there all the same."""
+    support: EngineSupport | None = None
+    """What the version that is here loads; None where none is here, or nobody can tell."""
 
     @property
     def runs_everywhere(self) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from app.advisor.choosing import hardware
 from app.advisor.choosing.engine_table import EngineTraits
 from app.advisor.choosing.formats import FORMAT_NAMES, inner_format, kernel_lack
+from app.advisor.choosing.support import explain_unknown
 from app.advisor.choosing.targets import capability_of
 from app.core.machine import Gpu, Machine
 from app.core.model_facts import ModelFacts, WeightKind
@@ -135,6 +136,9 @@ def why_not(facts: ModelFacts, engine: EngineTraits, gpus: Sequence[Gpu]) -> str
     """Say why the engine cannot load a file of its own format: architecture or GPUs; empty when it can."""
     if engine.architectures and facts.architecture not in engine.architectures:
         return f"it does not know the architecture {facts.architecture}"
+    unknown = explain_unknown(facts, engine.support)
+    if unknown and engine.support is not None:
+        return f"its version {engine.support.version} {unknown}"
     if facts.quantization.startswith("bnb"):
         return "bitsandbytes is no longer a part of the engines that could load it"
     scheme = inner_format(facts.format, facts.quantization)

@@ -142,8 +142,9 @@ async def make_plan(
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
+    supports = await asyncio.to_thread(services.support.read_all) if is_here else {}
     inputs = PlanInputs(
-        traits=engines_for(machine, services.catalogue.recipes, engines, host),
+        traits=engines_for(machine, services.catalogue.recipes, engines, host, supports),
         machine=machine,
         candidates=list(candidates_found.candidates),
         model=candidates_found.model,

@@ -3,12 +3,13 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
-from app.advisor.choosing.builds import Builds, EngineBuild, table_for
+from app.advisor.choosing.builds import Builds, EngineBuild, table_for, with_support
 from app.advisor.choosing.engine_table import EngineTable
 from app.core.engines import EngineInfo
 from app.core.machine import Machine
 from app.engine_store.host import InstallHost, unfit_reason
 from app.engine_store.recipe import BundledVersion, EngineVariant, InstallRecipe
+from engines.api.support import EngineSupport
 from engines.api.traits import ARM, LINUX, MAC, WINDOWS, X86
 from engines.registry import ADAPTERS
 
@@ -23,10 +24,18 @@ def engine_table() -> EngineTable:
 
 
 def engines_for(
-    machine: Machine, recipes: Mapping[str, InstallRecipe], engines: Sequence[EngineInfo], host: InstallHost
+    machine: Machine,
+    recipes: Mapping[str, InstallRecipe],
+    engines: Sequence[EngineInfo],
+    host: InstallHost,
+    supports: Mapping[str, EngineSupport] | None = None,
 ) -> EngineTable:
-    """Return the engines as they can be had for a machine: what is installed counts as had. `host` describes it too."""
-    return table_for(engine_table(), machine, builds_of(recipes, engines, host))
+    """Return the engines as they can be had for a machine: what is installed counts as had. `host` describes it too.
+
+    With `supports` they are kept from models that the versions which are here do not load.
+    """
+    table = table_for(engine_table(), machine, builds_of(recipes, engines, host))
+    return with_support(table, supports) if supports else table
 
 
 def builds_of(recipes: Mapping[str, InstallRecipe], engines: Iterable[EngineInfo], host: InstallHost) -> Builds:

@@ -109,6 +109,7 @@ class EngineStore:
             done = await self._installer.install_version(recipe, variant, install_options, progress)
             if request.use:
                 await self._switches.restart(engine)
+                await asyncio.to_thread(self._services.support.read_engine, engine)
             return JobOutcome(version=done.manifest.name, proofs=done.proofs)
 
         note = "" if bundle or request.variant else order_reason(recipe, await self._host())

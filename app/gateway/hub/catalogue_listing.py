@@ -14,6 +14,7 @@ from app.core.advice import Advice, FitVerdict, Intent, PlanRequest
 from app.core.hub import CatalogueQuery, HubPick, HubUse, MachineAdvice
 from app.core.licences import commercial_use
 from app.gateway.hub.repositories import FitContext, fit_context
+from app.gateway.hub.support_gaps import GapInputs, find_gap, name_facts, read_gap_inputs
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
 from app.hub.repositories.catalogue import CatalogueContent
@@ -37,7 +38,7 @@ async def list_best(
     content = await asyncio.to_thread(_read_content, services)
     ground = await fit_context(services, described)
     picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
-    return await asyncio.to_thread(_complete_picks, services, content, picks)
+    return await _complete_picks(services, content, picks)
 
 
 async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvice:
@@ -91,7 +92,7 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
         names = {pick.pull for pick in ranked}
         rest = [entry for entry in content.models if query.use in entry.uses and entry.name not in names]
         picks = [*ranked, *await asyncio.to_thread(_judge_entries, rest, query.use, ground)]
-    return await asyncio.to_thread(_complete_picks, services, content, picks)
+    return await _complete_picks(services, content, picks)
 
 
 async def note_look(services: Services) -> None:
@@ -142,12 +143,14 @@ def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground
     return sorted(picks, key=lambda pick: (_VERDICT_ORDER.index(pick.card.verdict), -pick.quality))
 
 
-def _complete_picks(services: Services, content: CatalogueContent, picks: Sequence[HubPick]) -> list[HubPick]:
-    return list(_list_complete(services, {entry.name: entry for entry in content.models}, picks))
+async def _complete_picks(services: Services, content: CatalogueContent, picks: Sequence[HubPick]) -> list[HubPick]:
+    inputs = await read_gap_inputs(services)
+    entries = {entry.name: entry for entry in content.models}
+    return await asyncio.to_thread(lambda: list(_list_complete(services, entries, picks, inputs)))
 
 
 def _list_complete(
-    services: Services, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick]
+    services: Services, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick], inputs: GapInputs
 ) -> Iterator[HubPick]:
     """Yield picks with what the catalogue says of them, and what is so here."""
     least_speed, cache = services.settings.get_int("catalogue.least_speed"), services.paths.hub_cache
@@ -163,6 +166,19 @@ def _list_complete(
             commercial=commercial_use(entry.licence),
             released=entry.released,
             is_too_slow=bool(pick.card.fits) and speed is not None and speed.tokens_per_second < least_speed,
+            needs=_explain_needs(entry, pick, inputs),
             is_new=seen is not None and entry.base not in seen,
             is_here=any(RepositoryCache(cache, place).is_there for place in places),
         )
+
+
+def _explain_needs(entry: CatalogueEntry, pick: HubPick, inputs: GapInputs) -> str:
+    """Return what has to be updated before a model loads, as far as its published shape tells its architecture."""
+    from app.hub.repositories.catalogue_facts import shape_of_entry  # noqa: PLC0415 -- the gateway starts without shapes
+
+    shape = shape_of_entry(entry)
+    if shape is None:
+        return ""
+    names = name_facts(shape.architecture, pick.card.format, pick.card.quantization)
+    gap = find_gap(names, inputs)
+    return gap.short if gap is not None else ""

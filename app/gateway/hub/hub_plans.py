@@ -60,8 +60,9 @@ async def plans_for(services: Services, facts: Mapping[str, ModelFacts]) -> list
 
     engines = [engine for engine in await asyncio.to_thread(services.catalogue.list_engines) if engine.installed]
     machine = await services.machine.read_free()
+    supports = await asyncio.to_thread(services.support.read_all)
     inputs = PlanInputs(
-        traits=engines_for(machine, services.catalogue.recipes, engines, host_of(machine)),
+        traits=engines_for(machine, services.catalogue.recipes, engines, host_of(machine), supports),
         machine=machine,
         candidates=list(facts.values()),
         model=next(iter(facts.values())).name,

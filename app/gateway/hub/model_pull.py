@@ -18,11 +18,12 @@ from app.core.model_facts import ModelFacts
 from app.gateway.hub.downloads import DownloadQueue
 from app.gateway.hub.hub_plans import pick_best, plans_for
 from app.gateway.hub.named_models import check_format, find_named
+from app.gateway.hub.support_gaps import check_support
 from app.gateway.services import Services
 from app.hub.repositories.answers import HubAnswer, HubMemory
 from app.hub.repositories.generation import fetch_recommendation
 from app.hub.repositories.model_reference import ModelReference, parse_reference
-from app.hub.repositories.offers import USUAL, RepositoryOffer, facts_of, read_offer
+from app.hub.repositories.offers import USUAL, RepositoryOffer, facts_of, read_offer, variant_label
 from app.hub.repositories.repository import RepoFile, Repository, check_gate
 from app.hub.repositories.variants import ModelVariant, companions_of, find_variant
 
@@ -41,6 +42,8 @@ class PullChoice(NamedTuple):
     reason: str = ""
     file: str = ""
     """The one file that was asked for, where that goes with a model and is none."""
+    facts: ModelFacts | None = None
+    """What is known of the variant; None where nothing could be read."""
 
     @property
     def title(self) -> str:
@@ -65,6 +68,8 @@ class OfferSource(NamedTuple):
 async def pull(services: Services, downloads: DownloadQueue, request: Pull) -> Download:
     """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
     choice = await choose(services, request.model, quantization=request.quantization, model_format=request.format)
+    if choice.facts is not None and not request.anyway:
+        await check_support(services, choice.facts)
     path = choice.variant.files[0].path
     token = await asyncio.to_thread(services.hub.token.read_token)
     await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)
@@ -140,20 +145,26 @@ async def choose(services: Services, typed: str, *, quantization: str = "", mode
     named = await _find_offer(services, reference, model_format)
     reference, offer = named.reference, named.answer.value
     tag = quantization or reference.file or reference.quantization
+    facts: dict[str, ModelFacts] = {}
+    with contextlib.suppress(RoundhouseError):  # what cannot be read is not judged
+        facts = await asyncio.to_thread(read_variant_facts, services.hub, named)
     if tag:
         choice = _choose_by_tag(offer, reference, tag)
     else:
-        choice = await _choose_variant(services, offer, model_format)
-    return choice._replace(reason=f"{named.reason} {choice.reason}".strip())
+        choice = await _choose_variant(services, offer, facts, model_format)
+    known = None if choice.file else facts.get(variant_label(choice.variant))
+    return choice._replace(reason=f"{named.reason} {choice.reason}".strip(), facts=known)
 
 
-async def _choose_variant(services: Services, offer: RepositoryOffer, model_format: str) -> PullChoice:
+async def _choose_variant(
+    services: Services, offer: RepositoryOffer, facts: dict[str, ModelFacts], model_format: str
+) -> PullChoice:
     offered = [variant for variant in offer.list_variants() if _is_in_format(variant, model_format)]
     if not offered:
         raise NotFound(f"{offer.repository.name} has nothing in {model_format}.", code="format_not_found")
     if len(offered) == 1:
         return PullChoice(offer.home_of(offered[0]), offered[0])
-    return await _choose_by_advice(services, offer, offered)
+    return await _choose_by_advice(services, offer, offered, facts)
 
 
 def _is_in_format(variant: ModelVariant, model_format: str) -> bool:
@@ -239,12 +250,12 @@ def read_variant_facts(hub: HubMemory, named: OfferSource) -> dict[str, ModelFac
     return facts
 
 
-async def _choose_by_advice(services: Services, offer: RepositoryOffer, offered: list[ModelVariant]) -> PullChoice:
+async def _choose_by_advice(
+    services: Services, offer: RepositoryOffer, offered: list[ModelVariant], facts: dict[str, ModelFacts]
+) -> PullChoice:
     """Let the advisor choose; where it cannot tell, take the usual balance of size and quality."""
     try:
-        token = await asyncio.to_thread(services.hub.token.read_token)
-        _, facts = await asyncio.to_thread(facts_of, offer, hub_endpoint(), token)
-        best = pick_best(await plans_for(services, facts), offered, facts)
+        best = pick_best(await plans_for(services, facts), offered, facts) if facts else None
     except RoundhouseError:
         best = None
     if best is not None:

@@ -68,6 +68,7 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         format="gguf",
         architecture=metadata.architecture,
         quantization=_quantization_name(values, groups),
+        tokenizer=_tokenizer_name(values),
         layers=layers,
         weights=groups,
         hidden=hidden,
@@ -85,6 +86,11 @@ def facts_from(values: Mapping[str, Value], tensors: Sequence[TensorInfo], *, na
         confidence=Confidence.MEASURED if _is_known(metadata) else Confidence.DERIVED,
         source="GGUF header",
     )
+
+
+def _tokenizer_name(values: Mapping[str, Value]) -> str:
+    name = values.get("tokenizer.ggml.pre", "")
+    return name if isinstance(name, str) and name != "default" else ""
 
 
 def _base_model(values: Mapping[str, Value]) -> str:

@@ -56,6 +56,15 @@ def _is_usable(value: object) -> bool:
     return isinstance(value, int)
 
 
+def model_types_of(architecture: str) -> list[str]:
+    """Return what configurations may call an architecture of llama.cpp, also where it is a part of another model."""
+    if not architecture:
+        return []
+    names = [*(name for name, known in ARCHITECTURES.items() if known == architecture), architecture]
+    parts = [name.removesuffix("_text").removesuffix("_moe") for name in names]
+    return list(dict.fromkeys([*names, *parts]))
+
+
 def read_count(config: Object, name: str, default: int = 0) -> int:
     """Return a count from a configuration, or the default for anything else. Raises BadRequest if it is impossible."""
     value = config.get(name)

@@ -68,6 +68,8 @@ def facts_of(files: FolderContent, *, name: str, source: str) -> ModelFacts:
         format=storage.format,
         architecture=metadata.architecture,
         quantization=storage.quantization,
+        model_types=[name for name in (files.config.get("model_type"),) if isinstance(name, str)],
+        class_names=_class_names(files.config),
         layers=layers,
         weights=groups,
         hidden=hidden,
@@ -170,9 +172,13 @@ def _estimate_weight(kind: WeightKind, elements: int, storage: WeightStorage) ->
     return ModuleWeight("", label, elements, round(elements * bits / 8), 1)
 
 
+def _class_names(config: Object) -> list[str]:
+    names = config.get("architectures")
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
 def _find_capabilities(files: FolderContent, metadata: Metadata) -> list[str]:
-    names = files.config.get("architectures")
-    classes = [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+    classes = _class_names(files.config)
     if any(name.endswith("ForSequenceClassification") for name in classes):
         return ["rerank"]
     if not _generates_text(metadata) or any(name.endswith(_EMBEDDERS) for name in classes):

@@ -73,7 +73,7 @@ def _entry_facts(entry: CatalogueEntry) -> ModelFacts | None:
     return ModelFacts(
         name=entry.title,
         format="gguf",
-        architecture=entry.attention.value or "unknown",
+        architecture="",  # nobody states which: an engine's names are not compared with it
         quantization="F16",
         layers=layers,
         weights=weights,

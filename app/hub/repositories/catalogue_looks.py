@@ -8,7 +8,7 @@ import msgspec
 from app.hub.library.registry_file import JsonFile
 
 
-class _SeenModels(msgspec.Struct, frozen=True, kw_only=True):
+class _LookRecord(msgspec.Struct, frozen=True, kw_only=True):
     """The makers' repositories of all models that the catalogue had at the last look."""
 
     bases: list[str]
@@ -18,7 +18,7 @@ class CatalogueLooks:
     """What the catalogue had when somebody last looked through it."""
 
     def __init__(self, file: Path) -> None:
-        self._json_file = JsonFile(file, _SeenModels, "what the catalogue had at the last look")
+        self._json_file = JsonFile(file, _LookRecord, "what the catalogue had at the last look")
 
     def read_seen(self) -> frozenset[str] | None:
         """Return the models of the last look; None before the first, when nothing can be new."""
@@ -27,4 +27,4 @@ class CatalogueLooks:
 
     def note_look(self, bases: Iterable[str]) -> None:
         """Remember what somebody has seen now. Raises StorageFault."""
-        self._json_file.write_value(_SeenModels(bases=sorted(bases)))
+        self._json_file.write_value(_LookRecord(bases=sorted(bases)))

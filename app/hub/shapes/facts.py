@@ -23,6 +23,7 @@ from app.core.machine import Confidence
 from app.core.model_facts import Layer, ModelFacts, WeightGroup, WeightKind
 from app.hub.facts.formats import WeightStorage, storage_of
 from app.hub.facts.gguf import facts_from
+from app.hub.facts.hf_config import model_types_of
 from app.hub.facts.json_text import Object
 from app.hub.facts.metadata import Value
 from app.hub.facts.tensors import TensorInfo, weight_groups
@@ -68,7 +69,9 @@ def store_as(plain: ModelFacts, model_format: str, quantization: str) -> ModelFa
         changed = _with_weights(plain, remix_weights(plain, quantization))
     else:
         changed = _with_storage(plain, storage_for(model_format, quantization))
-    return msgspec.structs.replace(changed, format=model_format, quantization=quantization)
+    return msgspec.structs.replace(
+        changed, format=model_format, quantization=quantization, model_types=model_types_of(plain.architecture)
+    )
 
 
 def requantize(facts: ModelFacts, quantization: str) -> ModelFacts:

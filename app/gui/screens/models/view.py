@@ -28,7 +28,7 @@ from app.gui.screens.models.hub_search import HubSearchModel
 from app.gui.screens.models.model import ModelsModel, ModelsSide
 from app.gui.screens.models.model_row_view import ModelRowView
 from app.gui.screens.models.model_settings_view import ModelSettingsView
-from app.gui.shell.contract import Shell, Task
+from app.gui.shell.contract import PageId, Shell, Task
 from app.gui.theme.theme import Theme
 from app.gui.widgets.bars import Legend, PartsBar
 from app.gui.widgets.buttons import Button, ButtonLook, Chip, IconButton, Pressable
@@ -39,6 +39,7 @@ from app.gui.widgets.rows import RowList
 from app.gui.widgets.status import Skeleton
 from app.gui.widgets.text import ElidedLabel, Label, Paragraph
 
+_ENGINE_TOO_OLD = "engine_too_old"
 _SIDES = {
     ModelsSide.HERE: LazyText("On this computer"),
     ModelsSide.DISK: LazyText("Disk"),
@@ -237,6 +238,9 @@ class ModelsScreen(PageFrame):
         self._shell.new_chat(library_name(self.model.library.items, download))
 
     def _show_error(self, error: ErrorBody) -> None:
+        if error.code == _ENGINE_TOO_OLD:
+            self._trouble.show_error(error, tr("Open Engines"), partial(self._shell.show_page, PageId.ENGINES))
+            return
         self._trouble.show_error(error, tr("Dismiss"), self._trouble.hide)
 
     def _add_dropped(self, files: list[Path]) -> None:
