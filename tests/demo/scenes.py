@@ -37,7 +37,7 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import PageFrame as PageView
-from tests.demo import advice, connections, data, engines, hub, long_chat, machines, updates
+from tests.demo import advice, attachments, connections, data, engines, hub, long_chat, machines, updates
 from tests.demo.api import DemoApi
 from tests.demo.disk_scenes import disk_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_to
@@ -68,6 +68,7 @@ def all_scenes() -> Iterator[Scene]:
         with_chat(data.gateway_replies(running=[], models=data.MODELS[:1]), summaries=[]),
     )
     yield Scene("chat-failed", PageId.CHAT, with_chat(much, long_chat.make_failed_chat()), open_chat)
+    yield from file_scenes(much)
     yield Scene("models-settings", PageId.MODELS, data.gateway_replies(), open_model_settings, looks=USUAL_LOOKS)
     yield Scene("models-settings-end", PageId.MODELS, data.gateway_replies(), open_settings_with_error)
     yield Scene("models-settings-engine", PageId.MODELS, data.gateway_replies(), open_settings_for_vllm)
@@ -362,6 +363,30 @@ def open_chat(window: MainWindow, _api: DemoApi) -> None:
     page = window.pages.currentWidget()
     if isinstance(page, ChatScreen):
         page.model.open_chat("c1")
+
+
+def file_scenes(replies: Replies) -> Iterator[Scene]:
+    """Yield the conversation about files, with more of them in the composer."""
+    files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}
+    yield Scene("chat-files", PageId.CHAT, files, attach_files, looks=USUAL_LOOKS)
+    yield Scene("chat-files-mirrored", PageId.CHAT, files, attach_files, looks=(SceneLook(is_mirrored=True),))
+
+
+def attach_files(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation about files, and attach more: one that cannot be read, and a picture for a blind model."""
+    page = window.pages.currentWidget()
+    if not isinstance(page, ChatScreen):
+        return
+    api.replies |= attachments.file_replies()
+    page.model.open_chat("c1")
+    api.flush()
+    for name in ("report.pdf", "evening.png", "Contract with Müller.pdf", "costs.xlsx"):
+        page.model.files.add_content(name, b"?")
+    api.flush()
+    for picture in (attachments.EVENING, attachments.MORNING):
+        page.model.thumbnails.find(picture)
+    api.flush()
+    page.conversation_view.composer.set_text("And this one?")
 
 
 def search_models(window: MainWindow, _api: DemoApi) -> None:

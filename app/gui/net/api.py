@@ -17,7 +17,7 @@ from PySide6.QtNetwork import (
     QNetworkRequest,
 )
 
-from app.client.http import error_from
+from app.client.http import decode_reply, error_from
 from app.core.api import PREFIX, PortFile
 from app.core.errors import ErrorBody
 from app.core.translation import tr
@@ -97,7 +97,7 @@ class GatewayApi(QObject):
     def post(
         self, path: str, body: object, *, kind: type[T], then: Callable[[T], object], failed: ErrorHandler | None = None
     ) -> GatewayCall:
-        """Send `body` as JSON. A route that answers with nothing has the kind `NoneType`."""
+        """Send `body` as JSON, bytes as they are. A route that answers with nothing has the kind `NoneType`."""
         return self.send_request("POST", path, body, kind=kind, then=then, failed=failed)
 
     def patch(
@@ -191,8 +191,8 @@ class GatewayApi(QObject):
         connections = QHttp1Configuration()
         connections.setNumberOfConnectionsPerHost(_CONNECTIONS)
         request.setHttp1Configuration(connections)
-        data = QByteArray() if body is None else QByteArray(msgspec.json.encode(body))
-        return self._network.sendCustomRequest(request, method.encode(), data)
+        data = b"" if body is None else body if isinstance(body, bytes) else msgspec.json.encode(body)
+        return self._network.sendCustomRequest(request, method.encode(), QByteArray(data))
 
 
 def _deliver_event(
@@ -212,7 +212,7 @@ def _answer_call(reply: QNetworkReply, kind: type[T], then: Callable[[T], object
         failed(error)
         return
     try:
-        value = msgspec.json.decode(_read_bytes(reply) or b"null", type=kind)
+        value = decode_reply(_read_bytes(reply), kind)
     except msgspec.MsgspecError as wrong:
         failed(ErrorBody(code="internal", sentence=tr("The service's answer could not be read."), detail=str(wrong)))
         return

@@ -363,6 +363,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Delete this chat",
         "Search chats",
         "Choose a model for this chat",
+        "Attach files",
         "System prompt",
         "Sampling",
         "Show or hide the list of chats",

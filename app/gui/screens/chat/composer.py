@@ -4,6 +4,7 @@ Return sends, Shift Return begins a line, Escape stops the answer. Typing is pos
 """
 
 from collections.abc import Callable
+from pathlib import Path
 
 from PySide6.QtCore import QEvent, QMimeData, QSize, Qt, Signal
 from PySide6.QtGui import QFocusEvent, QKeyEvent, QKeySequence, QResizeEvent, QTextOption
@@ -27,6 +28,10 @@ class ComposerField(QPlainTextEdit):
 
     submitted = Signal()
     escaped = Signal()
+    files_given = Signal(list)
+    """Paths of files that were pasted or dropped."""
+    picture_given = Signal(object)
+    """A `QImage` from the clipboard."""
     focused = Signal(bool)
 
     def __init__(self, theme: Theme) -> None:
@@ -84,14 +89,19 @@ class ComposerField(QPlainTextEdit):
             super().keyPressEvent(event)
 
     def insertFromMimeData(self, source: QMimeData) -> None:  # noqa: N802 -- Qt's name
-        """Paste text."""
-        if source.hasText():
+        """Paste text, or have what is no text attached. Programs that copy tables offer a picture of them too."""
+        paths = local_files(source)
+        if paths:
+            self.files_given.emit(paths)
+        elif source.hasImage() and not source.hasText():
+            self.picture_given.emit(source.imageData())
+        elif source.hasText():
             self._fit_wrapping(source.text())
             self.insertPlainText(source.text())
 
     def canInsertFromMimeData(self, source: QMimeData) -> bool:  # noqa: N802 -- Qt's name
-        """Leave files to the page around."""
-        return source.hasText() and not source.hasUrls()
+        """Take text, files and pictures."""
+        return source.hasText() or source.hasImage() or bool(local_files(source))
 
     def focusInEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
         """Tell the composer."""
@@ -132,6 +142,12 @@ class ComposerField(QPlainTextEdit):
         self.updateGeometry()
 
 
+def local_files(source: QMimeData) -> list[Path]:
+    """Return the files of this computer that are pasted or dragged; folders are none."""
+    paths = [Path(url.toLocalFile()) for url in source.urls() if url.isLocalFile()]
+    return [path for path in paths if not path.is_dir()]
+
+
 class Composer(Surface):
     """The field in its frame, with what belongs to the next question below it."""
 
@@ -146,7 +162,8 @@ class Composer(Surface):
         self._is_busy = False
         self._is_editing = False
         self._warning = ""
-        box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
+        self._has_files, self._can_send = False, True
+        self._box = box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
         box.addWidget(self._make_banner())
         self.field = ComposerField(theme)
         self.field.setPlaceholderText(tr("Ask anything"))
@@ -178,10 +195,10 @@ class Composer(Surface):
             self.field.set_text(text)
             self.field.moveCursor(self.field.textCursor().MoveOperation.End)
 
-    def add_tool(self, icon: str, name: str, action: Callable[[], object]) -> IconButton:
-        """Add a button below the field."""
+    def add_tool(self, icon: str, name: str, action: Callable[[], object], *, is_switch: bool = True) -> IconButton:
+        """Add a button below the field; a switch shows whether what it opens is open."""
         button = IconButton(self.theme, icon, name, action=action)
-        button.setCheckable(True)
+        button.setCheckable(is_switch)
         self.tools.addWidget(button)
         return button
 
@@ -190,6 +207,15 @@ class Composer(Surface):
         if (is_busy, is_editing) != (self._is_busy, self._is_editing):
             self._is_busy, self._is_editing = is_busy, is_editing
             self._update_controls()
+
+    def place_above(self, widget: QWidget) -> None:
+        """Put something above the field, below what is there already."""
+        self._box.insertWidget(self._box.indexOf(self.field), widget)
+
+    def show_files_state(self, *, has_files: bool, can_send: bool) -> None:
+        """Take that there are files, which need no words beside them, and whether they can be sent."""
+        self._has_files, self._can_send = has_files, can_send
+        self._update_controls()
 
     def show_warning(self, words: str) -> None:
         """Say what is wrong with what is typed; nothing for nothing."""
@@ -227,10 +253,13 @@ class Composer(Surface):
             self._button.set_icon("arrow-up", tr("Send"))
         self._hint.setText(tr("Esc stops") if self._is_busy else self._warning)
         self._hint.set_color("ink-3" if self._is_busy else "bad")
-        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+        self._button.setEnabled(self._is_busy or self._is_complete())
+
+    def _is_complete(self) -> bool:
+        return self._can_send and (self._has_files or bool(self.text.strip()))
 
     def _handle_text_change(self) -> None:
-        self._button.setEnabled(self._is_busy or bool(self.text.strip()))
+        self._button.setEnabled(self._is_busy or self._is_complete())
         self.text_changed.emit(self.text)
 
     def _press_button(self) -> None:
@@ -241,7 +270,7 @@ class Composer(Surface):
 
     def _submit_text(self) -> None:
         text = self.text.strip()
-        if text and not self._is_busy:
+        if self._is_complete() and not self._is_busy:
             self.field.clear()
             self.question_submitted.emit(text)
 

@@ -15,6 +15,7 @@ from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
 from app.core.api import SettingInfo
+from app.core.attachments import Attachment
 from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
@@ -40,6 +41,8 @@ class Conversation(QObject):
     """The `Chat` that the first question made."""
     question_refused = Signal(object, str)
     """A question was not taken: `ErrorBody` and the text, to put back."""
+    files_returned = Signal(list)
+    """The `Attachment`s of a question that was not taken."""
     failed = Signal(object)
     """Something else did not work: `ErrorBody`."""
 
@@ -59,6 +62,7 @@ class Conversation(QObject):
         self._tree = MessageTree([], None)
         self._pending_text: str | None = None
         self._pending_parent: str | None = None
+        self._pending_files: list[Attachment] = []
         self._pending_live = LiveText(progress=TurnProgress(words=tr("Waiting for the model…")))
         self._troubles: dict[str, AnswerTrouble] = {}
         self._fetch_call: GatewayCall | None = None
@@ -130,20 +134,20 @@ class Conversation(QObject):
             self._fetch_call.cancel()
         self._fetch_call = self._api.get(f"/chats/{quote_segment(self.id)}", Chat, self._set_chat, self._store_error)
 
-    def send(self, text: str) -> None:
-        """Ask; while a question is edited, as another version of it."""
+    def send(self, text: str, attachments: Sequence[Attachment] = ()) -> None:
+        """Ask, with files that are there already; while a question is edited, as another version of it."""
         parent = self._tree.head
         if self.editing is not None:
             edited = self._tree.get(self.editing)
             parent = edited.parent if edited else parent
         self.editing = None
-        self._pending_text, self._pending_parent = text, parent
+        self._pending_text, self._pending_parent, self._pending_files = text, parent, list(attachments)
         self.changed.emit()
         if self.is_new:
             body = NewChat(model=self.model, system_prompt=self.system_prompt, sampling=self.sampling)
             self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
-            self._post_turn(NewTurn(parent=parent, content=text))
+            self._post_turn(self._pending_turn(parent, text))
 
     def regenerate(self, answer: str) -> None:
         """Have a question answered once more."""
@@ -230,6 +234,10 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(sampling=sampling))
 
+    def find_message(self, message: str) -> Message | None:
+        """Return a message of this chat."""
+        return self._tree.get(message)
+
     def text_of(self, message: str) -> str:
         """Return a message as it was written."""
         entry = self._tree.get(message)
@@ -251,7 +259,14 @@ class Conversation(QObject):
         )
 
     def _make_pending_turns(self, text: str) -> list[TurnView]:
-        question = Message(id=_PENDING_QUESTION, chat=self.id, parent=None, role=Role.USER, content=text)
+        question = Message(
+            id=_PENDING_QUESTION,
+            chat=self.id,
+            parent=None,
+            role=Role.USER,
+            content=text,
+            attachments=self._pending_files,
+        )
         answer = Message(
             id=_PENDING_ANSWER,
             chat=self.id,
@@ -270,6 +285,7 @@ class Conversation(QObject):
             self._fetch_call.cancel()
         self.answer_streams.leave_all()
         self._pending_text, self.editing, self.error, self.is_loading = None, None, None, False
+        self._pending_files = []
         self._troubles.clear()
 
     def _set_chat(self, chat: Chat) -> None:
@@ -290,7 +306,10 @@ class Conversation(QObject):
         self.id, self.title = chat.id, chat.title
         self.chat_created.emit(chat)
         if self._pending_text is not None:
-            self._post_turn(NewTurn(parent=None, content=self._pending_text))
+            self._post_turn(self._pending_turn(None, self._pending_text))
+
+    def _pending_turn(self, parent: str | None, text: str) -> NewTurn:
+        return NewTurn(parent=parent, content=text, attachments=[file.id for file in self._pending_files])
 
     def _post_turn(self, turn: NewTurn) -> None:
         chat = self.id
@@ -306,7 +325,7 @@ class Conversation(QObject):
         self._api.post(f"{self._chat_path()}/turns", turn, kind=Turn, then=accept_turn, failed=reject_turn)
 
     def _begin_turn(self, turn: Turn) -> None:
-        self._pending_text = None
+        self._pending_text, self._pending_files = None, []
         if turn.question is not None:
             self._tree.put(turn.question)
         self._tree.put(turn.answer)
@@ -316,6 +335,9 @@ class Conversation(QObject):
 
     def _refuse_question(self, error: ErrorBody) -> None:
         text, self._pending_text = self._pending_text, None
+        files, self._pending_files = self._pending_files, []
+        if text is not None and files:
+            self.files_returned.emit(files)
         self.changed.emit()
         self.question_refused.emit(error, text or "")
 

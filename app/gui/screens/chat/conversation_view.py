@@ -4,9 +4,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, QRect, QTimer, Signal
-from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QResizeEvent
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtCore import QBuffer, QDir, QIODevice, QPoint, QRect, QTimer, Signal
+from PySide6.QtGui import QAccessible, QAccessibleAnnouncementEvent, QImage, QPixmap, QResizeEvent
+from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 
 from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
@@ -14,8 +14,10 @@ from app.core.errors import ErrorBody
 from app.core.translation import tr
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.composer import Composer
+from app.gui.screens.chat.draft_files import DraftFile
 from app.gui.screens.chat.empty_chat import EmptyChat
-from app.gui.screens.chat.model import ChatModel
+from app.gui.screens.chat.file_cards import FileCards
+from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
 from app.gui.theme.theme import Theme
@@ -27,10 +29,14 @@ from app.gui.widgets.text import ElidedLabel
 _SHARE = 0.4
 """The composer grows to this share of the height."""
 _FOOT = 48
+MODEL_ENDING = ".gguf"
+"""Of files that are run instead of attached."""
 _WARM_AFTER_MS, _WARM_EVERY_MS = 1500, 120
 
 
-_OTHER_MODEL_HELPS = frozenset({"model_not_found", "model_cannot", "no_model_able", "model_unusable"})
+_OTHER_MODEL_HELPS = frozenset(
+    {"model_not_found", "model_cannot", "model_cannot_see", "no_model_able", "model_unusable"}
+)
 
 
 class ConversationView(QWidget):
@@ -42,9 +48,11 @@ class ConversationView(QWidget):
         super().__init__()
         self._theme, self._model = theme, model
         self._is_at_start = True
-        self.transcript = Transcript(theme)
+        self.transcript = Transcript(theme, model.thumbnails.find)
         self.empty = EmptyChat(theme)
         self.composer = Composer(theme)
+        self.file_cards = FileCards(theme, model.thumbnails.find, self._remove_file)
+        self.sight_banner = SightBanner(theme)
         self._system = SystemPromptPanel(theme, lambda: self._show_panel(self._system, is_open=False))
         self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
         self._error = ErrorPanel(theme)
@@ -63,6 +71,26 @@ class ConversationView(QWidget):
         """Ask whether a dropped model file should run."""
         self._offer.show_file(path, lambda: self._model.run_file(path))
 
+    def choose_files(self) -> None:
+        """Ask for files that go with the next question."""
+        names, _ = QFileDialog.getOpenFileNames(self, tr("Attach files"), QDir.homePath())
+        self.take_files([Path(name) for name in names])
+
+    def take_files(self, paths: list[Path]) -> None:
+        """Attach files; a model is offered to be run instead."""
+        models = [path for path in paths if path.suffix.lower() == MODEL_ENDING]
+        if models:
+            self.offer_file(models[0])
+        self._model.files.add_paths([path for path in paths if path not in models])
+        self.composer.field.setFocus()
+
+    def take_picture(self, picture: object) -> None:
+        """Attach a picture from the clipboard or another program."""
+        image = picture.toImage() if isinstance(picture, QPixmap) else picture
+        if isinstance(image, QImage) and not image.isNull():
+            self._model.files.add_content(tr("Pasted picture.png"), encode_png(image))
+        self.composer.field.setFocus()
+
     def toggle_system_prompt(self) -> None:
         """Show or hide the system prompt."""
         self._toggle_panel(self._system)
@@ -77,7 +105,7 @@ class ConversationView(QWidget):
 
     def begin_edit(self, message: str) -> None:
         """Put a question into the composer, to ask it another way."""
-        self.composer.set_text(self._model.conversation.start_editing(message))
+        self.composer.set_text(self._model.start_editing(message))
         self.composer.field.setFocus()
 
     def resizeEvent(self, event: QResizeEvent) -> None:  # noqa: N802 -- Qt's name
@@ -85,6 +113,7 @@ class ConversationView(QWidget):
         super().resizeEvent(event)
         share = round(self.height() * _SHARE) - self._theme.px(_FOOT)
         self.composer.limit_height(max(self._theme.px(48), share))
+        self.file_cards.limit_height(share // 2)
         self._sampling.limit_height(share)
 
     def _lay_out(self) -> None:
@@ -104,6 +133,9 @@ class ConversationView(QWidget):
         foot = HBox(theme, margins=(16, 0, 16, 0), gap=0)
         foot.addWidget(WidthLimiter(theme, self._foot, COLUMN + 24))
         box.addLayout(foot)
+        self.composer.place_above(self.file_cards)
+        self.composer.place_above(self.sight_banner)
+        self.composer.add_tool("paperclip", tr("Attach files"), self.choose_files, is_switch=False)
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
 
@@ -125,6 +157,13 @@ class ConversationView(QWidget):
         self._model.default_sampling.changed.connect(self._show_defaults)
         self._model.draft_changed.connect(self._warn_of_overflow)
         self._model.models_changed.connect(self._warn_of_overflow)
+        self.composer.field.files_given.connect(self.take_files)
+        self.composer.field.picture_given.connect(self.take_picture)
+        for signal in (self._model.draft_changed, self._model.models_changed, conversation.changed):
+            signal.connect(self._show_files)
+        self._model.thumbnails.arrived.connect(self._show_pictures)
+        self.sight_banner.model_chosen.connect(conversation.choose_model)
+        self.sight_banner.models_requested.connect(self.empty.models_requested)
         self.transcript.text_typed.connect(self._take_typed)
         self.empty.question_chosen.connect(self._ask_guide)
 
@@ -133,6 +172,7 @@ class ConversationView(QWidget):
         self._error.hide()
         self._is_at_start = True
         self.composer.set_text(self._model.current_draft())
+        self._show_files()
         self._show_conversation()
 
     def _show_conversation(self) -> None:
@@ -220,6 +260,22 @@ class ConversationView(QWidget):
         self.composer.field.setFocus()
         self.composer.field.insertPlainText(text)
 
+    def _show_files(self) -> None:
+        files, problem = self._model.files, self._model.sight_problem()
+        had_keyboard = self.file_cards.has_keyboard
+        self.file_cards.show_files(files.items)
+        if had_keyboard and not files.items:
+            self.composer.field.setFocus()  # the button that removed the last one is gone
+        self.sight_banner.show_problem(problem)
+        self.composer.show_files_state(has_files=bool(files.items), can_send=files.is_ready and problem is None)
+
+    def _show_pictures(self) -> None:
+        self.file_cards.repaint_pictures()
+        self.transcript.viewport().update()
+
+    def _remove_file(self, file: DraftFile) -> None:
+        self._model.files.remove(file)
+
     def _warn_of_overflow(self) -> None:
         self.composer.show_warning(self._model.overflow_words())
 
@@ -228,7 +284,7 @@ class ConversationView(QWidget):
             self._model.keep_draft(text)
 
     def _leave_edit(self) -> None:
-        self._model.conversation.stop_editing()
+        self._model.stop_editing()
         self.composer.set_text(self._model.current_draft())
 
     def _restore_question(self, error: ErrorBody, text: str) -> None:
@@ -242,7 +298,7 @@ class ConversationView(QWidget):
 
     def _try_again(self, text: str) -> None:
         self._error.hide()
-        if text:
+        if text or self._model.files.attachments:
             self.composer.set_text("")
             self._send_text(text)
 
@@ -250,6 +306,51 @@ class ConversationView(QWidget):
         self._model.new_chat(GUIDE)
         self._send_text(text)
         QTimer.singleShot(0, self.composer.field.setFocus)
+
+
+class SightBanner(QWidget):
+    """That the model cannot see the pictures, with the button that helps."""
+
+    model_chosen = Signal(str)
+    models_requested = Signal()
+
+    def __init__(self, theme: Theme) -> None:
+        super().__init__()
+        self._problem: SightProblem | None = None
+        line = HBox(theme, self, margins=(0, 0, 8, 0), gap=8)
+        self._words = ElidedLabel(theme, role="meta", color="bad")
+        self.button = Button(theme, "", look=ButtonLook.QUIET, action=self._help)
+        line.addWidget(self._words, 1)
+        line.addWidget(self.button)
+        self.hide()
+
+    def show_problem(self, problem: SightProblem | None) -> None:
+        """Show it, or nothing."""
+        self.setVisible(problem is not None)
+        if problem is None or problem == self._problem:
+            self._problem = problem
+            return
+        self._problem = problem
+        self._words.setText(problem.words)
+        has_other = bool(problem.other)
+        self.button.set_text(
+            tr("Ask {title}", title=problem.other_title) if has_other else tr("Find a model that sees")
+        )
+        QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, problem.words))
+
+    def _help(self) -> None:
+        if self._problem is not None and self._problem.other:
+            self.model_chosen.emit(self._problem.other)
+        else:
+            self.models_requested.emit()
+
+
+def encode_png(image: QImage) -> bytes:
+    """Return a picture as a PNG file."""
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")  # type: ignore[call-overload]  # Qt's stubs want bytes, Qt wants text
+    return bytes(buffer.data().data())
 
 
 class _FileOffer(Surface):

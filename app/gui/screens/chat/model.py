@@ -12,9 +12,11 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
+from app.core.attachments import Attachment
+from app.core.capabilities import Capability
 from app.core.chats import Chat, Role
 from app.core.engines import EngineState, EngineStatus
-from app.core.errors import ErrorBody
+from app.core.errors import ErrorBody, write_fault
 from app.core.events import ChatChanged, Event, SettingChanged
 from app.core.models import ModelChoices, ModelInfo, ModelSampling, RegisterModel
 from app.core.tokens import estimate_text_tokens
@@ -23,11 +25,16 @@ from app.core.words import format_tokens
 from app.gui import phrases
 from app.gui.net.api import GatewayApi
 from app.gui.net.remote_lists import BUSY_STATES, Stores
+from app.gui.net.thumbnails import Thumbnails
 from app.gui.phrases import progress_words
 from app.gui.screens.chat.answer_streams import TimeLeft
 from app.gui.screens.chat.chat_list import ChatList
 from app.gui.screens.chat.conversation import Conversation
+from app.gui.screens.chat.draft_files import DraftFiles
 from app.gui.shell.contract import Shell
+
+_LARGEST_FILE_MIB = 32
+"""Until the settings were read: their default."""
 
 
 class ModelChipState(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +56,14 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True):
     fraction: float | None = None
 
 
+class SightProblem(msgspec.Struct, frozen=True, kw_only=True):
+    """That the model cannot see the pictures of the next question, and a model that can; none where there is none."""
+
+    words: str
+    other: str = ""
+    other_title: str = ""
+
+
 class ChatModel(QObject):
     """Everything the page shows."""
 
@@ -65,6 +80,8 @@ class ChatModel(QObject):
         self.chat_list = ChatList(stores.api, shell)
         self.conversation = Conversation(stores.api, self, self.running.of)
         self.default_sampling = DefaultSampling(stores.api, self)
+        self.thumbnails = Thumbnails(stores.api, self)
+        self.files = DraftFiles(stores.api, self, self._draft_key, self._largest_file_mib)
         self._drafts: dict[str, str] = {}
         self._estimate = TimeLeft()
         self._wanted = ""
@@ -73,6 +90,8 @@ class ChatModel(QObject):
         self._preferences.changed.connect(self.models_changed)
         self.running.changed.connect(self._engines_changed)
         self.conversation.chat_created.connect(self._register_chat)
+        self.conversation.files_returned.connect(self._put_files_back)
+        self.files.changed.connect(self.draft_changed)
         self.chat_list.changed.connect(self._sync_with_list)
         for source in (self.chat_list, self.conversation):
             source.failed.connect(self.failed)
@@ -159,7 +178,7 @@ class ChatModel(QObject):
         )
 
     def _draft_tokens(self) -> int:
-        return estimate_text_tokens(self.current_draft().strip())
+        return estimate_text_tokens(self.current_draft().strip()) + self.files.tokens
 
     def _path_tokens(self) -> int | None:
         last = next(
@@ -173,6 +192,40 @@ class ChatModel(QObject):
         if last is None or last.prompt_tokens is None:
             return None
         return last.prompt_tokens + (last.completion_tokens or 0)
+
+    def sight_problem(self) -> SightProblem | None:
+        """Return why the pictures of the next question are not for this model; of attached models nobody knows."""
+        info = self.info
+        if info is None or info.attached or Capability.VISION in info.capabilities or not self.files.has_pictures:
+            return None
+        words = tr("{title} cannot see pictures.", title=phrases.model_title(info))
+        seeing = [item for item in self.chat_models() if Capability.VISION in item.capabilities and not item.problem]
+        if not seeing:
+            return SightProblem(words=words)
+        return SightProblem(words=words, other=seeing[0].name, other_title=phrases.model_title(seeing[0]))
+
+    def start_editing(self, question: str) -> str:
+        """Begin to edit a question: return its text, and have its files go with the new version."""
+        text = self.conversation.start_editing(question)
+        message = self.conversation.find_message(question)
+        self.files.put_attachments(message.attachments if message else [], is_sent=True)
+        return text
+
+    def stop_editing(self) -> None:
+        """Cancel editing, and let go of the files that were added to the new version."""
+        self.files.clear()
+        self.conversation.stop_editing()
+        self.files.changed.emit()
+
+    def _draft_key(self) -> str:
+        return self.conversation.editing or self.conversation.id
+
+    def _largest_file_mib(self) -> int:
+        limit = self._preferences.get("gateway.max_body_mib", _LARGEST_FILE_MIB)
+        return limit if isinstance(limit, int) else _LARGEST_FILE_MIB
+
+    def _put_files_back(self, attachments: list[Attachment]) -> None:
+        self.files.put_attachments(attachments, is_sent=False)
 
     def current_draft(self) -> str:
         """Return what was typed in this chat and not sent."""
@@ -203,14 +256,26 @@ class ChatModel(QObject):
         """Ask a question."""
         if self.conversation.is_new and not self.conversation.model:
             self.conversation.model = self.default_model()
+        attachments = self.files.take_attachments()
         self._drafts.pop(self.conversation.id, None)
         self.draft_changed.emit()
-        self.conversation.send(text)
+        self.conversation.send(text, attachments)
 
     def load_model(self) -> None:
         """Make the model ready before it is asked."""
         if self.model:
             self.running.load(self.model, self.failed.emit)
+
+    def save_file(self, attachment: str, path: Path) -> None:
+        """Write a copy of an attached file."""
+
+        def write_copy(content: bytes) -> None:
+            try:
+                path.write_bytes(content)
+            except OSError as error:
+                self.failed.emit(write_fault(tr("the file"), error, place=str(path.parent)).body)
+
+        self._api.get(f"/attachments/{quote_segment(attachment)}/content", bytes, write_copy, self.failed.emit)
 
     def run_file(self, path: Path) -> None:
         """List a model file where it lies, and chat with it."""

@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QPoint, Qt
+from PySide6.QtCore import QDir, QPoint, Qt
 from PySide6.QtGui import (
     QDragEnterEvent,
     QDropEvent,
@@ -16,7 +16,7 @@ from PySide6.QtGui import (
     QResizeEvent,
     QShortcut,
 )
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.core.chats import Role
 from app.core.errors import ErrorBody
@@ -24,6 +24,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
+from app.gui.screens.chat.composer import local_files
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.model import ChatModel
@@ -100,16 +101,18 @@ class ChatScreen(QWidget):
         self._fit_width()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:  # noqa: N802 -- Qt's name
-        """Welcome one model file."""
-        if model_file_of(event) is not None:
+        """Welcome files and pictures."""
+        if local_files(event.mimeData()) or event.mimeData().hasImage():
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:  # noqa: N802 -- Qt's name
-        """Offer to run it."""
-        path = model_file_of(event)
-        if path is not None:
-            event.acceptProposedAction()
-            self.conversation_view.offer_file(path)
+        """Attach them; a model is offered to be run."""
+        paths = local_files(event.mimeData())
+        event.acceptProposedAction()
+        if paths:
+            self.conversation_view.take_files(paths)
+        elif event.mimeData().hasImage():
+            self.conversation_view.take_picture(event.mimeData().imageData())
 
     def _show_all(self) -> None:
         self._show_list()
@@ -190,6 +193,7 @@ class ChatScreen(QWidget):
             *self._answer_commands(),
             *self._chat_commands(),
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
+            Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
             Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
             Command(tr("Sampling"), self.conversation_view.toggle_sampling, "sliders-horizontal"),
             Command(tr("Show or hide the list of chats"), self._toggle_pane, "panel-left"),
@@ -234,6 +238,8 @@ class ChatScreen(QWidget):
         conversation = self.model.conversation
         if verb == Verb.COPY:
             self._shell.copy_text(conversation.text_of(message))
+        elif verb == Verb.SAVE_FILE:
+            self._save_file(message, value)
         elif verb == Verb.EDIT:
             self.conversation_view.begin_edit(message)
         elif verb in {Verb.REGENERATE, Verb.TRY_AGAIN, Verb.LOAD_AGAIN}:
@@ -247,17 +253,17 @@ class ChatScreen(QWidget):
         elif verb == Verb.MEND:
             conversation.allow_auto_remedies(message)
 
+    def _save_file(self, message: str, attachment: str) -> None:
+        """Write a copy of an attached file where the reader wants it."""
+        entry = self.model.conversation.find_message(message)
+        name = next((file.name for file in entry.attachments if file.id == attachment), "") if entry else ""
+        start = str(Path(QDir.homePath()) / name)
+        path, _ = QFileDialog.getSaveFileName(self, tr("Save a copy of {name}", name=name), start)
+        if path:
+            self.model.save_file(attachment, Path(path))
+
     def _show_error(self, error: ErrorBody) -> None:
         self._shell.show_toast(f"{error.sentence} {phrases.drop_commands(error.hint)}".strip())
 
 
 _ROLES = {Role.USER: LazyText("User"), Role.ASSISTANT: LazyText("Assistant")}
-
-
-def model_file_of(event: QDropEvent) -> Path | None:
-    """Return the model file that is dragged; None for anything else."""
-    for url in event.mimeData().urls():
-        path = Path(url.toLocalFile())
-        if url.isLocalFile() and path.suffix.lower() == ".gguf":
-            return path
-    return None

@@ -33,6 +33,7 @@ class Verb(StrEnum):
     FOLD = "fold"
     COPY = "copy"
     EDIT = "edit"
+    SAVE_FILE = "save_file"
     REGENERATE = "regenerate"
     PREVIOUS_BRANCH = "previous_branch"
     NEXT_BRANCH = "next_branch"

@@ -23,6 +23,7 @@ _ICONS = {
     Verb.COPY: "copy",
     Verb.COPY_CODE: "copy",
     Verb.EDIT: "pencil",
+    Verb.SAVE_FILE: "arrow-down",
     Verb.REGENERATE: "rotate-ccw",
     Verb.OPEN_LINK: "external-link",
     Verb.WRAP_CODE: "wrap-text",

@@ -1,11 +1,13 @@
 """The theme as the transcript needs it: fonts, formats, colours and lengths resolved once, not at every paint."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPen, QTextCharFormat
+from PySide6.QtGui import QColor, QFont, QFontMetricsF, QPen, QPixmap, QTextCharFormat
 
+from app.core.attachments import Attachment
 from app.gui.markdown.highlight import Ink
 from app.gui.markdown.pieces import TextStyle
 from app.gui.theme.tokens import CHAT_LINE_HEIGHT
@@ -46,11 +48,19 @@ class Tone:
         return self.metrics.averageCharWidth()
 
 
+FindThumbnail = Callable[[Attachment], QPixmap | None]
+
+
+def find_nothing(_attachment: Attachment) -> None:
+    """Have no pictures of files."""
+
+
 class TranscriptLook:
     """One state of the theme. Made anew when the theme changes."""
 
-    def __init__(self, theme: "Theme") -> None:
+    def __init__(self, theme: "Theme", find_thumbnail: FindThumbnail = find_nothing) -> None:
         self.theme = theme
+        self.find_thumbnail = find_thumbnail
         self.px = theme.px
         self._colors: dict[str, QColor] = {}
         self._formats: dict[tuple[str, TextStyle, bool], QTextCharFormat] = {}

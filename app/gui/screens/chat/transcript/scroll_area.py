@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QAbstractScrollArea
 from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.document import TranscriptDocument
-from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.look import FindThumbnail, TranscriptLook, find_nothing
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import RoundButton
 
@@ -26,10 +26,10 @@ class TranscriptScrollArea(QAbstractScrollArea):
     copy_requested = Signal(str)
     """Text for the clipboard."""
 
-    def __init__(self, theme: Theme) -> None:
+    def __init__(self, theme: Theme, find_thumbnail: FindThumbnail = find_nothing) -> None:
         super().__init__()
-        self.theme = theme
-        self.document = TranscriptDocument(TranscriptLook(theme))
+        self.theme, self.find_thumbnail = theme, find_thumbnail
+        self.document = TranscriptDocument(TranscriptLook(theme, find_thumbnail))
         self.sticks = True
         """Whether the view follows the end."""
         self.current: int | None = None

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import QFrame
 from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import PaintState
 from app.gui.screens.chat.transcript.keyboard import KeyboardHandler
-from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.screens.chat.transcript.look import FindThumbnail, TranscriptLook, find_nothing
 from app.gui.screens.chat.transcript.mouse import MouseHandler
 from app.gui.screens.chat.transcript.scroll_area import TranscriptScrollArea
 from app.gui.screens.chat.transcript.text_lines import Range
@@ -47,8 +47,8 @@ class Transcript(TranscriptScrollArea):
 
     text_typed = Signal(str)
 
-    def __init__(self, theme: Theme) -> None:
-        super().__init__(theme)
+    def __init__(self, theme: Theme, find_thumbnail: FindThumbnail = find_nothing) -> None:
+        super().__init__(theme, find_thumbnail)
         self._dirty: set[str] = set()
         self._mouse = MouseHandler(self)
         self._keyboard = KeyboardHandler(self)
@@ -196,7 +196,7 @@ class Transcript(TranscriptScrollArea):
     def _restyle(self) -> None:
         column = min(self.theme.px(COLUMN), max(1, self.viewport().width() - 2 * self.theme.px(_SIDE)))
         place = self.document.anchor_at(self.offset)
-        self.document.resize(TranscriptLook(self.theme), column)
+        self.document.resize(TranscriptLook(self.theme, self.find_thumbnail), column)
         self._fit_width()
         self.arrange(None if self.sticks else self.document.place_of(place))
 

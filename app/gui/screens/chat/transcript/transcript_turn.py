@@ -18,6 +18,7 @@ from app.gui.markdown.splitter import MarkdownSplitter
 from app.gui.phrases import quiet_line, thinking_title
 from app.gui.screens.chat.transcript.box import Box, HeightStack, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
+from app.gui.screens.chat.transcript.files_box import FilesBox
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.note_boxes import Action, FoldBox, FootBox, ProgressBox, TroubleBox
 from app.gui.screens.chat.transcript.table_box import TableBox
@@ -103,6 +104,7 @@ class BoxFlow:
 GAP = 28
 _ANSWER_GAP = 0
 _PAD_X, _PAD_Y = 16, 10
+FILES_GUESS = 60
 _SHARE = 0.8
 """A question takes at most this share of the column."""
 
@@ -284,7 +286,7 @@ class TranscriptTurn:
 
     def paint(self, painter: QPainter, top: float, bottom: float, pose: Callable[[int], PaintState]) -> None:
         """Paint what lies between two places; `pose` says how each box looks."""
-        if self.is_question:
+        if self.is_question and self._body.boxes:
             self._paint_bubble(painter)
         for index in self._indexes_between(top, bottom):
             box = self.boxes[index]
@@ -340,12 +342,19 @@ class TranscriptTurn:
         view = self.view
         if view.live is not None and view.live.progress is not None:
             return [ProgressBox(view.live.progress)]
+        if view.message.attachments:
+            return [self._make_files_box()]
         if view.trouble is None:
             return []
         trouble_box = next(
             (box for box in self._notes if isinstance(box, TroubleBox) and box.trouble == view.trouble), None
         )
         return [trouble_box or TroubleBox(view.trouble)]
+
+    def _make_files_box(self) -> FilesBox:
+        files = self.view.message.attachments
+        box = next((box for box in self._notes if isinstance(box, FilesBox) and box.attachments == files), None)
+        return box or FilesBox(files)
 
     def _set_fold(self) -> None:
         live = self.view.live
@@ -429,4 +438,5 @@ class TranscriptTurn:
         share = _SHARE if self.is_question else 1.0
         letters = max(1.0, self._width * share / look.answer.letter_width)
         lines = ceil(len(message.content) / letters) + 1
-        return lines * look.answer.line_height + look.px(GAP + 40)
+        files = look.px(FILES_GUESS) if message.attachments else 0
+        return lines * look.answer.line_height + look.px(GAP + 40) + files

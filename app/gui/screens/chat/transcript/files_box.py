@@ -1,0 +1,110 @@
+"""The files of a question below its words: pictures as small pictures, everything else as its name and size."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QPointF, QRectF, Qt
+from PySide6.QtGui import QPainter
+
+from app.core.attachments import Attachment, AttachmentKind
+from app.core.translation import tr
+from app.gui.screens.chat.draft_files import attachment_facts
+from app.gui.screens.chat.file_cards import draw_thumbnail, kind_icon
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit
+from app.gui.screens.chat.transcript.look import TranscriptLook
+from app.gui.theme.tokens import ICON_SIZE, Radius
+
+_PICTURE = 96
+_CARD_WIDTH, _CARD_HEIGHT = 220, 48
+_GAP = 8
+_PAD = 12
+_MIDDLE = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft
+
+
+class FilesBox(Box):
+    """Cards from the right, as questions are; pressing one saves a copy."""
+
+    gap = 8
+
+    def __init__(self, attachments: Sequence[Attachment]) -> None:
+        super().__init__()
+        self.attachments = list(attachments)
+        self._spots: list[Spot] = []
+
+    def guess_height(self, look: TranscriptLook, width: float) -> float:
+        """Return the height, which follows from the width."""
+        return self._place_cards(look, width)[1]
+
+    def lay_out(self, look: TranscriptLook, width: float) -> None:
+        """Set rows of cards, each against the right edge."""
+        self._spots, self.height = self._place_cards(look, width)
+        self.natural = width
+
+    def paint(self, painter: QPainter, look: TranscriptLook, pose: PaintState) -> None:
+        """Draw the cards."""
+        for attachment, spot in zip(self.attachments, self._spots, strict=False):
+            pixmap = look.find_thumbnail(attachment)
+            if pixmap is not None and attachment.kind is AttachmentKind.PICTURE:
+                draw_thumbnail(painter, pixmap, spot.area, look.px(Radius.CARD))
+            else:
+                self._paint_card(painter, look, attachment, spot)
+            if is_lit(spot, pose):
+                painter.setPen(Qt.PenStyle.NoPen)
+                painter.setBrush(look.color("hover"))
+                painter.drawRoundedRect(spot.area, look.px(Radius.CARD), look.px(Radius.CARD))
+
+    def list_spots(self) -> list[Spot]:
+        """Return the cards."""
+        return self._spots
+
+    def _place_cards(self, look: TranscriptLook, width: float) -> tuple[list[Spot], float]:
+        rows: list[list[tuple[Attachment, float, float]]] = [[]]
+        used = 0.0
+        gap = float(look.px(_GAP))
+        for attachment in self.attachments:
+            is_picture = attachment.kind is AttachmentKind.PICTURE
+            wide = min(width, float(look.px(_PICTURE if is_picture else _CARD_WIDTH)))
+            tall = float(look.px(_PICTURE if is_picture else _CARD_HEIGHT))
+            if rows[-1] and used + wide > width:
+                rows.append([])
+                used = 0.0
+            rows[-1].append((attachment, wide, tall))
+            used += wide + gap
+        spots, y = [], 0.0
+        for row in rows:
+            x = width - sum(wide + gap for _, wide, _ in row) + gap
+            height = max((tall for _, _, tall in row), default=0.0)
+            for attachment, wide, tall in row:
+                spots.append(_make_spot(attachment, QRectF(x, y + height - tall, wide, tall)))
+                x += wide + gap
+            y += height + gap
+        return spots, max(0.0, y - gap)
+
+    def _paint_card(self, painter: QPainter, look: TranscriptLook, attachment: Attachment, spot: Spot) -> None:
+        area, pad = spot.area, look.px(_PAD)
+        painter.setPen(look.hairline_pen())
+        painter.setBrush(look.color("surface"))
+        half = 0.5 / painter.device().devicePixelRatioF()
+        painter.drawRoundedRect(area.adjusted(half, half, -half, -half), look.px(Radius.CARD), look.px(Radius.CARD))
+        ratio = painter.device().devicePixelRatioF()
+        icon, side = look.theme.pixmap(kind_icon(attachment), "ink-2", ratio=ratio), look.px(ICON_SIZE)
+        middle = area.center().y()
+        is_picture = attachment.kind is AttachmentKind.PICTURE
+        edge = area.center().x() - side / 2 if is_picture else area.left() + pad
+        painter.drawPixmap(QPointF(round(edge), round(middle - side / 2)), icon)
+        left = area.left() + pad + side + look.px(8)
+        room = area.right() - pad - left
+        if room <= 0 or is_picture:
+            return
+        for tone, text, top in (
+            (look.button, attachment.name, middle - look.button.line_height + look.px(2)),
+            (look.meta, attachment_facts(attachment), middle),
+        ):
+            painter.setFont(tone.font)
+            painter.setPen(tone.color)
+            shown = tone.metrics.elidedText(text, Qt.TextElideMode.ElideMiddle, room)
+            painter.drawText(QRectF(left, top, room, tone.line_height), _MIDDLE, shown)
+
+
+def _make_spot(attachment: Attachment, area: QRectF) -> Spot:
+    name = tr("Save a copy of {name} ({facts})", name=attachment.name, facts=attachment_facts(attachment))
+    return Spot(area, Verb.SAVE_FILE, name, attachment.id)
