@@ -27,7 +27,7 @@ from engines.api import (
 from engines.flags import Flag, FlagTable, build_arguments, list_flag, task_flag, value_flag
 from engines.llama_cpp.descriptor import DESCRIPTOR
 from engines.llama_cpp.log import READER
-from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NOBODY, SPARE_HTTP_THREADS
+from engines.llama_cpp.worker import CACHE_RAM_MIB, LOG_LEVEL, NGRAM_LOOKUP, NGRAM_TOKENS, NOBODY, SPARE_HTTP_THREADS
 from engines.program_probe import QUICK_S, ProgramOutput, answer_of, flags_of, output_of
 
 KEY_VARIABLE = "LLAMA_API_KEY"
@@ -35,6 +35,7 @@ TEMPLATE = "chat_template.jinja"
 KV_TYPES = ("f32", "f16", "bf16", "q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 """What llama.cpp accepts for its KV cache."""
 _SPECULATION = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
+_NGRAM_SIZES = ("--spec-ngram-simple-size-n", "--spec-ngram-simple-size-m")
 SAMPLING_FLAGS = {
     "temperature": "--temp",
     "top_p": "--top-p",
@@ -88,7 +89,9 @@ def _draft_flags(options: LaunchOptions) -> Sequence[str]:
     if draft is None or draft.kind not in _SPECULATION:
         raise ValueError(f"llama.cpp drafts with one of {', '.join(_SPECULATION)}.")
     path = ("--spec-draft-model", str(draft.path)) if draft.path else ()
-    tokens = ("--spec-draft-n-max", str(draft.tokens)) if draft.kind != "ngram" else ()
+    tokens: tuple[str, ...] = ("--spec-draft-n-max", str(draft.tokens))
+    if draft.kind == "ngram":
+        tokens = (_NGRAM_SIZES[0], str(NGRAM_LOOKUP), _NGRAM_SIZES[1], str(NGRAM_TOKENS))
     return ("--spec-type", _SPECULATION[draft.kind], *path, *tokens)
 
 
@@ -123,7 +126,9 @@ TABLE = FlagTable(
         value_flag("flash_attention", "--flash-attn", names={True: "on", False: "off"}),
         value_flag("cpu_moe_layers", "--n-cpu-moe"),
         Flag(
-            option="draft", names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md"), say=_draft_flags
+            option="draft",
+            names=("--spec-type", "--spec-draft-model", "--spec-draft-n-max", "-md", *_NGRAM_SIZES),
+            say=_draft_flags,
         ),
         list_flag("lora", "--lora"),
         value_flag("projector", "--mmproj"),

@@ -23,6 +23,12 @@ TINY_BYTES = 64 * 1024 * 1024
 """Below this a model computes so little between two waits that its threads had better sleep (`thread_wait_policy`)."""
 SPECULATION = {"model": "DRAFT_SIMPLE", "eagle3": "DRAFT_EAGLE3", "mtp": "DRAFT_MTP", "ngram": "NGRAM_SIMPLE"}
 """Kinds of drafts, and the endings of llama.cpp's names for them."""
+NGRAM_LOOKUP, NGRAM_TOKENS = 6, 8
+"""Tokens that must have occurred before, and how many of those that followed are drafted then.
+
+llama.cpp's own 12 and 48 hardly ever match, and a wrong guess of 48 costs as much as several tokens: of a small model
+that copies code they cost 16 % of the processor's time, where these save half (docs/internals/accuracy.md).
+"""
 SAMPLING = {
     "top_k": ("top_k", 1 << 1),
     "top_p": ("top_p", 1 << 2),
@@ -147,7 +153,9 @@ def _add_companions(xllamacpp: Any, params: Any, config: Mapping[str, Any]) -> N
     speculation.types = [xllamacpp.common_speculative_type[f"COMMON_SPECULATIVE_TYPE_{SPECULATION[draft['kind']]}"]]
     if draft["path"]:
         speculation.draft.mparams.path = draft["path"]
-    if draft["kind"] != "ngram":
+    if draft["kind"] == "ngram":
+        speculation.ngram_simple.size_n, speculation.ngram_simple.size_m = NGRAM_LOOKUP, NGRAM_TOKENS
+    else:
         speculation.draft.n_max = draft["tokens"]
     if config["threads"]:
         speculation.draft.cpuparams.n_threads = config["threads"]

@@ -88,6 +88,14 @@ def test_every_flag_it_is_started_with_is_one_the_build_has() -> None:
     assert {word for word in words if word.startswith("--")} <= FLAGS
 
 
+def test_n_grams_are_short_as_measured() -> None:
+    words = plan(draft=Draft(kind="ngram", tokens=3)).processes[0].argv
+    begin = words.index("--spec-type")
+    sizes = ("--spec-ngram-simple-size-n", "6", "--spec-ngram-simple-size-m", "8")
+    assert words[begin : begin + 6] == ("--spec-type", "ngram-simple", *sizes)
+    assert {word for word in words if word.startswith("--")} <= FLAGS
+
+
 def test_an_older_build_is_started_with_less_and_without_what_it_lacks() -> None:
     old = EngineInstallation(
         engine="llama.cpp", version="b1", backend="cpu", executable=PROGRAM, flags=frozenset({"--ctx-size"})

@@ -15,7 +15,7 @@ from app.config.paths import RESOURCES
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
 from app.hub.facts.folders import read_facts
 from engines import worker_base
-from engines.api import BufferAllocated, ContextSet, EngineInstallation, LaunchOptions, LogEvent, ModelFormat
+from engines.api import BufferAllocated, ContextSet, Draft, EngineInstallation, LaunchOptions, LogEvent, ModelFormat
 from engines.registry import ADAPTERS
 from tests.end_to_end.worker import Worker, environment, installation
 from tests.engine_environments import engine_environment
@@ -178,3 +178,11 @@ def test_experts_lie_where_the_plan_says(tmp_path: Path) -> None:
         moved = {line.split()[1] for line in list(worker.lines) if "buffer type overridden to CPU" in line}
         parts = ("gate", "up", "down")
         assert moved == {f"blk.{layer}.ffn_{part}_exps.weight" for layer in (0, 1) for part in parts}
+
+
+def test_n_grams_are_as_short_as_they_are_set() -> None:
+    options = LaunchOptions(context=CONTEXT, draft=Draft(kind="ngram"))
+    with closing(Worker(GUIDE / "guide-q8_0.gguf", options)) as worker:
+        assert worker.is_ready(), worker.lines
+        sizes = [line for line in list(worker.lines) if "size_n=" in line]
+        assert ["size_n=6, size_m=8" in line for line in sizes] == [True]

@@ -75,7 +75,8 @@ class MeasuringJob(Generic[M]):
             "stream_options": {"include_usage": True},
             **request,
         }
-        headers = {"Authorization": f"Bearer {lease.key}"}
+        # llama-server closes idle connections whenever it likes: each answer gets one of its own.
+        headers = {"Authorization": f"Bearer {lease.key}", "Connection": "close"}
         stream = _TimedStream()
         url = lease.base_url + routes[route]
         async with self._services.http.post(url, json=body, headers=headers, timeout=_TIMEOUT) as response:

@@ -30,9 +30,11 @@ class PlayedStream:
     def __init__(self) -> None:
         self.end: list[dict[str, Any]] = []
         self.requests: list[dict[str, Any]] = []
+        self.connections: list[str | None] = []
 
     async def answer(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(await request.json())
+        self.connections.append(request.headers.get("Connection"))
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
         for _ in range(6):
@@ -85,6 +87,7 @@ async def test_an_engine_that_keeps_no_time_is_timed_by_the_clock(
     (request,) = stream.requests
     assert request["stream_options"] == {"include_usage": True}
     assert request["ignore_eos"]
+    assert stream.connections == ["close"], "an idle one may be closed under the next request"
 
 
 async def test_an_engine_that_keeps_time_is_believed(
