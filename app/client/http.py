@@ -95,7 +95,8 @@ class GatewayClient:
 
         where = urlsplit(self.gateway.url)
         connection = http.client.HTTPConnection(where.hostname or "", where.port, timeout=timeout_s)
-        headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": "application/json"}
+        kind = "application/octet-stream" if isinstance(body, bytes) else "application/json"
+        headers = {"Authorization": f"Bearer {self.gateway.token}", "Content-Type": kind}
         try:
             payload = body if body is None or isinstance(body, bytes) else msgspec.json.encode(body)
             connection.request(method, PREFIX + path, payload, headers)

@@ -83,6 +83,7 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     DELETE /update/job                         204, calls it off
     GET    /chats?query=&limit=&before=        list[ChatSummary]
     POST   /chats                NewChat       Chat
+    POST   /chats/import         ChatImport    ChatImportResult
     GET    /chats/{id}                         Chat
     PATCH  /chats/{id}           ChatPatch     Chat
     DELETE /chats/{id}                         204, can be undone

@@ -135,6 +135,25 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Ids of files for the new question. Those of another question are used again, as when it is edited."""
 
 
+class ChatImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Add chats that were written elsewhere, or here before; their ids tell which are there already.
+
+    Messages stand after those they follow; questions follow answers, and answers questions. Their attachments are as an
+    upload answered, and belong to them from then on.
+    """
+
+    chats: list[Chat]
+
+
+class ChatImportResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of them. `extended` were there with fewer messages, `deleted` are in the trash and stay there."""
+
+    added: int = 0
+    extended: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What a `NewTurn` created. The answer is `generating`; follow it on its stream."""
 

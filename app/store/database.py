@@ -22,10 +22,10 @@ import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.attachments import Attachment, AttachmentPart
-from app.core.chats import Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.chats import Chat, ChatImportResult, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import attachments, listing, measurements, responses, rows, usage
+from app.store import attachments, imports, listing, measurements, responses, rows, usage
 from app.store.files import AttachmentFiles, files_folder
 from app.store.opening import (
     CLOCK_SLACK_S,
@@ -158,6 +158,10 @@ class ChatStore:
     async def restore_chat(self, chat: str) -> Chat:
         """Bring a deleted chat back. Raises NotFound."""
         return await self._run_job(rows.restore_chat, chat)
+
+    async def import_chats(self, chats: Sequence[Chat]) -> ChatImportResult:
+        """Add chats that were written elsewhere, all or none. Raises BadRequest. See `imports`."""
+        return await self._run_job(imports.import_chats, chats)
 
     async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
         """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""

@@ -43,9 +43,9 @@ def new_id() -> str:
 def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
     """Store a chat without messages."""
     with transaction(connection):
-        now = _unused_time(connection)
+        now = unused_time(connection)
         chat = new_id()
-        values = (chat, new.title.strip(), new.model, new.system_prompt, _encode_json(new.sampling), None, now, now)
+        values = (chat, new.title.strip(), new.model, new.system_prompt, encode_json(new.sampling), None, now, now)
         connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 -- constant names
     return read_chat(connection, chat)
 
@@ -87,7 +87,7 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
         _require_chat(connection, chat)
         if patch.head is not None:
             _find_message(connection, chat, patch.head)
-        sampling = None if patch.sampling is None else _encode_json(patch.sampling)
+        sampling = None if patch.sampling is None else encode_json(patch.sampling)
         title = None if patch.title is None else patch.title.strip()
         connection.execute(
             "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
@@ -119,7 +119,7 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
     with transaction(connection):
         _require_chat(connection, chat)
         _check_parent(connection, chat, turn)
-        now = _unused_time(connection)
+        now = unused_time(connection)
         question_id = turn.parent
         if turn.content is not None:
             question_id = new_id()
@@ -148,7 +148,7 @@ def save_text(connection: sqlite3.Connection, message: str, *, content: str, rea
 def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
     """Store the final form of an answer and what it cost. One that is final already stays as it is."""
     with transaction(connection):
-        timings = None if answer.timings is None else _encode_json(answer.timings)
+        timings = None if answer.timings is None else encode_json(answer.timings)
         row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
             " error = ? WHERE id = ? AND status = 'generating'",
@@ -158,7 +158,7 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
             ),
         ).rowcount
         if row_count:
-            now = _unused_time(connection)
+            now = unused_time(connection)
             connection.execute("UPDATE chats SET updated_at = ? WHERE id = ?", (now, answer.chat))
             _add_usage(connection, answer, now)
     return _find_message(connection, answer.chat, answer.id)
@@ -230,12 +230,14 @@ def _chat_not_found() -> NotFound:
     return NotFound("There is no such chat.", hint="It may have been deleted.", code="chat_not_found")
 
 
-def _unused_time(connection: sqlite3.Connection) -> float:
-    """Return the time, moved on a little if a chat has it already: paging by `updated_at` must skip none."""
-    now = time.time()
-    while connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (now,)).fetchone():
-        now += _TICK_S
-    return now
+def unused_time(connection: sqlite3.Connection, at: float | None = None) -> float:
+    """Return a time (None: now), moved on a little if a chat has it already: paging by `updated_at` must skip none."""
+    wanted = time.time() if at is None else at
+    if not connection.execute("SELECT 1 FROM chats WHERE updated_at = ?", (wanted,)).fetchone():
+        return wanted
+    # Imports bring many chats of one time: the last one close to it is found at once, by the index.
+    statement = "SELECT max(updated_at) FROM chats WHERE updated_at >= ? AND updated_at < ?"
+    return float(connection.execute(statement, (wanted, wanted + 1)).fetchone()[0]) + _TICK_S
 
 
 def _parse_message(row: Sequence[str | float | None]) -> Message:
@@ -244,7 +246,8 @@ def _parse_message(row: Sequence[str | float | None]) -> Message:
     return msgspec.convert(fields, Message)
 
 
-def _encode_json(value: msgspec.Struct) -> str:
+def encode_json(value: msgspec.Struct) -> str:
+    """Return a value as a column of text holds it."""
     return msgspec.json.encode(value).decode()
 
 

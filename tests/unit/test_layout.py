@@ -27,6 +27,7 @@ MAY_IMPORT = {
     "confinement": LOW | {"config"},
     "extraction": LOW,
     "store": LOW,
+    "chat_files": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
@@ -34,8 +35,8 @@ MAY_IMPORT = {
     "supervisor": LOW | {"config", "network", "confinement"},
     "updates": LOW | {"config", "hub", "engine_store"},
     "gateway": LOW | PARTS,
-    "cli": LOW | {"client", "config"},
-    "gui": LOW | {"client", "config"},
+    "cli": LOW | {"client", "config", "chat_files"},
+    "gui": LOW | {"client", "config", "chat_files"},
 }
 MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
 DESCRIPTIONS = {"engines.api.about", "engines.api.support", "engines.api.traits"}

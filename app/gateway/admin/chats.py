@@ -5,7 +5,18 @@ from typing import Annotated
 
 import msgspec
 
-from app.core.chats import AnswerEvent, Chat, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.chats import (
+    AnswerEvent,
+    Chat,
+    ChatImport,
+    ChatImportResult,
+    ChatPatch,
+    ChatSummary,
+    Message,
+    NewChat,
+    NewTurn,
+    Turn,
+)
 from app.core.events import ChatChanged
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.store.listing import MAX_PAGE
@@ -38,6 +49,15 @@ async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
 async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
     """Begin a chat."""
     return _publish_change(call, await call.services.chats.create_chat(call.body))
+
+
+@routes.add("POST", "/chats/import")
+async def import_chats(call: AdminCall[ChatImport, NoQuery]) -> ChatImportResult:
+    """Add chats that were written elsewhere; those that are there already change nothing."""
+    result = await call.services.chats.import_chats(call.body.chats)
+    for chat in call.body.chats:
+        call.services.events.publish(ChatChanged(chat=chat.id))
+    return result
 
 
 @routes.add("GET", "/chats/{id}")

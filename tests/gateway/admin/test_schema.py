@@ -339,7 +339,9 @@ def chats_answer_as_they_say(call: Checked) -> None:
     assert [found["id"] for found in call("GET", "/chats", query="renamed", limit="5")] == [chat]
     call("DELETE", "/chats/{id}", id=chat)
     call("POST", "/chats/{id}/restore", id=chat)
-    assert len(call("GET", "/chats/{id}", id=chat)["messages"]) == 2
+    whole = call("GET", "/chats/{id}", id=chat)
+    assert len(whole["messages"]) == 2
+    assert call("POST", "/chats/import", {"chats": [whole]})["unchanged"] == 1
 
 
 def models_answer_as_they_say(call: Checked, file: Path) -> None:

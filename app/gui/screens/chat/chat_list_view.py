@@ -35,7 +35,7 @@ from app.core.translation import tr
 from app.gui.screens.chat.chat_list import ChatGroup, ChatList
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
-from app.gui.widgets.buttons import Button, ButtonLook
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.menus import Menu
@@ -208,6 +208,7 @@ class ChatListView(QListView):
 
     chat_requested = Signal(str)
     delete_requested = Signal(str)
+    export_requested = Signal(str, str)
 
     def __init__(self, theme: Theme, chat_list: ChatList) -> None:
         super().__init__()
@@ -287,6 +288,7 @@ class ChatListView(QListView):
             return
         menu = Menu(self._theme, self, tr("Chat actions"))
         menu.add_entry(tr("Rename"), lambda: self.edit_title(item.id), icon="pencil")
+        menu.add_entry(tr("Export…"), lambda: self.export_requested.emit(item.id, title_of(item)), icon="arrow-up")
         menu.add_entry(tr("Delete"), lambda: self.delete_requested.emit(item.id), icon="trash-2")
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
@@ -379,6 +381,7 @@ class ChatPane(QWidget):
     """The conversations there are."""
 
     new_chat_requested = Signal()
+    menu_requested = Signal()
 
     def __init__(self, theme: Theme, chat_list: ChatList) -> None:
         super().__init__()
@@ -402,12 +405,14 @@ class ChatPane(QWidget):
         VBox(theme, self._problem, margins=(8, 8, 8, 8)).addWidget(self._error)
         box.addWidget(self._problem)
         box.addWidget(self.list_view, 1)
-        foot = HBox(theme, margins=(8, 4, 16, 0), gap=8)
+        foot = HBox(theme, margins=(8, 4, 8, 0), gap=4)
         foot.addWidget(
             Button(theme, tr("New chat"), look=ButtonLook.QUIET, icon="plus", action=self.new_chat_requested.emit)
         )
         foot.addStretch(1)
         foot.addWidget(Label(theme, "Ctrl N", role="meta", color="ink-3"))
+        self.more = IconButton(theme, "ellipsis", tr("Import and export"), action=self.menu_requested.emit)
+        foot.addWidget(self.more)
         box.addLayout(foot)
         theme.changed.connect(self._restyle)
         self._restyle()

@@ -24,6 +24,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
+from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, with_ending
 from app.gui.screens.chat.composer import local_files
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
@@ -46,6 +47,7 @@ class ChatScreen(QWidget):
         super().__init__()
         self._theme, self._shell = theme, shell
         self.model = ChatModel(stores, shell)
+        self.transfer = ChatTransfer(self)
         self.pane = ChatPane(theme, self.model.chat_list)
         self.header = ChatHeader(theme, pick=self._toggle_picker, more=self._open_menu, fold=self._toggle_pane)
         self.conversation_view = ConversationView(theme, self.model)
@@ -75,9 +77,13 @@ class ChatScreen(QWidget):
         self.conversation_view.picker_requested.connect(self._toggle_picker)
         model.toast_requested.connect(shell.show_toast)
         model.failed.connect(self._show_error)
+        self.transfer.toast_requested.connect(shell.show_toast)
+        self.transfer.failed.connect(self._show_error)
         self.pane.new_chat_requested.connect(self._start_chat)
         self.pane.list_view.chat_requested.connect(self._open_chat)
         self.pane.list_view.delete_requested.connect(model.delete_chat)
+        self.pane.list_view.export_requested.connect(self._export_chat)
+        self.pane.menu_requested.connect(self._open_pane_menu)
         self.picker.chosen.connect(self._choose_model)
         self.conversation_view.transcript.action_requested.connect(self._perform_action)
         self.conversation_view.transcript.copy_requested.connect(shell.copy_text)
@@ -180,18 +186,27 @@ class ChatScreen(QWidget):
         self.conversation_view.composer.field.setFocus()
 
     def _open_menu(self) -> None:
-        menu = Menu(self._theme, self, tr("More about this chat"))
-        for command in self._chat_commands():
-            menu.add_entry(command.title, command.run, icon=command.icon)
-        menu.aboutToHide.connect(menu.deleteLater)
+        menu = self._make_menu(tr("More about this chat"), self._chat_commands())
         corner = self.header.more.rect().bottomRight()
         menu.popup(self.header.more.mapToGlobal(corner - QPoint(menu.sizeHint().width(), -self._theme.px(4))))
+
+    def _open_pane_menu(self) -> None:
+        menu = self._make_menu(tr("Import and export"), self._transfer_commands())
+        menu.popup(self.pane.more.mapToGlobal(QPoint(0, -menu.sizeHint().height() - self._theme.px(4))))
+
+    def _make_menu(self, name: str, commands: list[Command]) -> Menu:
+        menu = Menu(self._theme, self, name)
+        for command in commands:
+            menu.add_entry(command.title, command.run, icon=command.icon)
+        menu.aboutToHide.connect(menu.deleteLater)
+        return menu
 
     def _list_commands(self) -> list[Command]:
         """Return what the palette offers once this page has been shown; doing it shows the page again."""
         commands = [
             *self._answer_commands(),
             *self._chat_commands(),
+            *self._transfer_commands(),
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
             Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
             Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
@@ -211,9 +226,48 @@ class ChatScreen(QWidget):
         return [
             Command(tr("Rename this chat"), self._rename_chat, "pencil", "F2"),
             Command(tr("Copy this chat"), self._copy_all, "copy"),
+            Command(tr("Export this chat…"), self._export_this, "arrow-up"),
             Command(tr("Delete this chat"), partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
             search,
         ]
+
+    def _transfer_commands(self) -> list[Command]:
+        if self.transfer.is_busy:
+            return [Command(tr("Cancel import or export"), self.transfer.cancel, "x")]
+        return [
+            Command(tr("Import chats…"), self._import_file, "arrow-down"),
+            Command(tr("Import a folder of chats…"), self._import_folder, "folder"),
+            Command(tr("Export all chats…"), self._export_all, "arrow-up"),
+        ]
+
+    def _export_this(self) -> None:
+        conversation = self.model.conversation
+        summary = self.model.chat_list.find_chat(conversation.id)
+        self._export_chat(conversation.id, summary.title if summary else "")
+
+    def _export_chat(self, chat: str, title: str) -> None:
+        name = "".join(letter if letter.isalnum() or letter in " -_.," else " " for letter in title).strip(" .")
+        start = QDir.home().filePath(name or tr("Chat"))
+        path, chosen = QFileDialog.getSaveFileName(self, tr("Export this chat"), start, export_formats())
+        if path:
+            self.transfer.export_chat(chat, with_ending(path, chosen))
+
+    def _export_all(self) -> None:
+        start = QDir.home().filePath("roundhouse-chats.json")
+        path, _ = QFileDialog.getSaveFileName(self, tr("Export all chats"), start, tr("JSON (*.json)"))
+        if path:
+            self.transfer.export_all(Path(path).with_suffix(".json"))
+
+    def _import_file(self) -> None:
+        kinds = tr("Exported chats (*.json *.jsonl *.zip)")
+        path, _ = QFileDialog.getOpenFileName(self, tr("Import chats"), QDir.homePath(), kinds)
+        if path:
+            self.transfer.import_path(Path(path))
+
+    def _import_folder(self) -> None:
+        path = QFileDialog.getExistingDirectory(self, tr("Import a folder of chats"), QDir.homePath())
+        if path:
+            self.transfer.import_path(Path(path))
 
     def _answer_commands(self) -> list[Command]:
         conversation = self.model.conversation

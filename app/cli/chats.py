@@ -1,0 +1,200 @@
+"""`roundhouse chats`: the window's conversations: list, search, export to files, import from other programs, delete."""
+
+import itertools
+import re
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from urllib.parse import quote
+
+import click
+
+from app.chat_files.writing import write_markdown
+from app.cli.chat_transfer import (
+    FORMATS,
+    ChatExporter,
+    ChatImporter,
+    ExportedFiles,
+    ExportTarget,
+    ImportReport,
+    format_of,
+)
+from app.cli.gateway import connect_gateway
+from app.cli.output import format_table, json_option, show_result
+from app.client.http import GatewayClient, quote_segment
+from app.core.chats import Chat, ChatSummary
+from app.core.errors import BadRequest, NotFound
+
+_PAGE = 200
+_LEAST_ID = 4
+"""Characters that name a chat by the beginning of its id."""
+_SHOWN_ID = 8
+_MARKS = re.compile("[\x02\x03]")
+
+
+@click.group(invoke_without_command=True)
+@json_option
+@click.pass_context
+def chats(ctx: click.Context, *, as_json: bool) -> None:
+    """List, search, export, import and delete the window's chats."""
+    if ctx.invoked_subcommand is None:
+        _print_chats("", 30, as_json=as_json)
+
+
+@chats.command("list")
+@click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Chats shown, newest first.")
+@json_option
+def list_chats(*, limit: int, as_json: bool) -> None:
+    """List the chats, newest first."""
+    _print_chats("", limit, as_json=as_json)
+
+
+@chats.command("search")
+@click.argument("words", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Chats shown, newest first.")
+@json_option
+def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
+    """Search titles and messages for all of WORDS."""
+    _print_chats(" ".join(words), limit, as_json=as_json)
+
+
+@chats.command("show")
+@click.argument("chat")
+@json_option
+def show_chat(chat: str, *, as_json: bool) -> None:
+    """Print CHAT (the beginning of its id, or its title) as Markdown."""
+    client = connect_gateway()
+    whole = client.get(f"/chats/{quote_segment(_find_chat(client, chat).id)}", Chat)
+    show_result("chat", whole, as_json=as_json, text=lambda shown: write_markdown(shown, {}).decode().splitlines())
+
+
+@chats.command("export")
+@click.argument("chat", required=False)
+@click.argument("file", type=click.Path(path_type=Path), required=False)
+@click.option("--all", "is_all", is_flag=True, help="Every chat: one JSON file, or a folder with a file for each.")
+@click.option("--format", "kind", type=click.Choice(FORMATS), help="By default as FILE's name ends.")
+@click.option("--overwrite", is_flag=True, help="Replace a file that is there.")
+@json_option
+def export(chat: str | None, file: Path | None, *, is_all: bool, as_json: bool, **options: object) -> None:
+    """Write CHAT to FILE: Markdown, HTML or PDF of the branch that is shown, or JSON with everything.
+
+    With --all, name only the FILE: `roundhouse chats export --all chats.json`.
+    """
+    if is_all and file is None:
+        file = Path(chat or "")
+        chat = None
+    if file is None or not file.name or (chat is None) is not is_all:
+        raise BadRequest("Say which chat, and where to: `roundhouse chats export CHAT FILE`.", code="usage")
+    kind = str(options["kind"]) if options["kind"] else format_of(file)
+    if is_all and not kind:
+        kind = "md"
+    if not kind:
+        raise BadRequest(f"{file.name} does not say which format.", hint=f"--format takes {', '.join(FORMATS)}.")
+    target = ExportTarget(file, kind, overwrites=bool(options["overwrite"]))
+    client = connect_gateway()
+    exporter = ChatExporter(client, target)
+    done = exporter.export_one(_find_chat(client, chat)) if chat else exporter.export_all(_list_summaries(client))
+    show_result("export", done, as_json=as_json, text=_export_lines)
+
+
+@chats.command("import")
+@click.argument("path", type=click.Path(path_type=Path))
+@json_option
+def import_chats(path: Path, *, as_json: bool) -> None:
+    """Add the chats in PATH: a file, archive or folder that this or another program exported.
+
+    Read are exports of Roundhouse, ChatGPT, Claude, Open WebUI, LM Studio, Jan and llama.cpp's web page. Importing the
+    same chats again changes nothing.
+    """
+    report = ChatImporter(connect_gateway()).import_file(path)
+    show_result("import", report, as_json=as_json, text=_import_lines)
+
+
+@chats.command("delete")
+@click.argument("chat")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_option
+def delete(chat: str, *, yes: bool, as_json: bool) -> None:
+    """Move CHAT to the trash, where it can be restored for 30 days."""
+    client = connect_gateway()
+    summary = _find_chat(client, chat)
+    if not yes:
+        click.confirm(f"Delete “{summary.title}”?", abort=True, err=True)
+    client.delete(f"/chats/{quote_segment(summary.id)}")
+    lines = [f"Deleted. `roundhouse chats restore {summary.id}` brings it back for 30 days."]
+    show_result("deleted", summary, as_json=as_json, text=lambda _: lines)
+
+
+@chats.command("restore")
+@click.argument("chat")
+@json_option
+def restore(chat: str, *, as_json: bool) -> None:
+    """Bring CHAT (its whole id) back from the trash."""
+    restored = connect_gateway().post(f"/chats/{quote_segment(chat)}/restore", None, Chat)
+    show_result("chat", restored, as_json=as_json, text=lambda shown: [f"“{shown.title}” is back."])
+
+
+def _list_summaries(client: GatewayClient, query: str = "") -> Iterator[ChatSummary]:
+    """Yield all chats, newest first, a page at a time."""
+    path = f"/chats?limit={_PAGE}&query={quote(query, safe='')}"
+    before = ""
+    while page := client.get(path + before, list[ChatSummary]):
+        yield from page
+        before = f"&before={page[-1].updated_at!r}"
+
+
+def _print_chats(query: str, limit: int, *, as_json: bool) -> None:
+    summaries = list(itertools.islice(_list_summaries(connect_gateway(), query), limit))
+    show_result("chats", summaries, as_json=as_json, text=_summary_lines)
+
+
+def _find_chat(client: GatewayClient, name: str) -> ChatSummary:
+    """Return the chat with that title, or whose id begins so. Raises NotFound, or BadRequest where several do."""
+    wanted = name.strip().lower()
+    matches = [
+        summary
+        for summary in _list_summaries(client)
+        if summary.title.lower() == wanted or (len(wanted) >= _LEAST_ID and summary.id.startswith(wanted))
+    ]
+    if len(matches) > 1:
+        raise BadRequest(f"{len(matches)} chats are called “{name}”.", hint="Use an id: `roundhouse chats` lists them.")
+    if not matches:
+        raise NotFound(f"There is no chat “{name}”.", hint="`roundhouse chats` lists them.", code="chat_not_found")
+    return matches[0]
+
+
+def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
+    if not summaries:
+        return ["No chats."]
+    rows = [
+        (
+            summary.id[:_SHOWN_ID],
+            f"{datetime.fromtimestamp(summary.updated_at).astimezone():%Y-%m-%d %H:%M}",
+            str(summary.message_count),
+            _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title),
+        )
+        for summary in summaries
+    ]
+    return format_table(("ID", "CHANGED", "MESSAGES", "TITLE"), rows)
+
+
+def _export_lines(done: ExportedFiles) -> list[str]:
+    return [f"{_count_chats(done.chats)} written to {done.path}."]
+
+
+def _import_lines(report: ImportReport) -> Iterator[str]:
+    yield f"{_count_chats(report.added)} added, from {', '.join(report.programs)}."
+    if report.extended:
+        yield f"{_count_chats(report.extended)} extended with newer messages."
+    if report.unchanged:
+        yield f"{_count_chats(report.unchanged)} were here already."
+    if report.deleted:
+        yield f"{_count_chats(report.deleted)} are in the trash and stay there."
+    if report.unreadable:
+        yield f"{_count_chats(report.unreadable)} without a text that can be read."
+    if report.left_out:
+        yield f"{report.left_out:,} pictures and files were not taken over."
+
+
+def _count_chats(count: int) -> str:
+    return "1 chat" if count == 1 else f"{count:,} chats"

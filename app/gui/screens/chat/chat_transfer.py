@@ -1,0 +1,158 @@
+"""Export and import chats from the window: the command line does it, in a process of its own, and says how it went.
+
+A file of another program's is read there, so that one that is broken or very large cannot stop the window.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
+
+from app.config.programs import module_command
+from app.core.errors import ErrorBody
+from app.core.translation import tr, tr_plural
+
+ENDINGS = (".pdf", ".md", ".html", ".json")
+"""Of the formats one chat can be written in."""
+
+
+def export_formats() -> str:
+    """Return the formats as file dialogs have them."""
+    names = (tr("PDF"), tr("Markdown"), tr("HTML"), tr("JSON"))
+    return ";;".join(f"{name} (*{ending})" for name, ending in zip(names, ENDINGS, strict=True))
+
+
+def with_ending(path: str, chosen: str) -> Path:
+    """Return a path from a file dialog, with the ending of the chosen format where none was typed."""
+    file = Path(path)
+    if file.suffix.lower() in ENDINGS:
+        return file
+    return file.with_name(file.name + chosen.partition("*")[2].rstrip(")"))
+
+
+class ImportCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import came to."""
+
+    added: int = 0
+    extended: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    unreadable: int = 0
+    left_out: int = 0
+
+
+class _ImportReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command prints."""
+
+    done: ImportCounts = msgspec.field(name="import")
+
+
+class _ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the command prints where it fails."""
+
+    error: ErrorBody
+
+
+class ChatTransfer(QObject):
+    """At most one export or import at a time. `toast_requested` says in a sentence how it went."""
+
+    changed = Signal()
+    toast_requested = Signal(str, object)
+    failed = Signal(object)
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self._process: QProcess | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether one goes on."""
+        return self._process is not None
+
+    def export_chat(self, chat: str, file: Path) -> None:
+        """Write a chat to a file, in the format its name ends with."""
+        self._run(
+            ("export", chat, str(file), "--overwrite"),
+            lambda _: tr("The chat was written to {file}.", file=file.name),
+        )
+
+    def export_all(self, file: Path) -> None:
+        """Write every chat, with all branches and files, as JSON."""
+        self._run(
+            ("export", "--all", str(file), "--overwrite"),
+            lambda _: tr("All chats were written to {file}.", file=file.name),
+        )
+
+    def import_path(self, path: Path) -> None:
+        """Add the chats of a file, an archive or a folder."""
+        self._run(("import", str(path)), lambda data: describe_import(_decode_import(data)))
+
+    def cancel(self) -> None:
+        """End what goes on; what is added until then stays."""
+        if self._process is not None:
+            self._process.kill()
+
+    def _run(self, arguments: tuple[str, ...], describe: Callable[[bytes], str]) -> None:
+        if self._process is not None:
+            return
+        program, *rest = module_command("app.cli", "chats", *arguments, "--json")
+        process = QProcess(self)
+        environment = QProcessEnvironment.systemEnvironment()
+        environment.insert("PYTHONUTF8", "1")
+        process.setProcessEnvironment(environment)
+        process.finished.connect(lambda: self._end(process, describe))
+        process.errorOccurred.connect(lambda error: self._end_unless_running(process, error))
+        self._process = process
+        self.changed.emit()
+        process.start(program, rest)
+        process.closeWriteChannel()
+
+    def _end_unless_running(self, process: QProcess, error: QProcess.ProcessError) -> None:
+        if error is QProcess.ProcessError.FailedToStart:
+            self._finish(process)
+            self.failed.emit(_broke_off(process.errorString()))
+
+    def _end(self, process: QProcess, describe: Callable[[bytes], str]) -> None:
+        self._finish(process)
+        data = bytes(process.readAllStandardOutput().data())
+        if process.exitStatus() is QProcess.ExitStatus.NormalExit and process.exitCode() == 0:
+            self.toast_requested.emit(describe(data), None)
+            return
+        try:
+            error = msgspec.json.decode(data, type=_ErrorReply).error
+        except msgspec.MsgspecError:
+            error = _broke_off(bytes(process.readAllStandardError().data()).decode("utf-8", "replace")[-500:])
+        self.failed.emit(error)
+
+    def _finish(self, process: QProcess) -> None:
+        self._process = None
+        process.deleteLater()
+        self.changed.emit()
+
+
+def _broke_off(detail: str) -> ErrorBody:
+    return ErrorBody(code="interrupted", sentence=tr("It was interrupted before it was done."), detail=detail)
+
+
+def _decode_import(data: bytes) -> ImportCounts:
+    try:
+        return msgspec.json.decode(data, type=_ImportReply).done
+    except msgspec.MsgspecError:
+        return ImportCounts()
+
+
+def describe_import(counts: ImportCounts) -> str:
+    """Return what an import came to, in a sentence or two."""
+    parts = [tr_plural("{count} chat was added.", "{count} chats were added.", counts.added)]
+    if counts.extended:
+        parts.append(tr_plural("{count} got newer messages.", "{count} got newer messages.", counts.extended))
+    if counts.unchanged:
+        parts.append(tr_plural("{count} was here already.", "{count} were here already.", counts.unchanged))
+    if counts.deleted:
+        parts.append(tr_plural("{count} is in the trash.", "{count} are in the trash.", counts.deleted))
+    if counts.unreadable:
+        parts.append(tr_plural("{count} has no text to read.", "{count} have no text to read.", counts.unreadable))
+    if counts.left_out:
+        parts.append(tr_plural("{count} file was left out.", "{count} files were left out.", counts.left_out))
+    return " ".join(parts)
