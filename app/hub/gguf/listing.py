@@ -46,7 +46,8 @@ def read_gguf(path: Path) -> GgufFacts:
 def _build_facts(header: GgufHeader) -> GgufFacts:
     values = header.values
     architecture = _text_value(values, "general.architecture")
-    if not architecture:
+    is_later_part = _integer_value(values, "split.no") > 0  # gguf-split leaves all else to the first
+    if not architecture and not is_later_part:
         raise corrupt_error("it does not say what kind of model it is")
     return GgufFacts(
         architecture=architecture,

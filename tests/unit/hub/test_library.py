@@ -2,6 +2,7 @@ import json
 import os
 import sys
 from collections.abc import Mapping
+from math import prod
 from pathlib import Path
 from types import MappingProxyType
 from unittest.mock import patch
@@ -115,6 +116,19 @@ def test_a_split_model_is_one_model(library: Library, models: Path) -> None:
     assert (model.name, model.path, model.problem) == ("big", str(parts[0]), "")
     assert model.size_bytes == sum(part.stat().st_size for part in parts)
     assert model.parameters == 24
+
+
+def test_the_later_parts_of_a_split_model_say_nothing_but_their_number(library: Library, models: Path) -> None:
+    """As gguf-split writes them: all metadata is in the first."""
+    whole = TinyLlama()
+    tensors = whole.tensors()
+    for number, own in enumerate((tensors[:5], tensors[5:])):
+        split = {"split.no": number, "split.count": 2, "split.tensors.count": len(tensors)}
+        values = {**whole.metadata(), **split} if number == 0 else split
+        (models / f"big-{number + 1:05d}-of-00002.gguf").write_bytes(gguf_bytes(values, own))
+    model = one(library)
+    assert (model.name, model.architecture, model.problem) == ("big", "llama", "")
+    assert model.parameters == sum(prod(shape) for _, shape, _ in tensors)
 
 
 @pytest.mark.parametrize("missing", [1, 2])

@@ -1,0 +1,137 @@
+"""A name of the catalogue pulled in each format, from the hub to the list of models: chosen, fetched, sized."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from app.config.paths import Paths
+from app.core.models import ModelInfo
+from app.hub.facts import read_facts
+from app.hub.library.library import Library
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.published import PARAMETERS, publish_all
+from tests.fake_hub.server import serving
+from tests.gateway.hub.test_downloads import asked, over
+from tests.gateway.played import Gateway
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        publish_all(served)
+        yield served
+
+
+class FormatCase(NamedTuple):
+    """What is typed, and what it comes to."""
+
+    name: str
+    format: str
+    repository: str
+    quantization: str
+
+
+FOLDERS = [
+    FormatCase("qwen3:8b", "mlx", "lmstudio-community/Qwen3-8B-MLX-4bit", "4bit"),
+    FormatCase("qwen3:8b", "exl3", "turboderp/Qwen3-8B-exl3", "4bpw"),
+    FormatCase("qwen3:8b", "awq", "Qwen/Qwen3-8B-AWQ", "4bit"),
+    FormatCase("qwen3:30b", "gptq", "Qwen/Qwen3-30B-A3B-GPTQ-Int4", "4bit"),
+    FormatCase("qwen3:30b", "nvfp4", "nvidia/Qwen3-30B-A3B-NVFP4", "NVFP4"),
+]
+
+
+async def pull(gateway: Gateway, **body: Any) -> dict[str, Any]:  # noqa: ANN401 -- JSON
+    """Return a download once it is over."""
+    status, begun = await asked(gateway, "POST", "/downloads", body)
+    assert status == 200, begun
+    ended = await over(gateway, begun["id"])
+    assert ended["state"] == "done", ended
+    return ended
+
+
+def list_library(paths: Paths) -> list[ModelInfo]:
+    """Return the models that were downloaded, as the list of models has them."""
+    library = Library(lambda: [paths.hub_cache], paths.data / "models.json", paths.data / "none.gguf")
+    return [model for model in library.list_models() if model.name != "guide"]
+
+
+@pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
+async def test_a_model_comes_in_the_format_that_is_asked_for(
+    gateway: Gateway, hub: FakeHub, paths: Paths, case: FormatCase
+) -> None:
+    ended = await pull(gateway, model=case.name, format=case.format)
+    stored = hub.repositories[case.repository].branches
+    assert ended["repository"] == case.repository
+    chosen = stored[ended["revision"]]
+    assert {"config.json", "model-00001-of-00002.safetensors", "model.safetensors.index.json"} <= {*ended["files"]}
+    assert ended["total_bytes"] == sum(len(chosen[name]) for name in ended["files"])
+    (model,) = list_library(paths)
+    assert (model.format, model.problem) == (case.format, "")
+    weights = sum(len(content) for name, content in chosen.items() if name.endswith(".safetensors"))
+    assert model.size_bytes == pytest.approx(weights, rel=0.05)
+    facts = read_facts(Path(model.path))
+    assert (facts.format, facts.class_names) == (case.format, ["Qwen3ForCausalLM"])
+    assert facts.quantization == (f"{ended['revision'][0]}bpw" if case.format == "exl3" else case.quantization)
+    assert facts.parameters == pytest.approx(PARAMETERS, rel=0.02)
+
+
+@pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
+async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case: FormatCase) -> None:
+    status, found = await asked(gateway, "GET", f"/hub/model?name={case.repository}")
+    assert status == 200
+    variants = {variant["quantization"]: variant for variant in found["variants"]}
+    label = f"{case.quantization[:-3]}.0bpw" if case.format == "exl3" else case.quantization
+    assert label in variants, variants.keys()
+    assert {variant["format"] for variant in variants.values()} == {case.format}
+    assert found["parameters"] == pytest.approx(PARAMETERS, rel=0.02)
+    assert found["architecture"] == "qwen3"
+    assert variants[label]["memory_bytes"], "it can be planned before a byte of it is here"
+
+
+async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
+    gateway: Gateway, hub: FakeHub, paths: Paths
+) -> None:
+    ended = await pull(gateway, model="turboderp/Qwen3-8B-exl3:6.0bpw")
+    assert (ended["revision"], ended["quantization"]) == ("6.0bpw", "6.0bpw")
+    stored = hub.repositories["turboderp/Qwen3-8B-exl3"]
+    snapshots = list(paths.hub_cache.glob("models--turboderp--Qwen3-8B-exl3/snapshots/*"))
+    assert [snapshot.name for snapshot in snapshots] == [stored.commit("6.0bpw")]
+    others = {stored.commit(branch) for branch in ("3.0bpw", "4.0bpw")}
+    of_others = [
+        part for _, path, part in hub.asked for commit in others if commit in path and path.endswith(".safetensors")
+    ]
+    assert all(of_others), "of another branch at most a header was read, to judge by"
+    assert ended["total_bytes"] == sum(len(stored.branches["6.0bpw"][name]) for name in ended["files"])
+
+
+async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: FakeHub) -> None:
+    status, begun = await asked(gateway, "POST", "/downloads", {"model": "qwen3:8b", "format": "exl3"})
+    assert status == 200, begun
+    assert begun["revision"] in hub.repositories["turboderp/Qwen3-8B-exl3"].branches
+    assert begun["revision"] != "main", "it holds no weights"
+    assert begun["reason"]
+    await asked(gateway, "DELETE", f"/downloads/{begun['id']}")
+
+
+async def test_all_parts_of_a_file_come_with_its_projector_and_its_draft_on_request(
+    gateway: Gateway, hub: FakeHub, paths: Paths
+) -> None:
+    ended = await pull(
+        gateway, model="qwen3:8b", format="gguf", quantization="Q8_0", companions=["Qwen3-0.6B-draft-Q8_0.gguf"]
+    )
+    assert ended["files"] == [
+        "Q8_0/Qwen3-8B-Q8_0-00001-of-00002.gguf",
+        "Q8_0/Qwen3-8B-Q8_0-00002-of-00002.gguf",
+        "Qwen3-0.6B-draft-Q8_0.gguf",
+        "mmproj-F16.gguf",
+    ]
+    stored = hub.repositories["Qwen/Qwen3-8B-GGUF"].branches["main"]
+    assert ended["total_bytes"] == sum(len(stored[name]) for name in ended["files"])
+    whole = next(model for model in list_library(paths) if "Q8_0-00001" in model.path)
+    assert whole.size_bytes == sum(len(stored[name]) for name in stored if name.startswith("Q8_0/"))
+    assert whole.problem == ""
