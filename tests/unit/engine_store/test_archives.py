@@ -157,3 +157,25 @@ def test_what_is_no_archive_or_half_of_one_is_refused(tmp_path: Path, spoil: Cal
     with pytest.raises(EnvironmentFault) as caught:
         unpack_archive(archive, tmp_path / "into")
     assert caught.value.code == "bad_archive"
+
+
+def test_folders_that_an_archive_does_not_name_are_made(tmp_path: Path) -> None:
+    archive = tar(
+        tmp_path / "a.tar.gz",
+        file("top/a/b/one", b"1"),
+        other("top/c/d/two", tarfile.LNKTYPE, "top/a/b/one"),
+        *([other("top/e/f/three", tarfile.SYMTYPE, "../../a/b/one")] if sys.platform != "win32" else []),
+    )
+    into = tmp_path / "into"
+    unpack_archive(archive, into)
+    for path in ("a/b/one", "c/d/two", *(["e/f/three"] if sys.platform != "win32" else [])):
+        assert (into / path).read_bytes() == b"1"
+
+
+def test_an_archive_may_have_so_many_bytes_and_entries_and_no_more(tmp_path: Path) -> None:
+    archive = tar(tmp_path / "a.tar.gz", file("top/a", b"12"), file("top/b", b"34"))
+    unpack_archive(archive, tmp_path / "enough", most_bytes=4, most_files=2)
+    assert names(tmp_path / "enough") == ["a", "b"]
+    for most_bytes, most_files in ((3, 2), (4, 1)):
+        with pytest.raises(EnvironmentFault):
+            unpack_archive(archive, tmp_path / "less", most_bytes=most_bytes, most_files=most_files)

@@ -2,6 +2,8 @@
 
 import asyncio
 import subprocess
+import sys
+import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -12,8 +14,9 @@ import pytest
 from app.config.programs import uv_program
 from app.core.engine_store import BUNDLED, Proof
 from app.core.errors import BadRequest, EngineFailed, EnvironmentFault
+from app.engine_store.bundles import EngineBundleInfo, read_about, write_bundle
 from app.engine_store.bundling import make_bundle
-from app.engine_store.environments import InstallMeter, Progress, own_python_fits
+from app.engine_store.environments import InstallMeter, Progress, _venv_argv, own_python_fits
 from app.engine_store.fetching import ReleaseFetcher
 from app.engine_store.host import InstallHost
 from app.engine_store.installer import (
@@ -373,3 +376,60 @@ def test_a_compiler_is_silent_for_minutes_and_that_is_said() -> None:
         meter.read_line(line)
     assert told[0] == ("Compiling llama-cpp-python==0.3.36, which takes minutes", None)
     assert "minutes" not in told[1][0]
+
+
+@pytest.mark.parametrize(
+    ("current", "to", "download_bytes"),
+    [("1.9", "2.0", 3_000_000), ("2.0", "", 0), ("2.1", "", 0), ("", "2.0", 3_000_000)],
+)
+async def test_an_update_is_to_something_newer_and_else_costs_nothing(
+    installer: Installer, tmp_path: Path, current: str, to: str, download_bytes: int
+) -> None:
+    archive = EngineVariant(
+        name="cpu", kind=VariantKind.ARCHIVE, version="2.0", backend="cpu", platforms=("linux",), download_mb=3
+    )
+    recipe = InstallRecipe(engine="x", folder=tmp_path, smoke=SmokeModel(), variants=(archive,))
+    task = InstallTask(recipe, archive, InstallOptions(), tmp_path, lambda *_: None)
+    update = await update_for(installer, task, current)
+    assert (update.engine, update.variant, update.current) == ("x", "cpu", current)
+    assert (update.to, update.download_bytes) == (to, download_bytes)
+
+
+def test_an_environment_is_made_with_our_own_python_where_it_fits(tmp_path: Path) -> None:
+    for limits, python in ((">=3.11,<4.0", sys.executable), (">=2.6,<2.8", ">=2.6,<2.8")):
+        variant = EngineVariant(
+            name="cpu", kind=VariantKind.VENV, version="1", backend="cpu", platforms=("linux",), python=limits
+        )
+        argv = _venv_argv(Path("uv"), variant, tmp_path)
+        assert argv[argv.index("--python") + 1] == python
+        assert argv[-1] == str(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"no archive", None])
+def test_a_file_that_does_not_begin_as_a_bundle_is_none(tmp_path: Path, content: bytes | None) -> None:
+    path = tmp_path / "a.bundle"
+    if content is None:
+        with tarfile.open(path, "w") as archive:
+            info = tarfile.TarInfo("something else")
+            archive.addfile(info)
+    else:
+        path.write_bytes(content)
+    with pytest.raises(BadRequest):
+        read_about(path)
+
+
+def test_a_bundle_says_what_it_is_and_keeps_nothing_of_who_made_it(tmp_path: Path) -> None:
+    files = tmp_path / "stage" / "files"
+    files.mkdir(parents=True)
+    (files / "a.whl").write_bytes(b"wheel")
+    about = EngineBundleInfo(
+        engine="x", variant="cpu", version="1", platform="linux", architecture="x86_64", files={}, lock="a==1"
+    )
+    path = tmp_path / "x.bundle"
+    write_bundle(path, about, files)
+    read = read_about(path)
+    assert (read.engine, read.lock, list(read.files)) == ("x", "a==1", ["a.whl"])
+    with tarfile.open(path) as archive:
+        member = archive.getmember("files/a.whl")
+        assert (member.uid, member.gid, member.uname, member.gname) == (0, 0, "", "")
+    assert [each.name for each in tmp_path.iterdir() if each.suffix == ".part"] == []

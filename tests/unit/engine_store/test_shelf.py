@@ -187,3 +187,20 @@ def test_a_sweep_ends_programs_that_still_fill_a_stage(shelf: VersionStore, tmp_
             one.wait()
             if one.stdout is not None:
                 one.stdout.close()
+
+
+async def test_a_version_whose_description_is_damaged_is_none_and_the_others_stay(
+    shelf: VersionStore, tmp_path: Path
+) -> None:
+    first, second = await install(shelf, "1.0"), await install(shelf, "2.0")
+    (tmp_path / "engines" / ENGINE / "1.0-cpu" / "manifest.json").write_text("{")
+    assert shelf.list_manifests(ENGINE) == [second]
+    assert shelf.read_manifest(ENGINE, first.name) is None
+    assert shelf.read_manifest(ENGINE, "../x/2.0-cpu") is None
+
+
+async def test_an_engine_that_came_along_can_be_gone_back_to(tmp_path: Path) -> None:
+    shelf = VersionStore(tmp_path / "engines", lambda _engine: True)
+    await install(shelf)
+    shelf.change_state(ENGINE, lambda state: switch_version(state, "1.0-cpu"))
+    assert shelf.read_state(ENGINE).previous == BUNDLED

@@ -1,9 +1,12 @@
 """Single decisions of the machine, the ledger of memory and their helpers, where a slip would pass for another."""
 
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 from urllib.parse import urlsplit
 
 import msgspec
@@ -12,7 +15,7 @@ import pytest
 from app.confinement.rules import LaunchOrder
 from app.core.engines import EngineState
 from app.supervisor import messages as m
-from app.supervisor.dialing import DialTarget
+from app.supervisor.dialing import DialTarget, ForbiddenAddress, _resolve_allowed
 from app.supervisor.ending import EngineTimer
 from app.supervisor.machine import EngineMachine
 from app.supervisor.memory_arbiter import BACK_S, LOOK_S, MemoryLedger, decision_message
@@ -20,6 +23,7 @@ from app.supervisor.memory_limits import MemoryReading, correct_holdings, is_mem
 from app.supervisor.memory_watch import _leaves_room
 from app.supervisor.policy import LeaseOptions, MemoryNeeds, SupervisorPolicy
 from app.supervisor.process import stdin_for
+from app.supervisor.run import EngineRun
 from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
 from app.supervisor.slot_queue import LONGEST_S, WaitEstimate
 from engines.api import FailureKind, SoftStop
@@ -302,3 +306,30 @@ def test_an_engine_is_asked_to_end_in_its_own_way(how: SoftStop, word: str) -> N
 def test_an_address_says_where_to_connect_to(url: str, target: DialTarget) -> None:
     assert DialTarget.from_url(urlsplit(url)) == target
     assert target.is_here == (target.name == "localhost")
+
+
+@pytest.mark.parametrize(
+    ("needs", "overhead", "is_limited"),
+    [
+        (None, 5, False),
+        (MemoryNeeds(pools={}), 5, False),
+        (MemoryNeeds(pools={}, private_limit=100), None, False),
+        (MemoryNeeds(pools={}, private_limit=100), 5, True),
+    ],
+)
+def test_an_engine_may_have_its_estimate_its_own_share_and_a_stack_for_each_core(
+    needs: MemoryNeeds | None, overhead: int | None, *, is_limited: bool
+) -> None:
+    request = msgspec.structs.replace(REQUEST, needs=needs)
+    about = None if overhead is None else SimpleNamespace(overhead_bytes=overhead)
+    run = cast("EngineRun", SimpleNamespace(_request=request, _limits=about))
+    stacks = 16 * 1024**2 * (os.cpu_count() or 1)
+    assert EngineRun._memory_limit(run) == (105 + stacks if is_limited else 0)
+
+
+async def test_a_host_is_called_by_every_address_it_has_unless_one_is_never_called() -> None:
+    assert await _resolve_allowed(DialTarget("127.0.0.1", 80, is_tls=False)) == ["127.0.0.1"]
+    assert set(await _resolve_allowed(DialTarget("localhost", 80, is_tls=False))) <= {"127.0.0.1", "::1"}
+    assert await _resolve_allowed(DialTarget("10.1.2.3", 80, is_tls=False)) == ["10.1.2.3"]
+    with pytest.raises(ForbiddenAddress):
+        await _resolve_allowed(DialTarget("169.254.169.254", 80, is_tls=False))
