@@ -8,7 +8,7 @@ import difflib
 import os
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from queue import SimpleQueue
@@ -34,6 +34,8 @@ OTHER_TESTS = ("tests/gateway", "tests/unit/hub")
 """Tests of other folders that run much of the code of these."""
 OTHER_SYSTEMS = ("windows.py",)
 PROMISED = 0.9
+AT_A_TIME = 25
+"""Mutants that are tried in forks of one process before the rest of them is tried alone."""
 NICENESS = 10
 KEPT = ROOT / ".mutants"
 RECORDS = KEPT / "records.json"
@@ -111,13 +113,29 @@ def _try_all(mutants: Sequence[Mutant], testers: Sequence[MutantTester]) -> Iter
             idle.put(tester)
 
     with ThreadPoolExecutor(len(testers)) as pool:
-        for number, trial in enumerate(pool.map(try_mutant, mutants), 1):
+        for number, trial in enumerate(_try_groups(mutants, testers[0], equivalents, pool, try_mutant), 1):
             where = f"{trial.mutant.path}:{trial.mutant.lines[0]}"
             sys.stderr.write(f"{number}/{len(mutants)} {trial.outcome} {where} {trial.test}\n")
             if trial.outcome is Outcome.SURVIVED:
                 sys.stdout.write(f"{_diff(trial.mutant)}\n")
                 sys.stdout.flush()
             yield trial
+
+
+def _try_groups(
+    mutants: Sequence[Mutant],
+    tester: MutantTester,
+    equivalents: Container[object],
+    pool: ThreadPoolExecutor,
+    try_mutant: Callable[[Mutant], Trial],
+) -> Iterator[Trial]:
+    """Yield what becomes of each: those that quick tests notice first, some at a time, then what those left."""
+    for at in range(0, len(mutants), AT_A_TIME):
+        group = mutants[at : at + AT_A_TIME]
+        hopeful = [mutant for mutant in group if mutant.key not in equivalents]
+        noticed = tester.try_in_forks(hopeful, {mutant: FOLDERS[folder_of(mutant)] for mutant in hopeful})
+        left = iter(pool.map(try_mutant, [mutant for mutant in group if mutant not in noticed]))
+        yield from (noticed.get(mutant) or next(left) for mutant in group)
 
 
 def folder_of(mutant: Mutant) -> str:

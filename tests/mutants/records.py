@@ -76,11 +76,12 @@ class Records(msgspec.Struct):
             file = file_of(test)
             ordered.append((not file.startswith(is_own), turns[file], duration_s, test))
             turns[file] += 1
-        return list(_within_limits([(duration_s, test) for *_, duration_s, test in sorted(ordered)]))
+        return list(within_time([(duration_s, test) for *_, duration_s, test in sorted(ordered)], AT_MOST_S))
 
 
-def _within_limits(timed: Iterable[tuple[float, str]]) -> Iterator[str]:
-    left_s = AT_MOST_S
+def within_time(timed: Iterable[tuple[float, str]], limit_s: float) -> Iterator[str]:
+    """Yield as many tests, of those with their durations, as there is time for."""
+    left_s = limit_s
     for duration_s, test in islice(timed, AT_MOST_TESTS):
         left_s -= duration_s
         if left_s >= 0:

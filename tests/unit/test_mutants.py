@@ -1,6 +1,7 @@
 """`make mutants`: which mutants there are, which of them are sampled, and what becomes of them."""
 
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -113,6 +114,11 @@ def test_a_mutant_is_killed_survives_or_never_ends(tree: Path, monkeypatch: pyte
         return MutantTester(copy, records).try_mutant(mutants[after], ["tests/unit"]).outcome
 
     assert outcome_of("return a if a < b else b") is Outcome.KILLED
+    in_forks = [mutants["return a if a < b else b"], mutants["return a if a > b else b"]]
+    noticed = MutantTester(copy, records).try_in_forks(in_forks, {key: ["tests/unit"] for key in in_forks})
+    assert {mutant.after: trial.outcome for mutant, trial in noticed.items()} == (
+        {"return a if a < b else b": Outcome.KILLED} if sys.platform != "win32" else {}
+    )
     assert outcome_of("return a if a > b else b") is Outcome.SURVIVED
     monkeypatch.setattr(trying, "STARTING_S", 3.0)
     assert outcome_of("while a != 0:") is Outcome.TIMED_OUT

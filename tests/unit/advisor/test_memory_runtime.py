@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from app.advisor.memory import reserved, runtime
-from app.advisor.memory.estimate import estimate_memory, memory_by_pool, memory_sentence
+from app.advisor.memory import kv, reserved, runtime
+from app.advisor.memory.estimate import estimate_memory, memory_by_pool, memory_sentence, sum_components
 from app.advisor.memory.libraries import cache_tokens, library_parts
 from app.advisor.memory.placement import MARGIN, adapt_setting, gpus_for, parts_fit, pool_rooms
 from app.advisor.memory.setting import HOST, MemoryComponent, MemoryPart, RunSetting, assemble_parts
@@ -339,3 +339,30 @@ def an_encoder() -> ModelFacts:
 def test_logits_come_of_an_output_or_of_a_tied_embedding() -> None:
     assert not weight_sums(an_encoder()).has_logits
     assert weight_sums(msgspec.structs.replace(an_encoder(), tied_embeddings=True)).has_logits
+
+
+def test_lookup_tables_stay_mapped_in_system_memory_and_may_be_dropped() -> None:
+    facts = SMALL.facts("Q8_0")
+    table = group_of(WeightKind.LOOKUP_TABLE, None, "Q8_0", 10**6)
+    with_table = msgspec.structs.replace(facts, weights=[*facts.weights, table])
+    plain, tabled = (sum_components(each, setting_for(backend="cuda")) for each in (facts, with_table))
+    [extra] = [part for part in tabled.parts if part not in plain.parts and part.reclaimable]
+    assert (extra.place, extra.bytes, extra.reclaimable) == (HOST, table.padded_bytes, table.padded_bytes)
+    assert not [part for part in plain.parts if part.reclaimable]
+
+
+@pytest.mark.parametrize(("slots", "copies", "times"), [(1, 0, ""), (2, 0, " x 2"), (2, 3, " x 8")])
+def test_the_arithmetic_of_a_state_names_every_copy(slots: int, copies: int, times: str) -> None:
+    facts = SMALL.facts("Q8_0")
+    layers = [msgspec.structs.replace(layer, state_elements=10, conv_elements=3) for layer in facts.layers]
+    setting = setting_for(slots=slots, rollback_copies=copies)
+    stateful = msgspec.structs.replace(facts, layers=layers)
+    assert kv.state_arithmetic(stateful, setting) == f"4 layers x (3 + 10) x 4 B{times}"
+    assert sum(kv.layer_state(layer, setting) for layer in layers) == 4 * 13 * 4 * slots * (1 + copies)
+
+
+@pytest.mark.parametrize(("slots", "is_unified", "times"), [(1, False, ""), (3, False, " x 3 slots"), (3, True, "")])
+def test_the_arithmetic_of_a_cache_names_its_cells(slots: int, times: str, *, is_unified: bool) -> None:
+    setting = setting_for(slots=slots, is_kv_unified=is_unified, context=1000)
+    cells = 3072 if is_unified else 1024
+    assert kv.kv_arithmetic(SMALL.facts("Q8_0"), setting) == f"4 layers x {cells} x 2 x (128 + 128) f16{times}"

@@ -248,7 +248,7 @@ def test_our_own_key_is_shown() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{a: 1}", '{"a" 1}', '{"a"}', '{"a": 1 "b": 2}', "[1 2]", "[1,,2]", '{"a": NaN}', "1 2"]
+    "text", ["{a: 1}", '{"a" 1}', '{"a"x1}', "{:1}", '{"a"}', '{"a": 1 "b": 2}', "[1 2]", "[1,,2]", '{"a": NaN}', "1 2"]
 )
 def test_what_is_no_json_is_refused_with_its_line(text: str) -> None:
     with pytest.raises(UnreadableSettings, match="line 1 is not JSON"):

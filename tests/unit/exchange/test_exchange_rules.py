@@ -185,3 +185,28 @@ def test_a_gap_fits_for_sure_while_every_byte_might_be_a_token(
 ) -> None:
     around = InfillContext(input_prefix="x" * prefix, input_suffix="y" * suffix, prompt="z" * prompt)
     assert _surely_fits(around, 400) == fits
+
+
+@pytest.mark.parametrize(
+    ("address", "passes"),
+    [
+        ("data:image/png;base64,AAAA", True),
+        ("A" * 64, True),
+        ("AAA=", True),
+        ("", True),
+        ("/9j/" + "A" * 64, True),
+        ("/etc/" + "A" * 64, False),
+        ("picture", False),
+        ("file.png", False),
+        ("https://example.com/a.png", False),
+        ("file:///etc/passwd", False),
+    ],
+)
+def test_a_picture_comes_along_or_not_at_all(address: str, *, passes: bool) -> None:
+    part = {"type": "image_url", "image_url": {"url": address}}
+    body = json.dumps({"messages": [{"role": "user", "content": [part]}]}).encode()
+    if passes:
+        refuse_remote_media(body)
+    else:
+        with pytest.raises(BadRequest):
+            refuse_remote_media(body)

@@ -10,13 +10,14 @@ import urllib.request
 from array import array
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import msgspec
 import pytest
 
 from app.config.environment import is_xet_off
 from app.core.connections import Connection, Program, merge_connections
-from app.core.errors import Forbidden
+from app.core.errors import Forbidden, NotFound
 from app.hub.download import xet
 from app.hub.download.chunk_map import bytes_written
 from app.hub.download.job import ConnectionsMade, DownloadDone, DownloadMessage, DownloadNote, DownloadProgress
@@ -28,6 +29,9 @@ from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.uploading import forget_uploads, keep_in_xet
 from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
 from tests.unit.hub.download.test_program import job_for, run, started
+
+if TYPE_CHECKING:
+    from app.hub.download.wire import RemoteHost
 
 Make = Callable[..., Arena]
 TOKEN = "hf_secret"
@@ -351,3 +355,21 @@ def test_without_it_nothing_is_missing_but_the_way(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(("value", "is_off"), [("1", True), ("true", True), ("0", False), ("", False)])
 def test_the_variable_that_switches_it_off_everywhere_is_known(value: str, is_off: bool) -> None:  # noqa: FBT001
     assert is_xet_off({"HF_HUB_DISABLE_XET": value}) is is_off
+
+
+@pytest.mark.parametrize("knows_second", [True, False])
+def test_a_storage_is_asked_in_the_second_versions_words_and_then_in_the_firsts(*, knows_second: bool) -> None:
+    questions: list[tuple[str, str]] = []
+
+    class Host:
+        def read_small_file(self, url: str, _most: int, headers: dict[str, str]) -> bytes:
+            questions.append((url, headers["Range"]))
+            if "/v2/" in url and not knows_second:
+                raise NotFound("There is no such address.")
+            return b'{"xorbs": {"a": [{"url": "https://a.example/1"}]}, "fetch_info": {"b": [{"url": "https://b.example"}]}}'
+
+    grant = xet.ReadGrant(access_token="t", cas_url="https://cas.example/", exp=0)
+    plan = xet._read_fetch_plan(cast("RemoteHost", Host()), xet.XetFile("h", 10, "a"), grant, 5)
+    versions = ["v2"] if knows_second else ["v2", "v1"]
+    assert questions == [(f"https://cas.example/{each}/reconstructions/h", "bytes=5-5") for each in versions]
+    assert sorted(plan.urls) == ["https://a.example/1", "https://b.example"]
