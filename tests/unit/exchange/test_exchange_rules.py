@@ -1,11 +1,13 @@
 """Rules of an exchange that need no engine: times and counts, what a body may hold, what a preset adds."""
 
+import asyncio
+import contextlib
 import json
 from typing import Any
 
 import pytest
 
-from app.core.errors import BadRequest
+from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.gateway.canonical.request import SamplingParams
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.exchange.constraints import refuse_constraints, refuse_remote_media
@@ -13,7 +15,15 @@ from app.gateway.exchange.engine.request import _sampling_fields
 from app.gateway.exchange.engine.stream import _PromptProgress
 from app.gateway.exchange.handling import lease_options
 from app.gateway.exchange.infilling import InfillContext, _surely_fits
-from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers, figures_of, figures_so_far
+from app.gateway.exchange.observer import (
+    Caller,
+    ExchangeOutcome,
+    Observation,
+    Observers,
+    RequestStopped,
+    figures_of,
+    figures_so_far,
+)
 from app.supervisor.policy import LeaseOptions
 from engines.api import Route
 
@@ -210,3 +220,56 @@ def test_a_picture_comes_along_or_not_at_all(address: str, *, passes: bool) -> N
     else:
         with pytest.raises(BadRequest):
             refuse_remote_media(body)
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (None, ExchangeOutcome.CLIENT_GONE),
+        (ConnectionResetError("gone"), ExchangeOutcome.CLIENT_GONE),
+        (BadRequest("No."), ExchangeOutcome.REFUSED),
+        (EngineFailed("It crashed.", code="crashed"), ExchangeOutcome.ENGINE_FAILED),
+        (ValueError("a slip"), ExchangeOutcome.BUG),
+    ],
+)
+def test_what_a_request_raises_decides_what_became_of_it(error: Exception | None, outcome: ExchangeOutcome) -> None:
+    observed = Observation(Caller(), Observers([]))
+    with contextlib.suppress(Exception), observed:
+        if error is not None:
+            raise error
+    assert observed.outcome is outcome
+    assert (observed.error == str(error)) == isinstance(error, RoundhouseError)
+
+
+async def test_a_request_that_is_stopped_by_hand_breaks_off_its_engine_or_ends_its_task() -> None:
+    broken: list[str] = []
+
+    class Connection:
+        def break_off(self) -> None:
+            broken.append("connection")
+
+    observed = Observation(Caller(), Observers([]))
+    observed.note_connection(Connection())
+    observed.stop()
+    observed.stop()
+    assert broken == ["connection"], "once"
+    over = Observation(Caller(), Observers([]))
+    over.note_connection(Connection())
+    over.ended_at = 1.0
+    over.stop()
+    assert (over.is_stopped, broken) == (False, ["connection"])
+
+    waiting = asyncio.Event()
+
+    async def work() -> None:
+        with Observation(Caller(), Observers([]), asyncio.current_task()) as own:
+            running.append(own)
+            waiting.set()
+            await asyncio.Event().wait()
+
+    running: list[Observation] = []
+    task = asyncio.create_task(work())
+    await waiting.wait()
+    running[0].stop()
+    with pytest.raises(RequestStopped):
+        await task
