@@ -31,7 +31,7 @@ from tests.unit.hub.download.conftest import CHUNK, FILE, NAME, Arena
 from tests.unit.hub.download.test_program import job_for, run, started
 
 if TYPE_CHECKING:
-    from app.hub.download.wire import RemoteHost
+    from app.hub.repositories.ranges import RemoteHost
 
 Make = Callable[..., Arena]
 TOKEN = "hf_secret"
