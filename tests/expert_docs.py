@@ -26,7 +26,7 @@ from app.gateway.hub.repositories import FitContext
 from app.hardware.description import machine_from
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueEntry
-from app.hub.repositories.catalogue_facts import catalogue_facts
+from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
 from tests.engine_docs import DOCS, heading, line
 from tests.unit.advisor.engines import engines_on
 
@@ -58,6 +58,17 @@ class ExpertSpeed(msgspec.Struct, frozen=True):
     low: float
     high: float
     source: str
+
+
+class ExpertSize(msgspec.Struct, frozen=True):
+    """One download that somebody weighed; `parts` are what it holds beside the text model, as its size tells."""
+
+    model: str
+    format: str
+    quantization: str
+    parts: str
+    gb: float
+    note: str
 
 
 class SpeedComparison(msgspec.Struct, frozen=True):
@@ -136,18 +147,47 @@ def _compare_speed(row: ExpertSpeed) -> SpeedComparison:
     return SpeedComparison(row, rate)
 
 
-def as_generated(page: str) -> str:
-    """Return the page with its tables as they would be written now."""
-    tables = {"picks": _pick_lines, "speeds": _speed_lines}
-    return _SPAN.sub(lambda found: "\n".join((found["begin"], *tables[found["table"]](), "", found["end"])), page)
+def expert_sizes() -> list[ExpertSize]:
+    """Return every measured download."""
+    with (DATA / "expert-sizes.csv").open(encoding="utf-8", newline="") as file:
+        return [msgspec.convert(row, ExpertSize, strict=False) for row in csv.DictReader(file)]
+
+
+def estimate_size(size: ExpertSize) -> int:
+    """Return what the catalogue takes a build to weigh."""
+    entry = entries()[size.model]
+    facts = catalogue_facts(entry, size.quantization, format=size.format)
+    assert facts is not None
+    return download_bytes(entry, facts, has_vision="vision" in size.parts, has_draft="draft" in size.parts)
+
+
+def is_stated(size: ExpertSize) -> bool:
+    """Whether the catalogue states this size, since it does not follow from the bits."""
+    return f"{size.format} {size.quantization}" in entries()[size.model].build_bytes
+
+
+def as_generated(page: str, *names: str) -> str:
+    """Return the page with these of its tables as they would be written now."""
+    tables = {"picks": _pick_lines, "speeds": _speed_lines, "sizes": _size_lines}
+
+    def write_table(found: re.Match[str]) -> str:
+        if found["table"] not in names:
+            return found[0]
+        return "\n".join((found["begin"], *tables[found["table"]](), "", found["end"]))
+
+    return _SPAN.sub(write_table, page)
 
 
 def _pick_lines() -> Iterator[str]:
     yield from heading("machine", "first, tok/s predicted", "fast", "what people run there, tok/s")
-    for machine in expert_machines():
-        picks = list_picks(machine.title)
-        fast = next((pick for pick in picks if pick.is_fast), None)
-        yield line(machine.title, _pick_words(picks[0]), _pick_words(fast) if fast else "none", machine.people)
+    yield from map(pick_line, expert_machines())
+
+
+def pick_line(machine: ExpertMachine) -> str:
+    """Return a machine's line of the table."""
+    picks = list_picks(machine.title)
+    fast = next((pick for pick in picks if pick.is_fast), None)
+    return line(machine.title, _pick_words(picks[0]), _pick_words(fast) if fast else "none", machine.people)
 
 
 def _pick_words(pick: HubPick) -> str:
@@ -170,13 +210,21 @@ def _speed_lines() -> Iterator[str]:
         yield line(row.machine, row.model, row.quantization, engine, measured, predicted)
 
 
+def _size_lines() -> Iterator[str]:
+    yield from heading("model", "format", "", "with", "measured", "estimated")
+    for size in expert_sizes():
+        estimated = "stated" if is_stated(size) else f"{estimate_size(size) / 1e9:.2f} GB"
+        yield line(size.model, size.format, size.quantization, size.parts, f"{size.gb:.2f} GB", estimated)
+
+
 def main() -> int:
     """Write the tables, or return 1 if the page has others than it should."""
     text = PAGE.read_text(encoding="utf-8")
+    written = as_generated(text, "picks", "speeds", "sizes")
     if "--write" in sys.argv:
-        PAGE.write_text(as_generated(text), encoding="utf-8")
+        PAGE.write_text(written, encoding="utf-8")
         return 0
-    return int(as_generated(text) != text)
+    return int(written != text)
 
 
 if __name__ == "__main__":

@@ -242,6 +242,8 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     commercial: CommercialUse = CommercialUse.ASK
     released: str = ""
     """Year and month, "2025-04"."""
+    draft_repositories: list[str] = []
+    """Those of its repositories that carry the model's own head for drafting, as far as somebody said so."""
 
 
 class CatalogueQuery(msgspec.Struct, frozen=True, kw_only=True):

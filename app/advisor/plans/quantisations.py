@@ -52,7 +52,7 @@ _NAMED: tuple[tuple[str, float | None], ...] = (
 """Names that state their bits, in the order they are looked for."""
 
 _KEPT: tuple[tuple[str, float], ...] = (
-    (r"EXL3 2(?:\.0)?bpw", 0.90),
+    (r"EXL3 2(?:\.0\d?)?bpw", 0.90),
     (r"EXL3 2\.[1-4]\d*bpw", 0.95),
     (r"EXL3 2\.[5-9]\d*bpw", 0.96),
     (r"EXL3 3\.\d+bpw|EXL3 3bpw", 0.97),

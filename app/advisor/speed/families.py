@@ -82,7 +82,7 @@ SOFTWARE: dict[str, SoftwareTraits] = {
     "rocm": SoftwareTraits(85e-6, 0.0, spread=0.25),
     "cpu": SoftwareTraits(115e-6, 500e-6, spread=0.20),
     "exl3": SoftwareTraits(55e-6, 20e-6, spread=0.20),
-    "exl3 ampere": SoftwareTraits(78e-6, 35e-6, spread=0.30, read_share=0.924),
+    "exl3 ampere": SoftwareTraits(89e-6, 44e-6, spread=0.30, read_share=0.930),
     "unknown": SoftwareTraits(60e-6, 20e-6, spread=0.40),
 }
 """Fitted; "unknown" is a guess between CUDA and ROCm for engines that nobody has published enough of.

@@ -165,6 +165,7 @@ def _list_complete(
             licence=entry.licence,
             commercial=commercial_use(entry.licence),
             released=entry.released,
+            draft_repositories=entry.draft_repositories,
             is_too_slow=bool(pick.card.fits) and speed is not None and speed.tokens_per_second < least_speed,
             needs=_explain_needs(entry, pick, inputs),
             is_new=seen is not None and entry.base not in seen,

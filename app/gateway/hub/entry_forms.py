@@ -13,7 +13,7 @@ from app.gateway.advising.model_facts import find_well_known
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
 from app.gateway.hub.named_models import FORMATS
 from app.hub.repositories.catalogue_entry import CatalogueEntry
-from app.hub.repositories.catalogue_facts import catalogue_facts
+from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
 
 _RATE = re.compile(r"(\d(?:\.\d{1,2})?)[-_ ]?bpw", re.IGNORECASE)
 _BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
@@ -22,6 +22,12 @@ _BITS = re.compile(r"(\d)-?bit", re.IGNORECASE)
 def list_forms(entry: CatalogueEntry) -> Sequence[ModelFacts]:
     """Return a model in every form that it can be had in; empty where nobody knows what it is made of."""
     return _build_forms(IdentityKey(entry))
+
+
+def estimate_download(entry: CatalogueEntry, facts: ModelFacts) -> int:
+    """Return what a form weighs in the preferred repository, with what it carries beside the text model."""
+    preferred = entry.repositories.get(facts.format, [""])[0].partition("@")[0]
+    return download_bytes(entry, facts, has_vision=True, has_draft=preferred in entry.draft_repositories)
 
 
 @lru_cache(maxsize=512)
@@ -47,7 +53,7 @@ def _list_quantizations(entry: CatalogueEntry) -> Iterator[tuple[str, str]]:
     for kind, repositories in entry.repositories.items():
         if kind not in FORMATS:
             continue
-        named = _rates_in_names(kind, repositories)
+        named = entry.rates.get(kind) or _rates_in_names(kind, repositories)
         usual = native.get(kind, ()) if native else _usual_rates(kind, repositories)
         yield from ((kind, quantization) for quantization in named or usual)
     if "safetensors" not in entry.repositories and not native:

@@ -19,7 +19,7 @@ from app.core.hub import HubCard, HubPick, HubSearchHit, HubUse
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.card_fits import with_fit
-from app.gateway.hub.entry_forms import list_forms
+from app.gateway.hub.entry_forms import estimate_download, list_forms
 from app.gateway.hub.named_models import FORMATS
 from app.gateway.hub.repositories import FitContext
 from app.hub.repositories.catalogue_entry import CatalogueEntry
@@ -131,7 +131,8 @@ def _judge_entry(entry: CatalogueEntry, use: HubUse, ground: FitContext, *, is_p
     plan = _plan_forms(entry, forms, WRITING_USES[use], ground) if forms else None
     if plan is None:
         return _PickCandidate(entry, with_fit(card, ground, entry), rank)
-    card = replace(card, download_bytes=next(facts.file_bytes for facts in forms if _is_planned(facts, plan)))
+    facts = next(facts for facts in forms if _is_planned(facts, plan))
+    card = replace(card, download_bytes=estimate_download(entry, facts))
     kept = quality_kept(plan.format, plan.quantization)
     return _PickCandidate(entry, _card_of_plan(card, plan), rank * kept, crowds=_crowds(plan, ground.machine))
 

@@ -15,6 +15,9 @@ SCALE_BITS = 16
 EXL_DEFAULT_HEAD_BITS = 6
 """What both ExLlama converters use unless told otherwise."""
 
+EXL3_DRAFT_BITS, EXL3_TABLE_BITS = 6.0, 4.0
+"""What heads that draft and tables take at least: 13.84 GB of Qwen3.8-27B at 3 bits, 62.8 GB of Qwen3.8-Flash-Next at
+2.05 (0xSero's registry, October 2026)."""
 MAX_BITS = 32
 
 _BLOCK_KINDS = frozenset(
@@ -113,6 +116,8 @@ def _exllama_storage(method: str, stated: Object) -> WeightStorage:
     """Read bits per weight, which need not be whole, and those of the output matrix; the embedding stays F16."""
     bits, head = _parse_float(stated, "bits", 4.0), _parse_float(stated, "head_bits", EXL_DEFAULT_HEAD_BITS)
     kinds = {**dict.fromkeys(_BLOCK_KINDS, bits), WeightKind.OUTPUT: head}
+    if method == "exl3":
+        kinds |= {WeightKind.LOOKUP_TABLE: EXL3_TABLE_BITS, WeightKind.DRAFT: max(bits, EXL3_DRAFT_BITS)}
     return WeightStorage(
         format=method, quantization=f"{bits:g}bpw", packing=WeightPacking(max(1, round(bits))), dtype="F16", bits=kinds
     )

@@ -48,6 +48,13 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     table_parameters: int = 0
     """Of tables that are looked up (n-grams)."""
     draft_parameters: int = 0
+    """Of the head for multi-token prediction."""
+    draft_repositories: list[str] = []
+    """Those of `repositories` that carry this head, as far as somebody said so."""
+    rates: dict[str, list[str]] = {}
+    """By format, the quantisations that somebody found published: EXL3 keeps each on a branch. Without, the usual."""
+    build_bytes: dict[str, int] = {}
+    """Download sizes that somebody measured where they do not follow from the bits: "gguf Q4_K_M"."""
     layers: int = 0
     hidden: int = 0
     kv_heads: int = 0

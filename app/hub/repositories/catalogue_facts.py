@@ -19,6 +19,11 @@ _SAME_SIZE = 0.25
 """A well-known model of the same name may differ so much, as a share, before it is taken for another model."""
 _MOST_DRAFT_LAYERS = 2
 """What one source counts among the layers and another does not: layers that draft."""
+_MOST_VISION = 0.15
+"""More than such a share of the parameters is no vision tower."""
+_PLAIN_BITS = 16
+_DRAFT_BITS = {"fp8": 8.0, "gguf": 6.5, "exl3": 6.0}
+"""What publishers store draft heads in; the others leave them as they were trained."""
 _LATENT = 576
 """kv_lora_rank and rotated part of every model with latent attention in the catalogue (DeepSeek's: 512 + 64)."""
 _STATE_DIM = 128
@@ -47,6 +52,23 @@ def catalogue_facts(entry: CatalogueEntry, quantization: str, *, format: str = "
         return msgspec.structs.replace(shape_facts(shape.name, quantization, format=format), name=entry.title)
     plain = _entry_facts(entry)
     return store_as(plain, format, quantization) if plain is not None else None
+
+
+def download_bytes(entry: CatalogueEntry, facts: ModelFacts, *, has_vision: bool, has_draft: bool) -> int:
+    """Return what a build of a model weighs, with the parts it has beside the text model: those stay in half precision.
+
+    GGUF keeps what lets a model see in a file of its own.
+    """
+    stated = entry.build_bytes.get(f"{facts.format} {facts.quantization}")
+    if stated:
+        return stated
+    in_facts = sum(group.elements for group in facts.weights if group.kind is WeightKind.DRAFT)
+    draft = entry.draft_parameters if has_draft and not in_facts else 0
+    text = facts.parameters - in_facts
+    vision = max(0, entry.parameters - entry.draft_parameters - text) if "vision" in entry.good_for else 0
+    is_part = has_vision and facts.format != "gguf" and vision < _MOST_VISION * entry.parameters
+    bits = _DRAFT_BITS.get(facts.format, _PLAIN_BITS)
+    return facts.file_bytes + (2 * vision if is_part else 0) + round(draft * bits / 8)
 
 
 def shape_of_entry(entry: CatalogueEntry) -> ModelShape | None:

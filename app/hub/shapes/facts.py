@@ -33,6 +33,9 @@ from app.hub.shapes.shape import ModelShape, find_shape
 
 GGUF = "gguf"
 SOURCE = "table of well-known models"
+EXL3 = "exl3"
+_TILE = 128
+"""Trellises are cut into tiles of that many columns."""
 NORM_BITS = 16
 """Norms outside GGUF are stored as the model was trained, in half precision."""
 SAME_MODEL = 1e-3
@@ -115,14 +118,41 @@ def _shape_weights(shape: ModelShape, quantization: str) -> list[WeightGroup]:
 
 
 def _with_storage(facts: ModelFacts, storage: WeightStorage) -> ModelFacts:
-    return _with_weights(facts, [_change_bits(group, storage) for group in facts.weights])
+    is_trellis = storage.format == EXL3
+    weights = [
+        _change_bits(_pad_experts(group, facts) if is_trellis else group, storage, group.elements)
+        for group in facts.weights
+    ]
+    if not is_trellis or not facts.tied_embeddings:
+        return _with_weights(facts, weights)
+    head = _output_of_embedding(facts)
+    return msgspec.structs.replace(
+        _with_weights(facts, [*weights, _change_bits(head, storage, head.elements)]), tied_embeddings=False
+    )
 
 
-def _change_bits(group: WeightGroup, storage: WeightStorage) -> WeightGroup:
+def _pad_experts(group: WeightGroup, facts: ModelFacts) -> WeightGroup:
+    """Return experts as wide as trellises are: whole tiles of 128."""
+    if group.kind is not WeightKind.EXPERTS or group.layer is None or not facts.layers[group.layer].feed_forward:
+        return group
+    width = facts.layers[group.layer].feed_forward
+    return msgspec.structs.replace(group, elements=group.elements // width * (-(-width // _TILE) * _TILE))
+
+
+def _output_of_embedding(facts: ModelFacts) -> WeightGroup:
+    """Return the output matrix that is quantised apart though the embedding would serve as one."""
+    elements = facts.hidden * facts.vocabulary
+    return WeightGroup(
+        kind=WeightKind.OUTPUT, layer=None, type="", tensors=1, elements=elements, bytes=0, padded_bytes=0
+    )
+
+
+def _change_bits(group: WeightGroup, storage: WeightStorage, elements: int) -> WeightGroup:
+    """Return a group in other bits; `elements` are those of the model, which padding adds none to."""
     bits = NORM_BITS if group.kind is WeightKind.NORM else storage.bits_of(group.kind)
     size = round(group.elements * bits / 8)
     label = storage.quantization if group.kind in storage.bits else storage.dtype
-    return msgspec.structs.replace(group, type=label, bytes=size, padded_bytes=size)
+    return msgspec.structs.replace(group, type=label, elements=elements, bytes=size, padded_bytes=size)
 
 
 def _with_weights(facts: ModelFacts, weights: Sequence[WeightGroup]) -> ModelFacts:

@@ -8,11 +8,16 @@ from tests.expert_docs import (
     PAGE,
     TALK,
     ExpertMachine,
+    ExpertSize,
     as_generated,
     compare_speeds,
+    estimate_size,
     expert_machines,
+    expert_sizes,
     is_named_or_better,
+    is_stated,
     list_picks,
+    pick_line,
 )
 
 
@@ -24,6 +29,7 @@ def test_the_first_is_what_people_run_or_ranked_above(machine: ExpertMachine) ->
     assert first.card.decode is not None
     assert is_named_or_better(machine, first), [first.name, *(pick.name for pick in others[:5])]
     assert first.card.decode.tokens_per_second >= (5 if machine.title.startswith("Raspberry") else TALK)
+    assert pick_line(machine) in PAGE.read_text(encoding="utf-8"), "python -m tests.expert_docs --write"
 
 
 def test_published_speeds_are_met() -> None:
@@ -40,6 +46,17 @@ def test_a_small_board_writes_as_fast_as_its_memory_lets_it() -> None:
     assert [row.error <= 0.15 for row in rows] == [True]
 
 
+@pytest.mark.parametrize("size", expert_sizes(), ids=lambda size: f"{size.model} {size.format} {size.quantization}")
+def test_downloads_weigh_what_people_measured(size: ExpertSize) -> None:
+    assert estimate_size(size) == pytest.approx(size.gb * 1e9, rel=0.04)
+
+
+def test_most_of_these_sizes_follow_from_the_bits() -> None:
+    stated = [size for size in expert_sizes() if is_stated(size)]
+    assert len(stated) <= 7
+    assert len(expert_sizes()) - len(stated) >= 20
+
+
 def test_the_docs_have_the_tables_of_today() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert as_generated(page) == page, "python -m tests.expert_docs --write"
+    assert as_generated(page, "speeds", "sizes") == page, "python -m tests.expert_docs --write"
