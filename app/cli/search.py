@@ -240,7 +240,7 @@ def _catalogue_row(pick: HubPick) -> tuple[str, ...]:
         pick.pull,
         f"{pick.name} ({marked})" if marked else pick.name,
         f"{pick.quality}{'*' if pick.is_quality_derived else ''}" if pick.quality else "",
-        pick.needs or ("too slow to talk to" if pick.is_too_slow else fit_word(card.verdict)),
+        pick.needs or fit_word(card.verdict),
         words.format_bytes(card.download_bytes) if card.download_bytes else "",
         words.format_rate(card.decode.tokens_per_second) if card.decode else "",
         f"{pick.commercial.value} ({pick.licence or 'licence unknown'})",

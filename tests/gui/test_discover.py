@@ -9,6 +9,8 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 
+from app.cli.search import fit_word
+from app.core.advice import EstimateConfidence, Rate, fit_verdict
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved
@@ -544,3 +546,15 @@ def test_the_rail_and_the_system_tell_of_downloads(
     )
     assert said == ["unsloth/Qwen3-14B-GGUF:Q5_K_M was downloaded."]
     assert button.accessibleDescription() == ""
+
+
+@pytest.mark.parametrize(("rate", "color", "word"), [(4.9, "warn", "slow"), (5.1, "ok", "yes"), (9.0, "ok", "yes")])
+def test_what_is_too_slow_to_talk_to_is_the_same_everywhere(rate: float, color: str, word: str) -> None:
+    decode = Rate(tokens_per_second=rate, low=rate, high=rate, confidence=EstimateConfidence.PREDICTED)
+    card = msgspec.structs.replace(hub.PICKS[0].card, fits=True, decode=decode)
+    pick = msgspec.structs.replace(hub.PICKS[0], card=card, is_too_slow=rate < 10, needs="")
+    assert hub_search.pick_sign(pick)[0] == hub_search.fit_sign(card)[0] == color
+    assert fit_word(card.verdict) == word
+    assert card.verdict is fit_verdict(fits=True, decode=decode), (
+        "as the Machine page and `roundhouse estimate` have it"
+    )

@@ -162,7 +162,7 @@ def _weights_problem(model: str, engine: EngineTraits, shown: Sequence[ModelFact
     if lacks:
         return f"{engine.name} would load {model}, but {lacks}."
     formats = wording.join_words([FORMAT_NAMES[name] for name in engine.formats[:3]])
-    return f"There is no version of {model} that {engine.name} loads ({formats}); formats do not cross engines."
+    return f"No version of {model} is known that {engine.name} loads ({formats}); formats do not cross engines."
 
 
 def _without_weights(drafts: Sequence[PlanDraft], usable: Sequence[PlanDraft]) -> list[RankedEngine]:

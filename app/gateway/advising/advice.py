@@ -86,6 +86,8 @@ FORMS: dict[str, tuple[str, ...]] = {
 EXL3's rates are branches of turboderp's repositories, such as Qwen3.8-27B-exl3 (October 2026).
 """
 
+_MADE_NO_MORE = frozenset({"exl2"})
+"""Formats whose library is frozen (ExLlamaV2's, since December 2025): only of some models there are such weights."""
 DYNAMIC = ("UD-Q4_K_XL", "UD-Q3_K_XL", "UD-IQ3_XXS", "UD-Q2_K_XL", "UD-IQ2_XXS")
 _WITH_DYNAMIC = re.compile(r"qwen3|qwen35|gemma[34]|llama4|glm4moe|deepseek2|mistral[34]|minimax|hunyuan-moe|kimi")
 """Architectures of models whose uploads by Unsloth are "dynamic" (2.0, since April 2025), by llama.cpp's names."""
@@ -138,7 +140,10 @@ async def make_plan(
     """
     check_plan(request)
     machine, is_here = await machine_for(services.machine, request.machine)
-    candidates_found = candidates_found or await find_candidates(services.facts, request.model.strip())
+    if candidates_found is None:
+        name = request.model.strip()
+        by_name = await find_candidates(services.facts, name)
+        candidates_found = await asyncio.to_thread(_leave_unknown_out, services, name, by_name)
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
@@ -377,6 +382,19 @@ async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
         return CandidateModels(candidates=[facts_found], model=facts_found.name, is_fixed=True)
     forms = list(forms_of(known.name, native=known.native))
     return CandidateModels(candidates=forms, model=forms[0].name)
+
+
+def _leave_unknown_out(services: Services, name: str, candidates: CandidateModels) -> CandidateModels:
+    """Return the candidates without formats that nobody makes any more, unless the catalogue lists some for the model.
+
+    Of a model that the catalogue does not have nothing is known, and its architecture decides.
+    """
+    if not name or candidates.is_fixed:
+        return candidates
+    match = services.hub.catalogue.find_match(name, key=services.settings.get_text("catalogue.key"))
+    unknown = _MADE_NO_MORE - set(match.entry.repositories) if match is not None else frozenset()
+    known = [facts for facts in candidates.candidates if facts.format not in unknown]
+    return msgspec.structs.replace(candidates, candidates=known)
 
 
 @cache

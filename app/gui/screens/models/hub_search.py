@@ -324,7 +324,7 @@ def pick_sign(pick: HubPick) -> tuple[str, str]:
     """Return the colour and the words of how a model runs here."""
     if pick.needs:
         return "warn", pick.needs
-    if pick.is_too_slow or pick.card.verdict is FitVerdict.SLOW:
+    if pick.card.verdict is FitVerdict.SLOW:
         return "warn", tr("Runs, but too slow to talk to")
     if pick.card.verdict is FitVerdict.TOO_LARGE and pick.card.memory_bytes:
         return "bad", tr("Too large: needs about {size}", size=words.format_bytes(pick.card.memory_bytes))

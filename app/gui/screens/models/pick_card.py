@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from app.core import words
+from app.core.advice import FitVerdict
 from app.core.downloads import DownloadState
 from app.core.hub import HubPick
 from app.core.translation import tr, tr_plural
@@ -90,7 +91,7 @@ class PickMeters(QWidget):
         fraction, value, tip = hub_search.quality_level(pick, best_quality)
         self.quality.show_level(fraction, value, color="part-2", tip=tip)
         fraction, value, tip = hub_search.speed_level(pick)
-        color = "warn" if pick.is_too_slow else "ok"
+        color = "warn" if pick.card.verdict is FitVerdict.SLOW else "ok"
         self.speed.show_level(fraction, value, color=color, tip=tip)
 
 
