@@ -98,3 +98,13 @@ async def test_the_refusal_is_a_typed_400(gateway: Gateway) -> None:
     async with gateway.http.post(gateway.url + "/v1/chat/completions", json=body) as reply:
         assert reply.status == 400
         assert (await reply.json())["error"]["code"] == "constraint_too_large"
+
+
+@pytest.mark.parametrize(("count", "is_refused"), [(16, False), (17, True)])
+def test_sixteen_parts_may_be_left_out_and_no_more(count: int, *, is_refused: bool) -> None:
+    for fields in ({"grammar": "root ::= " + '"a"? "b" ' * count}, schema_body({"pattern": "^" + "a?b" * count + "$"})):
+        if is_refused:
+            with pytest.raises(BadRequest):
+                refuse_large_constraints(json.dumps(fields).encode())
+        else:
+            refuse_large_constraints(json.dumps(fields).encode())

@@ -1,11 +1,237 @@
-"""A connection to an engine, before and after there is one."""
+"""A connection to an engine, before and after there is one: what comes over it piece by piece, and how it ends."""
+
+import asyncio
+from typing import cast
 
 import pytest
 
-from app.gateway.exchange.connections import EngineConnection, EngineDisconnected, address_of
+from app.core.errors import EngineFailed
+from app.gateway.exchange.connections import (
+    Address,
+    EngineConnection,
+    EngineConnections,
+    EngineDisconnected,
+    ReadFlow,
+    Take,
+    address_of,
+)
+from app.supervisor.dialing import DialTarget
+
+OURS = address_of("http://127.0.0.1:1")
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 4\r\n\r\n"
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+class PlayedTransport:
+    """Notes what is done to it."""
+
+    def __init__(self) -> None:
+        self.written: list[bytes] = []
+        self.calls: list[str] = []
+        self.is_aborted = False
+
+    def write(self, data: bytes) -> None:
+        self.written.append(data)
+
+    def is_closing(self) -> bool:
+        return self.is_aborted
+
+    def pause_reading(self) -> None:
+        self.calls.append("pause")
+
+    def resume_reading(self) -> None:
+        self.calls.append("resume")
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+class Exchange:
+    """A connection over such a transport, to which a request was sent."""
+
+    def __init__(self, body: bytes = b"") -> None:
+        self.released: list[EngineConnection] = []
+        self.transport = PlayedTransport()
+        self.connection = EngineConnection(OURS, self.released.append, set())
+        self.connection.connection_made(cast("asyncio.Transport", self.transport))
+        self.head = asyncio.ensure_future(self.connection.send_request(b"POST / HTTP/1.1\r\n\r\n", body))
+
+    async def come(self, *pieces: bytes) -> "Exchange":
+        """Have these come from the engine, once the request is written."""
+        await asyncio.sleep(0)
+        for piece in pieces:
+            self.connection.data_received(piece)
+        return self
+
+
+def taking_into(pieces: list[bytes]) -> Take:
+    """Return what keeps each piece and wants more."""
+
+    def take_piece(piece: bytes) -> ReadFlow:
+        pieces.append(piece)
+        return ReadFlow.MORE
+
+    return take_piece
 
 
 async def test_a_connection_that_is_not_there_takes_no_request() -> None:
-    connection = EngineConnection(address_of("http://127.0.0.1:1"), lambda _: None, set())
+    connection = EngineConnection(OURS, lambda _: None, set())
     with pytest.raises(EngineDisconnected, match="closed"):
         await connection.send_request(b"GET / HTTP/1.1\r\n\r\n", b"")
+
+
+@pytest.mark.parametrize("cut", [1, 10, len(HEAD) - 1, len(HEAD), len(HEAD) + 2])
+async def test_an_answer_is_the_same_wherever_it_is_cut(cut: int) -> None:
+    answer = HEAD + b"body"
+    exchange = await Exchange().come(answer[:cut], answer[cut:])
+    assert (await exchange.head).headers["content-type"] == "a/b"
+    assert exchange.connection.take_whole() == b"body"
+    exchange.connection.close()
+    assert exchange.released == [exchange.connection]
+
+
+async def test_only_a_whole_answer_that_nobody_has_begun_to_take_is_taken_whole() -> None:
+    half = await Exchange().come(HEAD, b"bo")
+    assert half.connection.take_whole() is None
+    begun = await Exchange().come(HEAD, b"bo")
+    pieces: list[bytes] = []
+    begun.connection.deliver_to(taking_into(pieces))
+    await begun.come(b"dy")
+    assert begun.connection.take_whole() is None
+    assert (pieces, begun.connection.is_over) == ([b"bo", b"dy"], True)
+    many = await Exchange().come(CHUNKED, b"4\r\nwhol\r\n", b"1\r\ne\r\n0\r\n\r\n")
+    assert many.connection.take_whole() == b"whole"
+    assert many.connection.is_over
+
+
+async def test_what_waits_for_long_stops_the_engine_until_it_is_taken() -> None:
+    size = 300 * 1024
+    exchange = await Exchange().come(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size, b"x" * (256 * 1024))
+    assert exchange.transport.calls == []
+    await exchange.come(b"x")
+    assert (exchange.transport.calls, exchange.connection.is_paused) == (["pause"], True)
+    assert exchange.connection.take_whole() is None
+    pieces: list[bytes] = []
+    exchange.connection.deliver_to(taking_into(pieces))
+    assert (exchange.transport.calls, exchange.connection.is_paused) == (["pause", "resume"], False)
+    assert len(pieces[0]) == 256 * 1024 + 1
+
+
+async def test_whoever_takes_may_pause_or_end_an_answer() -> None:
+    exchange = await Exchange().come(CHUNKED)
+    flows = iter([ReadFlow.MORE, ReadFlow.PAUSE, ReadFlow.END])
+    exchange.connection.deliver_to(lambda _piece: next(flows))
+    await exchange.come(b"1\r\na\r\n")
+    assert not exchange.connection.is_paused
+    await exchange.come(b"1\r\nb\r\n")
+    assert exchange.connection.is_paused
+    await asyncio.wait_for(exchange.connection.wait_for_change(), 5)
+    exchange.connection.resume_reading()
+    assert not exchange.connection.is_over
+    await exchange.come(b"1\r\nc\r\n")
+    assert exchange.connection.is_over
+    exchange.connection.raise_error()
+    exchange.connection.close()
+    assert not exchange.transport.is_aborted, "the engine may still end its answer as HTTP wants"
+    await exchange.come(b"0\r\n\r\n")
+    assert exchange.released == [exchange.connection]
+
+
+async def test_what_is_raised_by_whoever_takes_ends_the_answer() -> None:
+    exchange = await Exchange().come(HEAD)
+
+    def refuse(_piece: bytes) -> ReadFlow:
+        raise EngineFailed("Nonsense.")
+
+    exchange.connection.deliver_to(refuse)
+    await exchange.come(b"bo")
+    assert (exchange.connection.is_over, exchange.transport.is_aborted) == (True, True)
+    with pytest.raises(EngineFailed, match="Nonsense"):
+        exchange.connection.raise_error()
+
+
+async def test_a_connection_that_ends_before_its_answer_says_so_to_whoever_waits() -> None:
+    silent = await Exchange().come()
+    silent.connection.connection_lost(None)
+    with pytest.raises(EngineDisconnected):
+        await silent.head
+    half = await Exchange().come(HEAD, b"bo")
+    half.connection.connection_lost(ConnectionResetError("reset"))
+    with pytest.raises(EngineDisconnected, match="reset"):
+        half.connection.raise_error()
+    assert not half.connection.is_open
+    until_the_end = await Exchange().come(b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n", b"all")
+    until_the_end.connection.connection_lost(None)
+    until_the_end.connection.raise_error()
+    assert until_the_end.connection.take_whole() == b"all"
+
+
+async def test_what_is_no_http_is_said_and_what_nobody_asked_for_ends_the_connection() -> None:
+    nonsense = await Exchange().come(b"220 mail.example ESMTP\r\n\r\n")
+    with pytest.raises(EngineFailed, match="not HTTP"):
+        await nonsense.head
+    connection, transport = EngineConnection(OURS, lambda _: None, set()), PlayedTransport()
+    connection.connection_made(cast("asyncio.Transport", transport))
+    connection.data_received(HEAD)
+    assert transport.is_aborted
+
+
+async def test_an_answer_that_is_left_half_taken_ends_the_connection() -> None:
+    half = await Exchange().come(HEAD, b"bo")
+    half.connection.close()
+    assert (half.transport.is_aborted, half.released) == (True, [])
+    more = await Exchange().come(HEAD, b"body and more")
+    assert more.connection.take_whole() == b"body"
+    more.connection.close()
+    assert (more.transport.is_aborted, more.released) == (True, []), "what follows is nobody's answer"
+
+
+async def test_a_large_body_is_written_in_pieces_as_the_engine_reads() -> None:
+    size = 256 * 1024
+    at_once = Exchange(b"x" * size)
+    await at_once.come()
+    assert [len(piece) for piece in at_once.transport.written] == [len(b"POST / HTTP/1.1\r\n\r\n") + size]
+    piecewise = Exchange(b"x" * (size + 5))
+    piecewise.connection.pause_writing()
+    await piecewise.come()
+    assert len(piecewise.transport.written) == 1, "the head alone"
+    piecewise.connection.resume_writing()
+    await piecewise.come()
+    await asyncio.sleep(0)
+    assert [len(piece) for piece in piecewise.transport.written[1:]] == [size, 5]
+    for exchange in (at_once, piecewise):
+        exchange.head.cancel()
+
+
+async def test_connections_to_others_are_cut_and_those_to_ours_stay() -> None:
+    far = Address(DialTarget("far.example", 80, is_tls=False), b"", b"far.example", is_ours=False)
+    connections = EngineConnections(1.0)
+    transports = {}
+    for address in (OURS, far):
+        connection, transports[address] = (
+            EngineConnection(address, lambda _: None, connections._open),
+            PlayedTransport(),
+        )
+        connection.connection_made(cast("asyncio.Transport", transports[address]))
+    connections.cut_connections()
+    assert (transports[OURS].is_aborted, transports[far].is_aborted) == (False, True)
+    assert [each.address for each in connections.open_to(OURS)] == [OURS]
+    assert connections.open_to(far) == []
+    connections.close()
+    assert transports[OURS].is_aborted
+
+
+@pytest.mark.parametrize(
+    ("url", "prefix", "netloc", "is_ours"),
+    [
+        ("http://127.0.0.1:8080", b"", b"127.0.0.1:8080", True),
+        ("https://127.0.0.1:8080/v1/", b"/v1", b"127.0.0.1:8080", False),
+        ("http://localhost:1", b"", b"localhost:1", False),
+        ("http://name:word@far.example/api", b"/api", b"far.example", False),
+    ],
+)
+def test_an_address_has_a_prefix_and_a_name_without_secrets(
+    url: str, prefix: bytes, netloc: bytes, *, is_ours: bool
+) -> None:
+    address = address_of(url)
+    assert (address.prefix, address.netloc, address.is_ours) == (prefix, netloc, is_ours)
