@@ -98,6 +98,8 @@ def _try_in_fork(
     code_pairs: Sequence[tuple[FunctionType, CodeType]], tests: Sequence[pytest.Item], limit_s: float
 ) -> str:
     """Return the test that fails in a fork with other code; "" if none does in time."""
+    if sys.platform == "win32":
+        return ""
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
@@ -120,6 +122,8 @@ def _try_in_fork(
 def _run_as_child(
     code_pairs: Sequence[tuple[FunctionType, CodeType]], tests: Sequence[pytest.Item], writer: int
 ) -> None:
+    if sys.platform == "win32":
+        return
     os.setsid()
     for function, code in code_pairs:
         function.__code__ = code

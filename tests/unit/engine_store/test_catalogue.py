@@ -208,3 +208,9 @@ def test_a_version_runs_from_the_first_without_holes_on(
         assert "b9061" in failure.sentence
         assert (version in failure.sentence) == (version != "custom")
     assert old_version_failure(msgspec.structs.replace(about, least_version=""), installation, place) is None
+
+
+def test_an_engine_that_is_not_here_is_expected_to_be_one_of_its_kind() -> None:
+    assert catalogue_of(Played(HERE)).expect_installation("llama.cpp") == HERE
+    expected = catalogue_of(Played(GONE)).expect_installation("llama.cpp")
+    assert (expected.engine, expected.version, expected.backend) == ("llama.cpp", "", "")

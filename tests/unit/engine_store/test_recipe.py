@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from app.core.errors import Bug
+from app.engine_store import lock as lock_module
 from app.engine_store import recipe as recipe_module
 from app.engine_store.lock import compile_argv
 from app.engine_store.recipe import FILE, InstallRecipe, VariantKind, read_recipe, read_recipes
@@ -161,3 +162,25 @@ def test_a_build_is_told_its_compiler_where_that_is_here(tmp_path: Path, monkeyp
     assert read(tmp_path, text).variants[0].build_settings == {"cc": "/opt/cuda/bin/nvcc", "other": str(tmp_path)}
     monkeypatch.setattr(recipe_module, "find_toolkits", dict)
     assert read(tmp_path, text).variants[0].build_settings["cc"] == ""
+
+
+def test_what_a_build_needs_is_locked_beside_what_is_built_and_a_shared_lock_is_written_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built = VENV.replace('name = "cpu"', 'name = "native"') + 'builds = true\nbuild_requires = ["cmake"]\n'
+    shared = VENV[VENV.index("[[variant]]") :].replace('name = "cpu"', 'name = "other"') + 'lock = "native"\n'
+    plain = VENV[VENV.index("[[variant]]") :]
+    recipe = read(tmp_path, built + shared + plain)
+    monkeypatch.setattr(lock_module, "read_recipes", lambda: {"x": recipe})
+    monkeypatch.setattr(lock_module, "compile_lock", lambda _argv, requires: " ".join(requires))
+    monkeypatch.setattr(lock_module, "uv_program", lambda: Path("uv"))
+    assert lock_module.main(["another"]) == 0
+    assert not (tmp_path / "locks").exists()
+    assert lock_module.main([]) == 0
+    assert {path.name: path.read_text() for path in (tmp_path / "locks").iterdir()} == {
+        "native.txt": "x==1.0",
+        "native.build.txt": "cmake",
+        "cpu.txt": "x==1.0",
+    }
+    monkeypatch.setattr(lock_module, "uv_program", lambda: None)
+    assert lock_module.main([]) == 1

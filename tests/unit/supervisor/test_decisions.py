@@ -282,6 +282,8 @@ print("end of input", flush=True)
     [(SoftStop.SIGINT, "SIGINT"), (SoftStop.SIGTERM, "SIGTERM"), (SoftStop.STDIN_EOF, "end of input")],
 )
 def test_an_engine_is_asked_to_end_in_its_own_way(how: SoftStop, word: str) -> None:
+    if sys.platform == "win32":
+        return
     from app.supervisor.posix import Group  # noqa: PLC0415 -- there is none on Windows
 
     group = Group(LaunchOrder(argv=(sys.executable, "-c", LISTENS), env={}, cwd=None), has_lifeline=True)
