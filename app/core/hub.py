@@ -227,8 +227,6 @@ class HubPick(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it runs well here: it fits, leaves room for a conversation, and writes fast enough."""
     is_fast: bool = False
     """Whether it stands beside the best because it writes much faster."""
-    is_too_slow: bool = False
-    """Whether it runs, but writes more slowly than `catalogue.least_speed`."""
     needs: str = ""
     """What has to be done before an engine here loads it: "Needs a newer llama.cpp: update it (33 MB) first"."""
     is_new: bool = False

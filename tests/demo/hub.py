@@ -171,7 +171,6 @@ def _make_pick(  # noqa: PLR0913, PLR0917 -- a line of a table
         "family": title.partition(" ")[0],
         "licence": licence,
         "commercial": commercial_use(licence),
-        "is_too_slow": fits and rate < 10,
         **more,
     }
     return HubPick(

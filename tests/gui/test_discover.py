@@ -552,7 +552,7 @@ def test_the_rail_and_the_system_tell_of_downloads(
 def test_what_is_too_slow_to_talk_to_is_the_same_everywhere(rate: float, color: str, word: str) -> None:
     decode = Rate(tokens_per_second=rate, low=rate, high=rate, confidence=EstimateConfidence.PREDICTED)
     card = msgspec.structs.replace(hub.PICKS[0].card, fits=True, decode=decode)
-    pick = msgspec.structs.replace(hub.PICKS[0], card=card, is_too_slow=rate < 10, needs="")
+    pick = msgspec.structs.replace(hub.PICKS[0], card=card, needs="")
     assert hub_search.pick_sign(pick)[0] == hub_search.fit_sign(card)[0] == color
     assert fit_word(card.verdict) == word
     assert card.verdict is fit_verdict(fits=True, decode=decode), (

@@ -153,10 +153,10 @@ def _list_complete(
     services: Services, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick], inputs: GapInputs
 ) -> Iterator[HubPick]:
     """Yield picks with what the catalogue says of them, and what is so here."""
-    least_speed, cache = services.settings.get_int("catalogue.least_speed"), services.paths.hub_cache
+    cache = services.paths.hub_cache
     seen = services.hub.looks.read_seen()
     for pick in picks:
-        entry, speed = entries[pick.pull], pick.card.decode
+        entry = entries[pick.pull]
         places = [place.partition("@")[0] for listed in entry.repositories.values() for place in listed]
         yield replace(
             pick,
@@ -166,7 +166,6 @@ def _list_complete(
             commercial=commercial_use(entry.licence),
             released=entry.released,
             draft_repositories=entry.draft_repositories,
-            is_too_slow=bool(pick.card.fits) and speed is not None and speed.tokens_per_second < least_speed,
             needs=_explain_needs(entry, pick, inputs),
             is_new=seen is not None and entry.base not in seen,
             is_here=any(RepositoryCache(cache, place).is_there for place in places),

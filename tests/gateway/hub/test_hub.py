@@ -240,8 +240,6 @@ async def test_all_of_the_catalogue_is_listed_without_a_network(gateway: Gateway
     assert len(picks) > len(best)
     assert all("vision" in pick["good_for"] and pick["family"] for pick in picks)
     assert {pick["commercial"] for pick in picks} == {"yes", "no", "ask"}
-    slow = [pick for pick in picks if pick["is_too_slow"]]
-    assert all(pick["card"]["fits"] and pick["card"]["decode"]["tokens_per_second"] < 10 for pick in slow)
     assert all(pick["card"]["download_bytes"] for pick in best)
     assert hub.asked == []
 

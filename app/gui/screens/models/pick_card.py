@@ -42,8 +42,8 @@ class _ActionsColumn(QWidget):
         super().__init__()
         self._theme = theme
         line = HBox(theme, self, gap=0)
-        line.addStretch(1)
         line.addWidget(content)
+        line.addStretch(1)
         self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -53,17 +53,20 @@ class _ActionsColumn(QWidget):
 
 
 class FitLine(QWidget):
-    """How a model runs here, in its colour, then what is downloaded and what its licence allows."""
+    """How a model runs here, in its colour, then what is downloaded and what its licence allows; it wraps like text."""
 
     def __init__(self, theme: Theme) -> None:
         super().__init__()
         self._dot, self._sign = Dot(theme), Label(theme, role="meta", weight=500)
         self._facts = ElidedLabel(theme, role="meta", color="ink-2")
-        line = HBox(theme, self, gap=6)
+        sign = QWidget()
+        line = HBox(theme, sign, gap=6)
         line.addWidget(self._dot)
         line.addWidget(self._sign)
-        line.addWidget(self._facts, 1)
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        flow = FlowLayout(theme, self, gap=8, line_gap=2)
+        flow.addWidget(sign)
+        flow.addWidget(self._facts)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def show_pick(self, pick: HubPick) -> None:
         """Show what is so now."""
