@@ -197,6 +197,8 @@ def model_details(client: GatewayClient, model: ModelInfo) -> Iterator[tuple[str
     shown = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
     if model.chats:
         yield "sampling", _sampling(shown)
+    if shown.maker_note:
+        yield "its makers say", shown.maker_note
     yield from (("template", line) for line in _template_lines(shown))
     if shown.engine:
         yield "engine", shown.engine

@@ -257,6 +257,8 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """What the model recommends."""
     sampling_source: str = ""
     """Where it does: a file's name, or the repository it was made from."""
+    maker_note: str = ""
+    """What its makers say of thinking and of its chat template, as the catalogue has it."""
     effective: ModelSampling = ModelSampling()
     """What a request gets that does not say; what is None here is the engine's own."""
     engine: str = ""

@@ -31,6 +31,7 @@ from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
     effective_sampling,
+    find_maker_note,
     find_recommendation,
     in_force,
     settings_to_keep,
@@ -72,6 +73,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         settings=own,
         sampling=recommended.sampling,
         sampling_source=recommended.source if recommended != NOTHING else "",
+        maker_note=find_maker_note(services.hub, model),
         effective=effective_sampling(services.hub, model, own),
         engine=_engine(services, model, own),
         engines=_engines(services.catalogue, model),

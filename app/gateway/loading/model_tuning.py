@@ -26,7 +26,10 @@ from engines.parsers import parser_for
 
 
 def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendation:
-    """Return what a model recommends: its files, or what the hub has of the model they were made from."""
+    """Return what a model recommends: its files, else what the hub has of the model they were made from.
+
+    Where neither says anything, the catalogue may know what its makers recommend.
+    """
     if model.attached or not model.chats:
         return NOTHING
     path = Path(model.path)
@@ -34,7 +37,19 @@ def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendat
     if own_recommendation != NOTHING or origin is None:
         return own_recommendation
     cached = hub.generation.find_answer(origin.repository)
-    return NOTHING if cached is None else cached.value
+    if cached is not None and cached.value != NOTHING:
+        return cached.value
+    entry = hub.catalogue.find_repository(origin.repository)
+    if entry is None or entry.sampling == ModelSampling():
+        return NOTHING
+    return SamplingRecommendation(sampling=entry.sampling, source=entry.base)
+
+
+def find_maker_note(hub: HubMemory, model: ModelInfo) -> str:
+    """Return what a model's makers say of thinking and its template; empty where the catalogue has nothing."""
+    origin = None if model.attached else origin_of(Path(model.path))
+    entry = hub.catalogue.find_repository(origin.repository) if origin is not None else None
+    return entry.maker_note if entry is not None else ""
 
 
 def effective_sampling(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:

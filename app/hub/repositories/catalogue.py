@@ -7,6 +7,7 @@ is not older than the one that is here: what is downloaded by name is decided by
 import base64
 import binascii
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,6 +68,7 @@ class ModelCatalogue:
         self._content: CatalogueContent | None = None
         self._key = ""
         self._names: tuple[CatalogueContent, NameIndex] | None = None
+        self._repositories: tuple[CatalogueContent, dict[str, CatalogueEntry]] | None = None
 
     def read_content(self, key: str = "") -> CatalogueContent:
         """Return the list in force for the public key of the settings."""
@@ -87,6 +89,13 @@ class ModelCatalogue:
         tag = f":{match.quantization}" if match.quantization else ""
         formats = [match.format] if match.format else list(match.entry.repositories)
         return [place + tag for kind in formats for place in match.list_repositories(kind)]
+
+    def find_repository(self, repository: str) -> CatalogueEntry | None:
+        """Return the model that a repository holds in some form, by the list that was last in force."""
+        content = self._content or self.read_content()
+        if self._repositories is None or self._repositories[0] is not content:
+            self._repositories = (content, _index_repositories(content.models))
+        return self._repositories[1].get(repository.casefold())
 
     def list_nearest(self, typed: str, *, key: str = "") -> list[str]:
         """Return the three names that are written most like one that is unknown."""
@@ -133,6 +142,14 @@ class ModelCatalogue:
             return _check_signature(signed, key) if signed else None
         except (CatalogueRefused, StorageFault):
             return None
+
+
+def _index_repositories(entries: Iterable[CatalogueEntry]) -> dict[str, CatalogueEntry]:
+    return {
+        place.partition("@")[0].casefold(): entry
+        for entry in entries
+        for place in (entry.base, *(place for listed in entry.repositories.values() for place in listed))
+    }
 
 
 def parse_catalogue(content: bytes) -> CatalogueContent:

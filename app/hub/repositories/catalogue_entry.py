@@ -6,6 +6,7 @@ from enum import StrEnum
 import msgspec
 
 from app.core.hub import HubUse
+from app.core.models import ModelSampling
 from app.hub.repositories.repository import REPOSITORY
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?::[a-z0-9][a-z0-9._-]{0,63})?")
@@ -73,6 +74,10 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """By use: the higher, the better its answers; without one where nobody published what tells."""
     derived: list[str] = []
     """Uses whose rank follows from another size of the same series."""
+    sampling: ModelSampling = ModelSampling()
+    """What its makers recommend for chat; a file of the model that says otherwise counts before it."""
+    maker_note: str = ""
+    """What its makers say of thinking and of the chat template, in a sentence or two."""
     unchecked: bool = False
     """Nobody verified that its repositories exist."""
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.core.hub import HubUse
+from app.core.models import ModelSampling
 from app.hub.repositories.catalogue import SHIPPED, CatalogueRefused, ModelCatalogue, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueAttention, CatalogueEntry
 from app.hub.repositories.catalogue_names import CatalogueMatch, NameIndex
@@ -176,3 +177,21 @@ def test_a_list_kept_from_the_first_version_does_not_stand_in_the_way(tmp_path: 
     kept = tmp_path / "catalogue.json"
     kept.write_text('{"content": "e30=", "signature": "AAAA"}')
     assert ModelCatalogue(kept).read_content("AAAA").issued == CONTENT.issued
+
+
+def test_makers_recommendations_are_ones_a_sampler_takes() -> None:
+    stated = [entry for entry in CONTENT.models if entry.sampling != ModelSampling()]
+    assert len(stated) >= 50
+    for entry in stated:
+        assert 0 <= (entry.sampling.temperature or 0) <= 1.5, entry.title
+        assert {"chat", "coding", "reasoning"} & set(entry.good_for), entry.title
+    assert all(entry.maker_note.endswith(".") for entry in CONTENT.models if entry.maker_note)
+
+
+def test_a_repository_leads_to_its_model_in_whatever_format(tmp_path: Path) -> None:
+    catalogue = ModelCatalogue(tmp_path / "catalogue.json")
+    for place in ("unsloth/Qwen3.8-27B-GGUF", "Turboderp/qwen3.8-27b-exl3", "Qwen/Qwen3.8-27B"):
+        entry = catalogue.find_repository(place)
+        assert entry is not None
+        assert entry.title == "Qwen3.8 27B"
+    assert catalogue.find_repository("org/unheard-of") is None

@@ -256,7 +256,11 @@ class ModelSettingsModel(QObject):
 
 
 def recommendation_text(choices: ModelChoices) -> str:
-    """Return what the model recommends, in a sentence."""
+    """Return what the model recommends, in a sentence, and what its makers say besides."""
+    return " ".join(filter(None, (_sampling_sentence(choices), choices.maker_note)))
+
+
+def _sampling_sentence(choices: ModelChoices) -> str:
     values = words.format_sampling(choices.sampling)
     if not values:
         return tr("The model recommends nothing. Values in a request always take precedence.")

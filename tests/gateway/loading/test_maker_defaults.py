@@ -1,0 +1,58 @@
+"""What a model's makers recommend where its files say nothing: the catalogue's word, below files' and people's."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from app.core.capabilities import Capability
+from app.core.models import ModelInfo, ModelSampling, ModelSettings
+from app.gateway.loading.model_tuning import effective_sampling, find_maker_note, find_recommendation
+from app.hub.repositories.answers import HubMemory
+from app.hub.repositories.generation import NOTHING, SamplingRecommendation
+from tests.gguf_files import TinyLlama
+
+THINKING = ModelSampling(temperature=0.6, top_p=0.95, top_k=20, min_p=0.0)
+
+
+@pytest.fixture
+def hub(tmp_path: Path) -> HubMemory:
+    return HubMemory(tmp_path / "hub", tmp_path / "token")
+
+
+def model_from(tmp_path: Path, repository: str) -> ModelInfo:
+    folder = tmp_path / f"models--{repository.replace('/', '--')}" / "snapshots" / "0123456"
+    folder.mkdir(parents=True)
+    file = TinyLlama().write(folder / "Model-Q4_K_M.gguf")
+    return ModelInfo(
+        name="model",
+        title="Model",
+        path=str(file),
+        format="gguf",
+        size_bytes=0,
+        modified_at=0.0,
+        capabilities=[Capability.CHAT],
+    )
+
+
+def test_the_catalogue_s_sampling_is_used_where_the_files_say_nothing(hub: HubMemory, tmp_path: Path) -> None:
+    model = model_from(tmp_path, "unsloth/Qwen3-8B-GGUF")
+    assert find_recommendation(hub, model) == SamplingRecommendation(sampling=THINKING, source="Qwen/Qwen3-8B")
+    assert effective_sampling(hub, model, ModelSettings()) == THINKING
+    assert "enable_thinking" in find_maker_note(hub, model)
+
+
+def test_what_a_person_or_a_file_says_counts_before_it(hub: HubMemory, tmp_path: Path) -> None:
+    model = model_from(tmp_path, "unsloth/Qwen3-8B-GGUF")
+    own = ModelSettings(sampling=ModelSampling(temperature=0.1))
+    assert effective_sampling(hub, model, own) == msgspec.structs.replace(THINKING, temperature=0.1)
+    ignoring = ModelSettings(uses_model_sampling=False)
+    assert effective_sampling(hub, model, ignoring) == ModelSampling()
+    (Path(model.path).parent / "generation_config.json").write_text('{"temperature": 0.9}', encoding="utf-8")
+    assert effective_sampling(hub, model, ModelSettings()) == ModelSampling(temperature=0.9)
+
+
+def test_a_model_the_catalogue_does_not_know_has_none(hub: HubMemory, tmp_path: Path) -> None:
+    model = model_from(tmp_path, "org/Unheard-of-GGUF")
+    assert find_recommendation(hub, model) == NOTHING
+    assert find_maker_note(hub, model) == ""
