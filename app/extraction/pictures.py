@@ -22,18 +22,20 @@ _PHOTOGRAPHS = frozenset({"JPEG", "MPO", "HEIF"})
 _LARGEST_PNG, _SMALL_PNG = 1 << 20, 1 << 15
 """Bytes: screenshots and drawings have fewer, photographs more."""
 _QUALITY = 90
-_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF", "HEIF", "MPO")
+_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 
 
 def read_picture(content: bytes) -> Extraction:
     """Return a picture as models are sent it, and a small one. Raises UnreadableFile."""
+    formats: tuple[str, ...] = _FORMATS
     if content[4:8] == b"ftyp":
         import pi_heif  # noqa: PLC0415 -- few pictures need it
 
         pi_heif.register_heif_opener()
+        formats = (*_FORMATS, "HEIF")
     Image.MAX_IMAGE_PIXELS = None  # the limit is ours, below
     try:
-        with Image.open(io.BytesIO(content), formats=_FORMATS) as picture:
+        with Image.open(io.BytesIO(content), formats=formats) as picture:
             media_type = Image.MIME.get(picture.format or "", "image/png")
             if picture.width * picture.height > _MOST_PIXELS:
                 raise excess_problem()

@@ -83,7 +83,7 @@ async def _run_child(name: str, content: bytes) -> bytes:
     finally:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
-        await process.wait()
+        await process.communicate()  # reads what is left, or the pipes would stay open
 
 
 async def _feed(process: asyncio.subprocess.Process, name: str, content: bytes) -> None:
