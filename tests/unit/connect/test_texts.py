@@ -318,3 +318,19 @@ def test_a_default_is_put_only_where_there_is_nothing() -> None:
     change = DocumentChange(("a",), 2, is_default=True)
     assert edit_document(JSON, '{"a": 1}', [change]) == '{"a": 1}'
     assert edit_document(JSON, '{"b": 1}', [change]) == '{"b": 1, "a": 2}'
+
+
+@pytest.mark.parametrize(
+    ("form", "text", "why"),
+    [
+        (YAML, "a: 1\nb: [\n", "line 3 is not YAML."),
+        (YAML, "a: &x\n  - *x\n  - !!python/object:os.system\n", "YAML"),
+        (TOML, "a = 1\nb = \n", "line 2 is not TOML."),
+        (JSON, '{\n"a": 1\n"b": 2}', "line 3 is not JSON."),
+    ],
+)
+def test_where_a_file_cannot_be_read_is_said(form: DocumentFormat, text: str, why: str) -> None:
+    with pytest.raises(UnreadableSettings) as refusal:
+        form.parsed(text)
+    assert str(refusal.value).startswith("The file was left unchanged: ")
+    assert why in str(refusal.value)

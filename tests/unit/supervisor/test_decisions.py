@@ -24,7 +24,7 @@ from app.supervisor.memory_watch import _leaves_room
 from app.supervisor.policy import LeaseOptions, MemoryNeeds, SupervisorPolicy
 from app.supervisor.process import stdin_for
 from app.supervisor.run import EngineRun
-from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident
+from app.supervisor.scheduling import EvictEngine, GrantRoom, MemoryLimits, PendingLoad, Resident, keep_worth
 from app.supervisor.slot_queue import LONGEST_S, WaitEstimate
 from engines.api import FailureKind, SoftStop
 from tests.unit.supervisor.test_machine import OTHER, REQUEST, Driver, outcomes
@@ -276,25 +276,23 @@ print("end of input", flush=True)
 """
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="signals as POSIX has them")
-@pytest.mark.parametrize(
-    ("how", "word"),
-    [(SoftStop.SIGINT, "SIGINT"), (SoftStop.SIGTERM, "SIGTERM"), (SoftStop.STDIN_EOF, "end of input")],
-)
-def test_an_engine_is_asked_to_end_in_its_own_way(how: SoftStop, word: str) -> None:
-    if sys.platform == "win32":
-        return
-    from app.supervisor.posix import Group  # noqa: PLC0415 -- there is none on Windows
+if sys.platform != "win32":  # signals as POSIX has them
+    from app.supervisor.posix import Group
 
-    group = Group(LaunchOrder(argv=(sys.executable, "-c", LISTENS), env={}, cwd=None), has_lifeline=True)
-    out = group.pipes["out"]
-    assert out.readline().strip() == b"ready"
-    group.ask_to_end(how)
-    assert out.readline().strip().decode() == word
-    assert group.wait() == 0
-    for pipe in group.pipes.values():
-        pipe.close()
-    group.close_stdin()
+    @pytest.mark.parametrize(
+        ("how", "word"),
+        [(SoftStop.SIGINT, "SIGINT"), (SoftStop.SIGTERM, "SIGTERM"), (SoftStop.STDIN_EOF, "end of input")],
+    )
+    def test_an_engine_is_asked_to_end_in_its_own_way(how: SoftStop, word: str) -> None:
+        group = Group(LaunchOrder(argv=(sys.executable, "-c", LISTENS), env={}, cwd=None), has_lifeline=True)
+        out = group.pipes["out"]
+        assert out.readline().strip() == b"ready"
+        group.ask_to_end(how)
+        assert out.readline().strip().decode() == word
+        assert group.wait() == 0
+        for pipe in group.pipes.values():
+            pipe.close()
+        group.close_stdin()
 
 
 @pytest.mark.parametrize(
@@ -335,3 +333,11 @@ async def test_a_host_is_called_by_every_address_it_has_unless_one_is_never_call
     assert await _resolve_allowed(DialTarget("10.1.2.3", 80, is_tls=False)) == ["10.1.2.3"]
     with pytest.raises(ForbiddenAddress):
         await _resolve_allowed(DialTarget("169.254.169.254", 80, is_tls=False))
+
+
+def test_a_model_is_worth_keeping_by_its_load_and_half_as_much_after_a_minute() -> None:
+    resident = Resident(model="m", last_used=100.0, load_s=8.0)
+    assert keep_worth(resident, 100.0) == keep_worth(resident, 90.0) == 8.0
+    assert keep_worth(resident, 160.0) == 4.0
+    assert keep_worth(resident, 220.0) == pytest.approx(8.0 / 3)
+    assert keep_worth(msgspec.structs.replace(resident, load_s=0.2), 100.0) == 1.0, "a second at least"
