@@ -55,6 +55,8 @@ class SourceChat:
     """The node that was last looked at; None: the last one."""
     created_at: float | None = None
     updated_at: float | None = None
+    is_pinned: bool = False
+    is_archived: bool = False
     left_out: int = 0
     """Pictures and files that the export only names, or that cannot be taken over."""
 
@@ -97,6 +99,8 @@ def build_chat(source: SourceChat) -> tuple[Chat | None, FilesByMessage]:
         created_at=created_at,
         updated_at=source.updated_at or max(times, default=created_at),
         messages=messages,
+        is_pinned=source.is_pinned,
+        is_archived=source.is_archived,
     )
     return built, files
 

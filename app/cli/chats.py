@@ -22,10 +22,11 @@ from app.cli.chat_transfer import (
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.client.http import GatewayClient, quote_segment
-from app.core.chats import Chat, ChatSummary
+from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import BadRequest, NotFound
 
 _PAGE = 200
+_USUAL_LIMIT = 30
 _LEAST_ID = 4
 """Characters that name a chat by the beginning of its id."""
 _SHOWN_ID = 8
@@ -38,24 +39,36 @@ _MARKS = re.compile("[\x02\x03]")
 def chats(ctx: click.Context, *, as_json: bool) -> None:
     """List, search, export, import and delete the window's chats."""
     if ctx.invoked_subcommand is None:
-        _print_chats("", 30, as_json=as_json)
+        _print_chats("", _USUAL_LIMIT, ChatShelf.CURRENT, as_json=as_json)
+
+
+_SHELF = click.option(
+    "--shelf",
+    type=click.Choice([shelf.value for shelf in ChatShelf]),
+    default=ChatShelf.CURRENT.value,
+    show_default=True,
+    help="Where to look.",
+)
+_LIMIT = click.option("--limit", type=click.IntRange(1), default=_USUAL_LIMIT, show_default=True, help="Chats shown.")
 
 
 @chats.command("list")
-@click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Chats shown, newest first.")
+@_SHELF
+@_LIMIT
 @json_option
-def list_chats(*, limit: int, as_json: bool) -> None:
-    """List the chats, newest first."""
-    _print_chats("", limit, as_json=as_json)
+def list_chats(*, shelf: str, limit: int, as_json: bool) -> None:
+    """List the chats, pinned ones first, then the newest."""
+    _print_chats("", limit, ChatShelf(shelf), as_json=as_json)
 
 
 @chats.command("search")
 @click.argument("words", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1), default=30, show_default=True, help="Chats shown, newest first.")
+@_SHELF
+@_LIMIT
 @json_option
-def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool) -> None:
+def search_chats(words: tuple[str, ...], *, shelf: str, limit: int, as_json: bool) -> None:
     """Search titles and messages for all of WORDS."""
-    _print_chats(" ".join(words), limit, as_json=as_json)
+    _print_chats(" ".join(words), limit, ChatShelf(shelf), as_json=as_json)
 
 
 @chats.command("show")
@@ -93,7 +106,11 @@ def export(chat: str | None, file: Path | None, *, is_all: bool, as_json: bool, 
     target = ExportTarget(file, kind, overwrites=bool(options["overwrite"]))
     client = connect_gateway()
     exporter = ChatExporter(client, target)
-    done = exporter.export_one(_find_chat(client, chat)) if chat else exporter.export_all(_list_summaries(client))
+    done = (
+        exporter.export_one(_find_chat(client, chat))
+        if chat
+        else exporter.export_all(summary for shelf in _IN_SIGHT for summary in _list_summaries(client, "", shelf))
+    )
     show_result("export", done, as_json=as_json, text=_export_lines)
 
 
@@ -112,48 +129,83 @@ def import_chats(path: Path, *, as_json: bool) -> None:
 
 @chats.command("delete")
 @click.argument("chat")
+@click.option("--for-good", is_flag=True, help="Delete what is in the trash; it cannot be restored.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_option
-def delete(chat: str, *, yes: bool, as_json: bool) -> None:
+def delete(chat: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
     """Move CHAT to the trash, where it can be restored for 30 days."""
     client = connect_gateway()
-    summary = _find_chat(client, chat)
+    summary = _find_chat(client, chat, [ChatShelf.TRASH] if for_good else _IN_SIGHT)
     if not yes:
-        click.confirm(f"Delete “{summary.title}”?", abort=True, err=True)
-    client.delete(f"/chats/{quote_segment(summary.id)}")
-    lines = [f"Deleted. `roundhouse chats restore {summary.id}` brings it back for 30 days."]
-    show_result("deleted", summary, as_json=as_json, text=lambda _: lines)
+        click.confirm(f"Delete “{summary.title}”{' for good' if for_good else ''}?", abort=True, err=True)
+    client.delete(f"/chats/{quote_segment(summary.id)}{'?for_good=true' if for_good else ''}")
+    way_back = "" if for_good else f" `roundhouse chats restore {summary.id[:_SHOWN_ID]}` brings it back for 30 days."
+    show_result("deleted", summary, as_json=as_json, text=lambda _: [f"Deleted.{way_back}"])
 
 
 @chats.command("restore")
 @click.argument("chat")
 @json_option
 def restore(chat: str, *, as_json: bool) -> None:
-    """Bring CHAT (its whole id) back from the trash."""
-    restored = connect_gateway().post(f"/chats/{quote_segment(chat)}/restore", None, Chat)
+    """Bring CHAT back from the trash."""
+    client = connect_gateway()
+    summary = _find_chat(client, chat, [ChatShelf.TRASH])
+    restored = client.post(f"/chats/{quote_segment(summary.id)}/restore", None, Chat)
     show_result("chat", restored, as_json=as_json, text=lambda shown: [f"“{shown.title}” is back."])
 
 
-def _list_summaries(client: GatewayClient, query: str = "") -> Iterator[ChatSummary]:
+@chats.command("pin")
+@click.argument("chat")
+@click.option("--off", is_flag=True, help="Unpin it.")
+@json_option
+def pin(chat: str, *, off: bool, as_json: bool) -> None:
+    """Keep CHAT above the others."""
+    _change_chat(chat, ChatPatch(is_pinned=not off), "is not pinned any more" if off else "is pinned", as_json=as_json)
+
+
+@chats.command("archive")
+@click.argument("chat")
+@click.option("--off", is_flag=True, help="Take it out of the archive.")
+@json_option
+def archive(chat: str, *, off: bool, as_json: bool) -> None:
+    """Put CHAT out of the way; it stays as it is."""
+    change = "is among your chats again" if off else "is archived"
+    _change_chat(chat, ChatPatch(is_archived=not off), change, as_json=as_json)
+
+
+def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> None:
+    client = connect_gateway()
+    summary = _find_chat(client, name)
+    done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
+    show_result("chat", done, as_json=as_json, text=lambda shown: [f"“{shown.title}” {change}."])
+
+
+_IN_SIGHT = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
+
+
+def _list_summaries(
+    client: GatewayClient, query: str = "", shelf: ChatShelf = ChatShelf.CURRENT
+) -> Iterator[ChatSummary]:
     """Yield all chats, newest first, a page at a time."""
-    path = f"/chats?limit={_PAGE}&query={quote(query, safe='')}"
+    path = f"/chats?limit={_PAGE}&shelf={shelf}&query={quote(query, safe='')}"
     before = ""
     while page := client.get(path + before, list[ChatSummary]):
         yield from page
         before = f"&before={page[-1].updated_at!r}"
 
 
-def _print_chats(query: str, limit: int, *, as_json: bool) -> None:
-    summaries = list(itertools.islice(_list_summaries(connect_gateway(), query), limit))
+def _print_chats(query: str, limit: int, shelf: ChatShelf, *, as_json: bool) -> None:
+    summaries = list(itertools.islice(_list_summaries(connect_gateway(), query, shelf), limit))
     show_result("chats", summaries, as_json=as_json, text=_summary_lines)
 
 
-def _find_chat(client: GatewayClient, name: str) -> ChatSummary:
+def _find_chat(client: GatewayClient, name: str, shelves: Sequence[ChatShelf] = _IN_SIGHT) -> ChatSummary:
     """Return the chat with that title, or whose id begins so. Raises NotFound, or BadRequest where several do."""
     wanted = name.strip().lower()
     matches = [
         summary
-        for summary in _list_summaries(client)
+        for shelf in shelves
+        for summary in _list_summaries(client, "", shelf)
         if summary.title.lower() == wanted or (len(wanted) >= _LEAST_ID and summary.id.startswith(wanted))
     ]
     if len(matches) > 1:
@@ -171,7 +223,8 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
             summary.id[:_SHOWN_ID],
             f"{datetime.fromtimestamp(summary.updated_at).astimezone():%Y-%m-%d %H:%M}",
             str(summary.message_count),
-            _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title),
+            _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title)
+            + (" (pinned)" if summary.is_pinned else ""),
         )
         for summary in summaries
     ]

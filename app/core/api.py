@@ -81,12 +81,12 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /update/install       InstallUpdate UpdateJob; /events say how far it is
     POST   /update/rollback                    UpdateJob
     DELETE /update/job                         204, calls it off
-    GET    /chats?query=&limit=&before=        list[ChatSummary]
+    GET    /chats?query=&limit=&before=&shelf= list[ChatSummary], those that are pinned first
     POST   /chats                NewChat       Chat
     POST   /chats/import         ChatImport    ChatImportResult
     GET    /chats/{id}                         Chat
     PATCH  /chats/{id}           ChatPatch     Chat
-    DELETE /chats/{id}                         204, can be undone
+    DELETE /chats/{id}                         204, can be undone; ?for_good=true deletes what is in the trash
     POST   /chats/{id}/restore                 Chat
     POST   /chats/{id}/turns     NewTurn       Turn
     GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on

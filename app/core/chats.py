@@ -85,6 +85,16 @@ class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     message_count: int = 0
     snippet: str = ""
+    is_pinned: bool = False
+
+
+class ChatShelf(StrEnum):
+    """Where chats are."""
+
+    CURRENT = "current"
+    ARCHIVED = "archived"
+    TRASH = "trash"
+    """Deleted, and kept for 30 days."""
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +109,8 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     messages: list[Message]
+    is_pinned: bool = False
+    is_archived: bool = False
 
 
 class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -118,6 +130,8 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     system_prompt: str | None = None
     sampling: Sampling | None = None
     head: str | None = None
+    is_pinned: bool | None = None
+    is_archived: bool | None = None
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

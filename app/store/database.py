@@ -22,7 +22,7 @@ import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.attachments import Attachment, AttachmentPart
-from app.core.chats import Chat, ChatImportResult, ChatPatch, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.chats import Chat, ChatImportResult, ChatPatch, ChatShelf, ChatSummary, Message, NewChat, NewTurn, Turn
 from app.core.connections import Connection
 from app.core.requests import UsageRow
 from app.store import attachments, imports, listing, measurements, responses, rows, usage
@@ -126,10 +126,15 @@ class ChatStore:
             self._thread.shutdown(wait=False)
 
     async def list_summaries(
-        self, query: str = "", *, limit: int = 50, before: float | None = None
+        self,
+        query: str = "",
+        *,
+        limit: int = 50,
+        before: float | None = None,
+        shelf: ChatShelf = ChatShelf.CURRENT,
     ) -> list[ChatSummary]:
-        """Return chats, newest first; with `query`, those that have all its words. `before` pages by `updated_at`."""
-        return await self._run_job(listing.list_chats, query, limit, before)
+        """Return chats, newest first; with `query`, those that have all its words. See `listing.ListRequest`."""
+        return await self._run_job(listing.list_chats, listing.ListRequest(query, limit, before, shelf))
 
     async def create_chat(self, new: NewChat) -> Chat:
         """Store a chat without messages."""
@@ -158,6 +163,11 @@ class ChatStore:
     async def restore_chat(self, chat: str) -> Chat:
         """Bring a deleted chat back. Raises NotFound."""
         return await self._run_job(rows.restore_chat, chat)
+
+    async def purge_chat(self, chat: str) -> None:
+        """Delete a chat of the trash for good, with the files that only it had. Raises NotFound."""
+        await self._run_job(rows.purge_chat, chat)
+        await self._run_job(attachments.tidy_attachments, self._files)
 
     async def import_chats(self, chats: Sequence[Chat]) -> ChatImportResult:
         """Add chats that were written elsewhere, all or none. Raises BadRequest. See `imports`."""

@@ -88,11 +88,11 @@ def _add_chat(connection: sqlite3.Connection, chat: Chat) -> None:
     title = chat.title.strip()[:_LONGEST_TITLE] or title_from(first)
     changed_at = unused_time(connection, chat.updated_at)
     connection.execute(
-        "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned,"
+        " is_archived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(chat.id, title, chat.model, chat.system_prompt, encode_json(chat.sampling)),
-            *(chat.head, chat.created_at, changed_at),
+            *(chat.head, chat.created_at, changed_at, chat.is_pinned, chat.is_archived),
         ),
     )
 

@@ -12,8 +12,9 @@ import re
 import sqlite3
 import unicodedata
 from dataclasses import dataclass
+from typing import NamedTuple
 
-from app.core.chats import ChatSummary
+from app.core.chats import ChatShelf, ChatSummary
 
 MARK_START, MARK_END = "\x02", "\x03"
 _MAX_WORDS = 16  # more narrow nothing down, and each costs a lookup
@@ -82,39 +83,67 @@ def _one_line(text: str) -> str:
 
 MAX_PAGE = 200
 _SUMMARY = (
-    "c.id, c.title, c.model, c.created_at, c.updated_at, (SELECT count(*) FROM messages m WHERE m.chat = c.id), c.seq"
+    "c.id, c.title, c.model, c.created_at, c.updated_at, (SELECT count(*) FROM messages m WHERE m.chat = c.id), c.seq,"
+    " c.is_pinned"
 )
 _SNIPPET_TOKENS = 24
 
 
-def list_chats(connection: sqlite3.Connection, query: str, limit: int, before: float | None) -> list[ChatSummary]:
-    """Return at most `limit` chats last changed before `before` (Unix seconds; None: now), newest first."""
-    limit = max(1, min(limit, MAX_PAGE))
-    end = float("inf") if before is None else before
-    search = parse_query(query)
-    return _list_all(connection, limit, end) if search is None else _search_chats(connection, search, limit, end)
+_ON_SHELF = {
+    ChatShelf.CURRENT: "c.deleted_at IS NULL AND NOT c.is_archived",
+    ChatShelf.ARCHIVED: "c.deleted_at IS NULL AND c.is_archived",
+    ChatShelf.TRASH: "c.deleted_at IS NOT NULL",
+}
 
 
-def _list_all(connection: sqlite3.Connection, limit: int, end: float) -> list[ChatSummary]:
+class ListRequest(NamedTuple):
+    """Which chats: at most `limit`, last changed before `before` (Unix seconds; None: now), that have all words."""
+
+    query: str = ""
+    limit: int = 50
+    before: float | None = None
+    shelf: ChatShelf = ChatShelf.CURRENT
+
+
+def list_chats(connection: sqlite3.Connection, request: ListRequest) -> list[ChatSummary]:
+    """Return chats, newest first. Without a search, those that are pinned stand before the first page's others."""
+    limit = max(1, min(request.limit, MAX_PAGE))
+    search = parse_query(request.query)
+    if search is not None:
+        return _search_chats(connection, search, limit, request)
+    if request.shelf is not ChatShelf.CURRENT:
+        return _list_some(connection, _ON_SHELF[request.shelf], limit, request.before)
+    current = _ON_SHELF[ChatShelf.CURRENT]
+    pinned = [] if request.before is not None else _list_some(connection, f"{current} AND c.is_pinned", MAX_PAGE, None)
+    return pinned + _list_some(connection, f"{current} AND NOT c.is_pinned", limit, request.before)
+
+
+def _list_some(connection: sqlite3.Connection, condition: str, limit: int, before: float | None) -> list[ChatSummary]:
     rows = connection.execute(
-        f"SELECT {_SUMMARY} FROM chats c WHERE c.deleted_at IS NULL AND c.updated_at < ?"  # noqa: S608 -- constant names
-        " ORDER BY c.updated_at DESC LIMIT ?",
-        (end, limit),
+        f"SELECT {_SUMMARY} FROM chats c WHERE {condition} AND c.updated_at < ? ORDER BY c.updated_at DESC LIMIT ?",  # noqa: S608 -- constants
+        (_end_of(before), limit),
     )
     return [_build_summary(row, "") for row in rows]
 
 
-def _search_chats(connection: sqlite3.Connection, search: SearchQuery, limit: int, end: float) -> list[ChatSummary]:
+def _end_of(before: float | None) -> float:
+    return float("inf") if before is None else before
+
+
+def _search_chats(
+    connection: sqlite3.Connection, search: SearchQuery, limit: int, request: ListRequest
+) -> list[ChatSummary]:
     in_message, message_values = _match_condition(search, "m.seq", "message_text", "m.content")
     in_title, title_values = _match_condition(search, "c.seq", "chat_text", "c.title")
     statement = (
         f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
         f" LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m WHERE {in_message} GROUP BY m.chat) hit"
-        f" ON hit.chat = c.id WHERE c.deleted_at IS NULL AND c.updated_at < ? AND (hit.seq IS NOT NULL OR ({in_title}))"
+        f" ON hit.chat = c.id WHERE {_ON_SHELF[request.shelf]} AND c.updated_at < ?"
+        f" AND (hit.seq IS NOT NULL OR ({in_title}))"
         " ORDER BY c.updated_at DESC LIMIT ?"
     )
-    rows = connection.execute(statement, (*message_values, end, *title_values, limit)).fetchall()
-    return [_build_summary(row, _read_snippet(connection, search, chat=row[6], message=row[7])) for row in rows]
+    rows = connection.execute(statement, (*message_values, _end_of(request.before), *title_values, limit)).fetchall()
+    return [_build_summary(row, _read_snippet(connection, search, chat=row[6], message=row[8])) for row in rows]
 
 
 def _match_condition(search: SearchQuery, key: str, index: str, column: str) -> tuple[str, list[str]]:
@@ -138,7 +167,7 @@ def _read_snippet(connection: sqlite3.Connection, search: SearchQuery, *, chat: 
     return snippet_around(text, search.parts[0])
 
 
-def _build_summary(row: tuple[str, str, str, float, float, int, int], snippet: str) -> ChatSummary:
+def _build_summary(row: tuple[str, str, str, float, float, int, int, int], snippet: str) -> ChatSummary:
     return ChatSummary(
         id=row[0],
         title=row[1],
@@ -147,4 +176,5 @@ def _build_summary(row: tuple[str, str, str, float, float, int, int], snippet: s
         updated_at=row[4],
         message_count=row[5],
         snippet=snippet,
+        is_pinned=bool(row[7]),
     )

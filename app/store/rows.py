@@ -20,7 +20,7 @@ from app.store.opening import transaction
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at"
 )
-_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at"
+_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived"
 _FIELDS = _MESSAGE.split(", ")
 _ADD_MESSAGE = (
     "INSERT INTO messages (id, chat, parent, role, content, status, model, engine, created_at)"
@@ -46,7 +46,7 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
         now = unused_time(connection)
         chat = new_id()
         values = (chat, new.title.strip(), new.model, new.system_prompt, encode_json(new.sampling), None, now, now)
-        connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)", values)  # noqa: S608 -- constant names
+        connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0)", values)  # noqa: S608 -- constant names
     return read_chat(connection, chat)
 
 
@@ -64,6 +64,8 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         head=row[5],
         created_at=row[6],
         updated_at=row[7],
+        is_pinned=bool(row[8]),
+        is_archived=bool(row[9]),
         messages=_read_messages(connection, chat) if with_messages else [],
     )
 
@@ -91,8 +93,12 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
         title = None if patch.title is None else patch.title.strip()
         connection.execute(
             "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
-            " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling) WHERE id = ?",
-            (title, patch.model, patch.head, patch.system_prompt, sampling, chat),
+            " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling),"
+            " is_pinned = coalesce(?, is_pinned), is_archived = coalesce(?, is_archived) WHERE id = ?",
+            (
+                *(title, patch.model, patch.head, patch.system_prompt, sampling),
+                *(patch.is_pinned, patch.is_archived, chat),
+            ),
         )
     return read_chat(connection, chat)
 
@@ -109,6 +115,14 @@ def restore_chat(connection: sqlite3.Connection, chat: str) -> Chat:
     with transaction(connection):
         connection.execute("UPDATE chats SET deleted_at = NULL WHERE id = ?", (chat,))
     return read_chat(connection, chat)
+
+
+def purge_chat(connection: sqlite3.Connection, chat: str) -> None:
+    """Delete a chat for good. Raises NotFound for one that is not in the trash."""
+    with transaction(connection):
+        statement = "DELETE FROM chats WHERE id = ? AND deleted_at IS NOT NULL"
+        if not connection.execute(statement, (chat,)).rowcount:
+            raise NotFound("There is no such chat in the trash.", code="chat_not_found")
 
 
 def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer: Message) -> Turn:

@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
-from app.core.chats import Chat, ChatSummary
+from app.core.chats import Chat, ChatShelf, ChatSummary
 from app.core.connections import ConnectionList
 from app.core.engine_store import EngineJob
 from app.core.engines import EngineState as S
@@ -358,6 +358,21 @@ def do_nothing(_window: MainWindow, _api: DemoApi) -> None:
     """Take the page as it comes."""
 
 
+def shelf_scenes() -> Iterator[Scene]:
+    """Yield the list with a chat that is pinned, and the trash."""
+    first, second, *others = long_chat.make_summaries()
+    pinned = [msgspec.structs.replace(second, is_pinned=True), first, *others]
+    yield Scene("chat-pinned", PageId.CHAT, with_chat(data.gateway_replies(), summaries=pinned))
+    yield Scene("chat-trash", PageId.CHAT, with_chat(data.gateway_replies()), show_trash)
+
+
+def show_trash(window: MainWindow, _api: DemoApi) -> None:
+    """Look into the trash."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.model.chat_list.show_shelf(ChatShelf.TRASH)
+
+
 def open_chat(window: MainWindow, _api: DemoApi) -> None:
     """Open the conversation of the sample."""
     page = window.pages.currentWidget()
@@ -366,7 +381,8 @@ def open_chat(window: MainWindow, _api: DemoApi) -> None:
 
 
 def file_scenes(replies: Replies) -> Iterator[Scene]:
-    """Yield the conversation about files, with more of them in the composer."""
+    """Yield the shelves of the list, and the conversation about files, with more of them in the composer."""
+    yield from shelf_scenes()
     files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}
     yield Scene("chat-files", PageId.CHAT, files, attach_files, looks=USUAL_LOOKS)
     yield Scene("chat-files-mirrored", PageId.CHAT, files, attach_files, looks=(SceneLook(is_mirrored=True),))

@@ -23,6 +23,7 @@ def read_chat(value: JsonObject) -> SourceChat:
         current=text_of(value.get("current_node")) or None,
         created_at=time_of(value.get("create_time")),
         updated_at=time_of(value.get("update_time")),
+        is_archived=value.get("is_archived") is True,
     )
     for id_, node in object_of(value.get("mapping")).items():
         chat.messages.append(_read_node(id_, object_of(node), chat))

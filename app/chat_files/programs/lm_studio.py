@@ -21,6 +21,7 @@ def read_chat(value: JsonObject) -> SourceChat:
         model=text_of(object_of(value.get("lastUsedModel")).get("identifier")),
         system_prompt=text_of(value.get("systemPrompt")),
         created_at=time_of(value.get("createdAt")),
+        is_pinned=value.get("pinned") is True,
         updated_at=time_of(value.get("assistantLastMessagedAt") or value.get("userLastMessagedAt")),
     )
     before: str | None = None

@@ -26,6 +26,8 @@ def read_chat(value: JsonObject) -> SourceChat:
         current=text_of(history.get("currentId")) or None,
         created_at=time_of(value.get("created_at") or inner.get("timestamp")),
         updated_at=time_of(value.get("updated_at")),
+        is_pinned=value.get("pinned") is True,
+        is_archived=value.get("archived") is True,
     )
     for id_, message in object_of(history.get("messages")).items():
         chat.messages.append(_read_message(id_, object_of(message)))

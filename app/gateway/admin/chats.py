@@ -11,6 +11,7 @@ from app.core.chats import (
     ChatImport,
     ChatImportResult,
     ChatPatch,
+    ChatShelf,
     ChatSummary,
     Message,
     NewChat,
@@ -30,6 +31,13 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     query: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)] = 50
     before: float | None = None
+    shelf: ChatShelf = ChatShelf.CURRENT
+
+
+class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`for_good` deletes what is in the trash already."""
+
+    for_good: bool = False
 
 
 class FollowQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,7 +50,9 @@ class FollowQuery(msgspec.Struct, frozen=True, kw_only=True):
 async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
     """List or search chats, newest first."""
     query = call.query
-    return await call.services.chats.list_summaries(query.query, limit=query.limit, before=query.before)
+    return await call.services.chats.list_summaries(
+        query.query, limit=query.limit, before=query.before, shelf=query.shelf
+    )
 
 
 @routes.add("POST", "/chats")
@@ -75,12 +85,16 @@ async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
 
 
 @routes.add("DELETE", "/chats/{id}")
-async def delete(call: AdminCall[None, NoQuery]) -> None:
+async def delete(call: AdminCall[None, DeleteQuery]) -> None:
     """Delete a chat; it can be restored for 30 days.
 
-    Its answers stop, and it can be restored.
+    Its answers stop. With `for_good`, one that is in the trash is deleted, and cannot be restored.
     """
     chat = call.names["id"]
+    if call.query.for_good:
+        await call.services.chats.purge_chat(chat)
+        call.services.events.publish(ChatChanged(chat=chat, deleted=True))
+        return
     await call.answers.stop_all(chat)
     await call.services.chats.delete_chat(chat)
     call.services.events.publish(ChatChanged(chat=chat, deleted=True))

@@ -342,6 +342,12 @@ def chats_answer_as_they_say(call: Checked) -> None:
     whole = call("GET", "/chats/{id}", id=chat)
     assert len(whole["messages"]) == 2
     assert call("POST", "/chats/import", {"chats": [whole]})["unchanged"] == 1
+    call("PATCH", "/chats/{id}", {"is_pinned": True, "is_archived": True}, id=chat)
+    assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="archived")}
+    call("DELETE", "/chats/{id}", id=chat)
+    assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="trash")}
+    call("DELETE", "/chats/{id}", id=chat, for_good="true")
+    assert chat not in {summary["id"] for summary in call("GET", "/chats", shelf="trash")}
 
 
 def models_answer_as_they_say(call: Checked, file: Path) -> None:

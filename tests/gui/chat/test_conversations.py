@@ -3,9 +3,10 @@
 from datetime import date, datetime
 
 import pytest
+from msgspec.structs import replace
 from pytestqt.qtbot import QtBot
 
-from app.core.chats import ChatPatch, ChatSummary
+from app.core.chats import ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
 from app.gui.screens.chat.chat_list import PAGE, ChatList, group_by_day
@@ -120,6 +121,48 @@ def test_a_chat_that_cannot_be_deleted_stays(known: ChatList, api: DemoApi) -> N
     api.flush()
     assert len(failed) == 1
     assert known.find_chat("c1") is not None
+
+
+def test_pinned_chats_have_a_group_of_their_own(known: ChatList) -> None:
+    known.items = [replace(summary(7), is_pinned=True), summary(1), summary(2)]
+    groups = known.group_chats(TODAY)
+    assert groups[0].title == "Pinned"
+    assert [chat.id for chat in groups[0].chats] == ["c7"]
+    assert [chat.id for group in groups[1:] for chat in group.chats] == ["c1", "c2"]
+
+
+def test_archiving_takes_a_chat_off_the_list_and_undo_puts_it_back(known: ChatList, api: DemoApi) -> None:
+    toasts = []
+    known.toast_requested.connect(lambda sentence, undo: toasts.append((sentence, undo)))
+    known.archive("c1", is_archived=True)
+    assert known.find_chat("c1") is None
+    api.flush()
+    ((sentence, undo),) = toasts
+    assert "is archived" in sentence
+    undo()
+    api.flush()
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(is_archived=True), ChatPatch(is_archived=False)]
+
+
+def test_another_shelf_is_read_when_it_is_shown(known: ChatList, api: DemoApi) -> None:
+    known.show_shelf(ChatShelf.TRASH)
+    assert not known.items
+    api.flush()
+    assert api.calls[-1][1] == f"/chats?limit={PAGE}&query=&shelf=trash"
+    known.restore("c1")
+    assert known.find_chat("c1") is None
+    api.flush()
+    assert ("POST", "/chats/c1/restore") in [(method, path) for method, path, _ in api.calls]
+
+
+def test_what_is_deleted_for_good_goes_from_the_trash(known: ChatList, api: DemoApi) -> None:
+    api.replies["DELETE /chats/c1?for_good=true"] = None
+    known.show_shelf(ChatShelf.TRASH)
+    api.flush()
+    known.delete_for_good("c1")
+    assert known.find_chat("c1") is None
+    api.flush()
+    assert ("DELETE", "/chats/c1?for_good=true") in [(method, path) for method, path, _ in api.calls]
 
 
 def test_a_burst_of_events_reads_the_list_once(qtbot: QtBot, known: ChatList, api: DemoApi, shell: Shell) -> None:

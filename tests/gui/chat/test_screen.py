@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, NewChat, NewTurn, Sampling, Turn
+from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, ChatShelf, NewChat, NewTurn, Sampling, Turn
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
 from app.gui.net.remote_lists import Stores
@@ -353,6 +353,29 @@ def test_a_sampling_choice_counts_once_it_makes_sense(opened: ChatScreen, api: D
     assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(sampling=Sampling(temperature=0.4, top_k=40))]
 
 
+def test_undo_of_a_deletion_opens_the_chat_again(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    chat = opened.model.conversation.id
+    opened.model.delete_chat(chat)
+    api.flush()
+    assert opened.model.conversation.is_new
+    undo = shell.undos[-1]
+    assert undo is not None
+    undo()
+    api.flush()
+    assert opened.model.conversation.id == chat
+
+
+def test_a_chat_in_the_trash_is_not_opened(opened: ChatScreen, api: DemoApi, shell: Quiet) -> None:
+    opened.model.chat_list.show_shelf(ChatShelf.TRASH)
+    api.flush()
+    opened.pane.list_view.chat_requested.emit("c2")
+    assert "Restore the chat" in shell.said[-1]
+    assert opened.model.conversation.id == "c1"
+    assert opened.pane.back.isVisible() or not opened.isVisible()
+    opened.pane.back.click()
+    assert opened.model.chat_list.shelf is ChatShelf.CURRENT
+
+
 def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -> None:
     titles = [command.title for command in shell.commands()]
     assert titles == [
@@ -363,6 +386,8 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Export this chat…",
         "Delete this chat",
         "Search chats",
+        "Show archived chats",
+        "Show the trash",
         "Import chats…",
         "Import a folder of chats…",
         "Export all chats…",

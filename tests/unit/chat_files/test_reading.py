@@ -66,6 +66,7 @@ def test_open_webui_keeps_both_answers_and_unfolds_thoughts() -> None:
     assert chat.messages[2].reasoning == "Yellow is a distant signal."
     assert chat.head == chat.messages[2].id
     assert (chat.system_prompt, chat.model) == ("Answer in one sentence.", "qwen3:8b")
+    assert (chat.is_pinned, chat.is_archived) == (True, False)
 
 
 def test_lm_studio_keeps_every_version() -> None:

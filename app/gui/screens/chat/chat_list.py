@@ -1,5 +1,6 @@
 """The list of chats: pages of it, or what a search finds, by day; rename, delete, bring back."""
 
+from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from types import NoneType
 from urllib.parse import quote
@@ -9,7 +10,7 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.http import quote_segment
-from app.core.chats import Chat, ChatPatch, ChatSummary
+from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event
 from app.core.translation import tr
@@ -46,6 +47,8 @@ class ChatList(QObject):
         self.is_known = False
         self.error: ErrorBody | None = None
         self.query = ""
+        self.shelf = ChatShelf.CURRENT
+        """Which chats are shown: the current ones, the archived, or those in the trash."""
         self.has_more = False
         self._api, self._shell = api, shell
         self._call: GatewayCall | None = None
@@ -61,7 +64,9 @@ class ChatList(QObject):
         """Return the chats by day; what a search found is one group."""
         if self.query.strip():
             return [ChatGroup(tr("Found"), tuple(self.items))] if self.items else []
-        return group_by_day(self.items, today)
+        pinned = tuple(item for item in self.items if item.is_pinned and self.shelf is ChatShelf.CURRENT)
+        others = [item for item in self.items if item not in pinned]
+        return [*([ChatGroup(tr("Pinned"), pinned)] if pinned else []), *group_by_day(others, today)]
 
     def find_chat(self, chat: str) -> ChatSummary | None:
         """Return a chat of the list."""
@@ -72,6 +77,13 @@ class ChatList(QObject):
         if text != self.query:
             self.query = text
             self._wait.start(_SEARCH_MS)
+
+    def show_shelf(self, shelf: ChatShelf) -> None:
+        """Show the chats of another shelf."""
+        if shelf is not self.shelf:
+            self.shelf, self.items, self.is_known = shelf, [], False
+            self.changed.emit()
+            self.fetch_chats()
 
     def fetch_chats(self) -> None:
         """Read the first page, or as much as is shown."""
@@ -99,8 +111,42 @@ class ChatList(QObject):
             return
         self._patch_title(chat, title.strip())
 
-    def delete(self, chat: str) -> None:
-        """Delete a chat; Undo brings it back."""
+    def pin(self, chat: str, *, is_pinned: bool) -> None:
+        """Keep a chat above the others, or no longer."""
+        self._patch(chat, ChatPatch(is_pinned=is_pinned))
+
+    def archive(self, chat: str, *, is_archived: bool) -> None:
+        """Put a chat out of the way, or back; Undo does the reverse."""
+        summary = self.find_chat(chat)
+        self.items = [item for item in self.items if item.id != chat]
+        self.changed.emit()
+        self._patch(chat, ChatPatch(is_archived=is_archived))
+        title = _shorten_title(summary.title if summary else tr("The chat"))
+        sentence = (
+            tr("“{title}” is archived.", title=title)
+            if is_archived
+            else tr("“{title}” is among your chats again.", title=title)
+        )
+        undo = ChatPatch(is_archived=not is_archived)
+        self.toast_requested.emit(sentence, lambda: self._patch(chat, undo))
+
+    def restore(self, chat: str) -> None:
+        """Bring a chat back from the trash."""
+        self.items = [item for item in self.items if item.id != chat]
+        self.changed.emit()
+        self._restore_chat(chat)
+
+    def delete_for_good(self, chat: str) -> None:
+        """Delete a chat that is in the trash."""
+        self.items = [item for item in self.items if item.id != chat]
+        self.changed.emit()
+        path = f"/chats/{quote_segment(chat)}?for_good=true"
+        self._api.send_request(
+            "DELETE", path, None, kind=NoneType, then=lambda _: self.fetch_chats(), failed=self.failed.emit
+        )
+
+    def delete(self, chat: str, reopen: Callable[[], object] | None = None) -> None:
+        """Delete a chat; Undo brings it back, and then does `reopen`."""
         summary = self.find_chat(chat)
         title = summary.title if summary else tr("The chat")
         self.items = [item for item in self.items if item.id != chat]
@@ -109,7 +155,7 @@ class ChatList(QObject):
         def finish_delete() -> None:
             self.toast_requested.emit(
                 tr("“{title}” was deleted.", title=_shorten_title(title)),
-                lambda: self._restore_chat(chat),
+                lambda: self._restore_chat(chat, reopen),
             )
 
         def handle_error(error: ErrorBody) -> None:
@@ -127,7 +173,7 @@ class ChatList(QObject):
 
     def add_chat(self, chat: Chat) -> None:
         """Show a chat that was just made, before the list is read again."""
-        if self.find_chat(chat.id) is None and not self.query:
+        if self.find_chat(chat.id) is None and not self.query and self.shelf is ChatShelf.CURRENT:
             summary = ChatSummary(
                 id=chat.id, title=chat.title, model=chat.model, created_at=chat.created_at, updated_at=chat.updated_at
             )
@@ -135,30 +181,38 @@ class ChatList(QObject):
             self.models.insert(0, summary.model)
             self.changed.emit()
 
-    def _restore_chat(self, chat: str) -> None:
+    def _restore_chat(self, chat: str, reopen: Callable[[], object] | None = None) -> None:
+        def finish_restore(_: Chat) -> None:
+            self.fetch_chats()
+            if reopen is not None:
+                reopen()
+
         self._api.post(
             f"/chats/{quote_segment(chat)}/restore",
             None,
             kind=Chat,
-            then=lambda _: self.fetch_chats(),
+            then=finish_restore,
             failed=self.failed.emit,
         )
 
     def _patch_title(self, chat: str, title: str) -> None:
         self.items = [replace(item, title=title) if item.id == chat else item for item in self.items]
         self.changed.emit()
-        body = ChatPatch(title=title)
+        self._patch(chat, ChatPatch(title=title))
+
+    def _patch(self, chat: str, body: ChatPatch) -> None:
         self._api.patch(
             f"/chats/{quote_segment(chat)}", body, kind=Chat, then=lambda _: self.fetch_chats(), failed=self.failed.emit
         )
 
     def _page_path(self, limit: int) -> str:
-        return f"/chats?limit={limit}&query={quote(self.query.strip(), safe='')}"
+        shelf = "" if self.shelf is ChatShelf.CURRENT else f"&shelf={self.shelf}"
+        return f"/chats?limit={limit}&query={quote(self.query.strip(), safe='')}{shelf}"
 
     def _set_items(self, items: list[ChatSummary], limit: int) -> None:
         self._call, self.is_known, self.error = None, True, None
         self.items, self.has_more = items, len(items) >= limit
-        if not self.query.strip():
+        if not self.query.strip() and self.shelf is ChatShelf.CURRENT:
             self.models = [item.model for item in items]
         self.changed.emit()
 

@@ -4,6 +4,7 @@ The left pane: search, the list of chats by day, and the way to a new one.
 """
 
 from datetime import date
+from functools import partial
 from typing import Any
 
 from PySide6.QtCore import (
@@ -30,8 +31,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from app.core.chats import ChatSummary
-from app.core.translation import tr
+from app.core.chats import ChatShelf, ChatSummary
+from app.core.translation import LazyText, tr
 from app.gui.screens.chat.chat_list import ChatGroup, ChatList
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import FOCUS_RING, Radius
@@ -266,7 +267,8 @@ class ChatListView(QListView):
         is_typing = self.state() is QAbstractItemView.State.EditingState
         item = None if is_typing else self._chat_at(self.currentIndex())
         if event.key() == Qt.Key.Key_Delete and item is not None:
-            self.delete_requested.emit(item.id)
+            if self._chat_list.shelf is not ChatShelf.TRASH:  # from there only the menu deletes, for good
+                self.delete_requested.emit(item.id)
         elif event.key() in {Qt.Key.Key_Return, Qt.Key.Key_Enter} and item is not None:
             self.chat_requested.emit(item.id)
         else:
@@ -287,11 +289,25 @@ class ChatListView(QListView):
         if item is None:
             return
         menu = Menu(self._theme, self, tr("Chat actions"))
-        menu.add_entry(tr("Rename"), lambda: self.edit_title(item.id), icon="pencil")
-        menu.add_entry(tr("Export…"), lambda: self.export_requested.emit(item.id, title_of(item)), icon="arrow-up")
-        menu.add_entry(tr("Delete"), lambda: self.delete_requested.emit(item.id), icon="trash-2")
+        self._fill_menu(menu, item)
         menu.aboutToHide.connect(menu.deleteLater)
         menu.popup(self.viewport().mapToGlobal(self.visualRect(index).center()) if by_keys else event.globalPos())
+
+    def _fill_menu(self, menu: Menu, item: ChatSummary) -> None:
+        chats, shelf = self._chat_list, self._chat_list.shelf
+        if shelf is ChatShelf.TRASH:
+            menu.add_entry(tr("Restore"), lambda: chats.restore(item.id), icon="undo-2")
+            menu.add_entry(tr("Delete permanently"), lambda: chats.delete_for_good(item.id), icon="trash-2")
+            return
+        is_archived = shelf is ChatShelf.ARCHIVED
+        menu.add_entry(tr("Rename"), lambda: self.edit_title(item.id), icon="pencil")
+        if not is_archived:
+            words = tr("Unpin") if item.is_pinned else tr("Pin")
+            menu.add_entry(words, lambda: chats.pin(item.id, is_pinned=not item.is_pinned), icon="pin")
+        words = tr("Move back to chats") if is_archived else tr("Archive")
+        menu.add_entry(words, lambda: chats.archive(item.id, is_archived=not is_archived), icon="archive")
+        menu.add_entry(tr("Export…"), lambda: self.export_requested.emit(item.id, title_of(item)), icon="arrow-up")
+        menu.add_entry(tr("Delete"), lambda: self.delete_requested.emit(item.id), icon="trash-2")
 
     def closeEditor(self, editor: QWidget, hint: QAbstractItemDelegate.EndEditHint) -> None:  # noqa: N802 -- Qt's name
         """Show what was held back while the reader typed."""
@@ -359,6 +375,16 @@ def split_marks(snippet: str) -> list[tuple[str, bool]]:
 
 
 WIDTH = 264
+SHELVES = {
+    ChatShelf.CURRENT: LazyText("Chats"),
+    ChatShelf.ARCHIVED: LazyText("Archived chats"),
+    ChatShelf.TRASH: LazyText("Trash, kept for 30 days"),
+}
+_EMPTY = {
+    ChatShelf.CURRENT: LazyText("No chats yet."),
+    ChatShelf.ARCHIVED: LazyText("Nothing is archived."),
+    ChatShelf.TRASH: LazyText("The trash is empty."),
+}
 _LEAST = 200
 
 
@@ -399,6 +425,14 @@ class ChatPane(QWidget):
         box.addLayout(top)
         self._words = QWidget()
         HBox(theme, self._words, margins=(18, 12, 12, 0), gap=0).addWidget(self._nothing)
+        self._shelf = QWidget()
+        shelf_line = HBox(theme, self._shelf, margins=(8, 0, 12, 0), gap=4)
+        self._shelf_words = Label(theme, "", role="meta", color="ink-2")
+        back = partial(chat_list.show_shelf, ChatShelf.CURRENT)
+        self.back = IconButton(theme, "chevron-left", tr("Back to your chats"), action=back)
+        shelf_line.addWidget(self.back)
+        shelf_line.addWidget(self._shelf_words, 1)
+        box.addWidget(self._shelf)
         box.addWidget(self._words)
         box.addWidget(self._skeleton)
         self._problem = QWidget()
@@ -411,7 +445,7 @@ class ChatPane(QWidget):
         )
         foot.addStretch(1)
         foot.addWidget(Label(theme, "Ctrl N", role="meta", color="ink-3"))
-        self.more = IconButton(theme, "ellipsis", tr("Import and export"), action=self.menu_requested.emit)
+        self.more = IconButton(theme, "ellipsis", tr("More about chats"), action=self.menu_requested.emit)
         foot.addWidget(self.more)
         box.addLayout(foot)
         theme.changed.connect(self._restyle)
@@ -420,10 +454,12 @@ class ChatPane(QWidget):
     def show_state(self, chosen: str) -> None:
         """Show the list as it is known now, the open chat marked."""
         chats = self._chat_list
+        self._shelf.setVisible(chats.shelf is not ChatShelf.CURRENT)
+        self._shelf_words.setText(SHELVES[chats.shelf].tr())
         is_empty = chats.is_known and not chats.items
         self._skeleton.setVisible(not chats.is_known and chats.error is None)
         self._words.setVisible(is_empty)
-        self._nothing.setText(tr("No chats match your search.") if chats.query.strip() else tr("No chats yet."))
+        self._nothing.setText(tr("No chats match your search.") if chats.query.strip() else _EMPTY[chats.shelf].tr())
         if chats.error is not None and not chats.is_known:
             self._error.show_error(chats.error, tr("Try again"), chats.fetch_chats)
         self._problem.setVisible(chats.error is not None and not chats.is_known)

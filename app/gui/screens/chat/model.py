@@ -248,9 +248,11 @@ class ChatModel(QObject):
 
     def delete_chat(self, chat: str) -> None:
         """Delete a chat, with a way back; the open one makes room for an empty one."""
-        if chat == self.conversation.id:
-            self.new_chat()
-        self.chat_list.delete(chat)
+        if chat != self.conversation.id:
+            self.chat_list.delete(chat)
+            return
+        self.new_chat()
+        self.chat_list.delete(chat, reopen=lambda: self.open_chat(chat))
 
     def send_question(self, text: str) -> None:
         """Ask a question."""

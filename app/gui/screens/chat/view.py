@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.core.chats import Role
+from app.core.chats import ChatShelf, Role
 from app.core.errors import ErrorBody
 from app.core.translation import LazyText, tr
 from app.gui import phrases
@@ -158,6 +158,9 @@ class ChatScreen(QWidget):
         self.model.new_chat(model)
 
     def _open_chat(self, chat: str) -> None:
+        if self.model.chat_list.shelf is ChatShelf.TRASH:
+            self._shell.show_toast(tr("Restore the chat to open it: its menu has that."))
+            return
         self.conversation_view.composer.field.setFocus()  # first, as above
         self.model.open_chat(chat)
 
@@ -191,7 +194,7 @@ class ChatScreen(QWidget):
         menu.popup(self.header.more.mapToGlobal(corner - QPoint(menu.sizeHint().width(), -self._theme.px(4))))
 
     def _open_pane_menu(self) -> None:
-        menu = self._make_menu(tr("Import and export"), self._transfer_commands())
+        menu = self._make_menu(tr("More about chats"), [*self._shelf_commands(), *self._transfer_commands()])
         menu.popup(self.pane.more.mapToGlobal(QPoint(0, -menu.sizeHint().height() - self._theme.px(4))))
 
     def _make_menu(self, name: str, commands: list[Command]) -> Menu:
@@ -206,6 +209,7 @@ class ChatScreen(QWidget):
         commands = [
             *self._answer_commands(),
             *self._chat_commands(),
+            *self._shelf_commands(),
             *self._transfer_commands(),
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
             Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
@@ -230,6 +234,23 @@ class ChatScreen(QWidget):
             Command(tr("Delete this chat"), partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
             search,
         ]
+
+    def _shelf_commands(self) -> list[Command]:
+        commands = [
+            (ChatShelf.CURRENT, tr("Show your chats"), "message-square"),
+            (ChatShelf.ARCHIVED, tr("Show archived chats"), "archive"),
+            (ChatShelf.TRASH, tr("Show the trash"), "trash-2"),
+        ]
+        shown = self.model.chat_list.shelf
+        return [
+            Command(title, partial(self._show_shelf, shelf), icon)
+            for shelf, title, icon in commands
+            if shelf is not shown
+        ]
+
+    def _show_shelf(self, shelf: ChatShelf) -> None:
+        self.pane.show()
+        self.model.chat_list.show_shelf(shelf)
 
     def _transfer_commands(self) -> list[Command]:
         if self.transfer.is_busy:
