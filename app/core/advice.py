@@ -3,6 +3,7 @@
 Bytes are bytes, contexts tokens per conversation, rates tokens per second. Fields may be added, none renamed.
 """
 
+from collections.abc import Sequence
 from enum import StrEnum
 
 import msgspec
@@ -268,6 +269,23 @@ class Calibration(msgspec.Struct, frozen=True, kw_only=True):
     """What the device table has this device read; None where it does not have it."""
     disturbances: list[str] = []
     """Why the run is not the device's own speed. Predictions rest on no such calibration."""
+
+
+def best_calibration(
+    calibrations: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
+) -> Calibration | None:
+    """Return the calibration to predict with: of the same engine and backend, the build at hand before others.
+
+    One that was disturbed says less than the device table does.
+    """
+    same = [
+        calibration
+        for calibration in calibrations
+        if (calibration.engine, calibration.backend) == (engine, backend)
+        and device in {"", calibration.device}
+        and not calibration.disturbances
+    ]
+    return max(same, key=lambda calibration: (calibration.version == version, calibration.measured_at), default=None)
 
 
 class Generation(msgspec.Struct, frozen=True, kw_only=True):

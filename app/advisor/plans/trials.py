@@ -16,7 +16,7 @@ from app.advisor.memory.kv import CELL_STEP
 from app.advisor.memory.setting import HOST, RunSetting
 from app.advisor.speed import estimate as speed
 from app.advisor.speed import estimate as speed_prefill
-from app.core.advice import Calibration, Estimate, Rate
+from app.core.advice import Calibration, Estimate, Rate, best_calibration
 from app.core.machine import Machine
 from app.core.model_facts import ModelFacts
 from engines.api.traits import ReservedMemory
@@ -105,13 +105,8 @@ class SettingTrial:
         )
 
     def find_calibration(self, setting: RunSetting) -> Calibration | None:
-        """Return what this machine showed with the engine and backend, the latest first."""
-        mine = [
-            candidate
-            for candidate in self._calibrations
-            if (candidate.engine, candidate.backend) == (setting.engine.id, setting.backend)
-        ]
-        return max(mine, key=lambda candidate: candidate.measured_at, default=None)
+        """Return what this machine showed with the engine and backend, undisturbed, the latest first."""
+        return best_calibration(self._calibrations, engine=setting.engine.id, backend=setting.backend)
 
 
 class SettingTrials:

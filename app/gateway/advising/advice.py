@@ -40,6 +40,7 @@ from app.core.advice import (
     Intent,
     PlanRequest,
     Rate,
+    best_calibration,
 )
 from app.core.engines import EngineInfo, EngineStatus
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
@@ -52,7 +53,7 @@ from app.gateway.advising.companions import add_companions
 from app.gateway.advising.engine_table import engine_table, engines_for
 from app.gateway.advising.machine import MachineReader
 from app.gateway.advising.model_facts import FactsReader, find_well_known
-from app.gateway.advising.speed_measurements import SpeedMeasurements, best_calibration
+from app.gateway.advising.speed_measurements import SpeedMeasurements
 from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from

@@ -5,9 +5,9 @@ Nothing here is in a request's way: an answer's times are handed over when it is
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from app.core.advice import Calibration, Generation
+from app.core.advice import Calibration, Generation, best_calibration
 from app.core.engines import EngineStatus
 from app.core.errors import RoundhouseError
 from app.gateway.advising.machine import MachineReader
@@ -112,23 +112,6 @@ class SpeedMeasurements(ExchangeSink):
         if self._by_key is None:
             self._by_key = {_key(calibration): calibration for calibration in await self._store.list_calibrations()}
         return self._by_key
-
-
-def best_calibration(
-    calibrations: Sequence[Calibration], *, engine: str, backend: str, version: str = "", device: str = ""
-) -> Calibration | None:
-    """Return the calibration to predict with: of the same engine and backend, the build at hand before others.
-
-    One that was disturbed says less than the device table does.
-    """
-    same = [
-        calibration
-        for calibration in calibrations
-        if (calibration.engine, calibration.backend) == (engine, backend)
-        and device in {"", calibration.device}
-        and not calibration.disturbances
-    ]
-    return max(same, key=lambda calibration: (calibration.version == version, calibration.measured_at), default=None)
 
 
 def generation_from(status: EngineStatus, timings: Mapping[str, float]) -> Generation | None:

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from app.config.paths import Paths, guide_gguf
-from app.core.advice import Calibration, EstimateAccuracy, Generation
+from app.core.advice import Calibration, EstimateAccuracy, Generation, best_calibration
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed
 from app.core.events import CalibrationChanged
@@ -19,7 +19,7 @@ from app.gateway.advising import advice, calibration, quiet_rounds
 from app.gateway.advising.advice import runtime_shift
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.quiet_rounds import ProcessorTimes
-from app.gateway.advising.speed_measurements import best_calibration, generation_from
+from app.gateway.advising.speed_measurements import generation_from
 from app.gateway.loading import memory_fit
 from app.gateway.services import Services
 from app.hardware.description import machine_from

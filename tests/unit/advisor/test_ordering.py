@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.advisor.plans.quantisations import comparable_bits
@@ -115,3 +116,14 @@ def test_i_quants_count_for_less_than_others_of_their_bits() -> None:
     }
     assert list(bits) == sorted(bits, key=lambda name: -bits[name])
     assert comparable_bits(shape_facts("Qwen3 8B", "4.0bpw", format="exl3")) == bits["Q4_K_M"]
+
+
+def test_a_plan_rests_on_no_calibration_that_was_disturbed() -> None:
+    disturbed = msgspec.structs.replace(calibration("llama.cpp", 0.2), disturbances=["Other programs used 83 %."])
+    rates = [
+        next(
+            plan.estimate for plan in advice(RTX_3060, "Gemma 4 12B", calibrations=known).plans if plan.estimate
+        ).decode
+        for known in ([], [disturbed])
+    ]
+    assert rates[0] == rates[1]
