@@ -8,12 +8,17 @@ import pytest
 from PIL import Image
 
 from app.client.http import GatewayClient
+from app.config.paths import Paths
 from app.core.attachments import Attachment
-from app.core.chats import AnswerDone, AnswerEvent, Chat, NewChat, NewTurn, Turn
+from app.core.capabilities import Capability
+from app.core.chats import AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Sampling, Turn
+from app.core.models import ModelInfo, RegisterModel
 from tests.end_to_end.conftest import Roundhouse
+from tests.gguf_files import TinyLlama, projector_for
 
 pytestmark = pytest.mark.real_engine
 
+IMAGE_TOKENS = 16
 TEXT = "The roundhouse of Bern has a turntable, and keeps forty locomotives dry. " * 10
 
 
@@ -49,14 +54,51 @@ def test_the_command_line_says_what_is_wrong_with_a_file(
         assert not done.stdout
 
 
-def test_a_chat_is_answered_about_a_file(client: GatewayClient) -> None:
-    attachment = client.post("/attachments?name=bern.txt", TEXT.encode(), Attachment)
-    chat = client.post("/chats", NewChat(model="guide"), Chat)
-    turn = client.post(f"/chats/{chat.id}/turns", NewTurn(content="What is in it?", attachments=[attachment.id]), Turn)
+def picture_of(color: str) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (32, 32), color).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def ask_about(client: GatewayClient, picture: bytes) -> Message:
+    attachment = client.post("/attachments?name=a.png", picture, Attachment)
+    sampling = Sampling(temperature=0, max_tokens=24)
+    chat = client.post("/chats", NewChat(model="sighted", sampling=sampling), Chat)
+    return answer(client, chat, NewTurn(content="What is it?", attachments=[attachment.id]))
+
+
+def test_a_model_that_sees_is_given_the_pixels(client: GatewayClient, home: Paths) -> None:
+    """Its weights are made up, so what it writes is noise; but noise that follows from the picture alone."""
+    folder = home.models / "sighted"
+    folder.mkdir()
+    TinyLlama().write(folder / "sighted.gguf")
+    projector_for(TinyLlama(), folder / "mmproj-sighted-f16.gguf")
+    client.post("/models", RegisterModel(path=str(folder / "sighted.gguf")), ModelInfo)
+    (model,) = [item for item in client.get("/models", list[ModelInfo]) if item.name == "sighted"]
+    assert Capability.VISION in model.capabilities
+    red, blue, red_again = (ask_about(client, picture_of(color)) for color in ("red", "blue", "red"))
+    assert red.content == red_again.content
+    assert red.content != blue.content
+    chat = client.post("/chats", NewChat(model="sighted", sampling=Sampling(max_tokens=2)), Chat)
+    blind = answer(client, chat, NewTurn(content="What is it?"))
+    assert blind.timings is not None
+    assert red.timings is not None
+    assert (red.timings.prompt_tokens or 0) >= (blind.timings.prompt_tokens or 0) + IMAGE_TOKENS
+
+
+def answer(client: GatewayClient, chat: Chat, new: NewTurn) -> Message:
+    turn = client.post(f"/chats/{chat.id}/turns", new, Turn)
     events = client.stream_events(f"/chats/{chat.id}/answers/{turn.answer.id}", AnswerEvent, timeout_s=60)
     done = next(event for event in events if isinstance(event, AnswerDone))
     assert done.message.status == "complete", done.message.error
-    assert done.message.content
-    assert done.message.timings is not None
-    assert (done.message.timings.prompt_tokens or 0) > 150
+    return done.message
+
+
+def test_a_chat_is_answered_about_a_file(client: GatewayClient) -> None:
+    attachment = client.post("/attachments?name=bern.txt", TEXT.encode(), Attachment)
+    chat = client.post("/chats", NewChat(model="guide"), Chat)
+    message = answer(client, chat, NewTurn(content="What is in it?", attachments=[attachment.id]))
+    assert message.content
+    assert message.timings is not None
+    assert (message.timings.prompt_tokens or 0) > 150
     assert client.get(f"/attachments/{attachment.id}/content", bytes) == TEXT.encode()

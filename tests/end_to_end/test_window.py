@@ -66,6 +66,18 @@ def test_a_question_typed_is_answered_and_stored_and_nothing_is_left(
     assert answer.timings is not None
     assert answer.timings.completion_tokens
 
+    notes = home.data / "notes.txt"
+    notes.write_text("The roundhouse of Bern keeps forty locomotives dry. " * 20, encoding="utf-8")
+    page.conversation_view.take_files([notes])
+    qtbot.waitUntil(lambda: bool(page.model.files.items) and page.model.files.is_ready, timeout=WITHIN_MS)
+    QTest.keyClicks(field, "And this?")
+    QTest.keyClick(field, Qt.Key.Key_Return)
+    qtbot.waitUntil(lambda: not page.model.conversation.is_busy, timeout=WITHIN_MS)
+    *_, question, answer = page.model.conversation.message_path()
+    assert [file.name for file in question.attachments] == ["notes.txt"]
+    assert answer.status is MessageStatus.COMPLETE, answer.error
+    assert answer.timings is not None
+    assert (answer.timings.prompt_tokens or 0) > 250
     found = find_running_gateway(home)
     assert found is not None
     stored = GatewayClient(found).get(f"/chats/{page.model.conversation.id}", Chat)

@@ -20,7 +20,8 @@ from app.confinement.command import launcher_command
 from app.confinement.places import program_paths
 from app.confinement.policy import PLAIN_DEVICES, PROGRAMS, SYSTEM_FACTS
 from app.confinement.rules import ConfinementRules, LaunchOrder
-from app.core.attachments import Extraction, ExtractionProblem, FileProblem
+from app.core.attachments import Extraction, ExtractionProblem
+from app.extraction.problems import excess_problem
 from engines.api import EngineInstallation
 from engines.environment import engine_environment
 
@@ -36,11 +37,6 @@ _AT_ONCE = 2
 _NO_WINDOW = getattr(subprocess, "CREATE_NO_WINDOW", 0)
 _ANSWER: msgspec.msgpack.Decoder[Extraction | ExtractionProblem] = msgspec.msgpack.Decoder(
     Extraction | ExtractionProblem
-)
-_TOO_MUCH = ExtractionProblem(
-    code=FileProblem.EXCESSIVE,
-    sentence="This file takes more time or memory to read than a file of its size should.",
-    hint="Save the part you need as a file of its own.",
 )
 
 
@@ -58,7 +54,7 @@ class FileReader:
             return _ANSWER.decode(output)
         except msgspec.MsgspecError:
             log.info("A file could not be read within the limits", extra={"size_bytes": len(content)})
-            return _TOO_MUCH
+            return excess_problem().problem
 
 
 async def _run_child(name: str, content: bytes) -> bytes:

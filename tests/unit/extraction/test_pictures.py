@@ -1,3 +1,4 @@
+import base64
 import io
 
 import pytest
@@ -24,6 +25,17 @@ def see(content: bytes, name: str = "a") -> tuple[Extraction, Image.Image]:
     assert picture.format in {"PNG", "JPEG"}
     return extraction, picture
 
+
+HEIC = base64.b64decode(
+    "AAAAHGZ0eXBoZWljAAAAAG1pZjFoZWljbWlhZgAAAX1tZXRhAAAAAAAAACFoZGxyAAAAAAAAAABwaWN0AAAAAAAAAAAAAAAAAAAAACJpbG9j"
+    "AAAAAERAAAEAAQAAAAABoQABAAAAAAAAAGoAAAAjaWluZgAAAAAAAQAAABVpbmZlAgAAAAABAABodmMxAAAAAA5waXRtAAAAAAABAAAA/Wlw"
+    "cnAAAADdaXBjbwAAAHZodmNDAQNwAAAAkAAAAAAAHvAA/P34+AAADwNgAAEAGEABDAH//wNwAAADAJAAAAMAAAMAHroCQGEAAQAqQgEBA3AA"
+    "AAMAkAAAAwAAAwAeoCCBBZbq5Ka5uAhoMCAAAAMDIAAAAwAhYgABAAZEAcFzwIkAAAATY29scm5jbHgAAQANAAaAAAAAFGlzcGUAAAAAAAAA"
+    "QAAAAEAAAAAoY2xhcAAAAEAAAAABAAAAIAAAAAEAAAAAAAAAAv///+AAAAACAAAAEHBpeGkAAAAAAwgICAAAABhpcG1hAAAAAAAAAAEAAQWB"
+    "AgMFhAAAAHJtZGF0AAAAZigBrxOA+BDhp//8TSj/+nXPD9PMiYn/+tNSR/hUO//WicPySkWzrHl9nv8H4h1KpEq3xpK+HfM2sf+d4tvFAhne"
+    "Iy6JZXLEP+zlxMa+qdw77mN6fapRbf83mqG4xuGn3Gx6O58SuA=="
+)
+"""Red beside blue, 64 x 32, by libheif with x265: what reads here cannot write."""
 
 HALVES = Image.new("RGB", (64, 32), "blue")
 HALVES.paste("red", (0, 0, 32, 32))
@@ -67,3 +79,17 @@ def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
     problem = extract("a.png", content)
     assert isinstance(problem, ExtractionProblem)
     assert problem.code == FileProblem.EXCESSIVE
+
+
+def test_a_picture_of_a_phone_is_read() -> None:
+    extraction, picture = see(HEIC, "IMG_0001.HEIC")
+    assert picture.size == (64, 32)
+    assert extraction.media_type in {"image/heic", "image/heif"}
+    left, right = (picture.convert("RGB").getpixel(place) for place in ((8, 16), (56, 16)))
+    assert isinstance(left, tuple)
+    assert isinstance(right, tuple)
+    assert left[0] > 150 > left[2]
+    assert right[2] > 150 > right[0]
+    problem = extract("cut.heic", HEIC[:300])
+    assert isinstance(problem, ExtractionProblem)
+    assert problem.code == FileProblem.BROKEN
