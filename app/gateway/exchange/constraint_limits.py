@@ -15,7 +15,7 @@ import msgspec
 
 from app.core.errors import BadRequest
 from app.gateway.entry.bodies import decode_body
-from app.gateway.exchange.grammar_chains import longest_chain
+from app.gateway.exchange.grammar_chains import ChainReader, TooManyTokensError
 
 MOST_GRAMMAR_CHARS = 64 * 1024
 """llama.cpp's own largest example has 4 kB."""
@@ -23,6 +23,8 @@ MOST_OPTIONAL = 16
 """Parts of one rule or pattern that may be left out. Of 16 `[a-z]*` 16 tokens take 3 s, of 24 more than 10."""
 MOST_ALTERNATIVES = 5000
 """Of a grammar; so many take 0.2 s."""
+MOST_TOKENS = 10_000
+"""Names, signs and literals of all grammars and patterns together that are read here, each in a microsecond."""
 MOST_VALUES = 2000
 """Of one list (`enum`, `anyOf`, ...) of a schema; so many take a second."""
 MOST_OPTIONAL_PROPERTIES = 300
@@ -62,15 +64,16 @@ def refuse_large_constraints(body: bytes) -> None:
     fields = decode_body(body, _LimitedFields)
     if isinstance(fields.logit_bias, dict | list) and len(fields.logit_bias) > MOST_BIASES:
         raise _limit_error("`logit_bias` has", MOST_BIASES, "entries")
+    chains = ChainReader(MOST_TOKENS)
     if isinstance(fields.grammar, str):
-        _check_grammar(fields.grammar)
+        _check_grammar(fields.grammar, chains)
     for node in _iter_objects(
         [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
     ):
-        _check_node(node)
+        _check_node(node, chains)
 
 
-def _check_grammar(grammar: str) -> None:
+def _check_grammar(grammar: str, chains: ChainReader) -> None:
     if len(grammar) > MOST_GRAMMAR_CHARS:
         raise _limit_error("The grammar has", MOST_GRAMMAR_CHARS, "characters")
     text = strip_literals(grammar)
@@ -78,7 +81,7 @@ def _check_grammar(grammar: str) -> None:
         raise _limit_error("The grammar has", MOST_ALTERNATIVES, "alternatives")
     for rule in text.split(_RULE):
         _check_optional(rule, "A rule of the grammar")
-    _check_chains(text, "The grammar", has_rules=True)
+    _check_chains(chains, text, "The grammar", has_rules=True)
 
 
 def strip_literals(grammar: str) -> str:
@@ -106,8 +109,12 @@ def _check_optional(text: str, place: str) -> None:
         raise _limit_error(f"{place} has", MOST_OPTIONAL, "parts that may be left out (`?`, `*`, `{0,n}`)")
 
 
-def _check_chains(text: str, place: str, *, has_rules: bool) -> None:
-    if longest_chain(text, has_rules=has_rules) > MOST_OPTIONAL:
+def _check_chains(chains: ChainReader, text: str, place: str, *, has_rules: bool) -> None:
+    try:
+        length = chains.longest_chain(text, has_rules=has_rules)
+    except TooManyTokensError:
+        raise _limit_error("The grammars and patterns have", MOST_TOKENS, "parts") from None
+    if length > MOST_OPTIONAL:
         raise _limit_error(f"{place} has", MOST_OPTIONAL, "parts in a row that may be left out")
 
 
@@ -125,7 +132,7 @@ def _iter_objects(value: object) -> Iterator[dict[str, Any]]:
         left += values
 
 
-def _check_node(node: dict[str, Any]) -> None:
+def _check_node(node: dict[str, Any], chains: ChainReader) -> None:
     for name in _LISTS_OF_VALUES:
         if isinstance(values := node.get(name), list) and len(values) > MOST_VALUES:
             raise _limit_error(f"`{name}` of a schema has", MOST_VALUES, "values")
@@ -137,9 +144,9 @@ def _check_node(node: dict[str, Any]) -> None:
     if isinstance(pattern := node.get("pattern"), str):
         text = strip_literals(_ESCAPED.sub("_", pattern)).replace("(?:", "(")
         _check_optional(text, "A pattern of a schema")
-        _check_chains(text, "A pattern of a schema", has_rules=False)
+        _check_chains(chains, text, "A pattern of a schema", has_rules=False)
     if isinstance(grammar := node.get("grammar"), str):
-        _check_grammar(grammar)
+        _check_grammar(grammar, chains)
 
 
 def _limit_error(subject: str, limit: int, unit: str) -> BadRequest:

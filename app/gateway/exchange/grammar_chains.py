@@ -7,6 +7,7 @@ Works on the text of a grammar (or of a regular expression) whose literals, sets
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 _TOKEN = re.compile(r"(?P<name>[A-Za-z0-9-]++)(?P<define>\s{0,99}+::=)?|(?P<count>\{[^{}]{0,40}\})|[()|?*+_.]")
@@ -31,10 +32,26 @@ _FIXED = _Chain(is_optional=False, first=0, last=0, longest=0)
 _NOTHING = _Chain(is_optional=True, first=0, last=0, longest=0)
 
 
-def longest_chain(text: str, *, has_rules: bool = True) -> int:
-    """Return the length of the longest chain. `has_rules`: words are names of rules, and not letters."""
-    reader = _Reader(has_rules=has_rules)
-    return reader.read_all(text)
+class TooManyTokensError(Exception):
+    """A grammar has more in it than is looked at."""
+
+
+class ChainReader:
+    """Measures the chains of the grammars and patterns of one request, and looks at `most_tokens` of all together."""
+
+    def __init__(self, most_tokens: int) -> None:
+        self._left = most_tokens
+
+    def longest_chain(self, text: str, *, has_rules: bool = True) -> int:
+        """Return the length of the longest chain. `has_rules`: words are names of rules, and not letters.
+
+        Raises TooManyTokensError.
+        """
+        tokens = list(islice(_TOKEN.finditer(text), self._left + 1))
+        self._left -= len(tokens)
+        if self._left < 0:
+            raise TooManyTokensError
+        return _Reader(has_rules=has_rules).read_all(tokens)
 
 
 class _Reader:
@@ -46,15 +63,15 @@ class _Reader:
         self._chains: dict[str, _Chain] = {}
         self._depth = 0
 
-    def read_all(self, text: str) -> int:
+    def read_all(self, tokens: Sequence[re.Match[str]]) -> int:
         """Return the longest chain of any rule."""
-        tokens: list[re.Match[str]] = []
-        self._rules[""] = tokens
-        for token in _TOKEN.finditer(text):
+        rule: list[re.Match[str]] = []
+        self._rules[""] = rule
+        for token in tokens:
             if token["define"] is not None:
-                tokens = self._rules[token["name"]] = []
+                rule = self._rules[token["name"]] = []
             else:
-                tokens.append(token)
+                rule.append(token)
         return max(self._chain_of(name).longest for name in self._rules)
 
     def _chain_of(self, name: str) -> _Chain:

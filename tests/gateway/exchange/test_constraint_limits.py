@@ -39,6 +39,8 @@ REFUSED = [
     (schema_body({"properties": {f"w{n}": {} for n in range(500)}}), "more than 300 optional properties"),
     (schema_body({"type": "string", "pattern": "^" + "[a-z]?" * 40 + "$"}), "A pattern of a schema has"),
     ({"tools": [{}] * 100_001}, "The schemas have more than 100,000 parts"),
+    ({"grammar": "root ::= " + "a " * 10_000}, "The grammars and patterns have more than 10,000 parts"),
+    (schema_body({"anyOf": [{"pattern": "(a)" * 40}] * 90}), "The grammars and patterns have more than 10,000 parts"),
     ({"grammar": "root ::= ([a-z]?){0,40}"}, "The grammar has more than 16 parts in a row"),
     ({"grammar": "root ::= ([a-z]?){40}"}, "The grammar has more than 16 parts in a row"),
     ({"grammar": "root ::= (([a-z]*){4} [a-z]?){4}"}, "The grammar has more than 16 parts in a row"),

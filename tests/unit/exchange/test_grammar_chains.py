@@ -5,8 +5,12 @@ import time
 import pytest
 
 from app.gateway.exchange.constraint_limits import strip_literals
-from app.gateway.exchange.grammar_chains import longest_chain
+from app.gateway.exchange.grammar_chains import ChainReader, TooManyTokensError
 from tests.gateway.exchange.test_constraint_limits import JSON_GRAMMAR
+
+
+def longest_chain(text: str, *, has_rules: bool = True) -> int:
+    return ChainReader(100_000).longest_chain(text, has_rules=has_rules)
 
 
 @pytest.mark.parametrize(
@@ -62,3 +66,12 @@ def test_no_text_is_too_deep_or_takes_long(text: str) -> None:
     began = time.process_time()
     longest_chain(text)
     assert time.process_time() - began < 2.0, "a tenth of that is usual"
+
+
+def test_so_many_tokens_are_read_of_all_texts_together_and_no_more() -> None:
+    reader = ChainReader(10)
+    assert reader.longest_chain("a? b?") == 2
+    assert reader.longest_chain("(a?){3}") == 3
+    assert reader.longest_chain("a") == 0
+    with pytest.raises(TooManyTokensError):
+        reader.longest_chain("a")
