@@ -9,7 +9,6 @@ import msgspec
 
 from app.core import words
 from app.core.advice import (
-    Advice,
     Amount,
     Calibration,
     Counterfactual,
@@ -25,7 +24,9 @@ from app.core.advice import (
     Rate,
 )
 from app.core.engines import Reason
+from app.core.hub import MachineAdvice
 from app.core.machine import BundleFile, DiagnosticBundle
+from tests.demo.hub import PICKS
 from tests.demo.machines import CARDS, GIB, NOON, RADEON
 
 _C = EstimateConfidence
@@ -85,7 +86,7 @@ def answer_estimate(request: EstimateRequest) -> Estimate:
     return make_estimate(context=request.context or 8192, slots=request.slots or 4, kv_type=request.kv_type or "f16")
 
 
-def answer_plan(request: PlanRequest) -> Advice:
+def answer_plan(request: PlanRequest) -> MachineAdvice:
     """Return the laptop's plans for a question."""
     slots = max(4, request.users)
     sums = make_estimate(context=request.context or 8192, slots=slots, kv_type=request.kv_type or "f16")
@@ -119,12 +120,13 @@ def answer_plan(request: PlanRequest) -> Advice:
         estimate=sums,
         counterfactuals=_list_changes(request, sums),
     )
-    return Advice(
+    return MachineAdvice(
         plans=[best, *_other_plans(best), *REFUSED],
         intent=request.intent,
         users=request.users,
         machine="Ryzen 7 7840U with Radeon 780M, 64 GB",
         model=request.model,
+        recommended=[] if request.model else PICKS[:2],
     )
 
 
@@ -327,7 +329,7 @@ _SPLIT_PLAN = Plan(
 )
 
 
-def workstation_advice(request: PlanRequest) -> Advice:
+def workstation_advice(request: PlanRequest) -> MachineAdvice:
     """Return the workstation's plans, whatever the question."""
     second = Plan(
         obtainable=True,
@@ -344,7 +346,13 @@ def workstation_advice(request: PlanRequest) -> Advice:
         sentence="It is installed and has the memory, but would write about two words a second.",
     )
     plans = [_SPLIT_PLAN, second, *REFUSED[:1]]
-    return Advice(plans=plans, intent=request.intent, users=request.users, machine="2 x RTX 3090, 128 GB")
+    return MachineAdvice(
+        plans=plans,
+        intent=request.intent,
+        users=request.users,
+        machine="2 x RTX 3090, 128 GB",
+        recommended=[] if request.model else PICKS[:2],
+    )
 
 
 REPORT = {

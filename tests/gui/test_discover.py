@@ -14,7 +14,7 @@ from app.core.advice import EstimateConfidence, Rate, fit_verdict
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, DownloadRemoved
-from app.core.hub import HubCard, HubModel, HubResults, HubUse, HubVariant
+from app.core.hub import CatalogueInfo, HubCard, HubModel, HubResults, HubUse, HubVariant
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.models import downloads, hub_search
@@ -202,6 +202,25 @@ def test_words_are_found_in_the_catalogue_where_the_hub_cannot_be_reached(screen
     assert screen.discover._matches.isVisible()
     assert not screen.discover._recommendation.isVisible()
     assert screen.hub_search.error == REFUSED
+
+
+def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
+    screen: ModelsScreen, api: DemoApi, shell: QuietShell
+) -> None:
+    before = list(discovered(screen, api))
+    refused = ErrorBody(code="catalogue_refused", sentence="The catalogue's signature is not valid.")
+    api.replies["POST /hub/catalogue"] = refused
+    screen.discover._refresh.click()
+    api.flush()
+    assert screen.hub_search.error == refused
+    assert list(screen.discover._families.rows) == before
+    api.replies["POST /hub/catalogue"] = CatalogueInfo(issued="2027-01-02", models=400)
+    api.replies["GET /hub/catalogue"] = hub.PICKS[:4]
+    screen.discover._refresh.click()
+    api.flush()
+    assert shell.said == ["The catalogue dates from 2027-01-02 and lists 400 models."]
+    assert list(screen.discover._families.rows) == ["Qwen3.8", "Qwen3.6", "Muse"]
+    assert screen.hub_search.error is None
 
 
 def test_what_was_seen_is_no_longer_new_once_somebody_turns_to_something_else(

@@ -13,7 +13,6 @@ from app.core.advice import Counterfactual, Intent, Plan, PlanRequest
 from app.core.engines import EngineState
 from app.core.errors import ErrorBody
 from app.core.events import CalibrationChanged, EngineChanged
-from app.core.hub import MachineAdvice
 from app.gui.net.api import gateway_gone
 from app.gui.net.remote_lists import Stores
 from app.gui.net.request_debouncer import RequestDebouncer
@@ -151,7 +150,7 @@ def test_without_a_model_the_best_of_the_catalogue_is_named(what_if: WhatIf, api
     assert what_if.form.model
     assert what_if.recommendation == "", "a model was asked about"
     found = advice.answer_plan(PlanRequest())
-    advised = MachineAdvice(**msgspec.structs.asdict(found), recommended=hub.PICKS[:2])
+    advised = msgspec.structs.replace(found, recommended=hub.PICKS[:2])
     api.replies["POST /plan"] = advised
     what_if.submit_form(msgspec.structs.replace(what_if.form, model=""))
     settle(what_if, api, qtbot)

@@ -68,6 +68,18 @@ class DiscoverView(QWidget):
         self._more_families = Button(
             theme, tr("Show more families"), look=ButtonLook.QUIET, action=model.show_more_families
         )
+        self._foot = QWidget()
+        foot = FlowLayout(theme, gap=8)
+        VBox(theme, self._foot, gap=0).addLayout(foot)
+        foot.addWidget(self._more_families)
+        self._refresh = Button(
+            theme,
+            tr("Refresh the catalogue"),
+            look=ButtonLook.QUIET,
+            icon="refresh-cw",
+            action=model.refresh_catalogue,
+        )
+        foot.addWidget(self._refresh)
         self._known = Label(theme, tr("In the catalogue"), role="section")
         self._matches = RowList(theme, tr("Models of the catalogue that match"))
         self._on_hub = Label(theme, tr("On Hugging Face"), role="section")
@@ -75,7 +87,7 @@ class DiscoverView(QWidget):
         self._nothing = Label(theme, _EMPTY.tr(), color="ink-2")
         self._more = Button(theme, tr("Show more"), look=ButtonLook.QUIET, action=model.fetch_more)
         for widget in (
-            *(self._recommendation, self._unknown, self._families, self._more_families, self._known, self._matches),
+            *(self._recommendation, self._unknown, self._families, self._foot, self._known, self._matches),
             *(self._on_hub, self._note, self._error, self._skeleton, self._list, self._nothing, self._more),
         ):
             box.addWidget(widget)
@@ -160,6 +172,7 @@ class DiscoverView(QWidget):
         self._unknown.setText(reason)
         self._unknown.setVisible(bool(reason))
         self._families.setVisible(bool(families))
+        self._foot.setVisible(bool(families))
         self._more_families.setVisible(len(families) > model.family_limit)
         if families:
             self._families.sync(

@@ -16,6 +16,7 @@ from app.core import words
 from app.core.advice import FitVerdict, Rate
 from app.core.errors import ErrorBody
 from app.core.hub import (
+    CatalogueInfo,
     HubCard,
     HubCompanion,
     HubModel,
@@ -109,7 +110,7 @@ class HubSearchModel(QObject):
 
     def __init__(self, api: GatewayApi, shell: Shell) -> None:
         super().__init__(shell)
-        self._api = api
+        self._api, self._shell = api, shell
         self.query = HubQuery()
         self.use = HubUse.CHAT
         self.picks: list[HubPick] = []
@@ -173,6 +174,22 @@ class HubSearchModel(QObject):
         """Show those of the catalogue that are further from what suits this machine, too."""
         self.family_limit += FAMILIES_MORE
         self.changed.emit()
+
+    def refresh_catalogue(self) -> None:
+        """Have the gateway fetch the catalogue anew. A refusal is shown in place, and nothing changes."""
+
+        def show_newest(info: CatalogueInfo) -> None:
+            self._shell.show_toast(
+                tr_plural(
+                    "The catalogue dates from {issued} and lists {count} model.",
+                    "The catalogue dates from {issued} and lists {count} models.",
+                    info.models,
+                    issued=info.issued,
+                )
+            )
+            self.fetch_picks(self.use)
+
+        self._api.post("/hub/catalogue", None, kind=CatalogueInfo, then=show_newest, failed=self._store_error)
 
     def note_look(self) -> None:
         """Have the gateway remember that what the catalogue has now was seen."""
