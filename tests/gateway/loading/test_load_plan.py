@@ -1,5 +1,6 @@
 """The plan is carried out: what the advisor says is what an engine is started with, field by field."""
 
+import json
 from functools import cache
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from app.advisor.plans.selection import PlanPick
 from app.core.advice import Intent, Plan
 from app.core.machine import Machine
 from app.gateway.loading.load_plan import options_from_plan, plan_setting
+from engines import worker_base
 from engines.api import EngineInstallation, LaunchOptions, LaunchPlan, ListenOptions, ModelFormat, ModelSource
 from engines.registry import ADAPTERS
 from tests.unit.advisor.engines import engines_on
@@ -60,15 +62,21 @@ def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     return pick
 
 
-def started(plan: Plan, pick: PlanPick) -> LaunchPlan:
-    """Return what the engine would be started with."""
+def started(plan: Plan, pick: PlanPick, *, package: str = "") -> LaunchPlan:
+    """Return what the engine would be started with; as a program where it has one, unless a package serves it."""
     kv_type = None if plan.kv_type == "f16" else plan.kv_type
     slots = plan.parallelism.slots // plan.parallelism.replicas
     options = options_from_plan(LaunchOptions(context=plan.context, slots=slots, kv_type=kv_type), pick)
     source = ModelSource(name="m", path=Path("/models/m"), format=ModelFormat(plan.format))
-    program = Path("/engines/program") if plan.backend in {"cuda", "vulkan", "rocm", "sycl"} else None
+    has_program = plan.backend in {"cuda", "vulkan", "rocm", "sycl"} and not package
+    program = Path("/engines/program") if has_program else None
     installation = EngineInstallation(
-        engine=plan.engine, version="", backend=plan.backend, python=Path("/engines/python"), executable=program
+        engine=plan.engine,
+        version="",
+        backend=plan.backend,
+        python=Path("/engines/python"),
+        executable=program,
+        package=package,
     )
     net = ListenOptions(host="127.0.0.1", port=1, key="k")
     return ADAPTERS[plan.engine].plan(source, options, net, installation)
@@ -125,6 +133,24 @@ def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
         assert told(argv, "--ctx-size") == str(plan.context * slots), case
         assert told(argv, "--gpu-layers") == ("" if pick.setting.gpu_layers is None else str(pick.setting.gpu_layers))
         assert told(argv, "--n-cpu-moe") == (str(pick.setting.cpu_moe_layers) if pick.setting.cpu_moe_layers else "")
+
+
+@pytest.mark.parametrize("name", ["RTX 3060", "RTX 4090", "2 x RTX 3090", "RTX 4090 and 3060", "RX 7900 XTX"])
+def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
+    """llama-cpp-python, compiled where the C library is too old for the archives, served by our own worker."""
+    machine = described(MACHINES[name])
+    plans = [(model, plan) for model, _, plan in cases_on(name) if plan.engine == "llama.cpp"]
+    assert plans
+    for model, plan in plans:
+        pick = followed(machine, model, plan)
+        (process,) = started(plan, pick, package="llama-cpp-python").processes
+        config = json.loads(process.env[worker_base.CONFIG_VARIABLE])
+        setting = pick.setting
+        assert (config["context"], config["slots"]) == (plan.context, setting.slots)
+        assert (config["kv_type"] or "f16") == plan.kv_type
+        assert config["gpu_layers"] == setting.gpu_layers
+        assert (config["cpu_moe_layers"] or 0) == setting.cpu_moe_layers
+        assert tuple(config["split_ratio"]) == setting.split
 
 
 def test_at_least_three_hundred_plans_are_compared() -> None:
