@@ -1,3 +1,4 @@
+import errno
 import stat
 import sys
 from pathlib import Path
@@ -157,3 +158,20 @@ async def test_the_files_of_a_damaged_database_are_set_aside_with_it(store: Chat
     aside = next(path.parent.glob("attachments.of-*"))
     assert (aside / attachment.hash).read_bytes() == b"precious"
     assert not path.with_name("attachments").exists()
+
+
+async def test_a_full_disk_keeps_nothing_of_a_file_and_a_later_try_does(
+    store: ChatStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(file: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(file))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "write_bytes", fail)
+        with pytest.raises(StorageFault) as failure:
+            await keep(store, b"too much")
+    assert failure.value.code == "disk_full"
+    assert names_in(path) == set()
+    assert (await store.count_rows())["attachments"] == 0
+    attachment = await keep(store, b"too much")
+    assert await store.read_file(attachment, AttachmentPart.TEXT) == b"TOO MUCH"
