@@ -133,6 +133,8 @@ def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(scree
         "unchecked: nobody verified that it is there",
     }
     assert hub_search.pick_sign(hub.PICKS[7])[0] == "warn"
+    assert "Unchecked" in shown_tags(views["Spark-X"])
+    assert "Unchecked" not in shown_tags(views["GLM"])
     assert views["Spark-X"].meters.quality.accessibleName() == "Quality: unknown"
     derived = msgspec.structs.replace(hub.PICKS[2], is_quality_derived=True)
     assert hub_search.quality_level(derived, 464)[:2] == (0.5, "about 232")

@@ -353,9 +353,15 @@ def pick_facts(pick: HubPick) -> str:
     size = pick.card.download_bytes
     parts = [tr("about {size}", size=words.format_bytes(size))] if size else []
     parts.append(licence_words(pick.licence))
+    return " · ".join(parts)
+
+
+def pick_description(pick: HubPick) -> str:
+    """Return what a screen reader says of a model of the catalogue: all that its row shows but for the bars."""
+    parts = [words.format_purpose(pick.good_for), pick_sign(pick)[1], pick_facts(pick)]
     if pick.card.unchecked:
         parts.append(tr("unchecked: nobody verified that it is there"))
-    return " · ".join(parts)
+    return " · ".join(filter(None, parts))
 
 
 def quality_level(pick: HubPick, best: int) -> tuple[float, str, str]:

@@ -174,6 +174,7 @@ class PickRow(QWidget):
         self._tags = {
             "fast": Tag(theme, tr("Fast"), color="accent-ink", fill="accent-soft"),
             "new": Tag(theme, tr("New"), color="accent-ink", fill="accent-soft"),
+            "unchecked": Tag(theme, tr("Unchecked"), color="warn", fill="warn-soft"),
         }
         for tag in self._tags.values():
             self.row.add_tag(tag)
@@ -192,13 +193,11 @@ class PickRow(QWidget):
         """Show what is so now; a reason stands in the place of what it is for."""
         self._pick = pick
         self.row.show_text(pick.name, reason or words.format_purpose(pick.good_for))
-        self.row.setAccessibleDescription(
-            " · ".join(
-                [words.format_purpose(pick.good_for), hub_search.pick_sign(pick)[1], hub_search.pick_facts(pick)]
-            )
-        )
+        self.row.setAccessibleDescription(hub_search.pick_description(pick))
         self._tags["fast"].setVisible(pick.is_fast)
         self._tags["new"].setVisible(pick.is_new)
+        self._tags["unchecked"].setVisible(pick.card.unchecked)
+        self._tags["unchecked"].setToolTip(tr("Nobody verified that its repositories exist."))
         self._fit.show_pick(pick)
         self.meters.show_pick(pick, best_quality)
         self.download_actions.show_pick(pick)
