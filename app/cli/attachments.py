@@ -34,7 +34,7 @@ def question_parts(
             attachment = _upload(client, path)
             uploads.append(attachment)
             _check_kind(client, model, attachment, must_be_picture=path in images)
-            print_note(_describe(attachment))
+            print_note(describe_attachment(attachment))
         yield [_part_of(client, attachment) for attachment in uploads]
     finally:
         for attachment in uploads:
@@ -80,14 +80,26 @@ def _check_sight(client: GatewayClient, model: str) -> None:
     )
 
 
-def _describe(attachment: Attachment) -> str:
+def describe_attachment(attachment: Attachment) -> str:
+    """Return what a file came to, in a line."""
     facts = [
         f"{attachment.width} x {attachment.height} pixels" if attachment.width else "",
-        f"{attachment.pages} page{'s' * (attachment.pages != 1)}" if attachment.pages else "",
+        _count_pages(attachment),
         f"about {format_tokens(attachment.tokens)} tokens",
         "its end is left out" if attachment.is_cut else "",
     ]
     return f"{attachment.name}: {', '.join(fact for fact in facts if fact)}"
+
+
+def _count_pages(attachment: Attachment) -> str:
+    if not attachment.pages:
+        return ""
+    noun = next((noun for mark, noun in _PAGE_NOUNS.items() if mark in attachment.media_type), "page")
+    return f"{attachment.pages} {noun}{'' if attachment.pages == 1 else 's'}"
+
+
+_PAGE_NOUNS = {"spreadsheet": "sheet", "presentation": "slide"}
+"""What pages are called in files of a type with this in its name."""
 
 
 def _part_of(client: GatewayClient, attachment: Attachment) -> ContentPart:
