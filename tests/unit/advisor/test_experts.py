@@ -2,8 +2,15 @@
 
 from statistics import median
 
+import msgspec
 import pytest
 
+from app.advisor.memory.estimate import SpeedModel, estimate_memory
+from app.advisor.memory.setting import RunSetting
+from app.advisor.speed.estimate import decode_rate
+from app.gateway.advising.engine_table import engine_table
+from app.hardware.description import machine_from
+from app.hub.repositories.catalogue_facts import catalogue_facts
 from tests.expert_docs import (
     PAGE,
     TALK,
@@ -11,6 +18,7 @@ from tests.expert_docs import (
     ExpertSize,
     as_generated,
     compare_speeds,
+    entries,
     estimate_size,
     expert_machines,
     expert_sizes,
@@ -60,3 +68,16 @@ def test_most_of_these_sizes_follow_from_the_bits() -> None:
 def test_the_docs_have_the_tables_of_today() -> None:
     page = PAGE.read_text(encoding="utf-8")
     assert as_generated(page, "speeds", "sizes") == page, "python -m tests.expert_docs --write"
+
+
+def test_where_lookup_tables_lie_is_said_and_they_need_no_room() -> None:
+    machine = machine_from(msgspec.json.encode({"os": "linux", "cpu": "AMD Ryzen AI Max+ 395", "ram_gb": 128}))
+    facts = catalogue_facts(entries()["Qwen3.8 Flash Next 125B-A6B"], "Q4_K_M")
+    assert facts is not None
+    setting = RunSetting(engine=engine_table()["llama.cpp"], backend="vulkan", context=8192)
+    speed = SpeedModel(rates=lambda tried, depth: (decode_rate(facts, machine, tried, depth=depth), None))
+    estimate = estimate_memory(facts, machine, setting, speed=speed)
+    assert any("lookup tables stay in system memory or on the disk" in note for note in estimate.notes)
+    assert estimate.needed_bytes < 0.8 * estimate.total.bytes
+    assert estimate.decode is not None
+    assert estimate.decode.high > 4 * estimate.decode.low, "what the tables cost is not known"
