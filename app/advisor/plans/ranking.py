@@ -273,7 +273,8 @@ def _why_behind(draft: PlanDraft, first: PlanDraft) -> str:
 
 def _continue_sentence(sentence: str) -> str:
     """Return a sentence to go on with: names keep their capitals."""
-    lowered = sentence[0].lower() + sentence[1:] if sentence.startswith(("There", "Its", "It ")) else sentence
+    is_plain = sentence.startswith(("There", "Its", "It ", "No version"))
+    lowered = sentence[0].lower() + sentence[1:] if is_plain else sentence
     return lowered.rstrip(".")
 
 

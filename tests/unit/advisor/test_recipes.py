@@ -218,7 +218,7 @@ def test_tgi_is_for_attaching_only() -> None:
 def test_a_missing_exl2_is_said() -> None:
     row = Row(linux(RTX), "llama.cpp", model=EIGHT, formats=("gguf",))
     first = row.advice().plans[0]
-    assert any("no version of Made 8B that ExLlamaV2 loads (EXL2)" in reason.text for reason in first.reasons)
+    assert any("no version of Made 8B is known that ExLlamaV2 loads (EXL2)" in reason.text for reason in first.reasons)
 
 
 def test_an_old_card_is_told_what_exllama_needs() -> None:
