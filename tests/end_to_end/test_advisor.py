@@ -96,7 +96,7 @@ def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: 
 
 def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:
     best = said(roundhouse, "plan", "Qwen3 14B", "--intent", "chat", "--machine", workstation)["plans"][0]
-    assert (best["engine"], best["format"], best["backend"]) == ("exllamav2", "exl2", "cuda")
+    assert (best["engine"], best["format"], best["backend"]) == ("exllamav3", "exl3", "cuda")
     team = said(roundhouse, "plan", "--intent", "team", "--users", "20", "--machine", workstation)["plans"][0]
     assert team["engine"] == "vllm"
 
@@ -144,7 +144,7 @@ def test_text_for_people(roundhouse: Roundhouse, workstation: str) -> None:
     assert "It fits." in text
     assert "tok/s" in text
     text = roundhouse("plan", "Qwen3 14B", "--machine", workstation).stdout
-    assert "ExLlamaV2" in text.splitlines()[1]
+    assert "ExLlamaV3" in text.splitlines()[1]
     assert len(text.splitlines()) <= 24, "it fits on one screen"
     assert "MLX" not in text
     reasons = roundhouse("plan", "Qwen3 14B", "--machine", workstation, "--why").stdout
@@ -157,7 +157,7 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
     file.write_text(json.dumps(machine))
     first, second, *_ = said(roundhouse, "plan", "Qwen3 14B", "--machine", str(file))["plans"]
     assert (first["engine"], first["obtainable"]) == ("llama.cpp", True)
-    assert (second["engine"], second["obtainable"], second["is_preferred"]) == ("exllamav2", False, True)
+    assert (second["engine"], second["obtainable"], second["is_preferred"]) == ("exllamav3", False, True)
     text = roundhouse("plan", "Qwen3 14B", "--machine", str(file)).stdout
     assert "wsl --install" in text.partition("Better, but not available here")[2]
 
