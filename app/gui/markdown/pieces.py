@@ -14,7 +14,10 @@ from functools import cache
 
 import msgspec
 from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
+
+from app.gui.markdown.formulas import FormulaDrawing, draw_formula, find_formulas, match_formula
 
 
 class PieceKind(StrEnum):
@@ -25,6 +28,8 @@ class PieceKind(StrEnum):
     CODE = "code"
     TABLE = "table"
     RULE = "rule"
+    MATH = "math"
+    """A formula that stands by itself; its source has its delimiters."""
 
 
 class MarkdownPiece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -55,6 +60,8 @@ class MarkdownPiece(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The last piece of its block."""
     is_glued: bool = False
     """The cut before this piece was made within a line."""
+    half_formula: str = ""
+    """What stands behind `source` of a formula still arriving; shown as it is."""
 
 
 class TextStyle(IntFlag):
@@ -76,11 +83,29 @@ class StyleSpan(msgspec.Struct, frozen=True, gc=False):
     link: str = ""
 
 
+class FormulaPlace(msgspec.Struct, frozen=True, gc=False):
+    """A formula in a text, at the one character that keeps its place."""
+
+    start: int
+    source: str
+    drawing: FormulaDrawing
+
+
 class RichText(msgspec.Struct, frozen=True):
     """Text to show, and where it is styled. Line breaks within it are U+2028."""
 
     text: str
     spans: tuple[StyleSpan, ...] = ()
+    formulas: tuple[FormulaPlace, ...] = ()
+
+    def copy_text(self, start: int, end: int) -> str:
+        """Return the text between two positions in UTF-16 units, formulas as they were written."""
+        parts = []
+        for formula in self.formulas:
+            if start <= formula.start < end:
+                parts += [wide_cut(self.text, start, formula.start), formula.source]
+                start = formula.start + 1
+        return "".join([*parts, wide_cut(self.text, start, end)])
 
 
 class RichTable(msgspec.Struct, frozen=True):
@@ -91,6 +116,10 @@ class RichTable(msgspec.Struct, frozen=True):
 
 
 LINE_BREAK = "\u2028"
+PLACEHOLDER = "\u00a0"
+"""Keeps the place of a formula: a blank at which no line ends."""
+_ADDRESS = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
+_SENTENCE_MARKS = ".,;:!?*_~'\""
 _STYLES = {"strong": TextStyle.BOLD, "em": TextStyle.ITALIC, "s": TextStyle.STRIKE}
 _BREAK_TAG = re.compile(r"<br ?/?>", re.IGNORECASE)
 _MARKS = ("**", "~~", "`")
@@ -100,11 +129,14 @@ def rich_of(piece: MarkdownPiece) -> RichText:
     """Return the styled text of a paragraph, heading or list item."""
     if piece.is_literal:
         return RichText(piece.source.rstrip().replace("\n", LINE_BREAK))
-    source = piece.source.strip() if piece.is_last else piece.source
-    if not any(sign in source for sign in "*_`[<&\\~!\n:"):
-        return RichText(source)
+    source = piece.source.strip() if piece.is_last and not piece.half_formula else piece.source
+    half = piece.half_formula.replace("\n", " ")
+    if not any(sign in source for sign in "*_`[<&\\~!\n:$"):
+        return RichText(source + half)
     (token,) = _markdown_parser().parseInline(source)
-    return _render_tokens(token.children or [])
+    rich = _render_tokens(token.children or [])
+    blank = " " if half and source[-1:].isspace() else ""
+    return msgspec.structs.replace(rich, text=f"{rich.text.rstrip() if blank else rich.text}{blank}{half}")
 
 
 def table_of(piece: MarkdownPiece) -> RichTable:
@@ -123,8 +155,11 @@ def table_of(piece: MarkdownPiece) -> RichTable:
 
 def close_open_marks(source: str) -> str:
     """Close the emphasis and code that the end of a text still arriving leaves open, so that it does not flicker."""
+    written = source
+    for formula in find_formulas(source):
+        written = written.replace(source[formula.start : formula.end], "")
     for mark in _MARKS:
-        if source.count(mark) % 2:
+        if written.count(mark) % 2:
             rest = source.rpartition(mark)[2]
             source = source + mark if rest.strip() else source.rpartition(mark)[0]
     return source
@@ -132,14 +167,31 @@ def close_open_marks(source: str) -> str:
 
 @cache
 def _markdown_parser() -> MarkdownIt:
-    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser.inline.ruler.before("escape", "formula", _read_formula)
+    return parser
+
+
+def _read_formula(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 -- markdown-it's signature
+    """Take a formula at the present place, before its backslashes are taken for escapes."""
+    if state.src[state.pos] not in "\\$":
+        return False
+    formula = match_formula(state.src, state.pos, state.posMax)
+    if formula is None:
+        return False
+    if not silent:
+        token = state.push("formula", "", 0)
+        token.content, token.markup = formula.tex, state.src[formula.start : formula.end]
+        token.meta = {"is_display": formula.is_display}
+    state.pos = formula.end
+    return True
 
 
 def _render_tokens(tokens: list[Token]) -> RichText:
     writer = _RichTextWriter()
     for token in tokens:
         writer.add_token(token)
-    return RichText("".join(writer.text), tuple(writer.spans))
+    return RichText("".join(writer.text), tuple(writer.spans), tuple(writer.formulas))
 
 
 class _RichTextWriter:
@@ -148,6 +200,7 @@ class _RichTextWriter:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.spans: list[StyleSpan] = []
+        self.formulas: list[FormulaPlace] = []
         self._at = 0
         self._styles: list[TextStyle] = []
         self._link = ""
@@ -156,7 +209,9 @@ class _RichTextWriter:
         """Add what one token shows."""
         name, _, side = token.type.rpartition("_")
         if token.type == "text":
-            self._write_text(_BREAK_TAG.sub(LINE_BREAK, token.content), TextStyle.PLAIN)
+            self._write_plain(_BREAK_TAG.sub(LINE_BREAK, token.content))
+        elif token.type == "formula":
+            self._write_formula(token)
         elif token.type == "code_inline":
             self._write_text(token.content, TextStyle.CODE)
         elif token.type == "softbreak":
@@ -172,13 +227,33 @@ class _RichTextWriter:
         elif name in _STYLES:
             self._styles.pop()
 
+    def _write_plain(self, text: str) -> None:
+        """Write text, the addresses in it as links."""
+        at = 0
+        for match in _ADDRESS.finditer(text) if not self._link else ():
+            address = _trim_address(match[0])
+            self._write_text(text[at : match.start()], TextStyle.PLAIN)
+            self._link = address
+            self._write_text(address, TextStyle.PLAIN)
+            self._link, at = "", match.start() + len(address)
+        self._write_text(text[at:], TextStyle.PLAIN)
+
+    def _write_formula(self, token: Token) -> None:
+        """Keep a place for a formula; the source of one that cannot be drawn stands there as code."""
+        drawing = draw_formula(token.content, is_display=token.meta["is_display"])
+        if drawing is None:
+            self._write_text(token.markup.replace("\n", " "), TextStyle.CODE)
+            return
+        self.formulas.append(FormulaPlace(self._at, token.markup, drawing))
+        self._write_text(PLACEHOLDER, TextStyle.PLAIN)
+
     def _write_image(self, token: Token) -> None:
         outer, self._link = self._link, str(token.attrGet("src") or "")
         self._write_text(token.content or self._link, TextStyle.PLAIN)
         self._link = outer
 
     def _write_text(self, text: str, style: TextStyle) -> None:
-        length = _utf16_length(text)
+        length = wide_length(text)
         for outer in self._styles:
             style |= outer
         if length and (style or self._link):
@@ -187,6 +262,23 @@ class _RichTextWriter:
         self._at += length
 
 
-def _utf16_length(text: str) -> int:
-    """Return how many UTF-16 units Qt counts in `text`."""
+def _trim_address(address: str) -> str:
+    """Return an address without what ends the sentence or the brackets that it stands in."""
+    while address and (
+        address[-1] in _SENTENCE_MARKS
+        or (address[-1] in ")]}" and address.count(address[-1]) > address.count("([{"[")]}".index(address[-1])]))
+    ):
+        address = address[:-1]
+    return address
+
+
+def wide_cut(text: str, start: int, end: int) -> str:
+    """Return the part of `text` between two positions counted in UTF-16 units, as Qt counts."""
+    if text.isascii():
+        return text[start:end]
+    return text.encode("utf-16-le")[start * 2 : end * 2].decode("utf-16-le", "ignore")
+
+
+def wide_length(text: str) -> int:
+    """Return the length of `text` in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

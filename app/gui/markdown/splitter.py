@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
+from app.gui.markdown.formulas import LONGEST, block_closing, ends_block, find_formulas, half_formula_at
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind, close_open_marks
 
 _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( +|$)")
@@ -135,6 +136,8 @@ class MarkdownSplitter:
         self._marker = ""
         self._group = 0
         self._inner: MarkdownSplitter | None = None
+        self._is_preview = False
+        self._ignores_formulas = False
 
     def feed(self, text: str) -> list[MarkdownPiece]:
         """Take the next characters; return the pieces they completed."""
@@ -150,6 +153,8 @@ class MarkdownSplitter:
         if self._partial:
             self._take_whole(self._partial)
             self._partial = ""
+        if self._block.kind is PieceKind.MATH and not self._is_preview:
+            self._abandon_formula()
         self._close_block()
         return self._drain_pieces()
 
@@ -160,7 +165,7 @@ class MarkdownSplitter:
             copy._partial = ""  # noqa: SLF001 -- half a fence is not text
         pieces = copy.finish()
         if pieces and pieces[-1].kind in {PieceKind.TEXT, PieceKind.HEADING} and not self._is_literal:
-            pieces[-1] = msgspec.structs.replace(pieces[-1], source=close_open_marks(pieces[-1].source))
+            pieces[-1] = _close_tail(pieces[-1])
         return pieces
 
     def _copy_state(self) -> "MarkdownSplitter":
@@ -168,6 +173,7 @@ class MarkdownSplitter:
         copy.__dict__.update(self.__dict__)
         copy._out, copy._open_lines, copy._levels = [], self._open_lines[:], self._levels[:]
         copy._block = replace(self._block)
+        copy._is_preview = True
         copy._inner = self._inner._copy_state() if self._inner else None  # noqa: SLF001 -- another of this class
         return copy
 
@@ -183,6 +189,8 @@ class MarkdownSplitter:
     def _take_line(self, line: str) -> None:
         if self._block.kind is PieceKind.CODE:
             self._take_code(line)
+        elif self._block.kind is PieceKind.MATH:
+            self._take_formula(line)
         elif not line.strip():
             self._close_block()
         elif self._is_literal:
@@ -249,7 +257,8 @@ class MarkdownSplitter:
         """Handle a line that ends a paragraph or turns it into something else; return False for plain text."""
         text = line.strip()
         return (
-            self._take_underline(line, text)
+            self._start_formula(line, text)
+            or self._take_underline(line, text)
             or self._start_table(text)
             or self._start_fence(line, text)
             or self._start_heading(line, text)
@@ -304,6 +313,43 @@ class MarkdownSplitter:
         self._leave_lists(line)
         self._block = _OpenBlock(PieceKind.CODE, fence=fence, language=language, indent=indent_of(line + "x"))
 
+    def _start_formula(self, line: str, text: str) -> bool:
+        """Open a formula that stands by itself, or take all of it; one that a sentence goes on after is in a line."""
+        closing = None if self._ignores_formulas else block_closing(text)
+        if closing is None:
+            return False
+        end = ends_block(text, closing, start=2)
+        if 0 < end < len(text):
+            return False
+        self._close_block()
+        self._leave_lists(line)
+        self._block = _OpenBlock(PieceKind.MATH, fence=closing)
+        self._open_lines, self._open_size = [text], len(text)
+        if end:
+            self._close_block()
+        return True
+
+    def _take_formula(self, line: str) -> None:
+        text, closing = line.strip(), self._block.fence
+        end = ends_block(text, closing)
+        if not end and (self._open_size > LONGEST or fence_of(text) is not None):
+            self._abandon_formula()
+            self._take_line(line)
+            return
+        self._open_lines.append(text[:end] if end else text)
+        self._open_size += len(text) + 1
+        if end:
+            self._close_block()
+            self._take_line(text[end:])
+
+    def _abandon_formula(self) -> None:
+        """Read what was taken for a formula that never ends as text."""
+        lines, self._open_lines, self._block = self._open_lines, [], _OpenBlock(PieceKind.TEXT)
+        self._ignores_formulas, self._open_size = True, 0
+        for line in lines:
+            self._take_line(line)
+        self._ignores_formulas = False
+
     def _take_code(self, line: str) -> None:
         block = self._block
         text = line[min(block.indent, indent_of(line)) :]
@@ -325,11 +371,13 @@ class MarkdownSplitter:
         elif self._block.kind is PieceKind.TABLE:
             if len(self._open_lines) >= LONG_TABLE:
                 self._break_piece()
-        elif self._open_size > LONG_TEXT:
+        elif self._open_size > LONG_TEXT * 2 or (self._open_size > LONG_TEXT and half_formula_at(text) is None):
             self._break_piece()
 
     def _cut_line(self, line: str) -> str:
         """Close the piece in the middle of a long line; return the rest of the line."""
+        if self._block.kind is PieceKind.MATH:
+            self._abandon_formula()
         at = _cut_at(line)
         head, rest = line[:at], line[at:]
         if self._block.kind is not PieceKind.CODE:
@@ -370,9 +418,10 @@ class MarkdownSplitter:
     def _emit_piece(self, source: str, *, is_last: bool = True) -> None:
         block = self._block
         self._group += block.is_first
+        is_half = block.kind is PieceKind.MATH and not ends_block(source, block.fence, start=2)
         self._out.append(
             MarkdownPiece(
-                kind=block.kind,
+                kind=PieceKind.TEXT if is_half else block.kind,
                 source=source,
                 group=self._group,
                 level=block.level,
@@ -380,7 +429,7 @@ class MarkdownSplitter:
                 marker=self._marker,
                 quote=self._quote,
                 language=block.language,
-                is_literal=self._is_literal,
+                is_literal=self._is_literal or is_half,
                 is_first=block.is_first,
                 is_last=is_last,
                 is_glued=block.is_glued,
@@ -418,9 +467,19 @@ class _OpenBlock:
 
 
 def _cut_at(text: str) -> int:
-    """Return where to cut a long line: after the last sentence, clause or word before the limit."""
-    for end in _ENDS:
-        at = text.rfind(end, LONG_TEXT // 2, LONG_TEXT)
-        if at >= 0:
-            return at + len(end)
-    return LONG_TEXT
+    """Return where to cut a long line: after the last sentence, clause or word before the limit, in no formula."""
+    ends = ((text.rfind(end, LONG_TEXT // 2, LONG_TEXT), len(end)) for end in _ENDS)
+    at = next((at + length for at, length in ends if at >= 0), LONG_TEXT)
+    around = (formula.start for formula in find_formulas(text[: LONG_TEXT * 2]) if formula.start < at < formula.end)
+    return next(around, at) or at
+
+
+def _close_tail(piece: MarkdownPiece) -> MarkdownPiece:
+    """Return the last piece of a text still arriving, with nothing in it that flickers."""
+    if piece.is_literal:
+        return piece
+    at = half_formula_at(piece.source)
+    if at is None:
+        return msgspec.structs.replace(piece, source=close_open_marks(piece.source))
+    head = close_open_marks(piece.source[:at])
+    return msgspec.structs.replace(piece, source=head, half_formula=piece.source[at:])

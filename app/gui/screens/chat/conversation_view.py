@@ -12,6 +12,7 @@ from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
 from app.core.translation import tr
+from app.gui.markdown.formulas import draw_formula
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.draft_files import DraftFile
@@ -246,6 +247,8 @@ class ConversationView(QWidget):
 
     def _warm_next(self) -> None:
         """Read one language's rules while nobody waits: some take longer than a frame the first time."""
+        if len(self._cold) == 1:
+            draw_formula("x", is_display=False)
         highlight_code(self._cold.pop(), "x")
         if self._cold:
             self._warm.start(_WARM_EVERY_MS)

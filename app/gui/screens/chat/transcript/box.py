@@ -19,6 +19,7 @@ from itertools import accumulate
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
+from app.gui.markdown.pieces import LINE_BREAK, wide_cut
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range
 from app.gui.theme.tokens import ICON_SIZE, Radius
@@ -114,21 +115,13 @@ class Box:
         del point
         return 0
 
+    def copy_text(self, start: int, end: int) -> str:
+        """Return what a part of `text` is on the clipboard."""
+        return wide_cut(self.text, start, end).replace(LINE_BREAK, "\n")
+
     def list_spots(self) -> list[Spot]:
         """Return what can be pressed; places are within the box."""
         return []
-
-
-def wide_cut(text: str, start: int, end: int) -> str:
-    """Return the part of `text` between two positions counted in UTF-16 units, as Qt counts."""
-    if text.isascii():
-        return text[start:end]
-    return text.encode("utf-16-le")[start * 2 : end * 2].decode("utf-16-le", "ignore")
-
-
-def wide_length(text: str) -> int:
-    """Return the length of `text` in UTF-16 units."""
-    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
 
 
 def is_lit(spot: Spot, pose: PaintState) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QPainter
 
-from app.gui.screens.chat.transcript.box import HeightStack, PaintState, Spot, wide_cut, wide_length
+from app.gui.markdown.pieces import wide_length
+from app.gui.screens.chat.transcript.box import HeightStack, PaintState, Spot
 from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range
@@ -236,7 +237,7 @@ class TranscriptDocument:
             if selection is not None:
                 text_box = turn.boxes[box]
                 parts += [text_box.joint if parts else "", "" if selection[0] else text_box.prefix]
-                parts.append(wide_cut(text_box.text, *selection).replace("\u2028", "\n"))
+                parts.append(text_box.copy_text(*selection))
         return "".join(parts)
 
     def _keep_recent(self, index: int) -> None:

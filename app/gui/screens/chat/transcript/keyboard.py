@@ -10,6 +10,7 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QContextMenuEvent, QKeyEvent, QKeySequence
 
 from app.core.translation import tr
+from app.gui.markdown.formulas import speak_formulas
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.scroll_area import TranscriptScrollArea
 from app.gui.widgets.menus import Menu
@@ -102,7 +103,7 @@ class KeyboardHandler:
             area.scroll_to(min(top, max(0.0, top + height - area.viewport().height())))
         message = area.document.turns[turn].view.message
         who = tr("You") if area.document.turns[turn].is_question else tr("Answer")
-        self._announce_words(f"{who}: {message.content[:_ANNOUNCED_CHARACTERS]}")
+        self._announce_words(f"{who}: {speak_formulas(message.content[:_ANNOUNCED_CHARACTERS])}")
 
     def _step_spot(self, step: int) -> None:
         if self._area.current is None:

@@ -1,12 +1,17 @@
 """The mouse in the transcript: what it is over, selecting with it, pressing spots, scrolling code sideways."""
 
+from typing import TYPE_CHECKING
+
 from PySide6.QtCore import QEvent, QPointF, Qt, QTextBoundaryFinder, QTimer
 from PySide6.QtGui import QHelpEvent, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QToolTip
 
-from app.gui.screens.chat.transcript.box import Spot, wide_cut, wide_length
+from app.gui.markdown.pieces import wide_cut, wide_length
 from app.gui.screens.chat.transcript.document import Place
 from app.gui.screens.chat.transcript.scroll_area import TranscriptScrollArea
+
+if TYPE_CHECKING:
+    from app.gui.screens.chat.transcript.box import Spot
 
 _SCROLL_MS = 30
 _THIRD_CLICK_MS = 400

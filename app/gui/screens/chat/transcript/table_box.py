@@ -6,11 +6,11 @@ from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
 from app.core.translation import tr
-from app.gui.markdown.pieces import MarkdownPiece, RichTable, RichText, TextStyle, table_of
-from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, wide_length
+from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, RichTable, RichText, TextStyle, table_of, wide_length
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote
-from app.gui.screens.chat.transcript.text_lines import TextLines, rich_formats
+from app.gui.screens.chat.transcript.text_lines import TextLines, plain_width, rich_formats
 
 _PAD_X = 12
 _PAD_Y = 7
@@ -111,6 +111,20 @@ class TableBox(Box):
             return 0
         return best.start + best.lines.offset_at(point.x() - best.area.left(), point.y() - best.area.top())
 
+    def copy_text(self, start: int, end: int) -> str:
+        """Return the cells of a part with tabs between them, formulas as they were written."""
+        at, rows = 0, []
+        for row in self.table.rows:
+            texts = []
+            for rich in row:
+                stop = at + wide_length(rich.text)
+                if at < end and start < stop:
+                    texts.append(rich.copy_text(max(0, start - at), min(end, stop) - at))
+                at = stop + 1
+            if texts:
+                rows.append("\t".join(texts))
+        return "\n".join(rows).replace(LINE_BREAK, " ")
+
     def list_spots(self) -> list[Spot]:
         """Return the links."""
         return self._spots
@@ -133,7 +147,7 @@ class TableBox(Box):
         widths = [float(look.px(_LEAST))] * columns
         for row in self._cells:
             for place, cell in enumerate(row):
-                widths[place] = max(widths[place], cell.tone.metrics.horizontalAdvance(cell.rich.text) + pad + 1)
+                widths[place] = max(widths[place], plain_width(cell.rich, cell.tone) + pad + 1)
         if sum(widths) <= room:
             return widths
         return _squeeze_columns(widths, room)
@@ -143,7 +157,8 @@ class TableBox(Box):
         height = 0.0
         for place, cell in enumerate(row[: len(self.widths)]):
             room = self.widths[place] - 2 * pad_x
-            cell.lines = TextLines(cell.rich.text, cell.tone, rich_formats(cell.rich, cell.tone, look), width=room)
+            formats = rich_formats(cell.rich, cell.tone, look)
+            cell.lines = TextLines(cell.rich.text, cell.tone, formats, width=room, formulas=cell.rich.formulas)
             shift = _align_shift(self.table.aligns, place, room - cell.lines.natural)
             cell.area = QRectF(left + pad_x + shift, top + pad_y, room, cell.lines.height)
             height = max(height, cell.lines.height)

@@ -6,7 +6,7 @@ from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.translation import tr
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind, RichText, rich_of
+from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, PieceKind, RichText, rich_of
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range, TextLines, code_spans, rich_formats
@@ -80,7 +80,7 @@ class TextBox(Box):
         tone, rich = self._tone_in(look), self.rich
         indent = indent_of(self.piece, look)
         formats = rich_formats(rich, tone, look)
-        lines = TextLines(rich.text, tone, formats, width=width - indent, shrinks=self._shrinks)
+        lines = TextLines(rich.text, tone, formats, width=width - indent, shrinks=self._shrinks, formulas=rich.formulas)
         self._lines = lines
         self._x = 0.0 if lines.is_rtl else indent
         self.natural = lines.natural + indent
@@ -108,6 +108,10 @@ class TextBox(Box):
     def offset_at(self, point: QPointF) -> int:
         """Ask the lines."""
         return 0 if self._lines is None else self._lines.offset_at(point.x() - self._x, point.y())
+
+    def copy_text(self, start: int, end: int) -> str:
+        """Return a part of the text with its formulas as they were written."""
+        return self.rich.copy_text(start, end).replace(LINE_BREAK, "\n")
 
     def list_spots(self) -> list[Spot]:
         """Return the links."""

@@ -1,13 +1,19 @@
-"""Text set in lines of one height: laid out once by Qt, then painted, measured and searched by place."""
+"""Text set in lines: laid out once by Qt, then painted, measured and searched by place.
+
+Lines have one height, but for those with a formula that needs more. A formula stands where the text has a blank as wide
+as it is, and is painted over that.
+"""
 
 from collections.abc import Iterable, Sequence
 from math import ceil
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
-from PySide6.QtGui import QPainter, QTextCharFormat, QTextLayout, QTextLine, QTextOption
+from PySide6.QtGui import QFont, QPainter, QTextCharFormat, QTextLayout, QTextLine, QTextOption
 
 from app.gui.markdown.highlight import InkRun
-from app.gui.markdown.pieces import RichText, TextStyle
+from app.gui.markdown.pieces import PLACEHOLDER, FormulaPlace, RichText, TextStyle
+from app.gui.screens.chat.transcript.formula_picture import FormulaPicture
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.widgets.text import reads_from_right
 
@@ -16,10 +22,17 @@ _UNBOUNDED = 1_000_000.0
 _TAB_LETTERS = 4
 
 
+class LaidFormula(NamedTuple):
+    """A formula and the position in the text that is kept for it."""
+
+    start: int
+    picture: FormulaPicture
+
+
 class TextLines:
     """A laid out text. `natural` is the width it really takes, `height` the sum of its lines."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 -- a text and how it is set
         self,
         text: str,
         tone: Tone,
@@ -27,8 +40,13 @@ class TextLines:
         *,
         width: float | None,
         shrinks: bool = False,
+        formulas: Sequence[FormulaPlace] = (),
     ) -> None:
         self.tone = tone
+        self._formulas = [
+            LaidFormula(place.start, FormulaPicture(place.drawing, tone.font, width)) for place in formulas
+        ]
+        formats = [*formats, *(_blank_format(formula, tone) for formula in self._formulas)]
         self.layout = QTextLayout(text, tone.font)
         self.layout.setCacheEnabled(True)
         self.is_rtl = not text.isascii() and reads_from_right(text)
@@ -43,27 +61,49 @@ class TextLines:
         y, tone = 0.0, self.tone
         ascent = tone.metrics.ascent()
         lead = (tone.line_height - tone.metrics.height()) / 2
+        self._bottoms: list[float] = []
         self.layout.beginLayout()
         while (line := self.layout.createLine()).isValid():
             line.setLineWidth(width)
-            line.setPosition(QPointF(0, y + max(0.0, lead + ascent - line.ascent())))
-            y += max(tone.line_height, ceil(line.height()))
+            above, below = self._overhang(line, lead + ascent)
+            line.setPosition(QPointF(0, y + above + max(0.0, lead + ascent - line.ascent())))
+            y += above + max(tone.line_height, ceil(line.height())) + below
+            self._bottoms.append(y)
             self.natural = max(self.natural, line.naturalTextWidth())
         self.layout.endLayout()
         self.height = y
+
+    def _overhang(self, line: QTextLine, baseline: float) -> tuple[float, float]:
+        """Return how far the formulas of a line reach above and below what a line has."""
+        pictures = [formula.picture for formula in self._formulas_in(line)]
+        above = max((picture.ascent for picture in pictures), default=0.0) - baseline
+        below = max((picture.descent for picture in pictures), default=0.0) - (self.tone.line_height - baseline)
+        return ceil(max(0.0, above)), ceil(max(0.0, below))
+
+    def _formulas_in(self, line: QTextLine) -> list[LaidFormula]:
+        start, end = line.textStart(), line.textStart() + line.textLength()
+        return [formula for formula in self._formulas if start <= formula.start < end]
 
     def draw_at(self, painter: QPainter, at: QPointF, look: TranscriptLook, selection: Range | None) -> None:
         """Paint at a place, with a range marked as selected."""
         painter.setPen(self.tone.color)
         self.layout.draw(painter, at, [] if selection is None else [format_range(*selection, look.selection_format)])
+        if self._formulas:
+            self._draw_formulas(painter, at)
+
+    def _draw_formulas(self, painter: QPainter, at: QPointF) -> None:
+        for index in range(self.layout.lineCount()):
+            line = self.layout.lineAt(index)
+            for start, picture in self._formulas_in(line):
+                left = min(_x_of(line, start), _x_of(line, start + 1))
+                picture.paint_at(painter, at.x() + left, at.y() + line.y() + line.ascent(), self.tone.color)
 
     def offset_at(self, x: float, y: float) -> int:
         """Return the position in the text nearest to a place."""
         line_index = 0
         for index in range(self.layout.lineCount()):
-            line = self.layout.lineAt(index)
             line_index = index
-            if y < line.y() + line.height():
+            if y < self._bottoms[index]:
                 break
         return self.layout.lineAt(line_index).xToCursor(x) if self.layout.lineCount() else 0
 
@@ -109,6 +149,22 @@ def format_range(start: int, end: int, style: QTextCharFormat) -> QTextLayout.Fo
     span = QTextLayout.FormatRange()
     span.start, span.length, span.format = start, max(0, end - start), style
     return span
+
+
+def plain_width(rich: RichText, tone: Tone) -> float:
+    """Return how wide a text is in one line."""
+    width = tone.metrics.horizontalAdvance(rich.text)
+    blank = tone.metrics.horizontalAdvance(PLACEHOLDER)
+    return width + sum(FormulaPicture(formula.drawing, tone.font).width - blank for formula in rich.formulas)
+
+
+def _blank_format(formula: LaidFormula, tone: Tone) -> QTextLayout.FormatRange:
+    """Return the format that makes a blank as wide as the formula on it."""
+    style, font = QTextCharFormat(), QFont(tone.font)
+    blank = tone.metrics.horizontalAdvance(PLACEHOLDER)
+    font.setLetterSpacing(QFont.SpacingType.AbsoluteSpacing, formula.picture.width - blank)
+    style.setFont(font)
+    return format_range(formula.start, formula.start + 1, style)
 
 
 def _x_of(line: QTextLine, position: int) -> float:

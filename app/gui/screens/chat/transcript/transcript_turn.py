@@ -8,17 +8,20 @@ A text turned into boxes, whole or while it arrives. Boxes of finished pieces ar
 from collections.abc import Callable, Iterator, Sequence
 from math import ceil
 
+from msgspec.structs import replace
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.chats import MessageStatus, Role
 from app.core.translation import tr
+from app.gui.markdown.formulas import block_tex, draw_formula
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 from app.gui.markdown.splitter import MarkdownSplitter
 from app.gui.phrases import quiet_line, thinking_title
 from app.gui.screens.chat.transcript.box import Box, HeightStack, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
 from app.gui.screens.chat.transcript.files_box import FilesBox
+from app.gui.screens.chat.transcript.formula_box import FormulaBox
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.note_boxes import Action, FoldBox, FootBox, ProgressBox, TroubleBox
 from app.gui.screens.chat.transcript.table_box import TableBox
@@ -98,7 +101,17 @@ class BoxFlow:
             return TableBox(piece, leader)
         if piece.kind is PieceKind.RULE:
             return RuleBox(piece)
+        if piece.kind is PieceKind.MATH:
+            return _make_formula_box(piece, self._tone)
         return TextBox(piece, self._tone, shrinks=self._is_literal)
+
+
+def _make_formula_box(piece: MarkdownPiece, tone: Tone | None) -> Box:
+    """Return the formula as it looks; the source as code where it cannot be drawn."""
+    drawing = draw_formula(block_tex(piece.source), is_display=True)
+    if drawing is not None:
+        return FormulaBox(piece, drawing, tone)
+    return TextBox(replace(piece, kind=PieceKind.TEXT, is_literal=True), tone)
 
 
 GAP = 28

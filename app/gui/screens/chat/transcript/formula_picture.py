@@ -1,0 +1,59 @@
+"""A formula as a picture: drawn once by Qt in the colour of the text around it, then painted like a letter."""
+
+from functools import lru_cache
+
+from PySide6.QtCore import QByteArray, QPointF, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QFont, QPainter, QPixmap
+from PySide6.QtSvg import QSvgRenderer
+
+from app.gui.markdown.formulas import FormulaDrawing
+
+_SCALE = 1.12
+"""Its letters are as high as those of the window's face then: mathematical faces are small on their body."""
+_LARGEST_PICTURE = 2_000_000
+"""Device pixels of a picture that is kept; larger ones are drawn each time they are seen."""
+
+
+class FormulaPicture:
+    """A formula at the size of a font. Lengths are logical pixels."""
+
+    def __init__(self, drawing: FormulaDrawing, font: QFont, room: float | None = None) -> None:
+        em = font.pixelSize() * _SCALE
+        if room is not None and drawing.width * em > room > 0:
+            em = room / drawing.width
+        self.width, self.ascent, self.descent = drawing.width * em, drawing.ascent * em, drawing.descent * em
+        self._drawing = drawing
+
+    @property
+    def height(self) -> float:
+        """From its highest to its lowest point."""
+        return self.ascent + self.descent
+
+    def paint_at(self, painter: QPainter, x: float, baseline: float, color: QColor) -> None:
+        """Paint with the left end of the baseline at a place."""
+        ratio = painter.device().devicePixelRatioF()
+        size = QSize(max(1, round(self.width * ratio)), max(1, round(self.height * ratio)))
+        area = QRectF(x, baseline - self.ascent, self.width, self.height)
+        if size.width() * size.height() > _LARGEST_PICTURE:
+            _make_renderer(self._drawing.svg, color.name()).render(painter, area)
+            return
+        pixmap = _make_pixmap(self._drawing.svg, color.name(), size.width(), size.height())
+        pixmap.setDevicePixelRatio(ratio)
+        corner = painter.transform().map(area.topLeft())
+        shift = QPointF(round(corner.x() * ratio) / ratio, round(corner.y() * ratio) / ratio) - corner
+        painter.drawPixmap(area.topLeft() + shift, pixmap)
+
+
+def _make_renderer(svg: str, color: str) -> QSvgRenderer:
+    return QSvgRenderer(QByteArray(svg.replace("currentColor", color).encode()))
+
+
+@lru_cache(maxsize=400)
+def _make_pixmap(svg: str, color: str, width: int, height: int) -> QPixmap:
+    pixmap = QPixmap(width, height)
+    pixmap.fill(Qt.GlobalColor.transparent)
+    painter = QPainter(pixmap)
+    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+    _make_renderer(svg, color).render(painter, QRectF(0, 0, width, height))
+    painter.end()
+    return pixmap
