@@ -260,6 +260,10 @@ def show_versions(window: MainWindow, api: DemoApi) -> None:
         api.flush()
 
 
+_LAYOUT_MS = 100
+"""Lists in lists take Qt several turns of the event loop until all have their heights."""
+
+
 def discover_scenes() -> Iterator[Scene]:
     """Yield what the models page shows of the hub, and of downloads."""
     usual, page = data.gateway_replies(), PageId.MODELS
@@ -293,9 +297,10 @@ def discover_scenes() -> Iterator[Scene]:
 def unfold_families(window: MainWindow, api: DemoApi) -> None:
     """Turn to Discover, unfold every family and scroll to them."""
     show_discover()(window, api)
+    QTest.qWait(_LAYOUT_MS)
     for family in window.findChildren(FamilyView):
         family.button.click()
-    QApplication.processEvents()
+    QTest.qWait(_LAYOUT_MS)
     scroll_to(FamilyView)(window, api)
 
 
