@@ -129,6 +129,31 @@ def make_failed_chat() -> Chat:
     return make_chat(messages, title="Fit maths for a 64 GB laptop", name="c2")
 
 
+_FORMULAS = r"""The roots of \(ax^2 + bx + c = 0\) are
+
+\[ x = \frac{-b \pm \sqrt{b^2 - 4ac}}{2a}, \]
+
+so for $a = 1$, $b = -3$ and $c = 2$ we get $x \in \{1, 2\}$; the book costs $5, or $10 bound. More of it:
+https://example.com/roots.
+
+1. A matrix: $$A = \begin{pmatrix} 1 & 2 \\ 3 & 4 \end{pmatrix}$$
+2. An integral: $\int_0^1 x^2\,dx = \frac{1}{3}$
+
+| Name | Formula |
+|---|---|
+| Sum | $\sum_{i=1}^n i = \frac{n(n+1)}{2}$ |
+"""
+
+
+def make_formula_chat() -> Chat:
+    """Return a conversation with formulas in every kind of place, and one that no one can draw."""
+    messages = [
+        make_question(1, "How do I find the roots of a quadratic?", None),
+        make_answer(1, f"{_FORMULAS}\nUnknown: $\\frobnicate{{x}}$\n"),
+    ]
+    return make_chat(messages, title="Fit maths for a 64 GB laptop", name="c2")
+
+
 def make_summaries() -> list[ChatSummary]:
     """Return a list of conversations over some weeks, counted from today's noon so that "Today" is never empty."""
     noon = datetime.now().astimezone().replace(hour=12, minute=0, second=0, microsecond=0).timestamp()

@@ -386,7 +386,9 @@ def open_chat(window: MainWindow, _api: DemoApi) -> None:
 
 
 def file_scenes(replies: Replies) -> Iterator[Scene]:
-    """Yield the shelves of the list, and the conversation about files, with more of them in the composer."""
+    """Yield conversations with formulas and files, the shelves of the list, and more files in the composer."""
+    formulas = with_chat(replies, long_chat.make_formula_chat())
+    yield Scene("chat-formulas", PageId.CHAT, formulas, open_chat, looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
     yield from shelf_scenes()
     files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}
     yield Scene("chat-files", PageId.CHAT, files, attach_files, looks=USUAL_LOOKS)
