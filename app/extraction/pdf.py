@@ -19,9 +19,9 @@ def read_pdf(content: bytes) -> Extraction:
         if error.err_code == pypdfium2.raw.FPDF_ERR_PASSWORD:
             raise password_problem("PDF") from error
         raise damage_problem("PDF") from error
-    texts, length, count = [], 0, len(document)
+    texts, length, count, end_s = [], 0, len(document), time.process_time() + READING_S
     for number in range(count):
-        if length > LONGEST_TEXT or time.process_time() > READING_S:
+        if length > LONGEST_TEXT or time.process_time() > end_s:
             break
         texts.append(_read_page(document, number))
         length += len(texts[-1])

@@ -34,7 +34,7 @@ _VIEW_BOX = re.compile(r'viewBox="([-\d.]+) ([-\d.]+) ([-\d.]+) ([-\d.]+)"')
 _SHAPE_REFERENCE, _XLINK = re.compile(r"(?<=<use )href="), 'xmlns:xlink="http://www.w3.org/1999/xlink"'
 _OWN_NAMESPACE = re.compile(r'xmlns:mathra="[^"]*"')
 """Qt knows references to shapes by their older name only."""
-_UNDRAWN = re.compile(r"<title.*?</title>|<metadata>.*?</metadata>|<style>.*?</style>|<text.*?</text>", re.DOTALL)
+_UNDRAWN = ("title", "metadata", "style", "text")
 
 
 class Formula(msgspec.Struct, frozen=True, gc=False):
@@ -57,6 +57,17 @@ class FormulaDrawing(msgspec.Struct, frozen=True, gc=False):
 
 
 @lru_cache(maxsize=1024)
+def _without_undrawn(svg: str) -> str:
+    """Return a drawing without the elements that are not drawn; one without an end stays."""
+    for name in _UNDRAWN:
+        kept, at, end = [], 0, f"</{name}>"
+        while (start := svg.find(f"<{name}", at)) >= 0 and (stop := svg.find(end, start)) >= 0:
+            kept.append(svg[at:start])
+            at = stop + len(end)
+        svg = "".join([*kept, svg[at:]])
+    return svg
+
+
 def draw_formula(tex: str, *, is_display: bool) -> FormulaDrawing | None:
     """Return how a formula looks; None for what cannot be drawn whole."""
     if len(tex) > LONGEST:
@@ -73,7 +84,7 @@ def draw_formula(tex: str, *, is_display: bool) -> FormulaDrawing | None:
     _, top, width, height = (float(figure) / _UNITS_PER_EM for figure in box.groups())
     if not (0 < width <= _WIDEST_EM and 0 < height <= _HIGHEST_EM):
         return None
-    svg = _SHAPE_REFERENCE.sub("xlink:href=", _UNDRAWN.sub("", result["svg"]))
+    svg = _SHAPE_REFERENCE.sub("xlink:href=", _without_undrawn(result["svg"]))
     svg = _OWN_NAMESPACE.sub(_XLINK, svg)
     return FormulaDrawing(svg, width, -top, height + top, str(result["speech"]))
 

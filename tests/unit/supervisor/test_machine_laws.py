@@ -137,8 +137,8 @@ class Laws(RuleBasedStateMachine):
         if not self.machine.hold_at_once(request, terms):
             assert snapshot_of(self.machine) == before
             return
-        effects = asked.step(m.ReadyRequest(ticket=0, request=request, holds=True, terms=terms), self.now)
-        assert effects == [m.AnswerCaller(ticket=0, outcome=m.LeaseGranted(run=asked.run, slot=terms.takes_slot))]
+        effects = asked.step(m.ReadyRequest(ticket=-1, request=request, holds=True, terms=terms), self.now)
+        assert effects == [m.AnswerCaller(ticket=-1, outcome=m.LeaseGranted(run=asked.run, slot=terms.takes_slot))]
         assert snapshot_of(self.machine) == snapshot_of(asked)
         self.leases.append(m.LeaseGranted(run=self.machine.run, slot=terms.takes_slot))
 
