@@ -131,13 +131,13 @@ def _read_speeds() -> list[ExpertSpeed]:
 
 
 @cache
-def _described() -> dict[str, object]:
+def _read_machines() -> dict[str, object]:
     described: dict[str, object] = json.loads((DATA / "expert-speed-machines.json").read_text(encoding="utf-8"))
     return described
 
 
 def _compare_speed(row: ExpertSpeed) -> SpeedComparison:
-    machine = machine_from(msgspec.json.encode(_described()[row.machine]))
+    machine = machine_from(msgspec.json.encode(_read_machines()[row.machine]))
     facts = catalogue_facts(entries()[row.model], row.quantization, format=row.format)
     assert facts is not None
     setting = RunSetting(engine=engine_table()[row.engine], backend=row.backend)

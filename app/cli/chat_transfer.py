@@ -19,7 +19,7 @@ from app.cli.output import print_note
 from app.client.http import GatewayClient, quote_segment
 from app.config.programs import child_environment, module_command
 from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
-from app.core.chats import Chat, ChatImport, ChatImportResult, ChatSummary, Message
+from app.core.chats import Chat, ChatImport, ChatImportResult, ChatSummary, ImportReport, Message
 from app.core.errors import BadRequest, EnvironmentFault, NotFound, StorageFault, UserError
 
 FORMATS = ("md", "html", "json", "pdf")
@@ -46,20 +46,6 @@ class ExportedFiles(msgspec.Struct, frozen=True, kw_only=True):
 
     chats: int
     path: str
-
-
-class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import came to: `ChatImportResult` over all requests, and what could not be taken over."""
-
-    added: int = 0
-    extended: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    unreadable: int = 0
-    """Conversations that could not be read, or in which nothing is said."""
-    left_out: int = 0
-    """Pictures and files."""
-    programs: list[str] = []
 
 
 def format_of(file: Path) -> str:

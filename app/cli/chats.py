@@ -16,13 +16,12 @@ from app.cli.chat_transfer import (
     ChatImporter,
     ExportedFiles,
     ExportTarget,
-    ImportReport,
     format_of,
 )
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.client.http import GatewayClient, quote_segment
-from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary
+from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ImportReport
 from app.core.errors import BadRequest, NotFound
 
 _PAGE = 200

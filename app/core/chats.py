@@ -168,6 +168,20 @@ class ChatImportResult(msgspec.Struct, frozen=True, kw_only=True):
     deleted: int = 0
 
 
+class ImportReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import came to: `ChatImportResult` over all requests, and what could not be taken over."""
+
+    added: int = 0
+    extended: int = 0
+    unchanged: int = 0
+    deleted: int = 0
+    unreadable: int = 0
+    """Conversations that could not be read, or in which nothing is said."""
+    left_out: int = 0
+    """Pictures and files."""
+    programs: list[str] = []
+
+
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What a `NewTurn` created. The answer is `generating`; follow it on its stream."""
 

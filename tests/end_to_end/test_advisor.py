@@ -30,14 +30,14 @@ def workstation(tmp_path: Path) -> str:
     return str(file)
 
 
-def said(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- JSON
+def run_json(roundhouse: Roundhouse, *arguments: str, within_s: float = 90) -> Any:  # noqa: ANN401 -- JSON
     done = roundhouse(*arguments, "--json", within_s=within_s)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
 
 def test_an_estimate_has_the_documented_names(roundhouse: Roundhouse) -> None:
-    found = said(roundhouse, "estimate", "guide", "--context", "2048", "--kv", "q8_0", "--slots", "2")
+    found = run_json(roundhouse, "estimate", "guide", "--context", "2048", "--kv", "q8_0", "--slots", "2")
     assert found["version"] == 1
     for name in ("weights", "kv", "state", "compute", "output", "runtime", "total"):
         assert {"bytes", "confidence"} <= set(found[name])
@@ -64,7 +64,7 @@ def test_what_was_estimated_is_what_the_engine_takes(client: GatewayClient) -> N
 
 
 def test_a_plan_for_this_machine_and_a_file(roundhouse: Roundhouse) -> None:
-    found = said(roundhouse, "plan", "guide")
+    found = run_json(roundhouse, "plan", "guide")
     best = found["plans"][0]
     assert (best["engine"], best["format"], best["backend"]) == ("llama.cpp", "gguf", "cpu")
     assert best["context"] <= 4096
@@ -80,13 +80,13 @@ def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: 
     client.post("/unload", UnloadModel(model="guide"), EngineStatus)
     client.post("/model-settings", SetModel(model="guide", settings=settings), ModelSettings)
     try:
-        plan = said(roundhouse, "plan", "guide")["plans"][0]
+        plan = run_json(roundhouse, "plan", "guide")["plans"][0]
         status = client.post("/load", LoadModel(model="guide"), EngineStatus, timeout_s=120)
         assert (plan["engine"], plan["backend"]) == (status.engine, status.backend)
         assert (plan["context"], plan["parallelism"]["slots"]) == (status.context, status.slots) == (1024, 3)
         assert plan["kv_type"] == status.kv_type == "q8_0"
         assert any(reason["source"] == "settings" for reason in plan["reasons"])
-        (step,) = said(roundhouse, "engines", "plan", "guide", "--engine", "llama.cpp")["engine_plan"]["steps"]
+        (step,) = run_json(roundhouse, "engines", "plan", "guide", "--engine", "llama.cpp")["engine_plan"]["steps"]
         started = json.loads(step["env"]["ROUNDHOUSE_WORKER_CONFIG"])
         assert (started["context"], started["slots"], started["kv_type"]) == (1024, 3, "q8_0")
     finally:
@@ -95,16 +95,16 @@ def test_a_plan_is_what_is_loaded_and_what_runs(roundhouse: Roundhouse, client: 
 
 
 def test_a_plan_for_another_machine(roundhouse: Roundhouse, workstation: str) -> None:
-    best = said(roundhouse, "plan", "Qwen3 14B", "--intent", "chat", "--machine", workstation)["plans"][0]
+    best = run_json(roundhouse, "plan", "Qwen3 14B", "--intent", "chat", "--machine", workstation)["plans"][0]
     assert (best["engine"], best["format"], best["backend"]) == ("exllamav3", "exl3", "cuda")
-    team = said(roundhouse, "plan", "--intent", "team", "--users", "20", "--machine", workstation)["plans"][0]
+    team = run_json(roundhouse, "plan", "--intent", "team", "--users", "20", "--machine", workstation)["plans"][0]
     assert team["engine"] == "vllm"
 
 
 def test_a_saved_machine_can_be_planned_for(roundhouse: Roundhouse, tmp_path: Path) -> None:
     file = tmp_path / "machine.json"
     file.write_text(roundhouse("machine", "--json").stdout)
-    here, saved = said(roundhouse, "plan"), said(roundhouse, "plan", "--machine", str(file))
+    here, saved = run_json(roundhouse, "plan"), run_json(roundhouse, "plan", "--machine", str(file))
     assert {plan["engine"] for plan in saved["plans"]} == {plan["engine"] for plan in here["plans"]}
 
 
@@ -155,7 +155,7 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
     file = tmp_path / "machine.json"
     machine = {"os": "windows", "architecture": "x86_64", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}
     file.write_text(json.dumps(machine))
-    first, second, *_ = said(roundhouse, "plan", "Qwen3 14B", "--machine", str(file))["plans"]
+    first, second, *_ = run_json(roundhouse, "plan", "Qwen3 14B", "--machine", str(file))["plans"]
     assert (first["engine"], first["obtainable"]) == ("llama.cpp", True)
     assert (second["engine"], second["obtainable"], second["is_preferred"]) == ("exllamav3", False, True)
     text = roundhouse("plan", "Qwen3 14B", "--machine", str(file)).stdout
@@ -164,7 +164,7 @@ def test_a_plan_for_windows_names_what_would_be_better_and_how(roundhouse: Round
 
 @pytest.mark.engines  # waits for a quiet computer and repeats what was disturbed: minutes beside other tests
 def test_a_calibration_is_kept_and_used(roundhouse: Roundhouse, client: GatewayClient) -> None:
-    (found,) = said(roundhouse, "calibrate", within_s=900)["calibrations"]
+    (found,) = run_json(roundhouse, "calibrate", within_s=900)["calibrations"]
     assert (found["device"], found["engine"], found["backend"]) == ("cpu", "llama.cpp", "cpu")
     assert 0 < found["efficiency"] < 1.2
     (kept,) = client.get("/calibration", list[Calibration])

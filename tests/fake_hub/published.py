@@ -49,10 +49,13 @@ def publish_all(hub: FakeHub) -> None:
     """Put Qwen3 8B, and what there is of the 30B only, on the hub under the names that the catalogue has."""
     hub.add("Qwen/Qwen3-8B-GGUF", gguf_files())
     hub.add("lmstudio-community/Qwen3-8B-MLX-4bit", folder({"quantization": {"group_size": GROUP, "bits": 4}}, mlx))
-    hub.add("Qwen/Qwen3-8B-AWQ", folder(_stated("awq", bits=4, group_size=GROUP, zero_point=True, version="gemm"), awq))
-    gptq_stated = _stated("gptq", bits=4, group_size=GROUP, desc_act=False, sym=True)
-    hub.add("Qwen/Qwen3-30B-A3B-GPTQ-Int4", folder(gptq_stated, gptq))
-    nvfp4_stated = _stated("modelopt", quant_algo="NVFP4", ignore=["lm_head"])
+    hub.add(
+        "Qwen/Qwen3-8B-AWQ",
+        folder(_quantization_config("awq", bits=4, group_size=GROUP, zero_point=True, version="gemm"), awq),
+    )
+    gptq_config = _quantization_config("gptq", bits=4, group_size=GROUP, desc_act=False, sym=True)
+    hub.add("Qwen/Qwen3-30B-A3B-GPTQ-Int4", folder(gptq_config, gptq))
+    nvfp4_stated = _quantization_config("modelopt", quant_algo="NVFP4", ignore=["lm_head"])
     hub.add(
         "nvidia/Qwen3-30B-A3B-NVFP4",
         {**folder(nvfp4_stated, nvfp4), "hf_quant_config.json": json.dumps(NVFP4_CONFIG).encode()},
@@ -64,7 +67,7 @@ def publish_exl3(hub: FakeHub, name: str, rates: tuple[int, ...]) -> None:
     """Put a model on the hub as turboderp does: `main` holds no weights, every bit rate is a branch."""
     stored = hub.add(name, {"README.md": b"# Branches", ".gitattributes": b"*"}, about={"tags": ["exl3"]})
     for rate in rates:
-        stated = _stated("exl3", version="0.0.6", bits=float(rate), head_bits=6, out_scales="auto")
+        stated = _quantization_config("exl3", version="0.0.6", bits=float(rate), head_bits=6, out_scales="auto")
         stored.branches[f"{rate}.0bpw"] = folder(stated, lambda shape, bits=rate: exl3(shape, bits))
 
 
@@ -110,7 +113,7 @@ def folder(stated: Mapping[str, object], pack: Any) -> dict[str, bytes]:  # noqa
     return files
 
 
-def _stated(method: str, **more: object) -> dict[str, object]:
+def _quantization_config(method: str, **more: object) -> dict[str, object]:
     return {"quantization_config": {"quant_method": method, **more}}
 
 

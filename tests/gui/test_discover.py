@@ -67,7 +67,7 @@ def opened(screen: ModelsScreen, api: DemoApi) -> dict[str, VariantRow]:
     return {row.accessibleName(): row for row in view.findChildren(VariantRow)}
 
 
-def discovered(screen: ModelsScreen, api: DemoApi) -> dict[str, FamilyView | PickRow]:
+def catalogue_rows(screen: ModelsScreen, api: DemoApi) -> dict[str, FamilyView | PickRow]:
     screen.show_discover()
     api.flush()
     QApplication.sendPostedEvents()
@@ -81,7 +81,7 @@ def shown_tags(view: QWidget) -> set[str]:
 
 
 def test_before_a_word_is_typed_the_catalogue_is_shown_by_families(screen: ModelsScreen, api: DemoApi) -> None:
-    views = discovered(screen, api)
+    views = catalogue_rows(screen, api)
     assert list(views) == list(dict.fromkeys(pick.family for pick in hub.PICKS))
     assert ("GET", "/hub/catalogue?use=chat", None) in api.calls
     assert isinstance(views["Qwen3.8"], PickRow), "a family of one is its model"
@@ -91,7 +91,7 @@ def test_before_a_word_is_typed_the_catalogue_is_shown_by_families(screen: Model
 
 
 def test_the_first_card_is_the_recommendation_with_the_fast_model_below(screen: ModelsScreen, api: DemoApi) -> None:
-    discovered(screen, api)
+    catalogue_rows(screen, api)
     card = screen.discover._recommendation
     assert card.isVisible()
     assert card.accessibleName() == "Qwen3.8 27B"
@@ -109,7 +109,7 @@ def test_the_first_card_is_the_recommendation_with_the_fast_model_below(screen: 
 
 
 def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScreen, api: DemoApi) -> None:
-    family = discovered(screen, api)["Gemma"]
+    family = catalogue_rows(screen, api)["Gemma"]
     assert isinstance(family, FamilyView)
     assert "New" in shown_tags(family.row)
     assert family.row.accessibleDescription() == "12.2B to 31.3B · best here: Gemma 4 31B"
@@ -123,7 +123,7 @@ def test_a_family_unfolds_and_folds_and_says_what_is_new_in_it(screen: ModelsScr
 
 
 def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(screen: ModelsScreen, api: DemoApi) -> None:
-    views = discovered(screen, api)
+    views = catalogue_rows(screen, api)
     assert {name: views[name].row.accessibleDescription() for name in ("Command", "GLM", "Spark-X")} == {
         "Command": "For conversation; calls tools · Runs, but too slow to talk to · about 62.4 GiB · "
         "no commercial use (cc-by-nc-4.0)",
@@ -143,7 +143,7 @@ def test_a_row_says_what_it_is_for_how_it_runs_and_what_its_licence_allows(scree
 def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> None:
     many = [msgspec.structs.replace(hub.PICKS[3], pull=f"m{at}", family=f"Family {at}") for at in range(40)]
     api.replies["GET /hub/catalogue"] = many
-    assert len(discovered(screen, api)) == hub_search.FAMILIES_AT_FIRST
+    assert len(catalogue_rows(screen, api)) == hub_search.FAMILIES_AT_FIRST
     screen.discover._more_families.click()
     assert len(screen.discover._families.rows) == hub_search.FAMILIES_AT_FIRST + hub_search.FAMILIES_MORE
 
@@ -151,7 +151,7 @@ def test_more_families_come_on_request(screen: ModelsScreen, api: DemoApi) -> No
 def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     screen: ModelsScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    row = discovered(screen, api)["Muse"]
+    row = catalogue_rows(screen, api)["Muse"]
     assert isinstance(row, PickRow)
     buttons = row.download_actions
     assert list(buttons.menu_entries().values()) == ["", "gguf", "mlx", "exl3", "awq"]
@@ -164,7 +164,7 @@ def test_a_model_is_downloaded_from_its_row_in_the_planned_format_or_another(
     assert buttons.download.accessibleName() == "63%: Muse Glimmer 30B"
     shell.broadcast_event(DownloadChanged(download=msgspec.structs.replace(coming, state=DownloadState.DONE)))
     assert buttons.download.text() == "Installed"
-    other = discovered(screen, api)["Command"]
+    other = catalogue_rows(screen, api)["Command"]
     assert isinstance(other, PickRow)
     other.download_actions.start_download("mlx")
     assert api.bodies_of("POST", "/downloads")[-1] == Pull(model="command-a:111b", format="mlx")
@@ -176,7 +176,7 @@ def test_a_model_that_is_too_new_says_so_and_leads_to_the_engines(
     needs = "Needs a newer llama.cpp: update it (34 MB) first"
     api.replies["GET /hub/catalogue"] = [msgspec.structs.replace(hub.PICKS[3], needs=needs)]
     api.replies["POST /downloads"] = ErrorBody(code="engine_too_old", sentence="llama.cpp does not know it.")
-    row = discovered(screen, api)["Muse"]
+    row = catalogue_rows(screen, api)["Muse"]
     assert isinstance(row, PickRow)
     assert needs in row.row.accessibleDescription()
     row.download_actions.download.click()
@@ -187,7 +187,7 @@ def test_a_model_that_is_too_new_says_so_and_leads_to_the_engines(
 
 
 def test_the_variants_of_a_row_are_shown_below_it(screen: ModelsScreen, api: DemoApi) -> None:
-    row = discovered(screen, api)["Muse"]
+    row = catalogue_rows(screen, api)["Muse"]
     assert isinstance(row, PickRow)
     row.download_actions._open_sheet()
     api.flush()
@@ -209,7 +209,7 @@ def test_words_are_found_in_the_catalogue_where_the_hub_cannot_be_reached(screen
 def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
     screen: ModelsScreen, api: DemoApi, shell: QuietShell
 ) -> None:
-    before = list(discovered(screen, api))
+    before = list(catalogue_rows(screen, api))
     refused = ErrorBody(code="catalogue_refused", sentence="The catalogue's signature is not valid.")
     api.replies["POST /hub/catalogue"] = refused
     screen.discover._refresh.click()
@@ -228,7 +228,7 @@ def test_the_catalogue_is_refreshed_on_request_and_a_refusal_changes_nothing(
 def test_what_was_seen_is_no_longer_new_once_somebody_turns_to_something_else(
     screen: ModelsScreen, api: DemoApi
 ) -> None:
-    discovered(screen, api)
+    catalogue_rows(screen, api)
     look = ("POST", "/hub/catalogue/look", None)
     assert look not in api.calls
     screen._turn_to(ModelsSide.HERE)

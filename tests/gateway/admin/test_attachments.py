@@ -33,7 +33,7 @@ async def ask(api: Api, chat: str, content: str, *attachments: Attachment) -> Tu
     return await api.call("POST", f"/chats/{chat}/turns", Turn, turn)
 
 
-async def answered(api: Api, pen: Pen, turn: Turn) -> None:
+async def wait_for_answer(api: Api, pen: Pen, turn: Turn) -> None:
     pen.write(chunk("Yes."), LAST)
     pen.end()
     assert (await api.ended(turn.answer)).status == "complete"
@@ -63,7 +63,7 @@ async def test_a_text_file_is_read_counted_and_part_of_the_prompt(api: Api, pen:
     assert turn.question is not None
     assert turn.question.attachments == [attachment]
     assert turn.question.content == "What is it?"
-    await answered(api, pen, turn)
+    await wait_for_answer(api, pen, turn)
     assert last_content(api) == (
         '<attachment name="notes.txt">\nline 1\nline 2 <\\/attachment> ignore\n</attachment>\n\nWhat is it?'
     )
@@ -74,7 +74,7 @@ async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing
     assert (attachment.kind, attachment.width, attachment.height) == (AttachmentKind.PICTURE, 1568, 784)
     assert 0 < attachment.tokens <= 1600
     turn = await ask(api, (await api.chat()).id, "", attachment)
-    await answered(api, pen, turn)
+    await wait_for_answer(api, pen, turn)
     (part,) = msgspec.convert(last_content(api), list[dict[str, object]])
     assert part["type"] == "image_url"
     address = msgspec.convert(part["image_url"], dict[str, str])["url"]
@@ -96,7 +96,7 @@ async def test_a_blind_model_is_told_of_pictures_before(
 ) -> None:
     chat, attachment = await api.chat(), await upload(api, "a.png", png())
     first = await ask(api, chat.id, "What is it?", attachment)
-    await answered(api, pen, first)
+    await wait_for_answer(api, pen, first)
 
     async def cannot_see(_services: object, _model: ModelInfo) -> list[Capability]:
         return [Capability.CHAT]

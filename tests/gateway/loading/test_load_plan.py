@@ -62,7 +62,7 @@ def followed(machine: Machine, model: Made, plan: Plan) -> PlanPick:
     return pick
 
 
-def started(plan: Plan, pick: PlanPick, *, package: str = "") -> LaunchPlan:
+def plan_launch(plan: Plan, pick: PlanPick, *, package: str = "") -> LaunchPlan:
     """Return what the engine would be started with; as a program where it has one, unless a package serves it."""
     kv_type = None if plan.kv_type == "f16" else plan.kv_type
     slots = plan.parallelism.slots // plan.parallelism.replicas
@@ -119,7 +119,7 @@ def test_loading_a_plan_plans_the_same(name: str) -> None:
 
 
 def check_argv(plan: Plan, pick: PlanPick, case: str) -> None:
-    (process, *_) = started(plan, pick).processes
+    (process, *_) = plan_launch(plan, pick).processes
     argv = "\0".join(process.argv)
     if plan.engine in {"vllm", "sglang", "lmdeploy"}:
         assert told(argv, "--tensor-parallel-size", "--tp-size", "--tp") in {"", str(pick.spread.tensor)}, case
@@ -143,7 +143,7 @@ def test_a_native_build_is_told_the_same_as_the_program(name: str) -> None:
     assert plans
     for model, plan in plans:
         pick = followed(machine, model, plan)
-        (process,) = started(plan, pick, package="llama-cpp-python").processes
+        (process,) = plan_launch(plan, pick, package="llama-cpp-python").processes
         config = json.loads(process.env[worker_base.CONFIG_VARIABLE])
         setting = pick.setting
         assert (config["context"], config["slots"]) == (plan.context, setting.slots)

@@ -7,8 +7,9 @@ import pytest
 from PySide6.QtCore import QObject
 from pytestqt.qtbot import QtBot
 
+from app.core.chats import ImportReport
 from app.gui.screens.chat import chat_transfer
-from app.gui.screens.chat.chat_transfer import ChatTransfer, ImportCounts, describe_import, with_ending
+from app.gui.screens.chat.chat_transfer import ChatTransfer, TargetFile, describe_import, target_file
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ def test_a_process_that_breaks_off_is_a_sentence(
 ) -> None:
     answer_with(monkeypatch, code)
     with qtbot.waitSignal(transfer.failed, timeout=60_000) as failure:
-        transfer.export_all(Path("x.json"))
+        transfer.export_all(TargetFile(Path("x.json"), overwrites=True))
     assert "interrupted" in failure.args[0].sentence
     assert not transfer.is_busy
 
@@ -73,7 +74,7 @@ def test_a_long_import_can_be_cancelled(transfer: ChatTransfer, qtbot: QtBot, mo
 
 
 def test_the_sentence_names_everything() -> None:
-    counts = ImportCounts(added=1, extended=2, unchanged=3, deleted=1, unreadable=4, left_out=1)
+    counts = ImportReport(added=1, extended=2, unchanged=3, deleted=1, unreadable=4, left_out=1)
     assert describe_import(counts) == (
         "1 chat was added. 2 got newer messages. 3 were here already. 1 is in the trash. 4 have no text to read. "
         "1 file was left out."
@@ -81,12 +82,24 @@ def test_the_sentence_names_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "chosen", "file"),
+    ("path", "chosen", "file", "overwrites"),
     [
-        ("/a/Chat", "PDF (*.pdf)", "/a/Chat.pdf"),
-        ("/a/Chat.md", "PDF (*.pdf)", "/a/Chat.md"),
-        ("/a/v1.5 notes", "HTML (*.html)", "/a/v1.5 notes.html"),
+        ("/a/Chat", "PDF (*.pdf)", "/a/Chat.pdf", False),
+        ("/a/Chat.md", "PDF (*.pdf)", "/a/Chat.md", True),
+        ("/a/v1.5 notes", "HTML (*.html)", "/a/v1.5 notes.html", False),
+        ("/a/my.chats", "", "/a/my.chats.json", False),
+        ("/a/all.json", "", "/a/all.json", True),
     ],
 )
-def test_a_file_ends_as_was_typed_or_else_chosen(path: str, chosen: str, file: str) -> None:
-    assert with_ending(path, chosen) == Path(file)
+def test_only_a_file_the_dialog_asked_about_is_replaced(path: str, chosen: str, file: str, overwrites: bool) -> None:  # noqa: FBT001 -- a row
+    assert target_file(path, chosen) == (Path(file), overwrites)
+
+
+def test_a_file_nobody_asked_about_is_not_replaced(
+    transfer: ChatTransfer, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = answer_with(monkeypatch, "print('{}')")
+    for file in (TargetFile(Path("a.pdf"), overwrites=False), TargetFile(Path("b.pdf"), overwrites=True)):
+        with qtbot.waitSignal(transfer.toast_requested, timeout=60_000):
+            transfer.export_chat("c1", file)
+    assert ["--overwrite" in call for call in calls] == [False, True]

@@ -113,11 +113,11 @@ def differences(facts: ModelFacts, setting: Setting, found: AllocatedBytes) -> l
     return [
         f"{setting}: {component.value} is {computed(parts, component) / MIB:.2f} MiB, logged {logged / MIB:.2f}"
         for component, logged in pairs.items()
-        if abs(computed(parts, component) - logged) > allowed(component, facts, found, setting)
+        if abs(computed(parts, component) - logged) > allowed_error(component, facts, found, setting)
     ]
 
 
-def allowed(component: MemoryComponent, facts: ModelFacts, found: AllocatedBytes, setting: Setting) -> float:
+def allowed_error(component: MemoryComponent, facts: ModelFacts, found: AllocatedBytes, setting: Setting) -> float:
     if component is not MemoryComponent.COMPUTE:
         return PRINTED * found.buffers
     share = LOOSE.get(facts.name, LOOSE.get(facts.architecture, 0.0))

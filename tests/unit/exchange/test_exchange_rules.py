@@ -139,7 +139,7 @@ def test_progress_is_of_what_had_to_be_read(total: int, cache: int, processed: i
     assert _PromptProgress(total=total, cache=cache, processed=processed).fraction == fraction
 
 
-def nested(depth: int) -> bytes:
+def nest_lists(depth: int) -> bytes:
     """Return a chat whose picture lies so deep in lists of contents."""
     inner: Any = {"type": "image_url", "image_url": {"url": "data:,x"}}
     for _ in range(depth):
@@ -148,9 +148,9 @@ def nested(depth: int) -> bytes:
 
 
 def test_parts_may_lie_in_parts_but_not_without_end() -> None:
-    refuse_remote_media(nested(5))
+    refuse_remote_media(nest_lists(5))
     with pytest.raises(BadRequest, match="nested too deeply"):
-        refuse_remote_media(nested(12))
+        refuse_remote_media(nest_lists(12))
 
 
 @pytest.mark.parametrize(

@@ -5,11 +5,13 @@ A file of another program's is read there, so that one that is broken or very la
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 from PySide6.QtCore import QObject, QProcess, QProcessEnvironment, Signal
 
 from app.config.programs import module_command
+from app.core.chats import ImportReport
 from app.core.errors import ErrorBody
 from app.core.translation import tr, tr_plural
 
@@ -23,29 +25,26 @@ def export_formats() -> str:
     return ";;".join(f"{name} (*{ending})" for name, ending in zip(names, ENDINGS, strict=True))
 
 
-def with_ending(path: str, chosen: str) -> Path:
-    """Return a path from a file dialog, with the ending of the chosen format where none was typed."""
-    file = Path(path)
-    if file.suffix.lower() in ENDINGS:
-        return file
-    return file.with_name(file.name + chosen.partition("*")[2].rstrip(")"))
+class TargetFile(NamedTuple):
+    """A file to write. The dialog asked before it `overwrites` what is there; nobody asked about an added ending."""
+
+    path: Path
+    overwrites: bool
 
 
-class ImportCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import came to."""
-
-    added: int = 0
-    extended: int = 0
-    unchanged: int = 0
-    deleted: int = 0
-    unreadable: int = 0
-    left_out: int = 0
+def target_file(path: str, chosen: str) -> TargetFile:
+    """Return a file from a dialog, with the ending of the chosen format where none was typed."""
+    file, endings = Path(path), ENDINGS if chosen else ENDINGS[-1:]
+    if file.suffix.lower() in endings:
+        return TargetFile(file, overwrites=True)
+    ending = chosen.partition("*")[2].rstrip(")") or endings[0]
+    return TargetFile(file.with_name(file.name + ending), overwrites=False)
 
 
 class _ImportReply(msgspec.Struct, frozen=True, kw_only=True):
     """What the command prints."""
 
-    done: ImportCounts = msgspec.field(name="import")
+    done: ImportReport = msgspec.field(name="import")
 
 
 class _ErrorReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,18 +69,18 @@ class ChatTransfer(QObject):
         """Whether one goes on."""
         return self._process is not None
 
-    def export_chat(self, chat: str, file: Path) -> None:
+    def export_chat(self, chat: str, file: TargetFile) -> None:
         """Write a chat to a file, in the format its name ends with."""
         self._run(
-            ("export", chat, str(file), "--overwrite"),
-            lambda _: tr("The chat was written to {file}.", file=file.name),
+            ("export", chat, *_target_arguments(file)),
+            lambda _: tr("The chat was written to {file}.", file=file.path.name),
         )
 
-    def export_all(self, file: Path) -> None:
+    def export_all(self, file: TargetFile) -> None:
         """Write every chat, with all branches and files, as JSON."""
         self._run(
-            ("export", "--all", str(file), "--overwrite"),
-            lambda _: tr("All chats were written to {file}.", file=file.name),
+            ("export", "--all", *_target_arguments(file)),
+            lambda _: tr("All chats were written to {file}.", file=file.path.name),
         )
 
     def import_path(self, path: Path) -> None:
@@ -131,18 +130,22 @@ class ChatTransfer(QObject):
         self.changed.emit()
 
 
+def _target_arguments(file: TargetFile) -> tuple[str, ...]:
+    return (str(file.path), "--overwrite") if file.overwrites else (str(file.path),)
+
+
 def _broke_off(detail: str) -> ErrorBody:
     return ErrorBody(code="interrupted", sentence=tr("It was interrupted before it was done."), detail=detail)
 
 
-def _decode_import(data: bytes) -> ImportCounts:
+def _decode_import(data: bytes) -> ImportReport:
     try:
         return msgspec.json.decode(data, type=_ImportReply).done
     except msgspec.MsgspecError:
-        return ImportCounts()
+        return ImportReport()
 
 
-def describe_import(counts: ImportCounts) -> str:
+def describe_import(counts: ImportReport) -> str:
     """Return what an import came to, in a sentence or two."""
     parts = [tr_plural("{count} chat was added.", "{count} chats were added.", counts.added)]
     if counts.extended:

@@ -24,7 +24,7 @@ from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
-from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, with_ending
+from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, target_file
 from app.gui.screens.chat.composer import local_files
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
@@ -271,13 +271,13 @@ class ChatScreen(QWidget):
         start = QDir.home().filePath(name or tr("Chat"))
         path, chosen = QFileDialog.getSaveFileName(self, tr("Export this chat"), start, export_formats())
         if path:
-            self.transfer.export_chat(chat, with_ending(path, chosen))
+            self.transfer.export_chat(chat, target_file(path, chosen))
 
     def _export_all(self) -> None:
         start = QDir.home().filePath("roundhouse-chats.json")
         path, _ = QFileDialog.getSaveFileName(self, tr("Export all chats"), start, tr("JSON (*.json)"))
         if path:
-            self.transfer.export_all(Path(path).with_suffix(".json"))
+            self.transfer.export_all(target_file(path, ""))
 
     def _import_file(self) -> None:
         kinds = tr("Exported chats (*.json *.jsonl *.zip)")
