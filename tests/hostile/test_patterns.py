@@ -20,6 +20,10 @@ ENOUGH_S = 0.001
 """CPU time that is no sign of anything: a linear pattern takes a tenth of it for 4096 characters."""
 MOST_RATIO = 2.9
 """Of the times for 2n and n: 2 for a linear pattern, 4 for one of the square."""
+STALL_S = 0.2
+"""CPU time of one string that is a fault by itself, and that ends the doubling."""
+MOST_SIZE = 16_384
+"""Where the square has long shown, and the bounded repeats of a linear pattern have long been reached."""
 ALL_METHODS = frozenset({"search", "fullmatch"})
 METHODS = frozenset({"search", "match", "fullmatch", "findall", "finditer", "sub", "split"})
 
@@ -108,14 +112,47 @@ def slow_on(named: Named) -> str:
     """Return on which string, and how, a pattern is not linear; "" for one that is."""
     suspects = {(method, at) for method in named.methods for at, _ in enumerate(strings_for(named.pattern, 8))}
     for size in SIZES:
-        texts, doubled = list(strings_for(named.pattern, size)), list(strings_for(named.pattern, 2 * size))
+        texts = list(strings_for(named.pattern, size))
         for method, at in sorted(suspects):
             if at >= len(texts) or cpu_s(use(named, method, texts[at])) < ENOUGH_S:
                 continue
-            once, twice = (min(cpu_s(use(named, method, text[at])) for _ in range(3)) for text in (texts, doubled))
-            if once > ENOUGH_S and twice > MOST_RATIO * once:
-                return f"{named.place}.{method}: {once * 1000:.1f} ms, then {twice * 1000:.1f}: {texts[at][:40]!r}"
+            if growth := steep_growth(named, method, at, size):
+                return f"{named.place}.{method}: {growth}: {texts[at][:40]!r}"
     return ""
+
+
+def steep_growth(named: Named, method: str, at: int, size: int) -> str:
+    """Return how the time grows with every doubling from a size on; "" once it grows in proportion.
+
+    One steep doubling proves nothing: of two bounded repeats each is still being filled, or the machine was busy.
+    """
+    once = least_s(named, method, at, size)
+    times = [once]
+    while once > ENOUGH_S and size < MOST_SIZE and once < STALL_S:
+        size *= 2
+        twice = least_s(named, method, at, size)
+        if twice <= MOST_RATIO * once:
+            return ""
+        times.append(twice)
+        once = twice
+    if len(times) == 1 and once < STALL_S:
+        return ""
+    return ", then ".join(f"{spent * 1000:.1f} ms" for spent in times)
+
+
+def least_s(named: Named, method: str, at: int, size: int) -> float:
+    """Return the least CPU time of three for one string of a size; once is enough for a stall."""
+    work = use(named, method, list(strings_for(named.pattern, size))[at])
+    least = cpu_s(work)
+    for _ in range(2):
+        if least < STALL_S:
+            least = min(least, cpu_s(work))
+    return least
+
+
+@pytest.mark.parametrize("text", [r"(a+)+b", r"a*a*b", r"\s+$", r"x{0,99}.*y.*z"])
+def test_a_slow_pattern_is_noticed(text: str) -> None:
+    assert slow_on(Named("here", re.compile(text), ALL_METHODS))
 
 
 PATTERNS = collect()
