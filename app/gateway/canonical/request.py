@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 
 
 class MessageRole(StrEnum):
@@ -125,19 +126,6 @@ class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
     shape: ResponseShape = ResponseShape.TEXT
     schema: msgspec.Raw | None = None
     name: str = "answer"
-
-
-class ThinkingLevel(StrEnum):
-    """How much to think before answering. `DEFAULT` leaves it to the model; `ON` says yes and not how much."""
-
-    DEFAULT = "default"
-    OFF = "off"
-    ON = "on"
-    MINIMAL = "minimal"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    MAX = "max"
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, EngineFailed, Unavailable
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.events import (
     AnswerFailed,
     AnswerFinished,
@@ -32,7 +33,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolChoice,
     ToolDefinition,

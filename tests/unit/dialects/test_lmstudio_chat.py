@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest, ErrorBody
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.events import (
     AnswerFailed,
     AnswerFinished,
@@ -29,7 +30,6 @@ from app.gateway.canonical.request import (
     Image,
     MessageRole,
     Text,
-    ThinkingLevel,
 )
 from app.gateway.dialects.lmstudio.requests import (
     EMPTY_HISTORY,

@@ -13,6 +13,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import Layer, ModelFacts
 from app.core.models import ModelInfo
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -21,7 +22,6 @@ from app.gateway.canonical.request import (
     MessageRole,
     Request,
     Text,
-    ThinkingLevel,
     ToolDefinition,
 )
 from app.gateway.dialects.ollama import requests

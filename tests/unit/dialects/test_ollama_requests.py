@@ -12,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.core.errors import BadRequest
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -23,7 +24,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolResult,
 )

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from app.core.errors import BadRequest
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.families.family import family_of
 from app.gateway.canonical.request import (
     CompletionRequest,
@@ -20,7 +21,6 @@ from app.gateway.canonical.request import (
     ResponseShape,
     SamplingParams,
     Text,
-    ThinkingLevel,
     ToolChoice,
     ToolMode,
 )

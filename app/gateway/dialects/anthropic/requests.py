@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.assistant_prefill import NOTHING, AssistantPrefill
 from app.gateway.canonical.request import (
     ConversationMessage,
@@ -24,7 +25,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolChoice,
     ToolDefinition,

@@ -16,8 +16,9 @@ from aiohttp import web
 
 from app.core.engines import EngineState
 from app.core.errors import BadRequest, NotFound
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.events import Event
-from app.gateway.canonical.request import ConversationMessage, Image, MessageRole, Text, ThinkingLevel
+from app.gateway.canonical.request import ConversationMessage, Image, MessageRole, Text
 from app.gateway.dialects.form import EVENT_STREAM_HEADERS, json_reply
 from app.gateway.dialects.lmstudio.models import read_model, reasoning_of
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V1

@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -16,7 +17,6 @@ from app.gateway.canonical.request import (
     Part,
     SamplingParams,
     Text,
-    ThinkingLevel,
     image_of,
 )
 from app.gateway.dialects.keep_alive import ModelLoadFields

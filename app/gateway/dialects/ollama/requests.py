@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -34,7 +35,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolDefinition,
     ToolResult,

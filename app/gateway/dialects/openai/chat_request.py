@@ -8,6 +8,7 @@ from collections.abc import Iterable
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -19,7 +20,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolChoice,
     ToolDefinition,

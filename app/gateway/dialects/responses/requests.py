@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     ConversationMessage,
     ConversationRequest,
@@ -19,7 +20,6 @@ from app.gateway.canonical.request import (
     ResponseShape,
     SamplingParams,
     Text,
-    ThinkingLevel,
 )
 from app.gateway.dialects.keep_alive import ModelLoadFields
 from app.gateway.dialects.raw_fields import ABSENT

@@ -11,13 +11,13 @@ from types import MappingProxyType
 import msgspec
 
 from app.core.errors import BadRequest
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationRequest,
     Image,
     Request,
     ResponseShape,
-    ThinkingLevel,
     ToolMode,
 )
 from engines.api import Feature

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.families.answer import ReadingOptions
 from app.gateway.canonical.families.arguments import decode_schema
 from app.gateway.canonical.families.family import PLAIN_JSON, TAGGED, ModelFamily
@@ -28,7 +29,6 @@ from app.gateway.canonical.request import (
     ResponseFormat,
     ResponseShape,
     Text,
-    ThinkingLevel,
     ToolCall,
     ToolDefinition,
     ToolMode,

@@ -14,6 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 import msgspec
 
 from app.core.errors import BadRequest, quote_value
+from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
     CompletionRequest,
     ConversationMessage,
@@ -28,7 +29,6 @@ from app.gateway.canonical.request import (
     SamplingParams,
     Text,
     Thinking,
-    ThinkingLevel,
     ToolCall,
     ToolChoice,
     ToolDefinition,
