@@ -100,9 +100,10 @@ class EngineStateBase(ABC):
     @property
     def idle_s(self) -> float:
         """How long it is kept unused, in seconds: for ever if pinned, what a lease asked for last, else the policy."""
-        if self.is_pinned:
+        policy = self._policy()
+        if policy.for_model(self.model).is_pinned:
             return math.inf
-        return self._policy().keeps_s(self.model) if self.keep_s is None else self.keep_s
+        return policy.keeps_s(self.model) if self.keep_s is None else self.keep_s
 
     @property
     def is_pinned(self) -> bool:
@@ -112,7 +113,7 @@ class EngineStateBase(ABC):
     @property
     def queue_length(self) -> int:
         """How many wait to be served, for whatever reason."""
-        return len(self.waiters) + len(self.later) + len(self.slot_queue)
+        return len(self.waiters) + len(self.later) + self.slot_queue.count
 
     @property
     def has_free_slot(self) -> bool:
@@ -190,8 +191,8 @@ class EngineStateBase(ABC):
 
     def _arm_idle(self) -> None:
         self.timers.pop(EngineTimer.IDLE, None)
-        if self.state is _S.READY and not self.in_flight and math.isfinite(self.idle_s):
-            self.timers[EngineTimer.IDLE] = self.last_used + self.idle_s
+        if self.state is _S.READY and not self.in_flight and math.isfinite(idle_s := self.idle_s):
+            self.timers[EngineTimer.IDLE] = self.last_used + idle_s
 
     def _handle_stop(self, stop: m.StopRequest, now: float) -> None:
         if stop.how in {m.StopReason.IF_IDLE, m.StopReason.YIELD, m.StopReason.PAUSE}:

@@ -86,7 +86,7 @@ class EngineMachine(EngineStateBase):
 
     def release_at_once(self, run: int, now: float, *, slot: bool) -> bool:
         """Take a lease back that nobody waited for. Returns False, and has changed nothing, where `step` has to act."""
-        if run != self.run or self.state is not _S.READY or not self.in_flight or len(self.slot_queue):
+        if run != self.run or self.state is not _S.READY or not self.in_flight or self.slot_queue.count:
             return False
         self._drop_hold(now, slot=slot)
         if not self.in_flight:
@@ -300,7 +300,7 @@ class EngineMachine(EngineStateBase):
         if release.run != self.run or not self.in_flight:
             return
         self._drop_hold(now, slot=release.slot)
-        if len(self.slot_queue):
+        if self.slot_queue.count:
             self._serve_next(now)
         if self.in_flight:
             return
@@ -314,7 +314,7 @@ class EngineMachine(EngineStateBase):
             return
         self.wait_estimate.note_served(now)
         self._serve_or_grow(self.slot_queue.take_next(), now)
-        if not len(self.slot_queue):
+        if not self.slot_queue.count:
             self.wait_estimate.note_idle()
 
     def _retry_s(self, now: float) -> float:

@@ -98,7 +98,7 @@ class MemoryArbiter:
     def close(self) -> None:
         """Ask nothing more of anybody."""
         self._is_closed = True
-        self._alarm.set_due(None)
+        self._alarm.close()
         if self._reading_task is not None:
             self._reading_task.cancel()
 

@@ -14,6 +14,7 @@ import asyncio
 import itertools
 import logging
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol, assert_never
@@ -83,25 +84,27 @@ class EngineOwner:
         self._room = room
         self._run: EngineRun | None = None
         self._facts = RunFacts()
-        self._inbox: asyncio.Queue[m.Message | None] = asyncio.Queue()
+        self._inbox: deque[m.Message | None] = deque()
+        self._has_message = asyncio.Event()
         self._tickets = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[RunHandle | EngineStatus]] = {}
-        self._alarm = Alarm(lambda: self._inbox.put_nowait(None))
+        self._alarm = Alarm(lambda: self.send_message(None))
         self._announcer = Announcer(lambda: publish(EngineChanged(status=self.engine_status())))
         self._loop = asyncio.get_running_loop()
         self._task = asyncio.create_task(self._run_inbox(), name=f"engine owner {model}")
 
-    def send_message(self, message: m.Message) -> None:
-        """Tell the owner; it acts when it gets to it."""
-        self._inbox.put_nowait(message)
+    def send_message(self, message: m.Message | None) -> None:
+        """Tell the owner, or have it look what is due; it acts when it gets to it."""
+        self._inbox.append(message)
+        self._has_message.set()
 
     def lease_at_once(self, request: LoadRequest, terms: LeaseOptions) -> Lease | None:
         """Hold it if it is ready and has room, None if that takes waiting or a decision."""
-        run = self._run
-        if run is None or not self._inbox.empty() or not self.machine.hold_at_once(request, terms):
+        run, was_idle = self._run, not self.machine.in_flight
+        if run is None or self._inbox or not self.machine.hold_at_once(request, terms):
             return None
-        self._note_change(at_once=False)
-        return self._build_lease(RunHandle(run, terms.takes_slot), request, load_s=0.0)
+        self._note_holder(is_turn=was_idle)
+        return self._build_lease(run, request, slot=terms.takes_slot, load_s=0.0)
 
     async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
         """Wait until it is ready and hold it. Raises EngineFailed or Unavailable."""
@@ -120,18 +123,18 @@ class EngineOwner:
             raise _owner_bug(self.model)
         ready_s = held_run.run.facts.ready_at_s
         was_ready = ready_s is not None and ready_s <= asked_s
-        return self._build_lease(held_run, request, load_s=0.0 if was_ready else time.monotonic() - asked_s)
+        load_s = 0.0 if was_ready else time.monotonic() - asked_s
+        return self._build_lease(held_run.run, request, slot=held_run.slot, load_s=load_s)
 
     def release_lease(self, lease: Lease) -> None:
         """Give a lease back."""
-        is_next = self._inbox.empty()
-        if is_next and self.machine.release_at_once(lease.run, time.monotonic(), slot=lease.slot):
-            self._note_change(at_once=False)
+        if not self._inbox and self.machine.release_at_once(lease.run, time.monotonic(), slot=lease.slot):
+            self._note_holder(is_turn=not self.machine.in_flight)
         else:
             self._handle_at_once(m.ReleaseLease(run=lease.run, slot=lease.slot))
 
-    def _build_lease(self, held_run: RunHandle, request: LoadRequest, *, load_s: float) -> Lease:
-        facts = held_run.run.facts
+    def _build_lease(self, run: EngineRun, request: LoadRequest, *, slot: bool, load_s: float) -> Lease:
+        facts = run.facts
         return Lease(
             base_url=facts.base_url,
             key=facts.key,
@@ -140,10 +143,17 @@ class EngineOwner:
             context=facts.context,
             see=self.engine_status,
             load_s=load_s,
-            end=held_run.run.end,
-            run=held_run.run.number,
-            slot=held_run.slot,
+            end=run.end,
+            run=run.number,
+            slot=slot,
         )
+
+    def _note_holder(self, *, is_turn: bool) -> None:
+        """Have what follows from a lease taken or given back happen; `is_turn`: the engine became busy, or idle."""
+        if is_turn:
+            self._note_change(at_once=False)
+        elif not self._announcer.is_due:
+            self._announcer.announce(at_once=False)
 
     def _note_change(self, *, at_once: bool) -> None:
         """Have what follows from a change happen: the next deadline, the announcement, room for others."""
@@ -219,7 +229,9 @@ class EngineOwner:
     async def _run_inbox(self) -> None:
         try:
             while True:
-                self._handle_message(await self._inbox.get())
+                await self._has_message.wait()
+                self._has_message.clear()
+                self._handle_inbox()
         except asyncio.CancelledError:
             raise
         except Exception:
@@ -230,12 +242,15 @@ class EngineOwner:
     def _handle_at_once(self, message: m.Message) -> None:
         """Take a message in the time of whoever sends it, after all that were sent before."""
         try:
-            while not self._inbox.empty():
-                self._handle_message(self._inbox.get_nowait())
+            self._handle_inbox()
             self._handle_message(message)
         except Exception:
             log.exception(_MISTAKE, self.model)
             self._task.cancel()
+
+    def _handle_inbox(self) -> None:
+        while self._inbox:
+            self._handle_message(self._inbox.popleft())
 
     def _handle_message(self, message: m.Message | None) -> None:
         now = time.monotonic()
@@ -316,7 +331,7 @@ class EngineOwner:
             self._run.end.set_result(engine_stop_error(self.model))
 
     def _shut_down(self) -> None:
-        self._alarm.set_due(None)
+        self._alarm.close()
         self._announcer.close()
         if self._run is not None:
             self._run.kill()
@@ -392,7 +407,9 @@ class Announcer:
     def __init__(self, say: Callable[[], None]) -> None:
         self._say = say
         self._loop = asyncio.get_running_loop()
-        self._due: asyncio.TimerHandle | None = None
+        self.is_due = False
+        """Whether it will be called soon."""
+        self._timer: asyncio.TimerHandle | None = None
         self._said_at = -INTERVAL_S
 
     def announce(self, *, at_once: bool) -> None:
@@ -400,14 +417,15 @@ class Announcer:
         wait_s = self._said_at + INTERVAL_S - time.monotonic()
         if at_once or wait_s <= 0:
             self._say_now()
-        elif self._due is None:
-            self._due = self._loop.call_later(wait_s, self._say_now)
+        elif not self.is_due:
+            self.is_due, self._timer = True, self._loop.call_later(wait_s, self._say_now)
 
     def close(self) -> None:
         """Say nothing more."""
-        if self._due is not None:
-            self._due.cancel()
-            self._due = None
+        self.is_due = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _say_now(self) -> None:
         self.close()

@@ -22,11 +22,8 @@ class SlotQueue:
 
     def __init__(self) -> None:
         self._asks: OrderedDict[str, deque[ReadyRequest]] = OrderedDict()
-        self._count = 0
-
-    def __len__(self) -> int:
-        """Return how many wait."""
-        return self._count
+        self.count = 0
+        """How many wait. No `__len__`: every lease looks at it."""
 
     def __iter__(self) -> Iterator[ReadyRequest]:
         """Yield everybody, by client."""
@@ -36,7 +33,7 @@ class SlotQueue:
     def append_ask(self, ask: ReadyRequest) -> None:
         """Put somebody at the end of its client's own line."""
         self._asks.setdefault(ask.client, deque()).append(ask)
-        self._count += 1
+        self.count += 1
 
     def take_next(self) -> ReadyRequest:
         """Return who is next. Raises KeyError for an empty line."""
@@ -44,7 +41,7 @@ class SlotQueue:
         ask = asks.popleft()
         if asks:
             self._asks[client] = asks
-        self._count -= 1
+        self.count -= 1
         return ask
 
     def remove_ticket(self, ticket: int) -> None:
@@ -53,7 +50,7 @@ class SlotQueue:
             remaining = deque(ask for ask in asks if ask.ticket != ticket)
             if len(remaining) < len(asks):
                 self._asks[client] = remaining
-                self._count -= len(asks) - len(remaining)
+                self.count -= len(asks) - len(remaining)
                 break
         else:
             return
@@ -62,7 +59,7 @@ class SlotQueue:
 
     def drain_all(self) -> list[ReadyRequest]:
         """Return everybody in the order they would have been served, and forget them."""
-        return [self.take_next() for _ in range(self._count)]
+        return [self.take_next() for _ in range(self.count)]
 
 
 def order_by_turns(asks: Iterable[ReadyRequest]) -> list[ReadyRequest]:

@@ -104,7 +104,7 @@ def test_everybody_who_waits_for_whatever_reason_is_counted() -> None:
     assert driver.machine.queue_length == 2
     driver.stop()
     driver.ask()
-    assert driver.machine.queue_length == len(driver.machine.later) + len(driver.machine.slot_queue) == 1
+    assert driver.machine.queue_length == len(driver.machine.later) + driver.machine.slot_queue.count == 1
     loading = Driver()
     loading.ask()
     loading.ask()

@@ -48,7 +48,7 @@ def test_who_leaves_is_not_served() -> None:
     line.remove_ticket(99)
     assert [one.ticket for one in line] == [1]
     assert [one.ticket for one in line.drain_all()] == [1]
-    assert len(line) == 0
+    assert line.count == 0
 
 
 @given(st.lists(st.sampled_from("abcd"), max_size=40))

@@ -286,7 +286,7 @@ class Laws(RuleBasedStateMachine):
     @invariant()
     def nobody_stands_in_line_while_a_slot_is_free(self) -> None:
         machine = self.machine
-        if len(machine.slot_queue):
+        if machine.slot_queue.count:
             assert machine.state is S.READY
             assert machine.in_slots == machine.slots
 
