@@ -7,6 +7,7 @@ from aiohttp import web
 from app.config.store import SettingsStore
 from app.gateway.admin.routes import add_routes as add_admin_routes
 from app.gateway.dialects.anthropic import routes as anthropic
+from app.gateway.dialects.google import routes as google
 from app.gateway.dialects.llama_server import routes as llama_server
 from app.gateway.dialects.lmstudio import routes as lmstudio
 from app.gateway.dialects.ollama import pull as ollama_pull
@@ -57,6 +58,7 @@ def build_app(services: Services) -> web.Application:
     ollama_pull.add_routes(app)
     lmstudio.add_routes(app)
     anthropic.add_routes(app)
+    google.add_routes(app)
     llama_server.add_routes(app)
     add_admin_routes(app)
     for route in app.router.routes():

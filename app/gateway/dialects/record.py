@@ -33,6 +33,7 @@ class DialectName(StrEnum):
     OLLAMA = "ollama"
     LM_STUDIO = "lmstudio"
     LLAMA_SERVER = "llama-server"
+    GOOGLE = "google"
     ROUNDHOUSE = "roundhouse"
     """Our own API, which is for the window and the command line."""
 

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
+from app.gateway.dialects.google.record import GOOGLE_DIALECT
 from app.gateway.dialects.llama_server.record import LLAMA_SERVER_DIALECT
 from app.gateway.dialects.lmstudio.record import LM_STUDIO_V0, LM_STUDIO_V0_TEXTS, LM_STUDIO_V0_VECTORS, LM_STUDIO_V1
 from app.gateway.dialects.ollama.record import OLLAMA_DIALECT
@@ -31,6 +32,7 @@ _RECORDS = (
     LM_STUDIO_V1,
     OLLAMA_DIALECT,
     LLAMA_SERVER_DIALECT,
+    GOOGLE_DIALECT,
     RESPONSES_DIALECT,
     OPENAI_TEXTS,
     OPENAI_VECTORS,

@@ -43,8 +43,8 @@ KEY_NAME = web.RequestKey("key_name", str)
 """Of the key that let a request in, if one did."""
 
 _OPEN_PATHS = frozenset({"/health", "/v1/health"})
-_KEY_HEADERS = ("x-api-key", "api-key")
-"""Anthropic's and Azure's clients; everybody else sends `Authorization: Bearer`."""
+_KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
+"""Anthropic's, Azure's and Google's clients; everybody else sends `Authorization: Bearer`."""
 _VIA_HEADERS = frozenset({"forwarded", "via", "x-real-ip", "true-client-ip", "x-client-ip", "x-cluster-client-ip"})
 _VIA_PREFIXES = ("x-forwarded-", "x-original-", "cf-", "fly-", "fastly-", "tailscale-")
 """Proxies, content networks and tunnels add headers of these names: nginx and its like, Cloudflare, Fly, Fastly."""

@@ -41,9 +41,10 @@ and whoever comes under one needs a key (`access`)."""
 ALLOWED_HEADERS = (
     "Authorization, Content-Type, Accept, User-Agent, X-Requested-With, "
     "OpenAI-Beta, OpenAI-Organization, OpenAI-Project, "
-    "x-api-key, anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access"
+    "x-api-key, anthropic-version, anthropic-beta, anthropic-dangerous-direct-browser-access, "
+    "x-goog-api-key, x-goog-api-client"
 )
-"""As Ollama's own CORS rule, and what Anthropic's SDK sends from a browser.
+"""As Ollama's own CORS rule, and what Anthropic's and Google's SDKs send from a browser.
 
 The x-stainless headers of both SDKs are added as asked for.
 """

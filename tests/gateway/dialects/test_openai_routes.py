@@ -162,7 +162,7 @@ async def test_unknown_routes_and_wrong_methods_have_the_shape_of_their_dialect(
         ("/api/v0/embedding", {}, "message", "/api/v0/embeddings"),
         ("/api/v1/chats", {}, "message", "/api/v1/chat"),
         ("/api/generat", {}, "", "/api/generate"),
-        ("/v1beta/models/coder:streamGenerateContent", {}, "message", ""),
+        ("/v1beta/tunedModels/coder:streamGenerateContent", {}, "message", ""),
         ("/%ff/" + "a" * 900, {}, "message", ""),
         ("/nothing", {}, "message", ""),
     ],

@@ -37,7 +37,8 @@ from app.gateway.dialects.ollama.descriptions import (
     tag_entry,
     with_tag,
 )
-from app.gateway.dialects.ollama.embeddings import body_for, normalise_vector, read_input, read_vectors
+from app.gateway.dialects.ollama.embeddings import read_input
+from app.gateway.exchange.engine.vectors import encode_embeddings_request, normalise_vector, read_vectors
 
 MODEL = ModelInfo(
     name="qwen",
@@ -209,7 +210,7 @@ def test_vectors_come_in_the_order_asked_for_and_of_length_one() -> None:
 )
 def test_inputs(sent: bytes, texts: list[str]) -> None:
     assert read_input(msgspec.Raw(sent)) == texts
-    assert json.loads(body_for(texts, model="m"))["input"] == texts
+    assert json.loads(encode_embeddings_request(texts, model="m"))["input"] == texts
 
 
 @pytest.mark.parametrize("sent", [b"3", b"[1,2]", b'["a",null]', b'{"a":1}', b"true"])

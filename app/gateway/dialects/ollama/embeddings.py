@@ -4,7 +4,6 @@ An empty input only loads the model.
 """
 
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
@@ -28,6 +27,14 @@ from app.gateway.dialects.ollama.wire import (
 from app.gateway.dialects.raw_fields import value_of
 from app.gateway.entry.bodies import call_off_loop
 from app.gateway.exchange.engine.answers import TokenizeReply, decode_reply
+from app.gateway.exchange.engine.vectors import (
+    EngineVectors,
+    Input,
+    encode_embeddings_request,
+    join_vectors,
+    normalise_vector,
+    read_vectors,
+)
 from app.gateway.exchange.handling import RequestJob, answer_request, load_for_context
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
 from app.gateway.exchange.translating import fetch_body
@@ -37,27 +44,6 @@ from app.gateway.loading.requested_model import name_in_answer
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LeaseOptions
 from engines.api import EngineAdapter, Route
-
-
-class _EmbeddingRow(msgspec.Struct, frozen=True):
-    embedding: list[float]
-    index: int = 0
-
-
-class _EmbeddingUsage(msgspec.Struct, frozen=True):
-    prompt_tokens: int | None = None
-
-
-class EngineVectors(msgspec.Struct, frozen=True):
-    """An engine's answer."""
-
-    data: list[_EmbeddingRow]
-    usage: _EmbeddingUsage | None = None
-
-    @property
-    def prompt_tokens(self) -> int:
-        """Tokens read; 0 if the engine does not say."""
-        return (self.usage.prompt_tokens if self.usage else None) or 0
 
 
 def read_input(raw: msgspec.Raw) -> list[str]:
@@ -71,15 +57,6 @@ def read_input(raw: msgspec.Raw) -> list[str]:
     return texts
 
 
-Input = str | list[int]
-"""A text, or its tokens."""
-
-
-def body_for(texts: Sequence[Input], *, model: str) -> bytes:
-    """Return the request for the engine."""
-    return msgspec.json.encode({"model": model, "input": texts, "encoding_format": "float"})
-
-
 def first_tokens(full_tokens: Sequence[int], plain: Sequence[int], *, context: int) -> list[int]:
     """Return as many tokens of a text as fit, with the marks that `full_tokens` has around `plain`, the text alone."""
     count = len(plain)
@@ -89,25 +66,6 @@ def first_tokens(full_tokens: Sequence[int], plain: Sequence[int], *, context: i
         return list(full_tokens[:context])
     before, after = full_tokens[:first], full_tokens[first + count :]
     return [*before, *plain[: context - len(before) - len(after)], *after]
-
-
-def read_vectors(body: bytes) -> EngineVectors:
-    """Return the vectors in the order of the texts. Raises EngineFailed for what cannot be read."""
-    reply = decode_reply(body, EngineVectors)
-    return EngineVectors(sorted(reply.data, key=lambda row: row.index), reply.usage)
-
-
-def join_vectors(answers: Sequence[EngineVectors]) -> EngineVectors:
-    """Return several answers as one."""
-    count = sum(answer.prompt_tokens for answer in answers)
-    return EngineVectors([row for answer in answers for row in answer.data], _EmbeddingUsage(count))
-
-
-def normalise_vector(vector: Sequence[float], dimensions: int | None = None) -> list[float]:
-    """Return the vector's first `dimensions`, scaled to length 1; one of zeros stays so."""
-    components = vector[:dimensions] if dimensions else vector
-    length = math.sqrt(math.fsum(value * value for value in components))
-    return [value / length for value in components] if length else list(components)
 
 
 log = logging.getLogger(__name__)
@@ -183,7 +141,7 @@ async def _make_upstream(
     path = routes_of(services.adapters, services.library, target.load.engine, target.model).get(Route.EMBEDDINGS)
     if path is None or not (target.model.embeds or target.model.attached):
         raise requests.ability_error(name, "embedding")
-    body = body_for(texts, model=target.model.name)
+    body = encode_embeddings_request(texts, model=target.model.name)
     upstream = await call_off_loop(
         body,
         UpstreamRequest,
@@ -249,7 +207,7 @@ class _InputTruncation:
         inputs: list[Input] = [await self._shorten_text(work, text, context) for text in self._texts]
         self.count = sum(not isinstance(text, str) for text in inputs)
         log.info("%d inputs did not fit and are cut", self.count, extra={"model": self._upstream.model})
-        bodies = [body_for([text], model=self._upstream.model) for text in inputs]
+        bodies = [encode_embeddings_request([text], model=self._upstream.model) for text in inputs]
         return [msgspec.structs.replace(self._upstream, body=body) for body in bodies]
 
     async def _shorten_text(self, work: _EmbeddingWork, text: str, context: int) -> Input:

@@ -12,6 +12,8 @@ from app.core.models import ModelInfo
 from app.gateway.dialects.anthropic import models as anthropic_models
 from app.gateway.dialects.anthropic.record import ANTHROPIC_DIALECT
 from app.gateway.dialects.form import json_reply
+from app.gateway.dialects.google import models as google_models
+from app.gateway.dialects.google.record import GOOGLE_DIALECT
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
@@ -60,9 +62,11 @@ def add_routes(app: web.Application) -> None:
 
 async def list_models(request: web.Request) -> web.Response:
     """GET /v1/models, to whichever of its audiences asks."""
-    services = request.app[SERVICES]
+    services, dialect = request.app[SERVICES], dialect_of(request.path, request.headers)
+    if dialect is GOOGLE_DIALECT:
+        return await google_models.list_models(request)
     models = await asyncio.to_thread(services.library.list_models)
-    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
+    if dialect is ANTHROPIC_DIALECT:
         usable = [model for model in models if not model.problem]
         return json_reply(
             anthropic_models.model_page(usable, decode_query(request.query, anthropic_models.AnthropicPageQuery))
@@ -74,9 +78,11 @@ async def list_models(request: web.Request) -> web.Response:
 
 async def show_model(request: web.Request) -> web.Response:
     """GET /v1/models/{id}; ids may contain slashes and colons."""
-    services = request.app[SERVICES]
+    services, dialect = request.app[SERVICES], dialect_of(request.path, request.headers)
+    if dialect is GOOGLE_DIALECT:
+        return await google_models.show_model(request)
     model = await find_model(services, request.match_info["id"])
-    if dialect_of(request.path, request.headers) is ANTHROPIC_DIALECT:
+    if dialect is ANTHROPIC_DIALECT:
         return json_reply(anthropic_models.model_card(model))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     (able,) = await with_capabilities(services, [model])
