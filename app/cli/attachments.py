@@ -31,7 +31,7 @@ def question_parts(
     uploads: list[Attachment] = []
     try:
         for path in (*images, *files):
-            attachment = _upload(client, path)
+            attachment = upload_file(client, path)
             uploads.append(attachment)
             _check_kind(client, model, attachment, must_be_picture=path in images)
             print_note(describe_attachment(attachment))
@@ -42,7 +42,8 @@ def question_parts(
                 client.delete(f"/attachments/{quote_segment(attachment.id)}")
 
 
-def _upload(client: GatewayClient, path: str) -> Attachment:
+def upload_file(client: GatewayClient, path: str) -> Attachment:
+    """Have the service keep and read a file. Raises EnvironmentFault, and what the service says of it."""
     file = expand_path(path)
     try:
         content = file.read_bytes()

@@ -2,14 +2,16 @@
 
 import itertools
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import click
 
 from app.chat_files.writing import write_markdown
+from app.cli.chat_folders import find_folder, folders
 from app.cli.chat_transfer import (
     FORMATS,
     ChatExporter,
@@ -21,7 +23,7 @@ from app.cli.chat_transfer import (
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
 from app.client.http import GatewayClient, quote_segment
-from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ImportReport
+from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ImportReport, TagCount
 from app.core.errors import BadRequest, NotFound
 
 _PAGE = 200
@@ -38,7 +40,7 @@ _MARKS = re.compile("[\x02\x03]")
 def chats(ctx: click.Context, *, as_json: bool) -> None:
     """List, search, export, import and delete the window's chats."""
     if ctx.invoked_subcommand is None:
-        _print_chats("", _USUAL_LIMIT, ChatShelf.CURRENT, as_json=as_json)
+        _print_chats("", _USUAL_LIMIT, {}, as_json=as_json)
 
 
 _SHELF = click.option(
@@ -48,26 +50,32 @@ _SHELF = click.option(
     show_default=True,
     help="Where to look.",
 )
+_FOLDER = click.option("--folder", help="Only chats in this folder.")
+_TAG = click.option("--tag", default="", help="Only chats with this tag.")
 _LIMIT = click.option("--limit", type=click.IntRange(1), default=_USUAL_LIMIT, show_default=True, help="Chats shown.")
 
 
 @chats.command("list")
 @_SHELF
+@_FOLDER
+@_TAG
 @_LIMIT
 @json_option
-def list_chats(*, shelf: str, limit: int, as_json: bool) -> None:
+def list_chats(*, limit: int, as_json: bool, **place: str | None) -> None:
     """List the chats, pinned ones first, then the newest."""
-    _print_chats("", limit, ChatShelf(shelf), as_json=as_json)
+    _print_chats("", limit, place, as_json=as_json)
 
 
 @chats.command("search")
 @click.argument("words", nargs=-1, required=True)
 @_SHELF
+@_FOLDER
+@_TAG
 @_LIMIT
 @json_option
-def search_chats(words: tuple[str, ...], *, shelf: str, limit: int, as_json: bool) -> None:
-    """Search titles and messages for all of WORDS."""
-    _print_chats(" ".join(words), limit, ChatShelf(shelf), as_json=as_json)
+def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool, **place: str | None) -> None:
+    """Search titles, messages and attached files for all of WORDS."""
+    _print_chats(" ".join(words), limit, place, as_json=as_json)
 
 
 @chats.command("show")
@@ -108,7 +116,9 @@ def export(chat: str | None, file: Path | None, *, is_all: bool, as_json: bool, 
     done = (
         exporter.export_one(_find_chat(client, chat))
         if chat
-        else exporter.export_all(summary for shelf in _IN_SIGHT for summary in _list_summaries(client, "", shelf))
+        else exporter.export_all(
+            summary for shelf in _IN_SIGHT for summary in _list_summaries(client, ChatRequest(shelf=shelf))
+        )
     )
     show_result("export", done, as_json=as_json, text=_export_lines)
 
@@ -172,6 +182,55 @@ def archive(chat: str, *, off: bool, as_json: bool) -> None:
     _change_chat(chat, ChatPatch(is_archived=not off), change, as_json=as_json)
 
 
+@chats.command("move")
+@click.argument("chat")
+@click.argument("folder", required=False)
+@click.option("--out", "is_out", is_flag=True, help="Take it out of its folder.")
+@json_option
+def move(chat: str, folder: str | None, *, is_out: bool, as_json: bool) -> None:
+    """Move CHAT into FOLDER; it keeps its own model and system prompt."""
+    if (folder is None) is not is_out:
+        raise BadRequest("Say which folder, or --out: `roundhouse chats move CHAT FOLDER`.", code="usage")
+    match = None if folder is None else find_folder(connect_gateway(), folder)
+    change = f"is in “{match.name}”" if match else "is in no folder"
+    _change_chat(chat, ChatPatch(folder=match.id if match else ""), change, as_json=as_json)
+
+
+@chats.command("tag")
+@click.argument("chat")
+@click.argument("tags", nargs=-1, required=True)
+@click.option("--off", is_flag=True, help="Take these tags off it.")
+@json_option
+def tag_chat(chat: str, tags: tuple[str, ...], *, off: bool, as_json: bool) -> None:
+    """Put TAGS on CHAT."""
+    client = connect_gateway()
+    summary = _find_chat(client, chat)
+    names = {tag.strip().lstrip("#").casefold() for tag in tags}
+    others = [tag for tag in summary.tags if tag.casefold() not in names]
+    patch = ChatPatch(tags=others if off else [*others, *tags])
+    done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
+    show_result("chat", done, as_json=as_json, text=_tag_lines)
+
+
+@chats.command("tags")
+@json_option
+def list_tags(*, as_json: bool) -> None:
+    """List the tags that chats have."""
+    tags = connect_gateway().get("/chats/tags", list[TagCount])
+    show_result("tags", tags, as_json=as_json, text=_tag_count_lines)
+
+
+chats.add_command(folders)
+
+
+def _tag_lines(chat: Chat) -> list[str]:
+    return [f"“{chat.title}” has {' '.join(f'#{tag}' for tag in chat.tags) or 'no tags'}."]
+
+
+def _tag_count_lines(tags: Sequence[TagCount]) -> list[str]:
+    return format_table(("CHATS", "TAG"), [(str(item.count), item.tag) for item in tags]) if tags else ["No tags."]
+
+
 def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> None:
     client = connect_gateway()
     summary = _find_chat(client, name)
@@ -182,19 +241,40 @@ def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> 
 _IN_SIGHT = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
 
 
-def _list_summaries(
-    client: GatewayClient, query: str = "", shelf: ChatShelf = ChatShelf.CURRENT
-) -> Iterator[ChatSummary]:
+class ChatRequest(NamedTuple):
+    """Which chats to list: those that have all words, where they are, and the tag that they have."""
+
+    query: str = ""
+    shelf: ChatShelf = ChatShelf.CURRENT
+    folder: str | None = None
+    tag: str = ""
+
+    @property
+    def path(self) -> str:
+        """The address of a page of them."""
+        folder = "" if self.folder is None else f"&folder={quote(self.folder, safe='')}"
+        words, tag = quote(self.query, safe=""), quote(self.tag, safe="")
+        return f"/chats?limit={_PAGE}&shelf={self.shelf}&query={words}&tag={tag}{folder}"
+
+
+def _list_summaries(client: GatewayClient, request: ChatRequest) -> Iterator[ChatSummary]:
     """Yield all chats, newest first, a page at a time."""
-    path = f"/chats?limit={_PAGE}&shelf={shelf}&query={quote(query, safe='')}"
     before = ""
-    while page := client.get(path + before, list[ChatSummary]):
+    while page := client.get(request.path + before, list[ChatSummary]):
         yield from page
         before = f"&before={page[-1].updated_at!r}"
 
 
-def _print_chats(query: str, limit: int, shelf: ChatShelf, *, as_json: bool) -> None:
-    summaries = list(itertools.islice(_list_summaries(connect_gateway(), query, shelf), limit))
+def _print_chats(query: str, limit: int, place: Mapping[str, str | None], *, as_json: bool) -> None:
+    client = connect_gateway()
+    folder = place.get("folder")
+    request = ChatRequest(
+        query,
+        ChatShelf(place.get("shelf") or ChatShelf.CURRENT),
+        folder=None if folder is None else find_folder(client, folder).id,
+        tag=place.get("tag") or "",
+    )
+    summaries = list(itertools.islice(_list_summaries(client, request), limit))
     show_result("chats", summaries, as_json=as_json, text=_summary_lines)
 
 
@@ -204,7 +284,7 @@ def _find_chat(client: GatewayClient, name: str, shelves: Sequence[ChatShelf] = 
     matches = [
         summary
         for shelf in shelves
-        for summary in _list_summaries(client, "", shelf)
+        for summary in _list_summaries(client, ChatRequest(shelf=shelf))
         if summary.title.lower() == wanted or (len(wanted) >= _LEAST_ID and summary.id.startswith(wanted))
     ]
     if len(matches) > 1:
@@ -223,7 +303,8 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
             f"{datetime.fromtimestamp(summary.updated_at).astimezone():%Y-%m-%d %H:%M}",
             str(summary.message_count),
             _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title)
-            + (" (pinned)" if summary.is_pinned else ""),
+            + (" (pinned)" if summary.is_pinned else "")
+            + "".join(f" #{tag}" for tag in summary.tags),
         )
         for summary in summaries
     ]

@@ -81,9 +81,15 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     POST   /update/install       InstallUpdate UpdateJob; /events say how far it is
     POST   /update/rollback                    UpdateJob
     DELETE /update/job                         204, calls it off
-    GET    /chats?query=&limit=&before=&shelf= list[ChatSummary], those that are pinned first
+    GET    /chats?query=&limit=&before=&shelf= list[ChatSummary], those that are pinned first; also ?folder=&tag=
     POST   /chats                NewChat       Chat
     POST   /chats/import         ChatImport    ChatImportResult
+    GET    /chats/tags                         list[TagCount]
+    GET    /chats/folders                      list[ChatFolder], by name
+    POST   /chats/folders        NewChatFolder ChatFolder
+    GET    /chats/folders/{id}                 ChatFolder
+    PATCH  /chats/folders/{id} ChatFolderPatch ChatFolder
+    DELETE /chats/folders/{id}                 204, its chats stay; ?with_chats=true moves them to the trash
     GET    /chats/{id}                         Chat
     PATCH  /chats/{id}           ChatPatch     Chat
     DELETE /chats/{id}                         204, can be undone; ?for_good=true deletes what is in the trash

@@ -76,7 +76,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """A chat as a list shows it. `snippet` is the text a search matched, matches between U+0002 and U+0003."""
+    """A chat as a list shows it. `snippet` is the text a search matched, matches between U+0002 and U+0003.
+
+    `hit` is the message that a search matched, itself or by a file of it; empty where the title alone did.
+    """
 
     id: str
     title: str
@@ -85,7 +88,10 @@ class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: float
     message_count: int = 0
     snippet: str = ""
+    hit: str = ""
     is_pinned: bool = False
+    folder: str = ""
+    tags: list[str] = []
 
 
 class ChatShelf(StrEnum):
@@ -95,6 +101,52 @@ class ChatShelf(StrEnum):
     ARCHIVED = "archived"
     TRASH = "trash"
     """Deleted, and kept for 30 days."""
+
+
+LONGEST_NAME = 80
+"""Characters of a folder's name."""
+LONGEST_TAG = 40
+MOST_TAGS = 20
+"""Of one chat."""
+MOST_FOLDER_FILES = 20
+
+
+class ChatFolder(msgspec.Struct, frozen=True, kw_only=True):
+    """A folder of chats, and what a new chat in it begins with: its model, its system prompt, its files."""
+
+    id: str
+    name: str
+    model: str = ""
+    system_prompt: str = ""
+    files: list[Attachment] = []
+    chat_count: int = 0
+    """Of chats that are neither archived nor in the trash."""
+    created_at: float = 0.0
+
+
+class NewChatFolder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Ask for a new folder. `files` are ids of attachments."""
+
+    name: str
+    model: str = ""
+    system_prompt: str = ""
+    files: Annotated[list[str], msgspec.Meta(max_length=MOST_FOLDER_FILES)] = []
+
+
+class ChatFolderPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Change some properties of a folder; what is None stays. `files` are all that it has from now on."""
+
+    name: str | None = None
+    model: str | None = None
+    system_prompt: str | None = None
+    files: Annotated[list[str], msgspec.Meta(max_length=MOST_FOLDER_FILES)] | None = None
+
+
+class TagCount(msgspec.Struct, frozen=True, kw_only=True):
+    """A tag, and how many chats that are not in the trash have it."""
+
+    tag: str
+    count: int
 
 
 class Chat(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,15 +163,23 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     messages: list[Message]
     is_pinned: bool = False
     is_archived: bool = False
+    folder: str = ""
+    """Id of the folder it is in; empty for a chat in none."""
+    tags: list[str] = []
 
 
 class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Ask for a new chat; an empty title is filled from the first question."""
+    """Ask for a new chat; an empty title is filled from the first question.
+
+    In a folder, no `model` is the folder's, and a `system_prompt` of null is the folder's.
+    """
 
     title: str = ""
     model: str = ""
-    system_prompt: str = ""
+    system_prompt: str | None = None
     sampling: Sampling = Sampling()
+    folder: str = ""
+    tags: list[str] = []
 
 
 class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -132,6 +192,10 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     head: str | None = None
     is_pinned: bool | None = None
     is_archived: bool | None = None
+    folder: str | None = None
+    """Where to move it; an empty one takes it out of its folder."""
+    tags: list[str] | None = None
+    """All of its tags from now on."""
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -147,6 +211,11 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Empty: the chat's model."""
     attachments: Annotated[list[str], msgspec.Meta(max_length=MOST_ATTACHMENTS)] = []
     """Ids of files for the new question. Those of another question are used again, as when it is edited."""
+    has_folder_files: bool = False
+    """Whether the files of the chat's folder are among `attachments` already, as far as they are wanted.
+
+    Otherwise the first question of a chat brings them along too.
+    """
 
 
 class ChatImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -157,6 +226,8 @@ class ChatImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """
 
     chats: list[Chat]
+    folders: list["ChatFolder"] = []
+    """Those that chats name, with their files uploaded before; one that is there already stays as it is."""
 
 
 class ChatImportResult(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,10 @@ class ChatChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat"):
     deleted: bool = False
 
 
+class ChatFoldersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat_folders"):
+    """A folder of chats was created, changed or deleted."""
+
+
 class SettingChanged(msgspec.Struct, frozen=True, kw_only=True, tag="setting"):
     """A setting has a new value."""
 
@@ -152,6 +156,7 @@ Event = (
     EngineChanged
     | ModelsChanged
     | ChatChanged
+    | ChatFoldersChanged
     | SettingChanged
     | LogLine
     | Notice

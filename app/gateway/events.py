@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from app.core.events import (
     ChatChanged,
+    ChatFoldersChanged,
     ConnectionChanged,
     DownloadChanged,
     DownloadRemoved,
@@ -123,6 +124,7 @@ _SUBJECTS: Mapping[type, Callable[[Any], Hashable]] = {
     EngineChanged: lambda event: event.status.model,
     ModelsChanged: lambda _event: "",
     ChatChanged: lambda event: event.chat,
+    ChatFoldersChanged: lambda _event: "",
     SettingChanged: lambda event: event.name,
     EnginesChanged: lambda event: event.engine,
     EngineJobChanged: lambda event: event.job.id,

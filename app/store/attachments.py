@@ -1,6 +1,6 @@
 """Attachments as rows: which file belongs to which question. Every statement is on a connection its caller owns.
 
-A file is uploaded first and belongs to nothing until its question is sent; what is never sent is
+A file is uploaded first and belongs to nothing until its question is sent, or a folder has it; what is never sent is
 forgotten after a day.
 """
 
@@ -29,7 +29,7 @@ def add_attachment(
     """Keep a file that is not sent yet."""
     files.save(attachment.hash, parts)
     with transaction(connection):
-        _insert(connection, attachment, message=None)
+        _insert(connection, attachment)
     return attachment
 
 
@@ -39,23 +39,48 @@ def read_attachments(connection: sqlite3.Connection, ids: Sequence[str]) -> list
 
 
 def remove_attachment(connection: sqlite3.Connection, files: AttachmentFiles, attachment: str) -> None:
-    """Forget a file that was not sent. Raises NotFound, and Conflict for one of a question."""
+    """Forget a file that was not sent. Raises NotFound, and Conflict for one of a question or a folder."""
     with transaction(connection):
-        message, value = _find_row(connection, attachment)
-        if message is not None:
-            raise Conflict("That file belongs to a question that was sent.", code="attachment_sent")
+        owner, value = _find_row(connection, attachment)
+        if owner is not None:
+            raise Conflict("That file belongs to a question that was sent, or to a folder.", code="attachment_sent")
         connection.execute("DELETE FROM attachments WHERE id = ?", (attachment,))
     _free_file(connection, files, _decode(value).hash)
 
 
 def claim_attachments(connection: sqlite3.Connection, message: str, ids: Sequence[str], new_ids: Iterable[str]) -> None:
-    """Have a question own these files; those of another question are owned once more. In the caller's transaction."""
+    """Have a question own these files; those of another owner are owned once more. In the caller's transaction."""
     for id_, new_id in zip(ids, new_ids, strict=False):
-        owner, value = _find_row(connection, id_)
-        if owner is None:
-            connection.execute("DELETE FROM attachments WHERE id = ?", (id_,))  # its place is after those before it
-        copy = _decode(value) if owner is None else msgspec.structs.replace(_decode(value), id=new_id)
-        _insert(connection, copy, message=message)
+        _insert(connection, _take(connection, id_, new_id), message=message)
+
+
+def own_attachments(connection: sqlite3.Connection, folder: str, ids: Sequence[str], new_ids: Iterable[str]) -> None:
+    """Have a folder own these files and no others, as `claim_attachments` does for a question."""
+    there = {row[0] for row in connection.execute("SELECT id FROM attachments WHERE folder = ?", (folder,))}
+    for id_, new_id in zip(ids, new_ids, strict=False):
+        attachment = _decode(_find_row(connection, id_)[1]) if id_ in there else _take(connection, id_, new_id)
+        connection.execute("DELETE FROM attachments WHERE id = ?", (attachment.id,))  # they are in the order given
+        _insert(connection, attachment, folder=folder)
+        there.discard(id_)
+    connection.executemany("DELETE FROM attachments WHERE id = ?", [(id_,) for id_ in there])
+
+
+def _take(connection: sqlite3.Connection, id_: str, new_id: str) -> Attachment:
+    """Return an attachment for a new owner: itself where it has none, else a copy that is called `new_id`."""
+    owner, value = _find_row(connection, id_)
+    if owner is not None:
+        return msgspec.structs.replace(_decode(value), id=new_id)
+    connection.execute("DELETE FROM attachments WHERE id = ?", (id_,))  # its place is after those before it
+    return _decode(value)
+
+
+def attachments_of_folders(connection: sqlite3.Connection) -> dict[str, list[Attachment]]:
+    """Return the files of all folders, by folder."""
+    by_folder: dict[str, list[Attachment]] = {}
+    statement = "SELECT folder, value FROM attachments WHERE folder IS NOT NULL ORDER BY folder, seq"
+    for folder, value in connection.execute(statement):
+        by_folder.setdefault(folder, []).append(_decode(value))
+    return by_folder
 
 
 def attachments_of_messages(connection: sqlite3.Connection, messages: Sequence[str]) -> dict[str, list[Attachment]]:
@@ -74,20 +99,25 @@ def tidy_attachments(connection: sqlite3.Connection, files: AttachmentFiles) -> 
     """Forget what was never sent, and delete the files that nothing uses any more."""
     with transaction(connection):
         oldest = time.time() - _KEEP_UNSENT_S - CLOCK_SLACK_S
-        connection.execute("DELETE FROM attachments WHERE message IS NULL AND created_at < ?", (oldest,))
+        unowned = "message IS NULL AND folder IS NULL"
+        connection.execute(f"DELETE FROM attachments WHERE {unowned} AND created_at < ?", (oldest,))  # noqa: S608 -- a constant
     files.sweep({row[0] for row in connection.execute("SELECT DISTINCT hash FROM attachments")})
 
 
-def _insert(connection: sqlite3.Connection, attachment: Attachment, *, message: str | None) -> None:
+def _insert(
+    connection: sqlite3.Connection, attachment: Attachment, *, message: str | None = None, folder: str | None = None
+) -> None:
+    value = msgspec.json.encode(attachment).decode()
     connection.execute(
-        "INSERT INTO attachments (id, message, hash, value, created_at) VALUES (?, ?, ?, ?, ?)",
-        (attachment.id, message, attachment.hash, msgspec.json.encode(attachment).decode(), time.time()),
+        "INSERT INTO attachments (id, message, folder, hash, value, created_at) VALUES (?, ?, ?, ?, ?, ?)",
+        (attachment.id, message, folder, attachment.hash, value, time.time()),
     )
 
 
 def _find_row(connection: sqlite3.Connection, attachment: str) -> tuple[str | None, str]:
+    """Return who owns an attachment, a message or a folder, and the attachment as JSON. Raises NotFound."""
     row: tuple[str | None, str] | None = connection.execute(
-        "SELECT message, value FROM attachments WHERE id = ?", (attachment,)
+        "SELECT coalesce(message, folder), value FROM attachments WHERE id = ?", (attachment,)
     ).fetchone()
     if row is None:
         raise NotFound(

@@ -22,16 +22,31 @@ import msgspec
 
 from app.core.advice import Calibration, EstimateAccuracy, Generation
 from app.core.attachments import Attachment, AttachmentPart
-from app.core.chats import Chat, ChatImportResult, ChatPatch, ChatShelf, ChatSummary, Message, NewChat, NewTurn, Turn
+from app.core.chats import (
+    Chat,
+    ChatFolder,
+    ChatFolderPatch,
+    ChatImport,
+    ChatImportResult,
+    ChatPatch,
+    ChatSummary,
+    Message,
+    NewChat,
+    NewChatFolder,
+    NewTurn,
+    TagCount,
+    Turn,
+)
 from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import attachments, imports, listing, measurements, responses, rows, usage
+from app.store import attachments, folders, imports, listing, measurements, responses, rows, usage
 from app.store.files import AttachmentFiles, files_folder
 from app.store.opening import (
     CLOCK_SLACK_S,
     DatabaseHandle,
     is_damage,
     open_database,
+    purge_old_chats,
     suspect_marker,
     transaction,
     translate_faults,
@@ -91,6 +106,7 @@ def _open_tidied(path: Path) -> DatabaseHandle:
     return opened
 
 
+_ALL_CHATS = listing.ListRequest()
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -125,16 +141,9 @@ class ChatStore:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._connection.close)
             self._thread.shutdown(wait=False)
 
-    async def list_summaries(
-        self,
-        query: str = "",
-        *,
-        limit: int = 50,
-        before: float | None = None,
-        shelf: ChatShelf = ChatShelf.CURRENT,
-    ) -> list[ChatSummary]:
-        """Return chats, newest first; with `query`, those that have all its words. See `listing.ListRequest`."""
-        return await self._run_job(listing.list_chats, listing.ListRequest(query, limit, before, shelf))
+    async def list_summaries(self, request: listing.ListRequest = _ALL_CHATS) -> list[ChatSummary]:
+        """Return chats, newest first."""
+        return await self._run_job(listing.list_chats, request)
 
     async def create_chat(self, new: NewChat) -> Chat:
         """Store a chat without messages."""
@@ -169,7 +178,42 @@ class ChatStore:
         await self._run_job(rows.purge_chat, chat)
         await self._run_job(attachments.tidy_attachments, self._files)
 
-    async def import_chats(self, chats: Sequence[Chat]) -> ChatImportResult:
+    async def tidy(self) -> list[str]:
+        """Delete for good what was in the trash for 30 days, and files that nothing has; return the chats' ids."""
+        purged = await self._run_job(purge_old_chats)
+        await self._run_job(attachments.tidy_attachments, self._files)
+        return purged
+
+    async def list_folders(self) -> list[ChatFolder]:
+        """Return the folders of chats by name."""
+        return await self._run_job(folders.list_folders)
+
+    async def read_folder(self, folder: str) -> ChatFolder:
+        """Return one folder. Raises NotFound."""
+        return await self._run_job(folders.read_folder, folder)
+
+    async def create_folder(self, new: NewChatFolder) -> ChatFolder:
+        """Store a folder. Raises BadRequest, and NotFound for files that were not uploaded."""
+        return await self._run_job(folders.add_folder, new)
+
+    async def change_folder(self, folder: str, patch: ChatFolderPatch) -> ChatFolder:
+        """Change what the patch names. Raises NotFound and BadRequest."""
+        changed = await self._run_job(folders.change_folder, folder, patch)
+        if patch.files is not None:
+            await self._run_job(attachments.tidy_attachments, self._files)
+        return changed
+
+    async def delete_folder(self, folder: str, *, with_chats: bool) -> list[str]:
+        """Delete a folder; return the ids of its chats, which stay or go to the trash. Raises NotFound."""
+        chats = await self._run_job(folders.delete_folder, folder, with_chats=with_chats)
+        await self._run_job(attachments.tidy_attachments, self._files)
+        return chats
+
+    async def list_tags(self) -> list[TagCount]:
+        """Return every tag with how many chats have it."""
+        return await self._run_job(folders.list_tags)
+
+    async def import_chats(self, chats: ChatImport) -> ChatImportResult:
         """Add chats that were written elsewhere, all or none. Raises BadRequest. See `imports`."""
         return await self._run_job(imports.import_chats, chats)
 

@@ -3,10 +3,25 @@
 import sqlite3
 from collections.abc import Sequence
 
+import msgspec
+
 from app.core.attachments import MOST_ATTACHMENTS
-from app.core.chats import Chat, ChatImportResult, Message, MessageStatus, Role
+from app.core.chats import (
+    LONGEST_NAME,
+    LONGEST_TAG,
+    MOST_FOLDER_FILES,
+    MOST_TAGS,
+    Chat,
+    ChatFolder,
+    ChatImport,
+    ChatImportResult,
+    Message,
+    MessageStatus,
+    Role,
+)
 from app.core.errors import BadRequest
 from app.store.attachments import claim_attachments
+from app.store.folders import insert_folder, set_tags
 from app.store.opening import transaction
 from app.store.rows import encode_json, new_id, title_from, unused_time
 
@@ -16,17 +31,37 @@ _LAST_S = 1e11
 """Unix seconds; what is later is no time but a mistake."""
 
 
-def import_chats(connection: sqlite3.Connection, chats: Sequence[Chat]) -> ChatImportResult:
+def import_chats(connection: sqlite3.Connection, chats: ChatImport) -> ChatImportResult:
     """Add all of them, or none. Attachments are those that were uploaded before.
+
+    A folder that is there already stays as it is. Folders and tags of a chat count when it is added.
 
     Raises BadRequest for messages that fit into no chat, and NotFound for files that were not uploaded.
     """
     counts = {"added": 0, "extended": 0, "unchanged": 0, "deleted": 0}
     with transaction(connection):
-        for chat in chats:
+        for folder in chats.folders:
+            _import_folder(connection, folder)
+        for chat in chats.chats:
             _check_chat(chat)
             counts[_import_chat(connection, chat)] += 1
     return ChatImportResult(**counts)
+
+
+def _import_folder(connection: sqlite3.Connection, folder: ChatFolder) -> None:
+    if not _is_id(folder.id) or not folder.name.strip() or not _is_time(folder.created_at):
+        raise BadRequest("A folder of the chats has no id, no name or no time.", code="invalid_folder")
+    if connection.execute("SELECT 1 FROM folders WHERE id = ?", (folder.id,)).fetchone():
+        return
+    name = folder.name.strip()[:LONGEST_NAME]
+    files = [file.id for file in folder.files[:MOST_FOLDER_FILES]]
+    insert_folder(connection, msgspec.structs.replace(folder, name=name), files)
+
+
+def _folder_of(connection: sqlite3.Connection, chat: Chat) -> str | None:
+    """Return the chat's folder if there is one here."""
+    there = connection.execute("SELECT 1 FROM folders WHERE id = ?", (chat.folder,)).fetchone()
+    return chat.folder if there else None
 
 
 def _check_chat(chat: Chat) -> None:
@@ -89,12 +124,14 @@ def _add_chat(connection: sqlite3.Connection, chat: Chat) -> None:
     changed_at = unused_time(connection, chat.updated_at)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned,"
-        " is_archived) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " is_archived, folder) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(chat.id, title, chat.model, chat.system_prompt, encode_json(chat.sampling)),
             *(chat.head, chat.created_at, changed_at, chat.is_pinned, chat.is_archived),
+            _folder_of(connection, chat),
         ),
     )
+    set_tags(connection, chat.id, [tag[:LONGEST_TAG] for tag in chat.tags[:MOST_TAGS]])
 
 
 def _add_messages(connection: sqlite3.Connection, chat: Chat, messages: Sequence[Message]) -> None:

@@ -12,7 +12,7 @@ import re
 import sqlite3
 import unicodedata
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from app.core.chats import ChatShelf, ChatSummary
 
@@ -84,7 +84,7 @@ def _one_line(text: str) -> str:
 MAX_PAGE = 200
 _SUMMARY = (
     "c.id, c.title, c.model, c.created_at, c.updated_at, (SELECT count(*) FROM messages m WHERE m.chat = c.id), c.seq,"
-    " c.is_pinned"
+    " c.is_pinned, coalesce(c.folder, ''), (SELECT group_concat(tag, char(10)) FROM chat_tags t WHERE t.chat = c.id)"
 )
 _SNIPPET_TOKENS = 24
 
@@ -103,6 +103,10 @@ class ListRequest(NamedTuple):
     limit: int = 50
     before: float | None = None
     shelf: ChatShelf = ChatShelf.CURRENT
+    folder: str | None = None
+    """Only those in this folder; with an empty one, those in none."""
+    tag: str = ""
+    """Only those that have this tag."""
 
 
 def list_chats(connection: sqlite3.Connection, request: ListRequest) -> list[ChatSummary]:
@@ -111,19 +115,41 @@ def list_chats(connection: sqlite3.Connection, request: ListRequest) -> list[Cha
     search = parse_query(request.query)
     if search is not None:
         return _search_chats(connection, search, limit, request)
+    where = _place_condition(request)
     if request.shelf is not ChatShelf.CURRENT:
-        return _list_some(connection, _ON_SHELF[request.shelf], limit, request.before)
-    current = _ON_SHELF[ChatShelf.CURRENT]
-    pinned = [] if request.before is not None else _list_some(connection, f"{current} AND c.is_pinned", MAX_PAGE, None)
-    return pinned + _list_some(connection, f"{current} AND NOT c.is_pinned", limit, request.before)
+        return _list_some(connection, where, limit, request.before)
+    pinned = [] if request.before is not None else _list_some(connection, where.and_("c.is_pinned"), MAX_PAGE, None)
+    return pinned + _list_some(connection, where.and_("NOT c.is_pinned"), limit, request.before)
 
 
-def _list_some(connection: sqlite3.Connection, condition: str, limit: int, before: float | None) -> list[ChatSummary]:
+class _Condition(NamedTuple):
+    """SQL that is true of some chats `c`, and the values to bind."""
+
+    sql: str
+    values: tuple[str | float, ...] = ()
+
+    def and_(self, sql: str, *values: str | float) -> "_Condition":
+        return _Condition(f"{self.sql} AND {sql}", (*self.values, *values))
+
+
+def _place_condition(request: ListRequest) -> _Condition:
+    """Return what says that a chat is on the shelf, in the folder, and has the tag."""
+    where = _Condition(_ON_SHELF[request.shelf])
+    if request.folder is not None:
+        where = where.and_("c.folder = ?", request.folder) if request.folder else where.and_("c.folder IS NULL")
+    if request.tag:
+        where = where.and_("EXISTS (SELECT 1 FROM chat_tags t WHERE t.chat = c.id AND t.tag = ?)", request.tag)
+    return where
+
+
+def _list_some(
+    connection: sqlite3.Connection, where: _Condition, limit: int, before: float | None
+) -> list[ChatSummary]:
     rows = connection.execute(
-        f"SELECT {_SUMMARY} FROM chats c WHERE {condition} AND c.updated_at < ? ORDER BY c.updated_at DESC LIMIT ?",  # noqa: S608 -- constants
-        (_end_of(before), limit),
+        f"SELECT {_SUMMARY} FROM chats c WHERE {where.sql} AND c.updated_at < ? ORDER BY c.updated_at DESC LIMIT ?",  # noqa: S608 -- constants
+        (*where.values, _end_of(before), limit),
     )
-    return [_build_summary(row, "") for row in rows]
+    return [_build_summary(row) for row in rows]
 
 
 def _end_of(before: float | None) -> float:
@@ -135,15 +161,26 @@ def _search_chats(
 ) -> list[ChatSummary]:
     in_message, message_values = _match_condition(search, "m.seq", "message_text", "m.content")
     in_title, title_values = _match_condition(search, "c.seq", "chat_text", "c.title")
+    where = _place_condition(request)
     statement = (
         f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
         f" LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m WHERE {in_message} GROUP BY m.chat) hit"
-        f" ON hit.chat = c.id WHERE {_ON_SHELF[request.shelf]} AND c.updated_at < ?"
+        f" ON hit.chat = c.id WHERE {where.sql} AND c.updated_at < ?"
         f" AND (hit.seq IS NOT NULL OR ({in_title}))"
         " ORDER BY c.updated_at DESC LIMIT ?"
     )
-    rows = connection.execute(statement, (*message_values, _end_of(request.before), *title_values, limit)).fetchall()
-    return [_build_summary(row, _read_snippet(connection, search, chat=row[6], message=row[8])) for row in rows]
+    values = (*message_values, *where.values, _end_of(request.before), *title_values, limit)
+    return [_build_hit(connection, search, row) for row in connection.execute(statement, values).fetchall()]
+
+
+def _build_hit(connection: sqlite3.Connection, search: SearchQuery, row: tuple[Any, ...]) -> ChatSummary:
+    """Return a chat that was found, with the message by which it was."""
+    message = row[-1]
+    snippet = _read_snippet(connection, search, chat=row[6], message=message)
+    if message is None:
+        return _build_summary(row, snippet)
+    hit = connection.execute("SELECT id FROM messages WHERE seq = ?", (message,)).fetchone()[0]
+    return _build_summary(row, snippet, hit)
 
 
 def _match_condition(search: SearchQuery, key: str, index: str, column: str) -> tuple[str, list[str]]:
@@ -167,7 +204,7 @@ def _read_snippet(connection: sqlite3.Connection, search: SearchQuery, *, chat: 
     return snippet_around(text, search.parts[0])
 
 
-def _build_summary(row: tuple[str, str, str, float, float, int, int, int], snippet: str) -> ChatSummary:
+def _build_summary(row: tuple[Any, ...], snippet: str = "", hit: str = "") -> ChatSummary:
     return ChatSummary(
         id=row[0],
         title=row[1],
@@ -176,5 +213,8 @@ def _build_summary(row: tuple[str, str, str, float, float, int, int, int], snipp
         updated_at=row[4],
         message_count=row[5],
         snippet=snippet,
+        hit=hit,
         is_pinned=bool(row[7]),
+        folder=row[8],
+        tags=sorted((row[9] or "").split("\n"), key=str.casefold) if row[9] else [],
     )

@@ -192,7 +192,16 @@ def _tidy_leftovers(connection: sqlite3.Connection) -> None:
     """End what a killed gateway left unfinished, and drop what was deleted long ago."""
     with transaction(connection):
         connection.execute("UPDATE messages SET status = 'interrupted' WHERE status = 'generating'")
-        connection.execute("DELETE FROM chats WHERE deleted_at < ?", (time.time() - KEEP_DELETED_S - CLOCK_SLACK_S,))
+    purge_old_chats(connection)
+
+
+def purge_old_chats(connection: sqlite3.Connection) -> list[str]:
+    """Delete for good what has been in the trash for 30 days; return the ids of those chats."""
+    oldest = (time.time() - KEEP_DELETED_S - CLOCK_SLACK_S,)
+    with transaction(connection):
+        old = [row[0] for row in connection.execute("SELECT id FROM chats WHERE deleted_at < ?", oldest)]
+        connection.execute("DELETE FROM chats WHERE deleted_at < ?", oldest)
+    return old
 
 
 def _set_aside(path: Path) -> Path:

@@ -12,15 +12,28 @@ from uuid import uuid4
 
 import msgspec
 
-from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Timings, Turn
+from app.core.chats import (
+    Chat,
+    ChatFolder,
+    ChatPatch,
+    Message,
+    MessageStatus,
+    NewChat,
+    NewTurn,
+    Role,
+    Sampling,
+    Timings,
+    Turn,
+)
 from app.core.errors import BadRequest, Conflict, NotFound
+from app.store import folders
 from app.store.attachments import attachments_of_messages, claim_attachments, read_attachments
 from app.store.opening import transaction
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at"
 )
-_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived"
+_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder"
 _FIELDS = _MESSAGE.split(", ")
 _ADD_MESSAGE = (
     "INSERT INTO messages (id, chat, parent, role, content, status, model, engine, created_at)"
@@ -32,6 +45,7 @@ WITH RECURSIVE path (id, parent) AS (
     UNION ALL SELECT m.id, m.parent FROM messages m JOIN path ON m.id = path.parent
 )
 """
+_NO_FOLDER = ChatFolder(id="", name="")
 _TICK_S = 1e-6  # the smallest step that a double still tells apart for Unix times
 
 
@@ -41,12 +55,18 @@ def new_id() -> str:
 
 
 def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
-    """Store a chat without messages."""
+    """Store a chat without messages. Raises NotFound for its folder, and BadRequest for its tags."""
     with transaction(connection):
+        folder = folders.read_folder(connection, new.folder) if new.folder else _NO_FOLDER
+        prompt = folder.system_prompt if new.system_prompt is None else new.system_prompt
         now = unused_time(connection)
         chat = new_id()
-        values = (chat, new.title.strip(), new.model, new.system_prompt, encode_json(new.sampling), None, now, now)
-        connection.execute(f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0)", values)  # noqa: S608 -- constant names
+        values = (chat, new.title.strip(), new.model or folder.model, prompt, encode_json(new.sampling), None, now, now)
+        connection.execute(
+            f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?)",  # noqa: S608 -- constant names
+            (*values, new.folder or None),
+        )
+        folders.set_tags(connection, chat, new.tags)
     return read_chat(connection, chat)
 
 
@@ -66,6 +86,8 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         updated_at=row[7],
         is_pinned=bool(row[8]),
         is_archived=bool(row[9]),
+        folder=row[10] or "",
+        tags=folders.tags_of(connection, chat),
         messages=_read_messages(connection, chat) if with_messages else [],
     )
 
@@ -84,11 +106,15 @@ def read_path(connection: sqlite3.Connection, chat: str, message: str) -> list[M
 
 
 def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> Chat:
-    """Change what the patch names. Raises NotFound, also for a head that is no message of this chat."""
+    """Change what the patch names. Raises NotFound, also for a head or a folder that is not there; BadRequest."""
     with transaction(connection):
         _require_chat(connection, chat)
         if patch.head is not None:
             _find_message(connection, chat, patch.head)
+        if patch.folder is not None:
+            _move_chat(connection, chat, patch.folder)
+        if patch.tags is not None:
+            folders.set_tags(connection, chat, patch.tags)
         sampling = None if patch.sampling is None else encode_json(patch.sampling)
         title = None if patch.title is None else patch.title.strip()
         connection.execute(
@@ -101,6 +127,12 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
             ),
         )
     return read_chat(connection, chat)
+
+
+def _move_chat(connection: sqlite3.Connection, chat: str, folder: str) -> None:
+    if folder:
+        folders.read_folder(connection, folder)
+    connection.execute("UPDATE chats SET folder = ? WHERE id = ?", (folder or None, chat))
 
 
 def delete_chat(connection: sqlite3.Connection, chat: str) -> None:

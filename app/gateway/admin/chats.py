@@ -1,13 +1,15 @@
 """Chats over HTTP. Whatever changes a chat is told to every window; an answer goes on when its follower leaves."""
 
 from collections.abc import AsyncGenerator
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
 from app.core.chats import (
     AnswerEvent,
     Chat,
+    ChatFolder,
+    ChatFolderPatch,
     ChatImport,
     ChatImportResult,
     ChatPatch,
@@ -15,23 +17,36 @@ from app.core.chats import (
     ChatSummary,
     Message,
     NewChat,
+    NewChatFolder,
     NewTurn,
+    TagCount,
     Turn,
 )
-from app.core.events import ChatChanged
+from app.core.events import ChatChanged, ChatFoldersChanged
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
-from app.store.listing import MAX_PAGE
+from app.store.listing import MAX_PAGE, ListRequest
 
 routes = RouteTable()
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """`query` searches; `before` is the `updated_at` of the last chat already seen."""
+    """`query` searches; `before` is the `updated_at` of the last chat already seen.
+
+    `folder` shows one folder's chats, an empty one those in none; `tag` those that have it.
+    """
 
     query: str = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=MAX_PAGE)] = 50
     before: float | None = None
     shelf: ChatShelf = ChatShelf.CURRENT
+    folder: str | None = None
+    tag: str = ""
+
+
+class FolderDeleteQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """`with_chats` moves its chats to the trash; else they stay, in no folder."""
+
+    with_chats: bool = False
 
 
 class DeleteQuery(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +64,7 @@ class FollowQuery(msgspec.Struct, frozen=True, kw_only=True):
 @routes.add("GET", "/chats")
 async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
     """List or search chats, newest first."""
-    query = call.query
-    return await call.services.chats.list_summaries(
-        query.query, limit=query.limit, before=query.before, shelf=query.shelf
-    )
+    return await call.services.chats.list_summaries(ListRequest(**msgspec.structs.asdict(call.query)))
 
 
 @routes.add("POST", "/chats")
@@ -64,10 +76,54 @@ async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
 @routes.add("POST", "/chats/import")
 async def import_chats(call: AdminCall[ChatImport, NoQuery]) -> ChatImportResult:
     """Add chats that were written elsewhere; those that are there already change nothing."""
-    result = await call.services.chats.import_chats(call.body.chats)
+    result = await call.services.chats.import_chats(call.body)
+    if call.body.folders:
+        call.services.events.publish(ChatFoldersChanged())
     for chat in call.body.chats:
         call.services.events.publish(ChatChanged(chat=chat.id))
     return result
+
+
+@routes.add("GET", "/chats/tags")
+async def list_chat_tags(call: AdminCall[None, NoQuery]) -> list[TagCount]:
+    """List the tags that chats have."""
+    return await call.services.chats.list_tags()
+
+
+@routes.add("GET", "/chats/folders")
+async def list_chat_folders(call: AdminCall[None, NoQuery]) -> list[ChatFolder]:
+    """List the folders of chats by name."""
+    return await call.services.chats.list_folders()
+
+
+@routes.add("POST", "/chats/folders")
+async def create_chat_folder(call: AdminCall[NewChatFolder, NoQuery]) -> ChatFolder:
+    """Add a folder for chats."""
+    return _publish_folder(call, await call.services.chats.create_folder(call.body))
+
+
+@routes.add("GET", "/chats/folders/{id}")
+async def read_chat_folder(call: AdminCall[None, NoQuery]) -> ChatFolder:
+    """Show a folder of chats."""
+    return await call.services.chats.read_folder(call.names["id"])
+
+
+@routes.add("PATCH", "/chats/folders/{id}")
+async def change_chat_folder(call: AdminCall[ChatFolderPatch, NoQuery]) -> ChatFolder:
+    """Change a folder, and what new chats in it begin with."""
+    return _publish_folder(call, await call.services.chats.change_folder(call.names["id"], call.body))
+
+
+@routes.add("DELETE", "/chats/folders/{id}")
+async def delete_chat_folder(call: AdminCall[None, FolderDeleteQuery]) -> None:
+    """Delete a folder; its chats stay, in no folder, or go to the trash with `with_chats`."""
+    with_chats = call.query.with_chats
+    chats = await call.services.chats.delete_folder(call.names["id"], with_chats=with_chats)
+    for chat in chats:
+        if with_chats:
+            await call.answers.stop_all(chat)
+        call.services.events.publish(ChatChanged(chat=chat, deleted=with_chats))
+    call.services.events.publish(ChatFoldersChanged())
 
 
 @routes.add("GET", "/chats/{id}")
@@ -79,6 +135,8 @@ async def read(call: AdminCall[None, NoQuery]) -> Chat:
 @routes.add("PATCH", "/chats/{id}")
 async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
+    if call.body.folder == "":
+        call.services.events.publish(ChatFoldersChanged())
     return call.answers.overlay_live(
         _publish_change(call, await call.services.chats.change_chat(call.names["id"], call.body))
     )
@@ -98,6 +156,7 @@ async def delete(call: AdminCall[None, DeleteQuery]) -> None:
     await call.answers.stop_all(chat)
     await call.services.chats.delete_chat(chat)
     call.services.events.publish(ChatChanged(chat=chat, deleted=True))
+    call.services.events.publish(ChatFoldersChanged())
 
 
 @routes.add("POST", "/chats/{id}/restore")
@@ -125,5 +184,12 @@ async def stop(call: AdminCall[None, NoQuery]) -> Message:
 
 
 def _publish_change(call: AdminCall[object, NoQuery], chat: Chat) -> Chat:
+    if chat.folder:
+        call.services.events.publish(ChatFoldersChanged())  # it may have one chat more
     call.services.events.publish(ChatChanged(chat=chat.id))
     return chat
+
+
+def _publish_folder(call: AdminCall[Any, NoQuery], folder: ChatFolder) -> ChatFolder:
+    call.services.events.publish(ChatFoldersChanged())
+    return folder

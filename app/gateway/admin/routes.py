@@ -53,6 +53,7 @@ from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.background import Background
 from app.gateway.chats.answers import ChatAnswers
+from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.services import SERVICES
 
@@ -101,6 +102,7 @@ def add_routes(app: web.Application) -> None:
     app[DRAFT_TRIALS] = DraftTrials(app[SERVICES])
     app[ENGINES] = LazyEngineStore(app[SERVICES])
     app.on_startup.append(_watch_idle)
+    app.on_startup.append(_keep_tidy)
     app.on_shutdown.append(_close_services)
     for endpoint in ENDPOINTS:
         # Names of models may hold slashes; clients quote them, and the ones people type by hand do not.
@@ -117,6 +119,10 @@ async def _serve_openapi(request: web.Request) -> web.Response:
 
 async def _watch_idle(app: web.Application) -> None:
     app[BACKGROUND].spawn(IdleTrials(app[SERVICES], app[DRAFT_TRIALS]).watch())
+
+
+async def _keep_tidy(app: web.Application) -> None:
+    app[BACKGROUND].spawn(keep_chats_tidy(app[SERVICES].chats, app[SERVICES].events))
 
 
 async def _close_services(app: web.Application) -> None:

@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from app.core.attachments import Attachment
+from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
 from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
@@ -54,6 +54,7 @@ class ChatAnswers:
         Raises NotFound, BadRequest, Conflict, StorageFault, Unavailable, or EngineFailed if nothing can run the model.
         """
         about = await self._services.chats.read_chat(chat, with_messages=False)
+        turn = await self._with_folder_files(about, turn)
         name = turn.model or about.model or self._services.settings.get_text("models.default")
         target = await resolve_model(self._services, name)
         if not target.model.chats:
@@ -64,6 +65,15 @@ class ChatAnswers:
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
+
+    async def _with_folder_files(self, about: Chat, turn: NewTurn) -> NewTurn:
+        """Return the turn with the files of the chat's folder, if it asks the chat's first question without them."""
+        if turn.has_folder_files or turn.content is None or about.head is not None or not about.folder:
+            return turn
+        files = [file.id for file in (await self._services.chats.read_folder(about.folder)).files]
+        if len(files) + len(turn.attachments) > MOST_ATTACHMENTS:
+            raise BadRequest(f"A question takes {MOST_ATTACHMENTS} files at most, those of the folder among them.")
+        return replace(turn, attachments=[*files, *turn.attachments])
 
     async def _attachments_of(self, chat: str, turn: NewTurn) -> list[Attachment]:
         """Return the files of the question that a turn asks, or asks again."""

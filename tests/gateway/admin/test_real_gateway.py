@@ -12,6 +12,7 @@ from app.core.errors import EngineFailed, GatewayGone, NotFound
 from app.core.events import EngineChanged, Event, LogLine
 from app.core.models import LoadModel, LoadOptions, UnloadModel
 from app.store.database import ChatStore
+from app.store.listing import ListRequest
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.patience import PATIENCE_S
 
@@ -40,7 +41,7 @@ async def test_a_killed_gateway_loses_at_most_the_last_second(tmp_path: Path, un
         killed_at = time.monotonic()
     store = await ChatStore.open(gateway.paths.database)
     kept = await store.read_message(answer.chat, answer.id)
-    assert [summary.id for summary in await store.list_summaries("word")] == [answer.chat]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("word"))] == [answer.chat]
     await store.close()
     assert kept.status is MessageStatus.INTERRUPTED
     assert kept.content == "word " * (len(kept.content) // 5)

@@ -328,6 +328,16 @@ def attachments_answer_as_they_say(call: Checked) -> None:
     call("DELETE", "/attachments/{id}", id=kept["id"])
 
 
+def folders_answer_as_they_say(call: Checked, chat: str) -> None:
+    folder = call("POST", "/chats/folders", {"name": "Steam"})["id"]
+    call("PATCH", "/chats/{id}", {"folder": folder, "tags": ["work"]}, id=chat)
+    assert [found["id"] for found in call("GET", "/chats", folder=folder, shelf="archived", tag="work")] == [chat]
+    assert call("GET", "/chats/tags") == [{"tag": "work", "count": 1}]
+    call("PATCH", "/chats/folders/{id}", {"system_prompt": "Be brief."}, id=folder)
+    assert call("GET", "/chats/folders/{id}", id=folder) == call("GET", "/chats/folders")[0]
+    call("DELETE", "/chats/folders/{id}", id=folder)
+
+
 def chats_answer_as_they_say(call: Checked) -> None:
     chat = call("POST", "/chats", {"model": "quick", "sampling": {"seed": 1}})["id"]
     turn = call("POST", "/chats/{id}/turns", {"content": "Hm?"}, id=chat)
@@ -344,6 +354,7 @@ def chats_answer_as_they_say(call: Checked) -> None:
     assert call("POST", "/chats/import", {"chats": [whole]})["unchanged"] == 1
     call("PATCH", "/chats/{id}", {"is_pinned": True, "is_archived": True}, id=chat)
     assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="archived")}
+    folders_answer_as_they_say(call, chat)
     call("DELETE", "/chats/{id}", id=chat)
     assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="trash")}
     call("DELETE", "/chats/{id}", id=chat, for_good="true")

@@ -9,6 +9,7 @@ from app.core.chats import ChatPatch, MessageStatus, NewChat, NewTurn, Role, Sam
 from app.core.errors import BadRequest, Conflict, NotFound
 from app.store import rows
 from app.store.database import ChatStore
+from app.store.listing import ListRequest
 from app.store.opening import transaction
 from tests.unit.store.conftest import Ask, unwritten
 
@@ -142,14 +143,14 @@ async def test_deleting_is_undone_by_restoring(store: ChatStore, chat: str, ask:
     before = await store.read_chat(chat)
     await store.delete_chat(chat)
     assert await store.list_summaries() == []
-    assert await store.list_summaries("keep") == []
+    assert await store.list_summaries(ListRequest("keep")) == []
     with pytest.raises(NotFound):
         await store.read_chat(chat)
     with pytest.raises(NotFound):
         await ask(chat, "More")
     assert await store.restore_chat(chat) == before
     assert await store.restore_chat(chat) == before
-    assert [summary.id for summary in await store.list_summaries("keep")] == [chat]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("keep"))] == [chat]
 
 
 async def test_what_was_deleted_thirty_days_ago_is_purged_at_start(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -185,7 +186,7 @@ async def test_paging_skips_none_even_when_the_clock_stands_still(
     made = [(await store.create_chat(NewChat(title=str(number)))).id for number in range(7)]
     seen: list[str] = []
     before = None
-    while page := await store.list_summaries(limit=3, before=before):
+    while page := await store.list_summaries(ListRequest(limit=3, before=before)):
         seen += [summary.id for summary in page]
         before = page[-1].updated_at
     assert seen == made[::-1]

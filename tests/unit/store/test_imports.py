@@ -4,9 +4,10 @@ import pytest
 from msgspec.structs import replace
 
 from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
-from app.core.chats import Chat, ChatImportResult, Message, MessageStatus, Role, Sampling
+from app.core.chats import Chat, ChatImport, ChatImportResult, Message, MessageStatus, Role, Sampling
 from app.core.errors import BadRequest, NotFound
 from app.store.database import ChatStore
+from app.store.listing import ListRequest
 from tests.unit.store.conftest import Ask
 
 CHAT = Chat(
@@ -27,38 +28,38 @@ MORE = Message(id="m3", chat="c1", parent="m2", role=Role.USER, content="Thanks"
 
 
 async def test_a_chat_is_added_as_it_was_written_and_can_be_searched(store: ChatStore) -> None:
-    assert await store.import_chats([CHAT]) == ChatImportResult(added=1)
+    assert await store.import_chats(ChatImport(chats=[CHAT])) == ChatImportResult(added=1)
     assert await store.read_chat("c1") == replace(CHAT, title="Where is the turntable?")
-    assert [summary.id for summary in await store.list_summaries("turntable")] == ["c1"]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("turntable"))] == ["c1"]
 
 
 async def test_adding_it_again_changes_nothing(store: ChatStore) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     before = await store.read_chat("c1")
     changed = replace(CHAT, title="Else", messages=[replace(CHAT.messages[0], content="Else"), CHAT.messages[1]])
-    assert await store.import_chats([changed, CHAT]) == ChatImportResult(unchanged=2)
+    assert await store.import_chats(ChatImport(chats=[changed, CHAT])) == ChatImportResult(unchanged=2)
     assert await store.read_chat("c1") == before
 
 
 async def test_newer_messages_are_added_to_a_chat_that_is_there(store: ChatStore) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     newer = replace(CHAT, messages=[*CHAT.messages, MORE], head="m3", updated_at=CHAT.updated_at + 10)
-    assert await store.import_chats([newer]) == ChatImportResult(extended=1)
+    assert await store.import_chats(ChatImport(chats=[newer])) == ChatImportResult(extended=1)
     stored = await store.read_chat("c1")
     assert (stored.head, stored.updated_at, len(stored.messages)) == ("m3", newer.updated_at, 3)
 
 
 async def test_an_older_export_leaves_the_reader_where_they_are(store: ChatStore) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     older = replace(CHAT, messages=[*CHAT.messages, MORE], head="m3", updated_at=CHAT.updated_at - 10)
-    await store.import_chats([older])
+    await store.import_chats(ChatImport(chats=[older]))
     assert (await store.read_chat("c1")).head == "m2"
 
 
 async def test_a_chat_in_the_trash_stays_there(store: ChatStore) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     await store.delete_chat("c1")
-    assert await store.import_chats([CHAT]) == ChatImportResult(deleted=1)
+    assert await store.import_chats(ChatImport(chats=[CHAT])) == ChatImportResult(deleted=1)
     assert await store.list_summaries() == []
 
 
@@ -68,15 +69,15 @@ async def test_files_that_were_uploaded_belong_to_their_message(store: ChatStore
     )
     await store.add_attachment(note, {AttachmentPart.ORIGINAL: b"Hi"})
     question = replace(CHAT.messages[0], attachments=[note])
-    await store.import_chats([replace(CHAT, messages=[question, CHAT.messages[1]])])
+    await store.import_chats(ChatImport(chats=[replace(CHAT, messages=[question, CHAT.messages[1]])]))
     assert (await store.read_chat("c1")).messages[0].attachments == [note]
     other = replace(question, id="n1", chat="c2", attachments=[replace(note, id="a9")])
     with pytest.raises(NotFound):
-        await store.import_chats([replace(CHAT, id="c2", head="n1", messages=[other])])
+        await store.import_chats(ChatImport(chats=[replace(CHAT, id="c2", head="n1", messages=[other])]))
 
 
 async def test_an_imported_chat_goes_on(store: ChatStore, ask: Ask) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     turn = await ask("c1", "Really?", parent="m2")
     assert turn.question is not None
     assert turn.question.parent == "m2"
@@ -100,18 +101,18 @@ async def test_an_imported_chat_goes_on(store: ChatStore, ask: Ask) -> None:
 )
 async def test_what_fits_into_no_chat_is_refused_and_adds_nothing(store: ChatStore, wrong: Chat) -> None:
     with pytest.raises(BadRequest):
-        await store.import_chats([replace(CHAT, id="c0", messages=[], head=None), wrong])
+        await store.import_chats(ChatImport(chats=[replace(CHAT, id="c0", messages=[], head=None), wrong]))
     assert await store.list_summaries() == []
 
 
 async def test_a_message_of_another_chat_is_not_taken_over(store: ChatStore) -> None:
-    await store.import_chats([CHAT])
+    await store.import_chats(ChatImport(chats=[CHAT]))
     thief = replace(CHAT, id="c2", messages=[replace(message, chat="c2") for message in CHAT.messages])
     with pytest.raises(BadRequest, match="belongs to another chat"):
-        await store.import_chats([thief])
+        await store.import_chats(ChatImport(chats=[thief]))
 
 
 async def test_two_thousand_chats_of_one_moment_are_told_apart(store: ChatStore) -> None:
     chats = [replace(CHAT, id=f"c{n}", head=None, messages=[]) for n in range(2000)]
-    assert (await store.import_chats(chats)).added == 2000
-    assert len({summary.updated_at for summary in await store.list_summaries(limit=200)}) == 200
+    assert (await store.import_chats(ChatImport(chats=chats))).added == 2000
+    assert len({summary.updated_at for summary in await store.list_summaries(ListRequest(limit=200))}) == 200

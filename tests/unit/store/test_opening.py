@@ -11,6 +11,7 @@ import pytest
 from app.core.chats import MessageStatus, NewChat, NewTurn
 from app.core.errors import Bug, StorageFault
 from app.store.database import ChatStore
+from app.store.listing import ListRequest
 from app.store.opening import (
     KEPT_COPIES,
     Migration,
@@ -46,7 +47,10 @@ def begun_at(path: Path, version: int) -> None:
         for step in read_migrations()[:version]:
             connection.executescript(step.sql)
         connection.execute(f"PRAGMA user_version = {version}")
-        connection.execute("INSERT INTO chats VALUES (1, 'c', 'Old title', 'm', '', '{}', 'b', 1.0, 2.0, NULL)")
+        connection.execute(
+            "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at)"
+            " VALUES ('c', 'Old title', 'm', '', '{}', 'b', 1.0, 2.0)"
+        )
         for message, parent, role, text in (("a", None, "user", "Ancient question"), ("b", "a", "assistant", "Reply")):
             connection.execute(
                 "INSERT INTO messages (id, chat, parent, role, content, status, created_at)"
@@ -61,8 +65,8 @@ async def test_every_older_format_arrives_at_the_present_one(path: Path, version
     store = await ChatStore.open(path)
     chat = await store.read_chat("c")
     assert [(message.id, message.content) for message in chat.messages] == [("a", "Ancient question"), ("b", "Reply")]
-    assert [summary.id for summary in await store.list_summaries("ancient")] == ["c"]
-    assert [summary.id for summary in await store.list_summaries("old")] == ["c"]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("ancient"))] == ["c"]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("old"))] == ["c"]
     await store.close()
     fresh = path.with_name("fresh.db")
     with opened(fresh):
@@ -194,7 +198,7 @@ async def test_damage_met_at_work_is_said_and_looked_for_at_the_next_start(path:
     store = await ChatStore.open(path)
     assert store.notices == ()
     with pytest.raises(StorageFault) as caught:
-        await store.list_summaries(limit=100)
+        await store.list_summaries(ListRequest(limit=100))
     assert caught.value.code == "database_damaged"
     assert suspect_marker(path).exists()
     await store.close()
@@ -239,7 +243,7 @@ async def test_answers_left_unfinished_are_interrupted_and_can_be_found(path: Pa
     store = await ChatStore.open(path)
     found = await store.read_message(chat, turn.answer.id)
     assert (found.status, found.content, found.reasoning) == (MessageStatus.INTERRUPTED, "Unfinished symphony", "r")
-    assert [summary.id for summary in await store.list_summaries("symphony")] == [chat]
+    assert [summary.id for summary in await store.list_summaries(ListRequest("symphony"))] == [chat]
     await store.close()
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.core.chats import ChatPatch, NewChat, NewTurn
 from app.store.database import ChatStore
-from app.store.listing import MARK_END, MARK_START, parse_query, snippet_around
+from app.store.listing import MARK_END, MARK_START, ListRequest, parse_query, snippet_around
 from tests.unit.store.conftest import Ask, unwritten
 
 TEXT = 'He said "quantise OR die" about GPT-4; 100% of café owners like C++ 🎉 and 大規模言語モデル, mañana.'
@@ -43,7 +43,7 @@ async def chat_with_text(store: ChatStore, chat: str, ask: Ask) -> str:
     ],
 )
 async def test_a_search_finds(store: ChatStore, chat_with_text: str, query: str) -> None:
-    assert [summary.id for summary in await store.list_summaries(query)] == [chat_with_text]
+    assert [summary.id for summary in await store.list_summaries(ListRequest(query))] == [chat_with_text]
 
 
 @pytest.mark.parametrize(
@@ -51,45 +51,45 @@ async def test_a_search_finds(store: ChatStore, chat_with_text: str, query: str)
     ["quantised", "NOT quantise", "said NEAR(die)", "uantise", "🎈", "言語モデルx", "%", "_", "content:quantise"],
 )
 async def test_a_search_does_not_find(store: ChatStore, chat_with_text: str, query: str) -> None:
-    found = [summary.id for summary in await store.list_summaries(query)]
+    found = [summary.id for summary in await store.list_summaries(ListRequest(query))]
     assert found == ([chat_with_text] if query == "%" else [])
 
 
 async def test_an_empty_search_lists_everything(store: ChatStore, chat_with_text: str) -> None:
-    assert len(await store.list_summaries("  ")) == 2
+    assert len(await store.list_summaries(ListRequest("  "))) == 2
 
 
 async def test_a_snippet_marks_what_was_found(store: ChatStore, chat_with_text: str) -> None:
-    (found,) = await store.list_summaries("quant")
+    (found,) = await store.list_summaries(ListRequest("quant"))
     assert f"{MARK_START}quantise{MARK_END} OR die" in found.snippet
-    (found,) = await store.list_summaries("🎉")
+    (found,) = await store.list_summaries(ListRequest("🎉"))
     assert f"C++ {MARK_START}🎉{MARK_END} and" in found.snippet
 
 
 async def test_a_title_alone_is_found_and_marked(store: ChatStore) -> None:
     await store.create_chat(NewChat(title="Rust borrow checker"))
-    (found,) = await store.list_summaries("borr")
+    (found,) = await store.list_summaries(ListRequest("borr"))
     assert found.snippet == f"Rust {MARK_START}borrow{MARK_END} checker"
 
 
 async def test_a_new_title_is_found_and_the_old_one_no_more(store: ChatStore) -> None:
     made = await store.create_chat(NewChat(title="Zanzibar"))
     await store.change_chat(made.id, ChatPatch(title="Madagascar"))
-    assert await store.list_summaries("zanzibar") == []
-    assert len(await store.list_summaries("madagascar")) == 1
+    assert await store.list_summaries(ListRequest("zanzibar")) == []
+    assert len(await store.list_summaries(ListRequest("madagascar"))) == 1
 
 
 async def test_pages_of_a_search_follow_each_other(store: ChatStore) -> None:
     made = [(await store.create_chat(NewChat(title=f"word {number}"))).id for number in range(5)]
-    first = await store.list_summaries("word", limit=3)
-    second = await store.list_summaries("word", limit=3, before=first[-1].updated_at)
+    first = await store.list_summaries(ListRequest("word", limit=3))
+    second = await store.list_summaries(ListRequest("word", limit=3, before=first[-1].updated_at))
     assert [summary.id for summary in (*first, *second)] == made[::-1]
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(query=st.text(max_size=60) | st.text(alphabet="\"*()^:-+~ANDORNEAT{}'\\%_\0 ", max_size=30))
 async def test_no_input_breaks_a_search(store: ChatStore, query: str) -> None:
-    assert isinstance(await store.list_summaries(query), list)
+    assert isinstance(await store.list_summaries(ListRequest(query)), list)
 
 
 @given(text=st.text(min_size=1, max_size=40), before=st.text(max_size=200))

@@ -6,6 +6,7 @@ from app.core.attachments import Attachment, AttachmentKind, AttachmentPart
 from app.core.chats import ChatPatch, ChatShelf, NewChat, NewTurn
 from app.core.errors import NotFound
 from app.store.database import ChatStore
+from app.store.listing import ListRequest
 from tests.unit.store.conftest import Ask, unwritten
 
 
@@ -16,14 +17,14 @@ async def chats(store: ChatStore) -> list[str]:
 
 
 async def ids(store: ChatStore, **request: object) -> list[str]:
-    return [summary.id for summary in await store.list_summaries(**request)]  # type: ignore[arg-type]  # by name
+    return [summary.id for summary in await store.list_summaries(ListRequest(**request))]  # type: ignore[arg-type]  # by name
 
 
 async def test_pinned_chats_stand_first_and_on_no_later_page(store: ChatStore, chats: list[str]) -> None:
     for chat in (chats[8], chats[3]):
         assert (await store.change_chat(chat, ChatPatch(is_pinned=True))).is_pinned
     others = [chat for chat in chats if chat not in {chats[8], chats[3]}]
-    first = await store.list_summaries(limit=4)
+    first = await store.list_summaries(ListRequest(limit=4))
     assert [summary.id for summary in first] == [chats[3], chats[8], *others[:4]]
     assert [summary.is_pinned for summary in first] == [True, True, False, False, False, False]
     assert await ids(store, limit=50, before=first[-1].updated_at) == others[4:]
