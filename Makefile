@@ -18,8 +18,8 @@ help:  ## show this list
 run: .venv/ready  ## open the window; without a display, do the same job in the terminal
 	@$(RUN) roundhouse
 
-test: .venv/ready  ## run every test, files side by side
-	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q --numprocesses auto --maxprocesses 4 --dist loadfile --no-loadscope-reorder
+test: .venv/ready  ## run every test, in a few processes side by side
+	@QT_QPA_PLATFORM=offscreen $(RUN) python -m tests.suite
 
 test-engines: .venv/ready  ## run what needs the package index, a compiler, or minutes: real installs of engines
 	@QT_QPA_PLATFORM=offscreen $(RUN) pytest -q -m engines --timeout 1800

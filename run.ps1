@@ -23,7 +23,7 @@ function Invoke-Step([string[]]$Command) {
 if ($Target -ne "run") { $env:QT_QPA_PLATFORM = "offscreen" }
 switch ($Target) {
     "run" { Invoke-Step @("roundhouse") }
-    "test" { Invoke-Step @("pytest", "-q", "--numprocesses", "logical", "--maxprocesses", "4", "--dist", "loadfile") }
+    "test" { Invoke-Step @("python", "-m", "tests.suite") }
     "check" {
         Invoke-Step @("ruff", "check", ".")
         Invoke-Step @("ruff", "format", "--check", ".")
@@ -37,7 +37,9 @@ switch ($Target) {
     "fix" {
         Invoke-Step @("ruff", "check", "--fix", ".")
         Invoke-Step @("ruff", "format", ".")
-        Invoke-Step @("python", "-m", "tests.engine_docs", "--write")
+        foreach ($tables in "engine_docs", "catalogue_docs", "expert_docs", "window_texts") {
+            Invoke-Step @("python", "-m", "tests.$tables", "--write")
+        }
     }
     "bench" { Invoke-Step @("python", "-m", "tests.bench") }
     "screenshots" { Invoke-Step @("python", "-m", "tests.demo.screenshots", "screenshots") }

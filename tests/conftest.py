@@ -28,25 +28,3 @@ def pytest_asyncio_loop_factories() -> Mapping[str, Callable[[], asyncio.Abstrac
 @pytest.fixture
 def unused_port() -> int:
     return free_port()
-
-
-SLOW_FOLDERS = ("end_to_end", "gateway", "hostile", "gui")
-"""The files that take longest, longest first. All others take seconds."""
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Return one more than there are processors: tests often wait for the processes they started."""
-    return (os.cpu_count() or 1) + 1
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Have several processes begin with the long files, so that none of them is left alone with one at the end."""
-    if hasattr(config, "workerinput"):
-        items.sort(key=_place_in_run)
-
-
-def _place_in_run(item: pytest.Item) -> int:
-    folders = item.nodeid.split("/")
-    return next((place for place, name in enumerate(SLOW_FOLDERS) if name in folders), len(SLOW_FOLDERS))

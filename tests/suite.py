@@ -1,0 +1,227 @@
+"""Runs the tests with a few processes of pytest at a time, each over a share of the files: `python -m tests.suite`.
+
+A process collects the files of its share and no others, so it stays small, and no time goes into collecting all tests
+once in every process. Which files come together is worked out from about how long they take (`FILE_S`, `LONG_FILES`);
+shares that take long come first. A process that dies or hangs is named with the test it was in, and the others go on.
+What comes after `--` goes to each pytest.
+"""
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import suppress
+from itertools import accumulate, groupby
+from pathlib import Path
+
+import msgspec
+from pytest import ExitCode  # noqa: PT013 -- all that is used of it
+
+from tests.suite_report import STARTING_S, CurrentTest, ShareReport
+
+FILE_S = {"tests/end_to_end": 6.0, "tests/hostile": 10.0, "tests/gateway": 2.5, "tests/gui": 2.0}
+"""About how long a file of a folder takes; of other folders `_OTHER_FILE_S`."""
+LONG_FILES: dict[str, float] = {}
+"""Files that take much longer than others of their folder."""
+SHARE_S = 40.0
+"""About how long a share takes: long beside the 1.5 s that a process takes to start, short beside the whole run."""
+MOST_PROCESSES = 4
+_OTHER_FILE_S = 0.5
+_HANG_S = 60.0
+"""How long after a test's own limit, which pytest-timeout keeps where it can, a process counts as hanging."""
+_LOOK_S = 2.0
+_END_S = 10.0
+
+
+class Share(msgspec.Struct, frozen=True):
+    """Files of tests that a process runs."""
+
+    files: tuple[str, ...]
+    seconds: float
+
+    @property
+    def name(self) -> str:
+        more = f" and {len(self.files) - 1} more" if len(self.files) > 1 else ""
+        return f"{self.files[0]}{more}"
+
+
+class ShareResult(msgspec.Struct, frozen=True):
+    """What became of a share; `death` says how its process ended if not by itself, and in which test."""
+
+    share: Share
+    report: ShareReport
+    output: str
+    seconds: float
+    death: str = ""
+    has_failed: bool = False
+
+
+def main(argv: Sequence[str]) -> int:
+    arguments, options = _parse(argv)
+    shares = make_shares(find_files(Path(), arguments.paths))
+    options = [f"--randomly-seed={arguments.seed}", *options]
+    started = time.monotonic()
+    results = []
+    for result in run_shares(shares, options, arguments.processes, arguments.hang_s):
+        results.append(result)
+        _print(f"{result.share.name}: {_counts([result.report])}, {result.seconds:.0f} s")
+        if result.death:
+            _print(result.death)
+    _print_failures(results)
+    minutes, seconds = divmod(round(time.monotonic() - started), 60)
+    peak = max((result.report.peak_mb for result in results), default=0)
+    _print(f"\n{minutes}:{seconds:02}, the largest process {peak} MB; --seed {arguments.seed} repeats the order")
+    _print(_counts(result.report for result in results))
+    return int(not any(result.report.counts for result in results) or any(result.has_failed for result in results))
+
+
+def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
+    parser = argparse.ArgumentParser(prog="python -m tests.suite", description=__doc__)
+    parser.add_argument("paths", nargs="*", default=["tests"], help="folders and files (all)")
+    parser.add_argument("--processes", type=int, default=default_processes(), help="how many at a time (%(default)s)")
+    parser.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(4)), help="for the order of the tests")
+    parser.add_argument(
+        "--hang-s", type=float, default=_HANG_S, help="how long after a test's limit it counts as hanging"
+    )
+    ours = list(argv[: argv.index("--")] if "--" in argv else argv)
+    return parser.parse_args(ours), list(argv[len(ours) + 1 :])
+
+
+def default_processes() -> int:
+    """Return one more than there are processors: tests often wait for the processes they started."""
+    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 1)
+
+
+def find_files(root: Path, paths: Iterable[str]) -> list[str]:
+    """Return the files of tests at or below some paths, as pytest names them."""
+    places = [root / path for path in paths]
+    files = {path for place in places for path in ([place] if place.is_file() else place.rglob("test_*.py"))}
+    return sorted(path.relative_to(root).as_posix() for path in files)
+
+
+def make_shares(files: Iterable[str]) -> list[Share]:
+    """Return the shares, the longest first. Files of one folder are together, as they need much the same modules."""
+    shares = [share for _, folder in groupby(sorted(files), _folder_of) for share in _split(list(folder))]
+    return sorted(shares, key=lambda share: -share.seconds)
+
+
+def _folder_of(file: str) -> str:
+    """Return the folder below `tests`, whose files are shared out together."""
+    return "/".join(file.split("/")[:2])
+
+
+def _split(files: Sequence[str]) -> Iterator[Share]:
+    """Cut a folder's files into shares of about one length; what is beside each other in the tree stays together."""
+    total = _total(files)
+    count = max(1, round(total / SHARE_S))
+    places = accumulate(map(_seconds_of, files))
+    numbered = [(min(count - 1, int(place * count / total)), file) for place, file in zip(places, files, strict=True)]
+    for _, group in groupby(numbered, lambda pair: pair[0]):
+        share = tuple(file for _, file in group)
+        yield Share(share, _total(share))
+
+
+def _total(files: Iterable[str]) -> float:
+    return sum(map(_seconds_of, files))
+
+
+def _seconds_of(file: str) -> float:
+    return LONG_FILES.get(file, FILE_S.get(_folder_of(file), _OTHER_FILE_S))
+
+
+def run_shares(shares: Iterable[Share], options: Sequence[str], processes: int, hang_s: float) -> Iterator[ShareResult]:
+    """Yield what becomes of each share as it ends."""
+    with tempfile.TemporaryDirectory(prefix="suite-") as folder, ThreadPoolExecutor(processes) as pool:
+        futures = [
+            pool.submit(_run_share, share, options, Path(folder, str(number)), hang_s)
+            for number, share in enumerate(shares)
+        ]
+        try:
+            for future in as_completed(futures):
+                yield future.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _run_share(share: Share, options: Sequence[str], folder: Path, hang_s: float) -> ShareResult:
+    folder.mkdir()
+    CurrentTest("(starting)", STARTING_S, time.time()).write(folder)
+    argv = [sys.executable, "-m", "pytest", "-q", "-p", "tests.suite_report", "--share-report", str(folder)]
+    started = time.monotonic()
+    with Path(folder, "output").open("wb") as output:
+        process = subprocess.Popen([*argv, *options, *share.files], stdout=output, stderr=subprocess.STDOUT)
+    death = _watch(process, folder, hang_s)
+    path = ShareReport.path_in(folder)
+    report = msgspec.json.decode(path.read_bytes(), type=ShareReport) if path.exists() else ShareReport()
+    return ShareResult(
+        share,
+        report,
+        Path(folder, "output").read_text(encoding="utf-8", errors="replace"),
+        time.monotonic() - started,
+        death,
+        bool(death) or process.returncode not in {ExitCode.OK, ExitCode.NO_TESTS_COLLECTED},
+    )
+
+
+def _watch(process: "subprocess.Popen[bytes]", folder: Path, hang_s: float) -> str:
+    """Wait for the end of a process, and return what ended it and in which test; nothing if it ended by itself."""
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_LOOK_S)
+            break
+        test = CurrentTest.read(folder)
+        if test.age_s() > test.limit_s + hang_s:
+            _abort(process)
+            return f"{test.name}: the process hung, and was ended."
+    if process.returncode >= 0 and ShareReport.path_in(folder).exists():
+        return ""
+    return f"{CurrentTest.read(folder).name}: the process died of {_name_of_end(process.returncode)}."
+
+
+def _abort(process: "subprocess.Popen[bytes]") -> None:
+    """End a process that hangs, having it first write where each of its threads is, as faulthandler does."""
+    if sys.platform != "win32":
+        process.send_signal(signal.SIGABRT)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_END_S)
+    process.kill()
+    process.wait()
+
+
+def _name_of_end(returncode: int) -> str:
+    with suppress(ValueError):
+        return signal.Signals(-returncode).name
+    return f"exit code {returncode}"
+
+
+def _print_failures(results: Sequence[ShareResult]) -> None:
+    failed = [result for result in results if result.has_failed]
+    for result in failed:
+        _print(f"\n===== {result.share.name}\n{result.output}")
+    for result in failed:
+        for line in (*result.report.failures, result.death):
+            if line:
+                _print(f"FAILED {line}")
+
+
+def _counts(reports: Iterable[ShareReport]) -> str:
+    """Return how many tests ended how, in the words that pytest closes with."""
+    counts = Counter({"passed": 0, "failed": 0})
+    for report in reports:
+        counts.update(report.counts)
+    return ", ".join(f"{number} {outcome}" for outcome, number in counts.items())
+
+
+def _print(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

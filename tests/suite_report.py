@@ -1,0 +1,91 @@
+"""A plug-in of pytest: a process of `tests.suite` says which test it is in, and at its end what became of all."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Self
+
+import msgspec
+import pytest
+
+_FAILURES = ("failed", "error")
+STARTING_S = 120.0
+"""How long a process may take to collect its tests."""
+
+
+class CurrentTest(msgspec.Struct, frozen=True):
+    """The test that a process is in, how long it may take, and since when (Unix time)."""
+
+    name: str
+    limit_s: float
+    since: float
+
+    @classmethod
+    def read(cls, folder: Path) -> Self:
+        return msgspec.json.decode((folder / "current").read_bytes(), type=cls)
+
+    def write(self, folder: Path) -> None:
+        partial = folder / "current.new"
+        partial.write_bytes(msgspec.json.encode(self))
+        partial.replace(folder / "current")
+
+    def age_s(self) -> float:
+        return time.time() - self.since
+
+
+class ShareReport(msgspec.Struct, frozen=True):
+    """How many tests ended how, the names of those that failed, and the most memory the process took."""
+
+    counts: dict[str, int] = {}
+    failures: list[str] = []
+    peak_mb: int = 0
+
+    @staticmethod
+    def path_in(folder: Path) -> Path:
+        return folder / "report.json"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--share-report", type=Path)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    folder: Path | None = config.getoption("--share-report")
+    if folder is not None:
+        config.pluginmanager.register(ShareReporter(folder))
+
+
+class ShareReporter:
+    """Writes both into a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._say_current("(collecting)", STARTING_S)
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> None:
+        mark = item.get_closest_marker("timeout")
+        self._say_current(item.nodeid, float(mark.args[0] if mark else item.config.getini("timeout")))
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        stats = terminalreporter.stats
+        failures = [each.nodeid for outcome in _FAILURES for each in stats.get(outcome, [])]
+        numbers = {"passed": len(stats.get("passed", [])), "failed": len(failures)}
+        numbers |= {outcome: len(stats.get(outcome, [])) for outcome in ("skipped", "xfailed", "xpassed")}
+        counts = {outcome: number for outcome, number in numbers.items() if number}
+        report = ShareReport(counts=counts, failures=failures, peak_mb=_peak_mb())
+        ShareReport.path_in(self._folder).write_bytes(msgspec.json.encode(report))
+        self._say_current("(ending)", STARTING_S)
+
+    def _say_current(self, name: str, limit_s: float) -> None:
+        CurrentTest(name, limit_s, time.time()).write(self._folder)
+
+
+def _peak_mb() -> int:
+    """Return the most memory that this process has taken; 0 where the system does not say."""
+    if sys.platform == "win32":
+        return 0
+    import resource  # noqa: PLC0415 -- not on Windows
+
+    unit = 1024 * 1024 if sys.platform == "darwin" else 1024  # kB, but bytes on macOS
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // unit

@@ -1,0 +1,89 @@
+"""How the tests are shared out over processes, and that none of them is lost: what fails, dies or hangs is named."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.suite import SHARE_S, find_files, make_shares
+
+ROOT = Path(__file__).parents[2]
+
+
+def run_suite(folder: Path, *options: str, **tests: str) -> "subprocess.CompletedProcess[str]":
+    for name, text in tests.items():
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
+    (folder / "pytest.ini").write_text("[pytest]\ntimeout = 30\n", encoding="utf-8")
+    env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    # The others take seconds to load in each process, and nothing here needs them.
+    env |= {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTEST_PLUGINS": "pytest_randomly,pytest_timeout"}
+    argv = [sys.executable, "-m", "tests.suite", "--processes", "2", *options, *(f"test_{name}.py" for name in tests)]
+    env["PYTHONPATH"] = str(ROOT)
+    return subprocess.run(argv, cwd=folder, env=env, capture_output=True, text=True, check=False, timeout=110)
+
+
+def test_every_file_is_in_one_share() -> None:
+    files = find_files(ROOT, ["tests"])
+    shares = make_shares(files)
+    assert sorted(file for share in shares for file in share.files) == files
+    assert [share.seconds for share in shares] == sorted((share.seconds for share in shares), reverse=True)
+
+
+def test_a_folder_is_cut_into_shares_of_about_the_same_length() -> None:
+    shares = make_shares([f"tests/gateway/test_{number:03}.py" for number in range(60)])
+    assert len(shares) > 1
+    assert all(SHARE_S * 0.8 <= share.seconds <= SHARE_S * 1.2 for share in shares)
+    assert [list(share.files) for share in shares] == [sorted(share.files) for share in shares]
+
+
+def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
+    many = "import pytest\n\n\n@pytest.mark.parametrize('n', range(5))\ndef test_n(n): pass\n"
+    skipped = "import pytest\n\n\ndef test_skipped(): pytest.skip('no')\n"
+    done = run_suite(tmp_path, many=many, skipped=skipped)
+    assert done.stdout.endswith("\n5 passed, 0 failed, 1 skipped\n")
+    assert done.returncode == 0
+
+
+def test_a_failure_is_shown_and_named_at_the_end(tmp_path: Path) -> None:
+    error = "import pytest\n\n\n@pytest.fixture\ndef broken(): raise OSError\n\n\ndef test_error(broken): pass\n"
+    done = run_suite(tmp_path, good="def test_good(): pass\n", bad="def test_bad(): assert 1 == 2\n", error=error)
+    assert done.returncode == 1
+    assert "assert 1 == 2" in done.stdout
+    lines = done.stdout.splitlines()
+    assert {"FAILED test_bad.py::test_bad", "FAILED test_error.py::test_error"} <= set(lines)
+    assert lines[-1] == "1 passed, 2 failed"
+
+
+def test_a_file_that_cannot_be_imported_is_a_failure(tmp_path: Path) -> None:
+    done = run_suite(tmp_path, broken="import nothing_of_this_name\n", good="def test_good(): pass\n")
+    assert done.returncode == 1
+    assert "FAILED test_broken.py" in done.stdout.splitlines()
+
+
+def test_no_tests_at_all_is_a_failure(tmp_path: Path) -> None:
+    assert run_suite(tmp_path, empty="").returncode == 1
+
+
+def test_a_process_that_dies_is_named_with_its_test(tmp_path: Path) -> None:
+    done = run_suite(tmp_path, dying="import os\n\n\ndef test_dies(): os.abort()\n", good="def test_good(): pass\n")
+    assert done.returncode == 1
+    assert "FAILED test_dying.py::test_dies: the process died of SIGABRT." in done.stdout.splitlines()
+    assert "Fatal Python error: Aborted" in done.stdout
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pytest-timeout ends the process itself there")
+def test_a_process_that_hangs_is_ended_and_named_with_its_test(tmp_path: Path) -> None:
+    hanging = """
+import pytest, signal, time
+
+@pytest.mark.timeout(1)
+def test_hangs():
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGALRM})  # by which pytest-timeout would end it
+    time.sleep(1000)
+"""
+    done = run_suite(tmp_path, "--hang-s", "1", hanging=hanging)
+    assert done.returncode == 1
+    assert "FAILED test_hanging.py::test_hangs: the process hung, and was ended." in done.stdout.splitlines()
+    assert "in test_hangs" in done.stdout
