@@ -56,7 +56,7 @@ SHOWING = {
     *("set_text", "set_title", "show_toast", "show_message", "show_value", "show_text", "ask", "confirm"),
 }
 """Methods of Qt's and ours that show whatever text they are given."""
-NO_PROSE = {"_UNFOLDED", "_SNIPPETS", "_KEY_HEADER", "_LANGUAGES", "_LADDER"}
+NO_PROSE = {"_UNFOLDED", "_SNIPPETS", "_KEY_HEADER", "_LANGUAGES", "_LADDER", "_FORM_EXAMPLES"}
 """Code to copy, and names of programming languages and of instructions."""
 KEYED = {"NumberOption", "BarPart", "ChoiceRow", "SwitchRow", "ParserRow", "ModelSettingRow"}
 """Those whose `name` is a key, and not shown."""

@@ -2,9 +2,11 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
 
+from app.cli.answer_options import check_answer_choices, read_sampling, with_answer_options
 from app.cli.attachments import question_parts
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
@@ -20,11 +22,9 @@ from app.core.errors import BadRequest, RoundhouseError
 @click.argument("model")
 @click.argument("prompt", nargs=-1)
 @click.option("--system", default="", help="System prompt.")
-@click.option("--temperature", type=click.FloatRange(0), help="0 always picks the most likely token.")
-@click.option("--max-tokens", type=click.IntRange(1), help="Maximum tokens in the answer.")
-@click.option("--seed", type=int, help="Seed that makes sampling repeatable.")
 @click.option("--file", "files", multiple=True, metavar="PATH", help="File that goes with the question; repeatable.")
 @click.option("--image", "images", multiple=True, metavar="PATH", help="Picture for a model that sees; repeatable.")
+@with_answer_options
 @json_option
 def run(  # noqa: PLR0913 -- click passes each option by itself
     model: str,
@@ -34,15 +34,16 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     files: tuple[str, ...],
     images: tuple[str, ...],
     as_json: bool,
-    **chosen: float | None,
+    **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
     question = " ".join(prompt) or _question_from_stdin()
     client = connect_gateway()
     name = resolve_model_name(client, model)
     opening = [EndpointMessage("system", system)] if system else []
-    sampling = Sampling(**chosen)  # type: ignore[arg-type]  # click has checked each option's type
+    sampling = read_sampling(chosen)
     with question_parts(client, name, files, images) as parts:
+        check_answer_choices(client, name, sampling)
         load_model(client, name)
         if question:
             asking = EndpointMessage("user", _with_parts(parts, question))

@@ -13,6 +13,7 @@ from app.client.http import event_data
 from app.core.api import PortFile
 from app.core.chats import Sampling, Timings
 from app.core.errors import EngineFailed, GatewayGone
+from app.core.thinking import ThinkingLevel
 
 if TYPE_CHECKING:
     import http.client
@@ -95,7 +96,7 @@ class AnswerStream:
             "messages": messages,
             "stream": True,
             "stream_options": {"include_usage": True},
-            **msgspec.to_builtins(sampling or Sampling()),
+            **sampling_fields(sampling or Sampling()),
         }
         self.timings = Timings()
 
@@ -133,6 +134,28 @@ class AnswerStream:
         else:
             raise GatewayGone("The answer was cut off: the service stopped.")
         self.timings = _build_timings(began, first, time.monotonic(), last)
+
+
+def sampling_fields(sampling: Sampling) -> dict[str, object]:
+    """Return what a request in OpenAI's dialect says of how its answer is made."""
+    fields: dict[str, object] = msgspec.to_builtins(sampling)
+    level, budget = fields.pop("thinking", None), fields.pop("thinking_budget", None)
+    stops, schema = fields.pop("stops", None), fields.pop("json_schema", None)
+    if "grammar" in fields:
+        level = ThinkingLevel.OFF  # a grammar begins with the first word, and thoughts keep to none
+    if level is not None:
+        fields["think"] = _SWITCHES.get(level, level)
+    if budget is not None:
+        fields["thinking_budget_tokens"] = budget
+    if stops is not None:
+        fields["stop"] = stops
+    if schema is not None:
+        form = {"name": "answer", "schema": msgspec.Raw(str(schema).encode()), "strict": True}
+        fields["response_format"] = {"type": "json_schema", "json_schema": form}
+    return fields
+
+
+_SWITCHES: dict[object, bool] = {ThinkingLevel.OFF: False, ThinkingLevel.ON: True}
 
 
 def _parse_refusal(data: bytes) -> EngineFailed:

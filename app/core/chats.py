@@ -10,6 +10,16 @@ from typing import Annotated
 import msgspec
 
 from app.core.attachments import MOST_ATTACHMENTS, Attachment
+from app.core.errors import BadRequest
+from app.core.grammars import check_grammar
+from app.core.json_schemas import check_schema
+from app.core.thinking import ThinkingLevel
+
+MOST_STOPS = 16
+"""Texts at which an answer ends; OpenAI's API takes four, engines any number."""
+LONGEST_STOP = 200
+MOST_THINKING = 1_000_000
+"""Tokens; more than any context here has."""
 
 
 class Role(StrEnum):
@@ -31,7 +41,7 @@ class MessageStatus(StrEnum):
 
 
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Sampling choices; None leaves the model's own default. `max_tokens` caps the answer."""
+    """How answers are made; None leaves the model's own default. `max_tokens` caps the answer."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -40,6 +50,29 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     repeat_penalty: float | None = None
     seed: int | None = None
     max_tokens: int | None = None
+    thinking: ThinkingLevel = ThinkingLevel.DEFAULT
+    thinking_budget: Annotated[int, msgspec.Meta(ge=1, le=MOST_THINKING)] | None = None
+    """Tokens after which thinking ends."""
+    stops: Annotated[
+        list[Annotated[str, msgspec.Meta(min_length=1, max_length=LONGEST_STOP)]], msgspec.Meta(max_length=MOST_STOPS)
+    ] = []
+    """Texts at which an answer ends; they are not part of it."""
+    json_schema: str = ""
+    """What answers are held to, as it was written; empty for nothing. A grammar is in llama.cpp's form."""
+    grammar: str = ""
+
+    def check_forms(self) -> None:
+        """Return if answers can be held to what is asked for. Raises BadRequest, with the line that is wrong."""
+        if self.json_schema and self.grammar:
+            raise BadRequest(
+                "Answers are held to a JSON schema or to a grammar, not to both.",
+                hint="Take one of them out.",
+                code="invalid_value",
+            )
+        if self.json_schema:
+            check_schema(self.json_schema)
+        if self.grammar:
+            check_grammar(self.grammar)
 
 
 class Timings(msgspec.Struct, frozen=True, kw_only=True):

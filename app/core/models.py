@@ -248,6 +248,21 @@ class TemplateReading(msgspec.Struct, frozen=True, kw_only=True):
         return f"This template was changed: it is not the same as {self.base}."
 
 
+class AnswerChoices(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be asked of a model's answers, with its chat template and the engine of its next load."""
+
+    thinks: bool = False
+    can_switch_thinking: bool = False
+    """Its template can be told not to think."""
+    takes_effort: bool = False
+    """Its template knows how much: low, medium or high."""
+    takes_budget: bool = False
+    """Thinking can be ended after a number of tokens."""
+    takes_schema: bool = False
+    takes_grammar: bool = False
+    engine_name: str = ""
+
+
 class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """One model: what is set for it, what it says of itself, and what there is to choose from."""
 
@@ -261,6 +276,7 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """What its makers say of thinking and of its chat template, as the catalogue has it."""
     effective: ModelSampling = ModelSampling()
     """What a request gets that does not say; what is None here is the engine's own."""
+    answers: AnswerChoices = AnswerChoices()
     engine: str = ""
     """The engine that the next load takes; empty if none can."""
     engines: list[EngineOption] = []

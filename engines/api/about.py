@@ -51,6 +51,8 @@ class Feature(StrEnum):
     """Offers tools to the model, and tells its calls from its text."""
     REASONING = "reasoning"
     """Splits reasoning from the answer."""
+    THINKING_BUDGET = "thinking_budget"
+    """Ends reasoning after so many tokens (`thinking_budget_tokens`)."""
     JSON_SCHEMA = "json_schema"
     GRAMMAR = "grammar"
     LOGPROBS = "logprobs"
@@ -133,6 +135,8 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it closes a connection over which it streamed, though it said otherwise: such a one is not used again."""
     counts_each: bool = False
     """Whether it counts the tokens of several answers to one request as if each were the only one."""
+    grammar_field: str = "grammar"
+    """Where a request has a grammar, for engines with `Feature.GRAMMAR`; a dot stands between a field and one in it."""
     cache_field: str = ""
     """The field of a request that says whether it uses the prompt cache, as llama-server's `cache_prompt`; empty where
     there is none. Anthropic's dialect has no such field."""

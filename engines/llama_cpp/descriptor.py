@@ -43,6 +43,7 @@ DESCRIPTOR = Descriptor(
         {
             Feature.TOOLS,
             Feature.REASONING,
+            Feature.THINKING_BUDGET,
             Feature.JSON_SCHEMA,
             Feature.GRAMMAR,
             Feature.LOGPROBS,

@@ -62,6 +62,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     tokenizes="prompt",
+    grammar_field="ebnf",
     tool_parsers={
         ToolCallFormat.HERMES: "qwen",
         ToolCallFormat.QWEN_CODER: "qwen3_coder",

@@ -64,6 +64,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     tokenizes="prompt",
+    grammar_field="structured_outputs.grammar",
     tool_parsers={
         ToolCallFormat.HERMES: "hermes",
         ToolCallFormat.QWEN_CODER: "qwen3_coder",

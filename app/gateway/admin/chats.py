@@ -70,6 +70,7 @@ async def list_chats(call: AdminCall[None, ListQuery]) -> list[ChatSummary]:
 @routes.add("POST", "/chats")
 async def create(call: AdminCall[NewChat, NoQuery]) -> Chat:
     """Begin a chat."""
+    call.body.sampling.check_forms()
     return _publish_change(call, await call.services.chats.create_chat(call.body))
 
 
@@ -135,6 +136,8 @@ async def read(call: AdminCall[None, NoQuery]) -> Chat:
 @routes.add("PATCH", "/chats/{id}")
 async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
+    if call.body.sampling is not None:
+        call.body.sampling.check_forms()
     if call.body.folder == "":
         call.services.events.publish(ChatFoldersChanged())
     return call.answers.overlay_live(

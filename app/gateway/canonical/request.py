@@ -118,14 +118,16 @@ class ResponseShape(StrEnum):
     JSON = "json"
     """Any JSON object."""
     SCHEMA = "schema"
+    GRAMMAR = "grammar"
 
 
 class ResponseFormat(msgspec.Struct, frozen=True, kw_only=True):
-    """`schema` is a JSON schema as it came, for `ResponseShape.SCHEMA`."""
+    """`schema` is a JSON schema as it came, for `ResponseShape.SCHEMA`; `grammar` is in llama.cpp's form."""
 
     shape: ResponseShape = ResponseShape.TEXT
     schema: msgspec.Raw | None = None
     name: str = "answer"
+    grammar: str = ""
 
 
 class SamplingParams(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,6 +164,8 @@ class ConversationRequest(msgspec.Struct, frozen=True, kw_only=True):
     tool_choice: ToolChoice = ToolChoice()
     response_format: ResponseFormat = ResponseFormat()
     thinking: ThinkingLevel = ThinkingLevel.DEFAULT
+    thinking_budget: int | None = None
+    """Tokens after which thinking ends."""
     sampling: SamplingParams = SamplingParams()
     limits: GenerationLimits = GenerationLimits()
     wants_progress: bool = False

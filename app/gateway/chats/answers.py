@@ -17,6 +17,7 @@ from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageF
 from app.core.events import ChatChanged
 from app.gateway.attachments.prompt import check_pictures
 from app.gateway.background import Background
+from app.gateway.chats.answer_form import check_answer_form
 from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
 from app.gateway.exchange.upstream import EngineAccess
@@ -62,6 +63,7 @@ class ChatAnswers:
                 f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
         await check_pictures(self._services, target.model, await self._attachments_of(chat, turn))
+        await check_answer_form(self._services, target, about)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))

@@ -16,6 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import msgspec
 from msgspec.structs import replace
 
 from app.core.chats import (
@@ -27,12 +28,14 @@ from app.core.chats import (
     Message,
     MessageStatus,
     Role,
+    Sampling,
     Timings,
 )
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.models import ModelInfo
+from app.core.thinking import ThinkingLevel
 from app.gateway.attachments.prompt import attachment_parts, can_see
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
@@ -365,9 +368,22 @@ def chat_request(
             repeat_penalty=sampling.repeat_penalty,
             seed=sampling.seed,
         ),
-        limits=canonical.GenerationLimits(max_tokens=sampling.max_tokens),
+        response_format=_response_format(sampling),
+        # A grammar begins with the first word, and thoughts keep to none.
+        thinking=ThinkingLevel.OFF if sampling.grammar else sampling.thinking,
+        thinking_budget=sampling.thinking_budget,
+        limits=canonical.GenerationLimits(max_tokens=sampling.max_tokens, stops=tuple(sampling.stops)),
         wants_progress=True,
     )
+
+
+def _response_format(sampling: Sampling) -> canonical.ResponseFormat:
+    if sampling.grammar:
+        return canonical.ResponseFormat(shape=canonical.ResponseShape.GRAMMAR, grammar=sampling.grammar)
+    if sampling.json_schema:
+        schema = msgspec.Raw(sampling.json_schema.strip().encode())
+        return canonical.ResponseFormat(shape=canonical.ResponseShape.SCHEMA, schema=schema)
+    return canonical.ResponseFormat()
 
 
 def messages_for(

@@ -34,7 +34,7 @@ MOST_SCHEMA_PARTS = 100_000
 MOST_BIASES = 10_000
 """So many take 0.15 s."""
 
-SIGNS = re.compile(rb'grammar"|schema"|format"|tools"|logit_bias"|\\u00')
+SIGNS = re.compile(rb'grammar"|ebnf"|schema"|format"|tools"|logit_bias"|\\u00')
 """What a body has in it that holds an answer to something."""
 _LISTS_OF_VALUES = ("enum", "anyOf", "oneOf", "allOf")
 _OPTIONAL = re.compile(r"(?:(?<!\()\?|\*|\{\s{0,9}0?\s{0,9},)\??")
@@ -53,6 +53,9 @@ class _LimitedFields(msgspec.Struct, frozen=True, kw_only=True):
     output_config: Any = None
     output_format: Any = None
     grammar: Any = None
+    ebnf: Any = None
+    structured_outputs: Any = None
+    """SGLang's and vLLM's places of a grammar."""
     logit_bias: Any = None
 
 
@@ -65,11 +68,11 @@ def refuse_large_constraints(body: bytes) -> None:
     if isinstance(fields.logit_bias, dict | list) and len(fields.logit_bias) > MOST_BIASES:
         raise _limit_error("`logit_bias` has", MOST_BIASES, "entries")
     chains = ChainReader(MOST_TOKENS)
-    if isinstance(fields.grammar, str):
-        _check_grammar(fields.grammar, chains)
-    for node in _iter_objects(
-        [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
-    ):
+    for grammar in (fields.grammar, fields.ebnf):
+        if isinstance(grammar, str):
+            _check_grammar(grammar, chains)
+    held = [fields.tools, fields.response_format, fields.json_schema, fields.output_config, fields.output_format]
+    for node in _iter_objects([*held, fields.structured_outputs]):
         _check_node(node, chains)
 
 

@@ -26,6 +26,7 @@ from app.core.models import (
     ModelSettings,
 )
 from app.engine_store.catalogue import EngineCatalogue
+from app.gateway.library.answer_choices import answer_choices
 from app.gateway.loading.draft_choice import choose_draft, find_trial, own_draft_of
 from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
@@ -75,6 +76,7 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
         sampling_source=recommended.source if recommended != NOTHING else "",
         maker_note=find_maker_note(services.hub, model),
         effective=effective_sampling(services.hub, model, own),
+        answers=answer_choices(services, model, own, facts),
         engine=_engine(services, model, own),
         engines=_engines(services.catalogue, model),
         companions=[

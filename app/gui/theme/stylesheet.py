@@ -31,7 +31,7 @@ QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QPlainTextEdit[field="tru
 QTextEdit[field="true"]:focus {{ border-color: {_css_color(theme, "accent")}; }}
 QLineEdit:disabled {{ background: {_css_color(theme, "sunken")}; color: {_css_color(theme, "ink-3")}; }}
 QLineEdit[quiet="true"] {{ border: none; background: transparent; padding: 0; min-height: {px(24)}px; }}
-QLineEdit[wrong="true"] {{ border-color: {_css_color(theme, "bad")}; }}
+QLineEdit[wrong="true"], QPlainTextEdit[wrong="true"] {{ border-color: {_css_color(theme, "bad")}; }}
 QPlainTextEdit, QTextEdit, QTextBrowser {{ background: transparent; color: {_css_color(theme, "ink")}; border: none;
   selection-background-color: {_css_color(theme, "accent-fill")}; selection-color: {_css_color(theme, "on-accent")}; }}
 """

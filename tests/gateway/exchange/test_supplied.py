@@ -289,6 +289,7 @@ async def test_an_engine_that_cannot_be_held_to_a_form_is_named(gateway: Gateway
         ({"logprobs": True}, "log probabilities"),
         ({"logit_bias": {"5": 1}}, "biased tokens"),
         ({"grammar": "root ::= x"}, "grammars"),
+        ({"thinking_budget_tokens": 5}, "a limit for thinking"),
         ({"n": 99}, "`n` must be"),
         ({"functions": [{}]}, "use `tools`"),
         ({"messages": []}, "at least one message"),

@@ -79,14 +79,15 @@ def test_what_is_chosen_is_sent_and_nothing_else() -> None:
         "stop": ["a"],
         "logprobs": True,
         "top_logprobs": 2,
-        "chat_template_kwargs": {"enable_thinking": True, "reasoning_effort": "high"},
+        "chat_template_kwargs": {"enable_thinking": True, "thinking": True, "reasoning_effort": "high"},
         "response_format": {
             "type": "json_schema",
             "json_schema": {"name": "answer", "schema": {"type": "object"}, "strict": True},
         },
     }
     assert sent(ConversationRequest(messages=HI, thinking=ThinkingLevel.OFF))["chat_template_kwargs"] == {
-        "enable_thinking": False
+        "enable_thinking": False,
+        "thinking": False,
     }
     assert sent(ConversationRequest(messages=HI, response_format=ResponseFormat(shape=ResponseShape.JSON)))[
         "response_format"

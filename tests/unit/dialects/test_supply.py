@@ -33,6 +33,7 @@ from tests.unit.dialects.outputs import OUTPUTS, TOOLS, WEATHER
 FAMILY = family_of(OUTPUTS[0].template)
 HI = (ConversationMessage(MessageRole.USER, (Text("Hi"),)),)
 SCHEMA = ResponseFormat(shape=ResponseShape.SCHEMA, schema=msgspec.Raw(b'{"type":"object"}'))
+GRAMMAR = ResponseFormat(shape=ResponseShape.GRAMMAR, grammar="root ::= x")
 REQUESTS: dict[RequestNeed, Request] = {
     RequestNeed.TOOLS: ConversationRequest(messages=HI, tools=TOOLS),
     RequestNeed.TOOL_CHOICE: ConversationRequest(
@@ -40,7 +41,9 @@ REQUESTS: dict[RequestNeed, Request] = {
     ),
     RequestNeed.ONE_CALL: ConversationRequest(messages=HI, tools=TOOLS, tool_choice=ToolChoice(one_at_a_time=True)),
     RequestNeed.REASONING: ConversationRequest(messages=HI, thinking=ThinkingLevel.HIGH),
+    RequestNeed.THINKING_BUDGET: ConversationRequest(messages=HI, thinking_budget=50),
     RequestNeed.FORMAT: ConversationRequest(messages=HI, response_format=SCHEMA),
+    RequestNeed.GRAMMAR: ConversationRequest(messages=HI, response_format=GRAMMAR),
     RequestNeed.FORMAT_OF_PROMPT: CompletionRequest(prompt="Hi", response_format=SCHEMA),
     RequestNeed.IMAGES: ConversationRequest(
         messages=(ConversationMessage(MessageRole.USER, (Image(media_type="image/png", data="AA=="),)),)
@@ -55,7 +58,9 @@ SAID = {
     RequestNeed.TOOL_CHOICE: "tool_choice",
     RequestNeed.ONE_CALL: "parallel_tool_calls",
     RequestNeed.REASONING: "chat_template_kwargs",
+    RequestNeed.THINKING_BUDGET: "thinking_budget_tokens",
     RequestNeed.FORMAT: "response_format",
+    RequestNeed.GRAMMAR: "root ::= x",
     RequestNeed.FORMAT_OF_PROMPT: "json_schema",
     RequestNeed.IMAGES: "image_url",
     RequestNeed.LOGPROBS: "top_logprobs",

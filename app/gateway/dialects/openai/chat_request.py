@@ -181,6 +181,7 @@ class OpenAIChatRequest(msgspec.Struct, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
     reasoning: OpenAIReasoning | None = None
     think: bool | str | None = None
+    thinking_budget_tokens: int | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     functions: msgspec.Raw = ABSENT
     function_call: msgspec.Raw = ABSENT
@@ -211,6 +212,7 @@ def to_canonical_request(request: OpenAIChatRequest) -> ConversationRequest:
         tool_choice=_to_tool_choice(request, selection),
         response_format=_to_response_format(request),
         thinking=_thinking_level(request),
+        thinking_budget=request.thinking_budget_tokens,
         sampling=_to_sampling(request),
         limits=_to_limits(request),
         template_arguments=request.chat_template_kwargs or {},

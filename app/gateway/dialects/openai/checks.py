@@ -27,7 +27,8 @@ from app.gateway.dialects.openai.chat_request import (
     with_selection,
 )
 from app.gateway.dialects.raw_fields import ABSENT, is_set
-from app.gateway.exchange.engine.request import EFFORTS
+from app.gateway.exchange.engine.request import EFFORTS, nest_grammar
+from engines.api import Descriptor, Feature
 
 Penalty = Annotated[float, msgspec.Meta(ge=-2, le=2)]
 Temperature = Annotated[float, msgspec.Meta(ge=0, le=2)]
@@ -132,6 +133,8 @@ class OpenAIChatOptions(ModelLoadFields, frozen=True, kw_only=True):
     reasoning_effort: str | None = None
     reasoning: OpenAIReasoning | None = None
     think: bool | str | None = None
+    thinking_budget_tokens: int | None = None
+    grammar: msgspec.Raw = ABSENT
     modalities: list[str] | None = None
     chat_template_kwargs: dict[str, msgspec.Raw] | None = None
     repeat_penalty: float | None = None
@@ -201,6 +204,15 @@ def _other_words(options: OpenAIChatOptions) -> dict[str, object]:
         thinking_arguments = {"enable_thinking": options.think, "thinking": options.think}
         changes["chat_template_kwargs"] = {**thinking_arguments, **(options.chat_template_kwargs or {})}
     return changes
+
+
+def with_grammar_field(body: bytes, engine: Descriptor) -> bytes:
+    """Return the body with its grammar where the engine looks for one."""
+    if engine.grammar_field == "grammar" or Feature.GRAMMAR not in engine.features:
+        return body
+    fields = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+    grammar = msgspec.json.decode(fields.pop("grammar"))
+    return msgspec.json.encode({**fields, **nest_grammar(grammar, engine.grammar_field)})
 
 
 def _check_options(options: OpenAIChatOptions) -> None:

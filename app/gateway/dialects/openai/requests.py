@@ -34,11 +34,11 @@ from app.gateway.dialects.openai.stream import (
     build_completion,
     counts_chunk,
 )
-from app.gateway.dialects.raw_fields import ABSENT
+from app.gateway.dialects.raw_fields import ABSENT, is_set
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.capability_fallback import can_pass_bytes, running_descriptor, with_plan
 from app.gateway.exchange.client_stream import KeepAlivePlan
-from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, fulfilment_of, needs_of
+from app.gateway.exchange.engine.capability import Fulfilment, RequestNeed, cannot_error, fulfilment_of, needs_of
 from app.gateway.exchange.handling import RequestJob, client_header_lines, engine_path, lease_options, load_for_context
 from app.gateway.exchange.infilling import infill_preparer
 from app.gateway.exchange.observer import Observation
@@ -110,6 +110,8 @@ def fit_to_engine(
     engine_request: OpenAIEngineRequest, engine: Descriptor, options: _Options, *, name: str
 ) -> OpenAIEngineRequest:
     """Return it as an engine with ways of its own has to be asked and read; `name` is what answers call the model."""
+    if isinstance(options, OpenAIChatOptions) and is_set(options.grammar):
+        engine_request = engine_request._replace(body=checks.with_grammar_field(engine_request.body, engine))
     if isinstance(engine_request.form, infill.SuffixCompletionForm):
         return engine_request._replace(form=msgspec.structs.replace(engine_request.form, model=name))
     if options.stream and options.n is None and isinstance(options, OpenAIChatOptions):
@@ -168,6 +170,8 @@ _ALL_FEATURES = frozenset(
 async def _can_pass(services: Services, target: ResolvedModel, body: bytes, options: OpenAIChatOptions) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
     descriptor = running_descriptor(services, target.load)
+    if options.thinking_budget_tokens is not None and Feature.THINKING_BUDGET not in descriptor.features:
+        raise cannot_error(RequestNeed.THINKING_BUDGET, descriptor.name)
     if descriptor.features >= _ALL_FEATURES:
         return not options.has_tools or await can_pass_bytes(services, target, has_tools=True)
     if not await can_pass_bytes(services, target, has_tools=options.has_tools):

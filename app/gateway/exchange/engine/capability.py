@@ -30,7 +30,9 @@ class RequestNeed(StrEnum):
     TOOL_CHOICE = "tool_choice"
     ONE_CALL = "one_call"
     REASONING = "reasoning"
+    THINKING_BUDGET = "thinking_budget"
     FORMAT = "format"
+    GRAMMAR = "grammar"
     FORMAT_OF_PROMPT = "format_of_prompt"
     IMAGES = "images"
     LOGPROBS = "logprobs"
@@ -82,7 +84,11 @@ SUPPLY: Mapping[RequestNeed, FulfilmentRule] = MappingProxyType(
         ),
         RequestNeed.ONE_CALL: FulfilmentRule(Feature.TOOLS, Fulfilment.READ),
         RequestNeed.REASONING: FulfilmentRule(Feature.REASONING, Fulfilment.READ),
+        RequestNeed.THINKING_BUDGET: FulfilmentRule(
+            Feature.THINKING_BUDGET, Fulfilment.REFUSED, "a limit for thinking"
+        ),
         RequestNeed.FORMAT: FulfilmentRule(Feature.JSON_SCHEMA, Fulfilment.REFUSED, "answers in a given format"),
+        RequestNeed.GRAMMAR: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "grammars"),
         RequestNeed.FORMAT_OF_PROMPT: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "a format for bare prompts"),
         RequestNeed.IMAGES: FulfilmentRule(Feature.VISION, Fulfilment.REFUSED, "images"),
         RequestNeed.LOGPROBS: FulfilmentRule(Feature.LOGPROBS, Fulfilment.REFUSED, "log probabilities"),
@@ -117,7 +123,9 @@ def _needs_of_any(request: Request) -> Iterator[RequestNeed]:
         yield RequestNeed.STOPS
     if request.sampling.seed is not None:
         yield RequestNeed.SEED
-    if request.response_format.shape is not ResponseShape.TEXT:
+    if request.response_format.shape is ResponseShape.GRAMMAR:
+        yield RequestNeed.GRAMMAR
+    elif request.response_format.shape is not ResponseShape.TEXT:
         yield RequestNeed.FORMAT
         if isinstance(request, CompletionRequest):
             yield RequestNeed.FORMAT_OF_PROMPT
@@ -133,6 +141,8 @@ def _needs_of_chat(request: ConversationRequest) -> Iterator[RequestNeed]:
             yield RequestNeed.ONE_CALL
     if request.thinking is not ThinkingLevel.DEFAULT:
         yield RequestNeed.REASONING
+    if request.thinking_budget is not None:
+        yield RequestNeed.THINKING_BUDGET
     if any(isinstance(part, Image) for turn in request.messages for part in turn.parts):
         yield RequestNeed.IMAGES
 

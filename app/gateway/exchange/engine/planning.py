@@ -62,7 +62,7 @@ def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, 
     """Return the plan for a chat or a bare prompt. Raises BadRequest (engine_cannot)."""
     check_needs(request, descriptor.features, engine=descriptor.name)
     if not isinstance(request, ConversationRequest) or reads_itself(descriptor):
-        return UpstreamPlan(body=body_of(request, model=model, features=descriptor.features))
+        return UpstreamPlan(body=_body_for(request, model, descriptor, descriptor.features))
     fitted, reading = _fitted_request(request, descriptor, family)
     again = None
     if reading.must_call:
@@ -72,7 +72,11 @@ def plan_request(request: Request, descriptor: Descriptor, family: ModelFamily, 
 
 
 def _request_body(request: ConversationRequest, model: str, descriptor: Descriptor) -> bytes:
-    return body_of(request, model=model, features=descriptor.features | {Feature.TOOLS})
+    return _body_for(request, model, descriptor, descriptor.features | {Feature.TOOLS})
+
+
+def _body_for(request: Request, model: str, descriptor: Descriptor, features: frozenset[Feature]) -> bytes:
+    return body_of(request, model=model, features=features, grammar_field=descriptor.grammar_field)
 
 
 def _fitted_request(
@@ -133,18 +137,8 @@ def _with_tool_turns(request: ConversationRequest, family: ModelFamily) -> Conve
     if request.tools and choice.is_required:
         must = MUST_NAMED.format(name=choice.name) if choice.name else MUST
         messages = with_system(messages, must)
-    arguments = {**_thinking_arguments(request.thinking), **request.template_arguments}
     automatic = msgspec.structs.replace(choice, choose=ToolMode.AUTO, name="", one_at_a_time=False)
-    return msgspec.structs.replace(
-        request, messages=messages, tools=tools, tool_choice=automatic, template_arguments=arguments
-    )
-
-
-def _thinking_arguments(level: ThinkingLevel) -> dict[str, msgspec.Raw]:
-    """Return the other word for it: DeepSeek's and Granite's templates know `thinking`, most know `enable_thinking`."""
-    if level is ThinkingLevel.DEFAULT:
-        return {}
-    return {"thinking": msgspec.Raw(b"false" if level is ThinkingLevel.OFF else b"true")}
+    return msgspec.structs.replace(request, messages=messages, tools=tools, tool_choice=automatic)
 
 
 def _readable_family(family: ModelFamily) -> ModelFamily:

@@ -64,7 +64,7 @@ def route_of(request: Request) -> Route:
     return Route.COMPLETIONS if request.suffix is None else Route.INFILL
 
 
-def body_of(request: Request, *, model: str, features: Collection[Feature]) -> bytes:
+def body_of(request: Request, *, model: str, features: Collection[Feature], grammar_field: str = "grammar") -> bytes:
     """Return the body for `route_of(request)`, of which `capability.check_needs` found nothing refused.
 
     Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features. Raises BadRequest
@@ -73,7 +73,7 @@ def body_of(request: Request, *, model: str, features: Collection[Feature]) -> b
     if isinstance(request, ConversationRequest) and request.tools and Feature.TOOLS not in features:
         raise cannot_error(RequestNeed.TOOLS)
     if isinstance(request, ConversationRequest):
-        body = _chat_fields(request)
+        body = _chat_fields(request, grammar_field)
     else:
         body = _completion_fields(request) if request.suffix is None else _infill_fields(request)
     body |= {"model": model, "stream": True, **_sampling_fields(request.sampling)}
@@ -84,11 +84,13 @@ def body_of(request: Request, *, model: str, features: Collection[Feature]) -> b
     return msgspec.json.encode(body)
 
 
-def _chat_fields(request: ConversationRequest) -> dict[str, object]:
+def _chat_fields(request: ConversationRequest, grammar_field: str) -> dict[str, object]:
     body: dict[str, object] = {"messages": wire_messages(request.messages), **_limit_fields(request.limits)}
     if request.tools:
         body |= _tool_fields(request.tools, request.tool_choice)
-    return body | _format_field(request.response_format) | _template_arguments(request)
+    if request.thinking_budget is not None:
+        body["thinking_budget_tokens"] = request.thinking_budget  # llama-server's own name
+    return body | _format_field(request.response_format, grammar_field) | _template_arguments(request)
 
 
 def _completion_fields(request: CompletionRequest) -> dict[str, object]:
@@ -156,13 +158,21 @@ def callable_tools(tools: Sequence[ToolDefinition], choice: ToolChoice) -> tuple
     return named
 
 
-def _format_field(response_format: ResponseFormat) -> dict[str, object]:
+def _format_field(response_format: ResponseFormat, grammar_field: str) -> dict[str, object]:
+    if response_format.shape is ResponseShape.GRAMMAR:
+        return nest_grammar(response_format.grammar, grammar_field)
     if response_format.shape is ResponseShape.TEXT:
         return {}
     if response_format.shape is ResponseShape.JSON:
         return {"response_format": {"type": "json_object"}}
     schema = {"name": response_format.name, "schema": response_format.schema, "strict": True}
     return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def nest_grammar(grammar: str, field: str) -> dict[str, object]:
+    """Return the fields that hold an answer to a grammar: `Descriptor.grammar_field` says where."""
+    outer, _, inner = field.partition(".")
+    return {outer: {inner: grammar} if inner else grammar}
 
 
 def _schema_of(response_format: ResponseFormat) -> object:
@@ -177,7 +187,9 @@ def _template_arguments(request: ConversationRequest) -> dict[str, object]:
 def _thinking_arguments(level: ThinkingLevel) -> dict[str, object]:
     if level is ThinkingLevel.DEFAULT:
         return {}
-    arguments: dict[str, object] = {"enable_thinking": level is not ThinkingLevel.OFF}
+    is_on = level is not ThinkingLevel.OFF
+    # Most templates know the first word, DeepSeek's and Granite's the second.
+    arguments: dict[str, object] = {"enable_thinking": is_on, "thinking": is_on}
     if level in EFFORTS:
         arguments["reasoning_effort"] = EFFORTS[level]
     return arguments

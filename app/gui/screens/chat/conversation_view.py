@@ -228,6 +228,7 @@ class ConversationView(QWidget):
 
     def _show_defaults(self) -> None:
         self._sampling.show_defaults(self._model.default_sampling.field_words())
+        self._sampling.show_choices(self._model.default_sampling.answers)
 
     def _toggle_panel(self, panel: SystemPromptPanel | SamplingPanel) -> None:
         self._show_panel(panel, is_open=panel.isHidden())
@@ -254,6 +255,11 @@ class ConversationView(QWidget):
             self._warm.start(_WARM_EVERY_MS)
 
     def _send_text(self, text: str) -> None:
+        if self._sampling.form.problem:  # an answer in another form than the one that is typed is not wanted
+            self.composer.set_text(text)
+            self._show_panel(self._sampling, is_open=True)
+            self._sampling.form.show_problem()
+            return
         self._error.hide()
         self._is_at_start = True
         self._model.send_question(text)

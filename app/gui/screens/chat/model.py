@@ -18,7 +18,7 @@ from app.core.chats import Chat, Role
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody, write_fault
 from app.core.events import ChatChanged, Event, SettingChanged
-from app.core.models import ModelChoices, ModelInfo, ModelSampling, RegisterModel
+from app.core.models import AnswerChoices, ModelChoices, ModelInfo, ModelSampling, RegisterModel
 from app.core.tokens import estimate_text_tokens
 from app.core.translation import tr
 from app.core.words import format_tokens
@@ -369,6 +369,11 @@ class DefaultSampling(QObject):
         """Return what stands in the empty fields, by the choice's name."""
         choices = self._choices
         return {} if choices is None else {name: _words_for(choices, name) for name in ModelSampling.__struct_fields__}
+
+    @property
+    def answers(self) -> AnswerChoices:
+        """What can be asked of the model's answers."""
+        return AnswerChoices() if self._choices is None else self._choices.answers
 
     def _set_choices(self, choices: ModelChoices) -> None:
         self._choices = choices

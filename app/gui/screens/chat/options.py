@@ -2,18 +2,23 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+import msgspec
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtGui import QFocusEvent, QKeyEvent, QResizeEvent, QTextOption
-from PySide6.QtWidgets import QGridLayout, QPlainTextEdit, QSizePolicy, QWidget
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import QGridLayout, QSizePolicy, QWidget
 
 from app.core.chats import Sampling
+from app.core.models import AnswerChoices
 from app.core.translation import LazyText, tr
+from app.gui.screens.chat.answer_form_fields import AnswerFormFields
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import UNBOUNDED, Radius
 from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.fields import Field
 from app.gui.widgets.layout import HBox, Scroller, Surface, VBox
+from app.gui.widgets.prompt_field import PromptField
 from app.gui.widgets.text import ElidedLabel, Label
 
 Number = float | int
@@ -136,15 +141,22 @@ class SamplingPanel(OptionsPanel):
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
         super().__init__(theme, tr("Sampling"), _USUAL.tr(), close)
-        sheet = QWidget()
-        self._grid = QGridLayout(sheet)
+        self._page = QWidget()
+        self._sheet = VBox(theme, self._page, gap=12)
+        self._grid = QGridLayout()
+        self._sheet.addLayout(self._grid)
         self._fields: dict[str, Field] = {}
         self._cells = [self._make_cell(choice) for choice in SAMPLING_OPTIONS]
         self._cells.append(
             Button(theme, tr("Reset all"), look=ButtonLook.QUIET, icon="rotate-ccw", action=self._reset_fields)
         )
+        self.form = AnswerFormFields(theme)
+        self.form.changed.connect(self._read_fields)
+        self.form.refused.connect(self._show_refusal)
+        self.form.resized.connect(self._fit_columns)
+        self._sheet.addWidget(self.form)
         self._columns, self._limit = 0, UNBOUNDED
-        self._scroller = Scroller(sheet, tr("Sampling options"))
+        self._scroller = Scroller(self._page, tr("Sampling options"))
         self.box.addWidget(self._scroller)
         theme.changed.connect(self._restyle)
         self._restyle()
@@ -172,6 +184,13 @@ class SamplingPanel(OptionsPanel):
             if not field.hasFocus():
                 field.setText("" if value is None else f"{value:g}" if isinstance(value, float) else str(value))
                 field.set_wrong(False)
+        self.form.show_sampling(sampling)
+        self._fit_columns()
+
+    def show_choices(self, choices: AnswerChoices) -> None:
+        """Offer what the model and its engine can."""
+        self.form.show_choices(choices)
+        self._fit_columns()
 
     def show_defaults(self, words: Mapping[str, str]) -> None:
         """Say in the empty fields what they mean, by the choice's name."""
@@ -190,7 +209,7 @@ class SamplingPanel(OptionsPanel):
         return cell
 
     def _read_fields(self) -> None:
-        values: dict[str, Number | None] = {}
+        values: dict[str, Any] = {}
         for choice in SAMPLING_OPTIONS:
             field = self._fields[choice.name]
             try:
@@ -200,8 +219,14 @@ class SamplingPanel(OptionsPanel):
                 self._show_hint(choice.refusal, color="bad")
                 return
             field.set_wrong(False)
-        self._show_hint(_USUAL.tr())
-        self.chosen.emit(Sampling(**values))  # type: ignore[arg-type]  # each read by its own row of the table
+        if self.form.problem:
+            self._show_refusal(self.form.problem)
+        else:
+            self._show_hint(_USUAL.tr())
+        self.chosen.emit(msgspec.structs.replace(self.form.sampling, **values))
+
+    def _show_refusal(self, words: str) -> None:
+        self._show_hint(words, color="bad")
 
     def _show_hint(self, words: str, *, color: str = "ink-2") -> None:
         self.quiet.setText(words)
@@ -210,12 +235,21 @@ class SamplingPanel(OptionsPanel):
     def _reset_fields(self) -> None:
         for field in self._fields.values():
             field.clear()
+        self.form.clear()
         self._read_fields()
+
+    def _sheet_height(self) -> int:
+        """Return the height of all fields; what was shown or hidden since the last layout counts."""
+        for layout in (self.form.layout(), self._sheet):
+            if layout is not None:
+                layout.invalidate()
+        wrapped = self._sheet.totalHeightForWidth(self._scroller.viewport().width())  # -1 where nothing wraps
+        return max(wrapped, self._sheet.sizeHint().height() if wrapped < 0 else 0)
 
     def _restyle(self) -> None:
         self._grid.setHorizontalSpacing(self.theme.px(12))
         self._grid.setVerticalSpacing(self.theme.px(12))
-        self._grid.setContentsMargins(2, 2, self.theme.px(8), 2)
+        self._sheet.setContentsMargins(2, 2, self.theme.px(8), 2)
         self._columns = 0
         self._fit_columns()
 
@@ -227,19 +261,9 @@ class SamplingPanel(OptionsPanel):
             for place, cell in enumerate(self._cells):
                 self._grid.addWidget(cell, place // columns, place % columns, Qt.AlignmentFlag.AlignBottom)
             self._columns = columns
-        height = self._grid.sizeHint().height()
+        height = self._sheet_height()
+        self._page.setMinimumHeight(height)
         self._scroller.setFixedHeight(min(height, max(self.theme.px(_LEAST), self._limit)))
-
-
-class PromptField(QPlainTextEdit):
-    """Several lines of text; `focus_left` when the keyboard goes elsewhere."""
-
-    focus_left = Signal()
-
-    def focusOutEvent(self, event: QFocusEvent) -> None:  # noqa: N802 -- Qt's name
-        """Tell that the reader is done."""
-        super().focusOutEvent(event)
-        self.focus_left.emit()
 
 
 class SystemPromptPanel(OptionsPanel):
@@ -249,29 +273,17 @@ class SystemPromptPanel(OptionsPanel):
 
     def __init__(self, theme: Theme, close: Callable[[], object]) -> None:
         super().__init__(theme, tr("System prompt"), tr("Sent to the model before the conversation."), close)
-        self.field = PromptField()
+        self.field = PromptField(theme, tr("System prompt"), height=96)
         self.field.focus_left.connect(self.submit_prompt)
-        self.field.setAccessibleName(tr("System prompt"))
-        self.field.setProperty("field", True)  # noqa: FBT003 -- Qt's property
-        self.field.setTabChangesFocus(True)
-        self.field.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         self.field.setPlaceholderText(tr("For example: Answer in one short paragraph."))
         row = HBox(theme, margins=(0, 0, 8, 0), gap=0)
         row.addWidget(self.field)
         self.box.addLayout(row)
-        theme.changed.connect(self._restyle)
-        self._restyle()
 
     def show_prompt(self, text: str) -> None:
         """Show the prompt of another chat."""
-        if not self.field.hasFocus() and text != self.field.toPlainText():
-            self.field.setPlainText(text)
+        self.field.set_text(text)
 
     def submit_prompt(self) -> None:
         """Say what is typed."""
         self.chosen.emit(self.field.toPlainText().strip())
-
-    def _restyle(self) -> None:
-        self.field.setFont(self.theme.font("body"))
-        self.field.document().setDocumentMargin(self.theme.px(6))
-        self.field.setFixedHeight(self.theme.px(96))

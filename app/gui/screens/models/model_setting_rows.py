@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QWidget
 from app.core.models import Companion
 from app.core.translation import tr
 from app.gui import phrases
-from app.gui.screens.chat.options import NumberOption, PromptField
+from app.gui.screens.chat.options import NumberOption
 from app.gui.screens.models import model_settings
 from app.gui.screens.models.model_settings import ModelSettingsModel
 from app.gui.theme.theme import Theme
@@ -19,6 +19,7 @@ from app.gui.widgets.fields import Field
 from app.gui.widgets.flow_layout import FlowLayout
 from app.gui.widgets.layout import HBox, VBox
 from app.gui.widgets.menus import DropDown
+from app.gui.widgets.prompt_field import PromptField
 from app.gui.widgets.rows import ControlRow, ListRow
 from app.gui.widgets.text import Label
 
@@ -228,10 +229,7 @@ class TemplateRow(ModelSettingRow):
         self.keep = Button(
             theme, tr("Save"), name=tr("Save the chat template"), action=lambda: self._submit_text(self._current_text())
         )
-        self.edit = PromptField()
-        self.edit.setAccessibleName(tr("Chat template"))
-        self.edit.setProperty("field", True)  # noqa: FBT003 -- Qt's property
-        self.edit.setTabChangesFocus(True)
+        self.edit = PromptField(theme, tr("Chat template"), height=_TEMPLATE_HEIGHT, role="mono")
         self.edit.textChanged.connect(self._show_buttons)
         self.outer.addWidget(self.edit)
         line = HBox(theme, gap=8)
@@ -241,8 +239,6 @@ class TemplateRow(ModelSettingRow):
         self.tools.addWidget(self._own)
         self.outer.addLayout(line)
         self.add_problem_line()
-        theme.changed.connect(self._restyle)
-        self._restyle()
 
     def show_value(self) -> None:
         """Show what is set, and what it does; what is being written stays."""
@@ -274,11 +270,6 @@ class TemplateRow(ModelSettingRow):
         self._own.setVisible(not is_begun and choices is not None and bool(choices.chat_template))
         self.keep.setVisible(text != self._shown_text)
         self._clear.setVisible(bool(self._shown_text))
-
-    def _restyle(self) -> None:
-        self.edit.setFont(self.theme.font("mono"))
-        self.edit.document().setDocumentMargin(self.theme.px(6))
-        self.edit.setFixedHeight(self.theme.px(_TEMPLATE_HEIGHT))
 
 
 class LoraRow(ListRow):

@@ -1,0 +1,25 @@
+"""Whether a model can answer in the form that a chat asks for: told before a question is stored, not by its engine."""
+
+from app.core.chats import Chat
+from app.core.errors import BadRequest
+from app.gateway.chats.live_answer import chat_request
+from app.gateway.exchange.capability_fallback import family_for, running_descriptor
+from app.gateway.exchange.engine.capability import check_needs
+from app.gateway.loading.requested_model import ResolvedModel
+from app.gateway.services import Services
+
+
+async def check_answer_form(services: Services, target: ResolvedModel, chat: Chat) -> None:
+    """Return if the engine can answer as the chat's sampling says. Raises BadRequest."""
+    chat.sampling.check_forms()
+    descriptor = running_descriptor(services, target.load)
+    check_needs(chat_request(chat, ()), descriptor.features, engine=descriptor.name)
+    if not chat.sampling.grammar:
+        return
+    family = await family_for(services, target.model)
+    if family.opens and not family.can_switch:
+        raise BadRequest(
+            f"{target.model.title} always thinks before it answers, so a grammar would hold its thoughts.",
+            hint="Use a JSON schema, or choose another model.",
+            code="model_cannot",
+        )
