@@ -29,6 +29,7 @@ from app.core.models import (
     ModelSettings,
     SetModel,
 )
+from app.core.thinking import ThinkingLevel
 
 _NOT_SET = "same as for all models"
 _READ_HERE = "read by Roundhouse"
@@ -73,6 +74,17 @@ _OPTIONS = (
         "uses_model_sampling",
         default=None,
         help="Whether to use the sampling that the model's files recommend.",
+    ),
+    click.option(
+        "--thinking",
+        type=click.Choice([AUTOMATIC, *ThinkingLevel]),
+        help=f"How much it thinks for requests that do not say; {AUTOMATIC} as its makers recommend, "
+        f"{ThinkingLevel.DEFAULT} as its chat template does by itself.",
+    ),
+    click.option(
+        "--thinking-budget",
+        type=click.IntRange(0, 4_194_304),
+        help="End its thinking after this many tokens (llama.cpp).",
     ),
     click.option(
         "--template",
@@ -183,8 +195,11 @@ def _apply_changes(settings: ModelSettings, changes: dict[str, Any]) -> ModelSet
         values["loras"] = [str(Path(path_given).expanduser().absolute()) for path_given in values["loras"]]
     if values.get("projector") not in (None, NO_PROJECTOR):
         values["projector"] = str(Path(values["projector"]).expanduser().absolute())
-    if values.get("draft") == AUTOMATIC:
-        values["draft"] = None
+    for name in ("draft", "thinking"):
+        if values.get(name) == AUTOMATIC:
+            values[name] = None
+    if values.get("thinking") is not None:
+        values["thinking"] = ThinkingLevel(values["thinking"])
     if Path(values.get("draft") or "").suffix == ".gguf":
         values["draft"] = str(Path(values["draft"]).expanduser().absolute())
     return msgspec.structs.replace(settings, **values, sampling=msgspec.structs.replace(settings.sampling, **sampling))
@@ -197,6 +212,7 @@ def model_details(client: GatewayClient, model: ModelInfo) -> Iterator[tuple[str
     shown = client.get(f"/model-settings/{quote_segment(model.name)}", ModelChoices, timeout_s=_DISK_S)
     if model.chats:
         yield "sampling", _sampling(shown)
+        yield "thinking", words.describe_thinking(shown)
     if shown.maker_note:
         yield "its makers say", shown.maker_note
     yield from (("template", line) for line in _template_lines(shown))
@@ -232,6 +248,7 @@ def _setting_lines(shown: ModelChoices) -> Iterator[str]:
         ("KV cache", own.kv_type or _NOT_SET),
         ("Engine", own.engine or f"the best installed{f', {shown.engine}' if shown.engine else ''}"),
         ("Sampling", _sampling(shown)),
+        ("Thinking", words.describe_thinking(shown)),
         ("Template", "not the model's own" if own.chat_template else "the model's own"),
         *(("", line) for line in _template_lines(shown)),
         ("Draft", _draft(shown)),
@@ -286,8 +303,13 @@ def _sampling(shown: ModelChoices) -> str:
             if recommended_text
             else own or "as the engine does"
         )
-    recommended = f"{recommended_text} (from the model: {shown.sampling_source})" if recommended_text else ""
+    recommended = f"{recommended_text} ({_source(shown)})" if recommended_text else ""
     return "; else ".join(filter(None, (own, recommended))) or "as the engine does"
+
+
+def _source(shown: ModelChoices) -> str:
+    unchecked = ", not compared with what its makers publish" if shown.is_sampling_unchecked else ""
+    return f"from the model: {shown.sampling_source}{unchecked}"
 
 
 def _projector(shown: ModelChoices) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from app.core.capabilities import Capability
+from app.core.thinking import ThinkingDefault, ThinkingLevel
 
 
 class PresetMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,7 +169,11 @@ class ModelSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     sampling: ModelSampling = ModelSampling()
     """Goes before what the model's files say; a request's own values go before both."""
     uses_model_sampling: bool = True
-    """Whether the sampling that the model's files recommend counts."""
+    """Whether the sampling that the model's files recommend counts, and how much its makers have it think."""
+    thinking: ThinkingLevel | None = None
+    """How much it thinks for a request that does not say; None: as its makers recommend."""
+    thinking_budget: Annotated[int, msgspec.Meta(ge=0, le=4_194_304)] | None = None
+    """Tokens after which its thinking is ended, by engines that can; None: as its makers recommend."""
     chat_template: Annotated[str, msgspec.Meta(min_length=1, max_length=262_144)] | None = None
     """Jinja, in place of the model's own."""
     draft: _Path | None = None
@@ -274,6 +279,12 @@ class ModelChoices(msgspec.Struct, frozen=True, kw_only=True):
     """Where it does: a file's name, or the repository it was made from."""
     maker_note: str = ""
     """What its makers say of thinking and of its chat template, as the catalogue has it."""
+    is_sampling_unchecked: bool = False
+    """Whether `sampling` is the catalogue's, and nobody compared it with what the makers publish."""
+    maker_thinking: ThinkingDefault = ThinkingDefault()
+    """How much its makers have it think, as the catalogue has it."""
+    thinking: ThinkingDefault = ThinkingDefault()
+    """How much it thinks for a request that does not say; what is None here is its chat template's own."""
     effective: ModelSampling = ModelSampling()
     """What a request gets that does not say; what is None here is the engine's own."""
     answers: AnswerChoices = AnswerChoices()

@@ -3,7 +3,8 @@
 from collections.abc import Collection
 
 from app.core.capabilities import Capability, in_order
-from app.core.models import ModelSampling
+from app.core.models import ModelChoices, ModelSampling
+from app.core.thinking import ThinkingLevel
 from app.core.translation import LazyText, tr, tr_list, tr_plural
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -160,3 +161,28 @@ def format_sampling(chosen: ModelSampling) -> str:
     """Return what is chosen, such as "temperature 0.6, top-k 20"; empty for nothing."""
     values = ((word, getattr(chosen, name)) for name, word in _SAMPLING.items())
     return ", ".join(f"{word} {value:g}" for word, value in values if value is not None)
+
+
+THINKING = {
+    ThinkingLevel.DEFAULT: LazyText("as its chat template does"),
+    ThinkingLevel.OFF: LazyText("off"),
+    ThinkingLevel.ON: LazyText("on"),
+    ThinkingLevel.MINIMAL: LazyText("minimal"),
+    ThinkingLevel.LOW: LazyText("low"),
+    ThinkingLevel.MEDIUM: LazyText("medium"),
+    ThinkingLevel.HIGH: LazyText("high"),
+    ThinkingLevel.MAX: LazyText("highest"),
+}
+"""How much a model thinks, in a word or a few."""
+
+
+def describe_thinking(choices: ModelChoices) -> str:
+    """Return how much a model thinks for a request that does not say: "medium, as its makers recommend"."""
+    level = THINKING[choices.thinking.level or ThinkingLevel.DEFAULT].tr()
+    is_theirs = choices.settings.thinking is None and choices.thinking.level is not None
+    text = tr("{level}, as its makers recommend", level=level) if is_theirs else level
+    if choices.thinking.budget is None:
+        return text
+    if not choices.answers.takes_budget:
+        return tr("{level}; its engine cannot end it after a number of tokens", level=text)
+    return tr("{level}, at most {count:,} tokens", level=text, count=choices.thinking.budget)

@@ -19,7 +19,7 @@ from app.gateway.exchange.engine.answers import TemplateReply, TokenizeReply, de
 from app.gateway.exchange.engine.capability import RequestNeed, needs_of
 from app.gateway.exchange.engine.planning import UpstreamPlan, plan_request, reads_itself
 from app.gateway.exchange.engine.request import route_of
-from app.gateway.exchange.presets import apply_preset
+from app.gateway.exchange.presets import apply_preset, with_default_thinking
 from app.gateway.exchange.upstream import EngineAccess, UpstreamRequest
 from app.gateway.loading.launch import is_ready
 from app.gateway.loading.requested_model import ResolvedModel
@@ -48,6 +48,8 @@ async def plan_fallbacks(services: Services, target: ResolvedModel, request: Req
         descriptor = _without_feature(descriptor, Feature.TOOLS)
         # What is said of the tools is a system prompt too, to which the model's own would give way.
         request = with_system(request, target.model.preset)
+    if isinstance(request, ConversationRequest):
+        request = with_default_thinking(request, target.model.preset)
     family = _NO_FAMILY
     if isinstance(request, ConversationRequest) and not reads_itself(descriptor):
         family = await family_for(services, target.model)

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from app.core.models import ModelInfo, Preset
-from app.gateway.exchange.engine.request import look_back_tokens
+from app.core.thinking import ThinkingLevel
+from app.gateway.canonical.request import ConversationRequest
+from app.gateway.exchange.engine.request import EFFORTS, look_back_tokens, thinking_arguments
 from engines.api import Route
 
 _SAMPLING = (
@@ -40,6 +42,11 @@ _SAME = {
     "repetition_penalty": ("repeat_penalty",),
 }
 """Other names under which a request may have said the same."""
+THINK, THINKING_BUDGET = "think", "thinking_budget_tokens"
+"""Parameters that say how much is thought: Ollama's word, and llama-server's."""
+_THINKING_ARGUMENTS = frozenset({"enable_thinking", "thinking", "reasoning_effort", "thinking_budget"})
+"""Of the chat template: with one of them a request has said how much to think."""
+_THINKING_FIELDS = ("reasoning_effort", "reasoning", "thinking", THINK, THINKING_BUDGET, "reasoning_budget_tokens")
 _SYSTEM = frozenset({"system", "developer"})
 _TALKS = frozenset({Route.CHAT, Route.APPLY_TEMPLATE})
 _ANTHROPIC = frozenset({Route.MESSAGES, Route.COUNT_TOKENS})
@@ -60,6 +67,8 @@ def apply_preset(body: bytes, model: ModelInfo, route: Route) -> bytes:
         _into_responses(fields, model.preset)
     if route in _NAMES:
         _add_parameters(fields, model.preset, _NAMES[route])
+    if route in _TALKS | _ANTHROPIC:
+        _add_thinking(fields, model.preset, route)
     return msgspec.json.encode(fields)
 
 
@@ -99,6 +108,43 @@ def _add_parameters(fields: _Fields, preset: Preset, names: Mapping[str, str]) -
             continue
         if all(fields.get(name) is None for name in (theirs, *_SAME.get(theirs, ()))):
             fields[theirs] = value
+
+
+def with_default_thinking(request: ConversationRequest, preset: Preset | None) -> ConversationRequest:
+    """Return the request with how much its model thinks where it does not say itself."""
+    level = _thinking_level(preset)
+    is_said = request.thinking is not ThinkingLevel.DEFAULT or _THINKING_ARGUMENTS & request.template_arguments.keys()
+    return request if level is None or is_said else msgspec.structs.replace(request, thinking=level)
+
+
+def _thinking_level(preset: Preset | None) -> ThinkingLevel | None:
+    value = None if preset is None else preset.parameters.get(THINK)
+    if isinstance(value, bool):
+        return ThinkingLevel.ON if value else ThinkingLevel.OFF
+    return ThinkingLevel(value) if isinstance(value, str) and value in set(ThinkingLevel) else None
+
+
+def _add_thinking(fields: _Fields, preset: Preset, route: Route) -> None:
+    """Say how much is thought, unless the request says otherwise in any way."""
+    level, given = _thinking_level(preset) or ThinkingLevel.DEFAULT, fields.get("chat_template_kwargs")
+    arguments = dict(given) if isinstance(given, dict) else {}
+    defaults = thinking_arguments(level)
+    differ = [key for key in _THINKING_ARGUMENTS & arguments.keys() if defaults.get(key) != arguments[key]]
+    if differ or _says_thinking(fields):
+        return
+    if defaults:
+        fields["chat_template_kwargs"] = {**defaults, **arguments}
+    if route is Route.CHAT and level in EFFORTS:
+        fields["reasoning_effort"] = EFFORTS[level]
+    budget = preset.parameters.get(THINKING_BUDGET)
+    if route is Route.CHAT and isinstance(budget, int) and level is not ThinkingLevel.OFF:
+        fields[THINKING_BUDGET] = budget
+
+
+def _says_thinking(fields: _Fields) -> bool:
+    output = fields.get("output_config")
+    has_effort = isinstance(output, dict) and output.get("effort") is not None
+    return has_effort or any(fields.get(name) is not None for name in _THINKING_FIELDS)
 
 
 def _preset_turns(preset: Preset) -> list[object]:

@@ -25,6 +25,7 @@ from app.core.models import (
     ModelInfo,
     ModelSettings,
 )
+from app.core.thinking import ThinkingDefault
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.library.answer_choices import answer_choices
 from app.gateway.loading.draft_choice import choose_draft, find_trial, own_draft_of
@@ -32,7 +33,8 @@ from app.gateway.loading.draft_files import draft_path
 from app.gateway.loading.launch import UNCHOSEN, best_reader, engine_for, launch_options, load_request_for
 from app.gateway.loading.model_tuning import (
     effective_sampling,
-    find_maker_note,
+    effective_thinking,
+    find_maker_entry,
     find_recommendation,
     in_force,
     settings_to_keep,
@@ -68,16 +70,20 @@ def list_choices(services: Services, model: ModelInfo) -> ModelChoices:
     )
     running = next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
     is_loaded = running is not None and running.state is EngineState.READY
-    facts = services.facts.read_model(model)
+    facts, maker = services.facts.read_model(model), find_maker_entry(services.hub, model)
+    engine = _engine(services, model, own)
     return ModelChoices(
         model=model.runs_as,
         settings=own,
         sampling=recommended.sampling,
         sampling_source=recommended.source if recommended != NOTHING else "",
-        maker_note=find_maker_note(services.hub, model),
+        is_sampling_unchecked=recommended.is_unchecked,
+        maker_note=maker.maker_note if maker is not None else "",
+        maker_thinking=maker.thinking if maker is not None else ThinkingDefault(),
+        thinking=effective_thinking(services.hub, model, own),
         effective=effective_sampling(services.hub, model, own),
         answers=answer_choices(services, model, own, facts),
-        engine=_engine(services, model, own),
+        engine=engine,
         engines=_engines(services.catalogue, model),
         companions=[
             *_projectors(services.library, model, own),
@@ -178,6 +184,7 @@ def _engine_independent(settings: ModelSettings) -> ModelSettings:
         idle_minutes=settings.idle_minutes,
         sampling=settings.sampling,
         uses_model_sampling=settings.uses_model_sampling,
+        thinking=settings.thinking,
     )
 
 

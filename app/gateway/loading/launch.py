@@ -21,7 +21,7 @@ from app.core.models import LoadOptions, ModelInfo, ModelSettings, Preset
 from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading import requested_model
 from app.gateway.loading.draft_choice import keep_proven_draft
-from app.gateway.loading.model_tuning import with_sampling, with_tuning
+from app.gateway.loading.model_tuning import with_defaults, with_tuning
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.loading.template_trials import check_template_of
 from app.gateway.services import Services
@@ -144,7 +144,7 @@ def _request_for_attached(model: ModelInfo) -> LoadRequest:
 def _resolve_now(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> ResolvedModel:
     model = search()
     load = load_request_for(services, model, options)
-    return ResolvedModel(with_sampling(services, model, load.engine), load)
+    return ResolvedModel(with_defaults(services, model, load.engine), load)
 
 
 def _usable(

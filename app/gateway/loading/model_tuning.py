@@ -13,12 +13,15 @@ from app.config.model_settings import ModelSettingsFile
 from app.core.errors import NotFound
 from app.core.hub import origin_of
 from app.core.models import NO_PARSER, NO_PROJECTOR, ModelInfo, ModelSampling, ModelSettings, Preset
+from app.core.thinking import ThinkingDefault, ThinkingLevel
 from app.gateway.advising.model_facts import FactsReader
+from app.gateway.exchange.presets import THINK, THINKING_BUDGET
 from app.gateway.loading.draft_choice import choose_draft
 from app.gateway.loading.draft_files import require_file
 from app.gateway.services import Services
 from app.hub.library.companions import projector_beside
 from app.hub.repositories.answers import HubMemory
+from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.repositories.generation import NOTHING, SamplingRecommendation, read_recommendation
 from engines.api import EngineAdapter, Feature, LaunchOptions
 from engines.api.options import SamplingDefaults
@@ -42,14 +45,20 @@ def find_recommendation(hub: HubMemory, model: ModelInfo) -> SamplingRecommendat
     entry = hub.catalogue.find_repository(origin.repository)
     if entry is None or entry.sampling == ModelSampling():
         return NOTHING
-    return SamplingRecommendation(sampling=entry.sampling, source=entry.base)
+    return SamplingRecommendation(sampling=entry.sampling, source=entry.base, is_unchecked=entry.sampling_unchecked)
 
 
-def find_maker_note(hub: HubMemory, model: ModelInfo) -> str:
-    """Return what a model's makers say of thinking and its template; empty where the catalogue has nothing."""
+def find_maker_entry(hub: HubMemory, model: ModelInfo) -> CatalogueEntry | None:
+    """Return what the catalogue has of a model's makers: what they say of thinking, and of its template."""
     origin = None if model.attached else origin_of(Path(model.path))
-    entry = hub.catalogue.find_repository(origin.repository) if origin is not None else None
-    return entry.maker_note if entry is not None else ""
+    return hub.catalogue.find_repository(origin.repository) if origin is not None else None
+
+
+def effective_thinking(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ThinkingDefault:
+    """Return how much a model thinks for a request that does not say."""
+    chosen = ThinkingDefault(level=own.thinking, budget=own.thinking_budget)
+    entry = find_maker_entry(hub, model) if own.uses_model_sampling else None
+    return chosen if entry is None else chosen.fill_gaps_from(entry.thinking)
 
 
 def effective_sampling(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> ModelSampling:
@@ -112,14 +121,22 @@ def _tool_parser(
     return parser_for(parsers, own.chat_template or (known.chat_template if known is not None else ""))
 
 
-def with_sampling(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
+def with_defaults(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
     """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
-    if _takes_sampling(services.adapters, engine) or not model.chats:
+    if not model.chats:
         return model
-    values = _sampling_at_start(services.hub, model, services.tuning.settings_of(model.runs_as)).explicit_values
-    if not values:
+    own = services.tuning.settings_of(model.runs_as)
+    values_by_name: dict[str, bool | int | float | str | list[str]] = {}
+    if not _takes_sampling(services.adapters, engine):
+        values = _sampling_at_start(services.hub, model, own).explicit_values
+        values_by_name = {_OTHERS_NAMES.get(name, name): value for name, value in values.items()}
+    thinking = effective_thinking(services.hub, model, own)
+    if thinking.level not in {None, ThinkingLevel.DEFAULT}:
+        values_by_name[THINK] = str(thinking.level)
+    if thinking.budget is not None and takes_budget(services.adapters, engine):
+        values_by_name[THINKING_BUDGET] = thinking.budget
+    if not values_by_name:
         return model
-    values_by_name = {_OTHERS_NAMES.get(name, name): value for name, value in values.items()}
     preset = model.preset or Preset()
     return msgspec.structs.replace(
         model, preset=msgspec.structs.replace(preset, parameters={**values_by_name, **preset.parameters})
@@ -147,6 +164,11 @@ def _sampling_at_start(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> 
 
 def _takes_sampling(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:
     return Feature.SAMPLING_DEFAULTS in adapters[engine].descriptor.features
+
+
+def takes_budget(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:
+    """Tell whether an engine ends thinking after a number of tokens."""
+    return engine in adapters and Feature.THINKING_BUDGET in adapters[engine].descriptor.features
 
 
 def _sees(adapters: Mapping[str, EngineAdapter], engine: str) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from app.core.hub import HubUse
 from app.core.models import ModelSampling
+from app.core.thinking import ThinkingDefault
 from app.hub.repositories.repository import REPOSITORY
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?::[a-z0-9][a-z0-9._-]{0,63})?")
@@ -76,6 +77,10 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Uses whose rank follows from another size of the same series."""
     sampling: ModelSampling = ModelSampling()
     """What its makers recommend for chat; a file of the model that says otherwise counts before it."""
+    sampling_unchecked: bool = False
+    """Nobody compared `sampling` with what the makers publish."""
+    thinking: ThinkingDefault = ThinkingDefault()
+    """How much its makers have it think where a request does not say; empty where they leave it to the template."""
     maker_note: str = ""
     """What its makers say of thinking and of the chat template, in a sentence or two."""
     unchecked: bool = False

@@ -48,6 +48,8 @@ class SamplingRecommendation(msgspec.Struct, frozen=True, kw_only=True):
 
     sampling: ModelSampling = ModelSampling()
     source: str = ""
+    is_unchecked: bool = False
+    """Whether it is the catalogue's, and nobody compared it with what the makers publish."""
 
 
 NOTHING = SamplingRecommendation()

@@ -7,7 +7,13 @@ import pytest
 
 from app.core.capabilities import Capability
 from app.core.models import ModelInfo, ModelSampling, ModelSettings
-from app.gateway.loading.model_tuning import effective_sampling, find_maker_note, find_recommendation
+from app.core.thinking import ThinkingDefault, ThinkingLevel
+from app.gateway.loading.model_tuning import (
+    effective_sampling,
+    effective_thinking,
+    find_maker_entry,
+    find_recommendation,
+)
 from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.generation import NOTHING, SamplingRecommendation
 from tests.gguf_files import TinyLlama
@@ -39,7 +45,9 @@ def test_the_catalogue_s_sampling_is_used_where_the_files_say_nothing(hub: HubMe
     model = model_from(tmp_path, "unsloth/Qwen3-8B-GGUF")
     assert find_recommendation(hub, model) == SamplingRecommendation(sampling=THINKING, source="Qwen/Qwen3-8B")
     assert effective_sampling(hub, model, ModelSettings()) == THINKING
-    assert "enable_thinking" in find_maker_note(hub, model)
+    entry = find_maker_entry(hub, model)
+    assert entry is not None
+    assert "enable_thinking" in entry.maker_note
 
 
 def test_what_a_person_or_a_file_says_counts_before_it(hub: HubMemory, tmp_path: Path) -> None:
@@ -55,4 +63,21 @@ def test_what_a_person_or_a_file_says_counts_before_it(hub: HubMemory, tmp_path:
 def test_a_model_the_catalogue_does_not_know_has_none(hub: HubMemory, tmp_path: Path) -> None:
     model = model_from(tmp_path, "org/Unheard-of-GGUF")
     assert find_recommendation(hub, model) == NOTHING
-    assert find_maker_note(hub, model) == ""
+    assert find_maker_entry(hub, model) is None
+
+
+def test_the_makers_effort_counts_unless_somebody_chose(hub: HubMemory, tmp_path: Path) -> None:
+    model = model_from(tmp_path, "ggml-org/gpt-oss-20b-GGUF")
+    medium = ThinkingDefault(level=ThinkingLevel.MEDIUM)
+    assert effective_thinking(hub, model, ModelSettings()) == medium
+    assert effective_thinking(hub, model, ModelSettings(thinking=ThinkingLevel.HIGH)).level is ThinkingLevel.HIGH
+    assert effective_thinking(hub, model, ModelSettings(thinking_budget=500)) == msgspec.structs.replace(
+        medium, budget=500
+    )
+    assert effective_thinking(hub, model, ModelSettings(uses_model_sampling=False)) == ThinkingDefault()
+
+
+def test_sampling_that_nobody_compared_is_marked(hub: HubMemory, tmp_path: Path) -> None:
+    compared = find_recommendation(hub, model_from(tmp_path, "unsloth/Qwen3-8B-GGUF"))
+    guessed = find_recommendation(hub, model_from(tmp_path, "unsloth/Llama-3.3-70B-Instruct-GGUF"))
+    assert (compared.is_unchecked, guessed.is_unchecked) == (False, True)

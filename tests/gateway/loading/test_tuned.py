@@ -16,6 +16,7 @@ from app.core.api import PREFIX
 from app.core.engines import EngineInfo
 from app.core.events import ModelsChanged
 from app.core.models import Companion, CompanionKind, ModelChoices, ModelSampling, ModelSettings, SetModel
+from app.core.thinking import ThinkingDefault, ThinkingLevel
 from app.gateway.loading.draft_choice import keep_proven_draft
 from app.gateway.loading.launch import resolve_model
 from app.gateway.services import Services
@@ -138,6 +139,28 @@ async def test_another_engine_is_told_with_each_request_that_does_not_say(gatewa
     sent = await answered(gateway, temperature=0.1)
     assert (sent["temperature"], sent["top_k"], sent["repetition_penalty"]) == (0.1, 7, 1.1)
     assert (await answered(gateway, repeat_penalty=1.3)).get("repetition_penalty") is None
+
+
+async def test_how_much_is_thought_is_told_with_each_request_that_does_not_say(gateway: Gateway, admin: Admin) -> None:
+    await admin.set(thinking=ThinkingLevel.LOW, thinking_budget=700)
+    shown = await admin.choices()
+    assert (shown.thinking, shown.maker_thinking) == (
+        ThinkingDefault(level=ThinkingLevel.LOW, budget=700),
+        ThinkingDefault(),
+    )
+    sent = await answered(gateway)
+    assert sent["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "low"}
+    assert (sent["reasoning_effort"], sent["thinking_budget_tokens"]) == ("low", 700)
+    own = await answered(gateway, reasoning_effort="high")
+    assert own == {"model": "told", "messages": HELLO, "reasoning_effort": "high"}
+    await admin.set(engine="fake", thinking=ThinkingLevel.LOW, thinking_budget=700)
+    assert not (await admin.choices()).answers.takes_budget
+    assert "thinking_budget_tokens" not in await answered(gateway), "this engine would pass over it"
+
+
+async def test_a_level_of_thinking_that_is_none_is_refused(admin: Admin) -> None:
+    assert "thinking" in await admin.refused(thinking="a lot")
+    assert "thinking_budget" in await admin.refused(thinking_budget=-1)
 
 
 async def answered(gateway: Gateway, **wishes: object) -> dict[str, Any]:

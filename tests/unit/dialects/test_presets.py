@@ -3,10 +3,14 @@
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from app.core.models import ModelInfo, Preset, PresetMessage
-from app.gateway.exchange.presets import apply_preset
+from app.core.thinking import ThinkingLevel
+from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Text
+from app.gateway.exchange.engine.request import body_of
+from app.gateway.exchange.presets import apply_preset, with_default_thinking
 from engines.api import Route
 
 PRESET = Preset(
@@ -97,3 +101,63 @@ def test_what_does_not_write_is_left_alone(route: Route) -> None:
 def test_endless_is_not_a_number_of_tokens() -> None:
     endless = Preset(parameters={"num_predict": -1})
     assert "max_tokens" not in sent(Route.CHAT, preset=endless, messages=[ASKED])
+
+
+THINKS = Preset(parameters={"think": "medium", "thinking_budget_tokens": 900})
+
+
+def test_a_chat_that_does_not_say_thinks_as_the_preset_does() -> None:
+    body = sent(Route.CHAT, preset=THINKS, messages=[ASKED])
+    assert body["chat_template_kwargs"] == {"enable_thinking": True, "thinking": True, "reasoning_effort": "medium"}
+    assert (body["reasoning_effort"], body["thinking_budget_tokens"]) == ("medium", 900)
+
+
+def test_thinking_is_switched_off_by_both_words_and_without_a_budget() -> None:
+    off = Preset(parameters={"think": False, "thinking_budget_tokens": 900})
+    body = sent(Route.CHAT, preset=off, messages=[ASKED], chat_template_kwargs={"language": "de"})
+    assert body["chat_template_kwargs"] == {"enable_thinking": False, "thinking": False, "language": "de"}
+    assert not {"reasoning_effort", "thinking_budget_tokens"} & body.keys()
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"reasoning_effort": "none"},
+        {"chat_template_kwargs": {"enable_thinking": False}},
+        {"chat_template_kwargs": {"thinking": False}},
+        {"chat_template_kwargs": {"reasoning_effort": "high"}},
+        {"thinking_budget_tokens": 5},
+        {"output_config": {"effort": "low"}},
+    ],
+)
+def test_a_request_that_says_how_much_to_think_is_left_alone(own: dict[str, object]) -> None:
+    body = sent(Route.CHAT, preset=THINKS, messages=[ASKED], **own)
+    assert body == {"messages": [ASKED], **own}
+
+
+@pytest.mark.parametrize("route", [Route.MESSAGES, Route.COUNT_TOKENS, Route.APPLY_TEMPLATE])
+def test_other_routes_are_told_by_their_template_alone(route: Route) -> None:
+    body = sent(route, preset=THINKS, messages=[ASKED])
+    assert body["chat_template_kwargs"]["reasoning_effort"] == "medium"
+    assert not {"reasoning_effort", "thinking_budget_tokens"} & body.keys()
+    own = sent(Route.MESSAGES, preset=THINKS, messages=[ASKED], thinking={"type": "disabled"})
+    assert "chat_template_kwargs" not in own
+
+
+@pytest.mark.parametrize("value", ["default", "a lot", 3])
+def test_a_level_that_is_none_changes_nothing(value: str | int) -> None:
+    body = sent(Route.CHAT, preset=Preset(parameters={"think": value}), messages=[ASKED])
+    assert body == {"messages": [ASKED]}
+
+
+def test_a_translated_request_is_read_as_it_thinks() -> None:
+    request = ConversationRequest(messages=(ConversationMessage(MessageRole.USER, (Text("Why?"),)),))
+    assert with_default_thinking(request, THINKS).thinking is ThinkingLevel.MEDIUM
+    assert with_default_thinking(request, None) is request
+    own = msgspec.structs.replace(request, thinking=ThinkingLevel.OFF)
+    assert with_default_thinking(own, THINKS) is own
+    arguments = msgspec.structs.replace(request, template_arguments={"enable_thinking": msgspec.Raw(b"false")})
+    assert with_default_thinking(arguments, THINKS) is arguments
+    body = body_of(with_default_thinking(request, THINKS), model="m", features=frozenset())
+    told = json.loads(apply_preset(body, model(THINKS), Route.CHAT))
+    assert (told["reasoning_effort"], told["thinking_budget_tokens"]) == ("medium", 900)

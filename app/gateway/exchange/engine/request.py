@@ -180,11 +180,12 @@ def _schema_of(response_format: ResponseFormat) -> object:
 
 
 def _template_arguments(request: ConversationRequest) -> dict[str, object]:
-    arguments = {**_thinking_arguments(request.thinking), **request.template_arguments}
+    arguments = {**thinking_arguments(request.thinking), **request.template_arguments}
     return {"chat_template_kwargs": arguments} if arguments else {}
 
 
-def _thinking_arguments(level: ThinkingLevel) -> dict[str, object]:
+def thinking_arguments(level: ThinkingLevel) -> dict[str, object]:
+    """Return how much to think as arguments of a chat template."""
     if level is ThinkingLevel.DEFAULT:
         return {}
     is_on = level is not ThinkingLevel.OFF

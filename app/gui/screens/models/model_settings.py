@@ -30,6 +30,7 @@ from app.core.models import (
     ModelSettings,
     SetModel,
 )
+from app.core.thinking import ThinkingLevel
 from app.core.translation import LazyText, tr
 from app.gui import phrases
 from app.gui.net.model_settings import ask_to_allow
@@ -54,7 +55,14 @@ IDLE = NumberOption(
     0,
     10_080,
 )
-NUMBERS = (CONTEXT, SLOTS, IDLE)
+THINKING_BUDGET = NumberOption(
+    "thinking_budget",
+    LazyText("Most thinking"),
+    LazyText("Tokens after which its thinking is ended and it answers."),
+    0,
+    4_194_304,
+)
+NUMBERS = (CONTEXT, SLOTS, IDLE, THINKING_BUDGET)
 SAMPLING = tuple(choice for choice in SAMPLING_OPTIONS if choice.name in ModelSampling.__struct_fields__)
 KV_TYPES = (
     ("", LazyText("Same as for all models")),
@@ -264,11 +272,28 @@ def _sampling_sentence(choices: ModelChoices) -> str:
     values = words.format_sampling(choices.sampling)
     if not values:
         return tr("The model recommends nothing. Values in a request always take precedence.")
+    if choices.is_sampling_unchecked:
+        return tr(
+            "From the catalogue, not compared with what its makers publish: {values}. Values in a request always "
+            "take precedence.",
+            values=values,
+        )
     return tr(
         "From the model ({source}): {values}. Values in a request always take precedence.",
         source=choices.sampling_source,
         values=values,
     )
+
+
+def thinking_options(choices: ModelChoices) -> list[tuple[str, str]]:
+    """Return how much it can be set to think, the makers' recommendation first."""
+    maker = choices.maker_thinking.level
+    theirs = (
+        tr("As recommended: {level}", level=words.THINKING[maker].tr())
+        if maker is not None and choices.settings.uses_model_sampling
+        else tr("As recommended")
+    )
+    return [("", theirs), *((level.value, words.THINKING[level].tr()) for level in ThinkingLevel)]
 
 
 DRAFT_HELP = LazyText("Words are drafted ahead and checked together. Answers stay the same.")

@@ -101,6 +101,13 @@ class ModelSettingsView(QWidget):
         self.kv_type = ChoiceRow(theme, model, "kv_type", title=tr("KV cache"), help_=_KV_HELP.tr())
         self.numbers = {limits.name: NumberRow(theme, model, limits) for limits in model_settings.NUMBERS}
         self.uses_own = SwitchRow(theme, model, "uses_model_sampling", title=tr("What the model recommends"), help_="")
+        self.thinking = ChoiceRow(
+            theme,
+            model,
+            "thinking",
+            title=tr("Thinking"),
+            help_=tr("For requests and chats that do not say how much to think."),
+        )
         self.sampling, self.template = SamplingRow(theme, model), TemplateRow(theme, model)
         self.draft = DraftRow(theme, model)
         self.projector = ChoiceRow(
@@ -123,7 +130,9 @@ class ModelSettingsView(QWidget):
             self._make_section(
                 tr("How it runs"), self.engine, self.numbers["context"], self.numbers["slots"], self.kv_type
             ),
-            self._make_section(tr("Sampling"), self.uses_own, self.sampling),
+            self._make_section(
+                tr("Sampling"), self.uses_own, self.sampling, self.thinking, self.numbers["thinking_budget"]
+            ),
             self._companions,
             self._make_section(tr("Chat template"), self.template),
             self._make_section(tr("Unloading"), self.pinned, self._stays),
@@ -199,6 +208,7 @@ class ModelSettingsView(QWidget):
             return
         self.engine.show_options(model_settings.engine_options(choices))
         self.kv_type.show_options([(value, words.tr()) for value, words in model_settings.KV_TYPES])
+        self.thinking.show_options(model_settings.thinking_options(choices))
         self.draft.show_options(model_settings.draft_options(choices))
         self.draft.show_value()
         self.projector.show_options(model_settings.projector_options(choices))
@@ -229,6 +239,9 @@ class ModelSettingsView(QWidget):
         template.setVisible(model.chats and not model.attached)
         choices = self.model.choices
         assert choices is not None  # noqa: S101 -- as above
+        own = choices.settings
+        self.thinking.setVisible(choices.answers.thinks or own.thinking is not None)
+        self.numbers["thinking_budget"].setVisible(choices.answers.takes_budget or own.thinking_budget is not None)
         self._code.setVisible(choices.brings_code or model_settings.shows_setting(choices, "allows_code"))
         self._parsers.setVisible(
             model.chats and model_settings.shows_setting(choices, "tool_parser", "reasoning_parser")
