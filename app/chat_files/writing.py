@@ -11,7 +11,7 @@ import msgspec
 
 from app import __version__
 from app.core.attachments import Attachment, AttachmentKind
-from app.core.chats import Chat, Message, Role
+from app.core.chats import Chat, Message, Role, Timings
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -60,6 +60,8 @@ def _markdown_parts(chat: Chat, links: Mapping[str, str]) -> Iterator[str]:
         yield chat.system_prompt.strip()
     for message in visible_path(chat):
         yield f"## {_speaker(message)}"
+        if notes := _notes(message):
+            yield f"*{notes}*"
         if message.reasoning.strip():
             yield f"<details><summary>Thinking</summary>\n\n{message.reasoning.strip()}\n\n</details>"
         yield from (_link_to(attachment, links) for attachment in message.attachments)
@@ -90,6 +92,18 @@ def _about(chat: Chat) -> str:
 
 def _speaker(message: Message) -> str:
     return "You" if message.role is Role.USER else message.model or "Assistant"
+
+
+def _notes(message: Message) -> str:
+    """Return how fast an answer was written, and whether a person changed it."""
+    timings = message.timings or Timings()
+    rate, first_s = timings.decode_tokens_per_s, timings.ttft_s
+    parts = (
+        "edited" if message.is_edited else "",
+        f"{rate:.1f} tokens per second" if rate else "",
+        "" if first_s is None else f"{max(0.0, first_s - (timings.load_s or 0.0)):.2f} s to the first token",
+    )
+    return " · ".join(filter(None, parts))
 
 
 _PAGE = """<!DOCTYPE html>
@@ -145,6 +159,8 @@ def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]]) -> Iterat
         yield f"<h2>System prompt</h2>\n<div>{_render(chat.system_prompt)}</div>"
     for message in visible_path(chat):
         yield f"<h2>{html.escape(_speaker(message))}</h2>"
+        if notes := _notes(message):
+            yield f'<p class="about">{html.escape(notes)}</p>'
         if message.reasoning.strip():
             yield f"<details><summary>Thinking</summary>{_render(message.reasoning)}</details>"
         kind = ' class="you"' if message.role is Role.USER else ""

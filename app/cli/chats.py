@@ -5,13 +5,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import NamedTuple
-from urllib.parse import quote
 
 import click
 
 from app.chat_files.writing import write_markdown
+from app.cli import chat_messages
 from app.cli.chat_folders import find_folder, folders
+from app.cli.chat_names import IN_SIGHT, SHOWN_ID, ChatRequest, find_chat, list_summaries
 from app.cli.chat_transfer import (
     FORMATS,
     ChatExporter,
@@ -22,15 +22,11 @@ from app.cli.chat_transfer import (
 )
 from app.cli.gateway import connect_gateway
 from app.cli.output import format_table, json_option, show_result
-from app.client.http import GatewayClient, quote_segment
+from app.client.http import quote_segment
 from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary, ImportReport, TagCount
-from app.core.errors import BadRequest, NotFound
+from app.core.errors import BadRequest
 
-_PAGE = 200
 _USUAL_LIMIT = 30
-_LEAST_ID = 4
-"""Characters that name a chat by the beginning of its id."""
-_SHOWN_ID = 8
 _MARKS = re.compile("[\x02\x03]")
 
 
@@ -38,10 +34,13 @@ _MARKS = re.compile("[\x02\x03]")
 @json_option
 @click.pass_context
 def chats(ctx: click.Context, *, as_json: bool) -> None:
-    """List, search, export, import and delete the window's chats."""
+    """List, search, continue, export, import and delete the window's chats."""
     if ctx.invoked_subcommand is None:
         _print_chats("", _USUAL_LIMIT, {}, as_json=as_json)
 
+
+for _command in chat_messages.COMMANDS:
+    chats.add_command(_command)
 
 _SHELF = click.option(
     "--shelf",
@@ -84,7 +83,7 @@ def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool, **place: 
 def show_chat(chat: str, *, as_json: bool) -> None:
     """Print CHAT (the beginning of its id, or its title) as Markdown."""
     client = connect_gateway()
-    whole = client.get(f"/chats/{quote_segment(_find_chat(client, chat).id)}", Chat)
+    whole = client.get(f"/chats/{quote_segment(find_chat(client, chat).id)}", Chat)
     show_result("chat", whole, as_json=as_json, text=lambda shown: write_markdown(shown, {}).decode().splitlines())
 
 
@@ -114,10 +113,10 @@ def export(chat: str | None, file: Path | None, *, is_all: bool, as_json: bool, 
     client = connect_gateway()
     exporter = ChatExporter(client, target)
     done = (
-        exporter.export_one(_find_chat(client, chat))
+        exporter.export_one(find_chat(client, chat))
         if chat
         else exporter.export_all(
-            summary for shelf in _IN_SIGHT for summary in _list_summaries(client, ChatRequest(shelf=shelf))
+            summary for shelf in IN_SIGHT for summary in list_summaries(client, ChatRequest(shelf=shelf))
         )
     )
     show_result("export", done, as_json=as_json, text=_export_lines)
@@ -144,11 +143,11 @@ def import_chats(path: Path, *, as_json: bool) -> None:
 def delete(chat: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
     """Move CHAT to the trash, where it can be restored for 30 days."""
     client = connect_gateway()
-    summary = _find_chat(client, chat, [ChatShelf.TRASH] if for_good else _IN_SIGHT)
+    summary = find_chat(client, chat, [ChatShelf.TRASH] if for_good else IN_SIGHT)
     if not yes:
         click.confirm(f"Delete “{summary.title}”{' for good' if for_good else ''}?", abort=True, err=True)
     client.delete(f"/chats/{quote_segment(summary.id)}{'?for_good=true' if for_good else ''}")
-    way_back = "" if for_good else f" `roundhouse chats restore {summary.id[:_SHOWN_ID]}` brings it back for 30 days."
+    way_back = "" if for_good else f" `roundhouse chats restore {summary.id[:SHOWN_ID]}` brings it back for 30 days."
     show_result("deleted", summary, as_json=as_json, text=lambda _: [f"Deleted.{way_back}"])
 
 
@@ -158,7 +157,7 @@ def delete(chat: str, *, for_good: bool, yes: bool, as_json: bool) -> None:
 def restore(chat: str, *, as_json: bool) -> None:
     """Bring CHAT back from the trash."""
     client = connect_gateway()
-    summary = _find_chat(client, chat, [ChatShelf.TRASH])
+    summary = find_chat(client, chat, [ChatShelf.TRASH])
     restored = client.post(f"/chats/{quote_segment(summary.id)}/restore", None, Chat)
     show_result("chat", restored, as_json=as_json, text=lambda shown: [f"“{shown.title}” is back."])
 
@@ -204,7 +203,7 @@ def move(chat: str, folder: str | None, *, is_out: bool, as_json: bool) -> None:
 def tag_chat(chat: str, tags: tuple[str, ...], *, off: bool, as_json: bool) -> None:
     """Put TAGS on CHAT."""
     client = connect_gateway()
-    summary = _find_chat(client, chat)
+    summary = find_chat(client, chat)
     names = {tag.strip().lstrip("#").casefold() for tag in tags}
     others = [tag for tag in summary.tags if tag.casefold() not in names]
     patch = ChatPatch(tags=others if off else [*others, *tags])
@@ -233,36 +232,9 @@ def _tag_count_lines(tags: Sequence[TagCount]) -> list[str]:
 
 def _change_chat(name: str, patch: ChatPatch, change: str, *, as_json: bool) -> None:
     client = connect_gateway()
-    summary = _find_chat(client, name)
+    summary = find_chat(client, name)
     done = client.patch(f"/chats/{quote_segment(summary.id)}", patch, Chat)
     show_result("chat", done, as_json=as_json, text=lambda shown: [f"“{shown.title}” {change}."])
-
-
-_IN_SIGHT = (ChatShelf.CURRENT, ChatShelf.ARCHIVED)
-
-
-class ChatRequest(NamedTuple):
-    """Which chats to list: those that have all words, where they are, and the tag that they have."""
-
-    query: str = ""
-    shelf: ChatShelf = ChatShelf.CURRENT
-    folder: str | None = None
-    tag: str = ""
-
-    @property
-    def path(self) -> str:
-        """The address of a page of them."""
-        folder = "" if self.folder is None else f"&folder={quote(self.folder, safe='')}"
-        words, tag = quote(self.query, safe=""), quote(self.tag, safe="")
-        return f"/chats?limit={_PAGE}&shelf={self.shelf}&query={words}&tag={tag}{folder}"
-
-
-def _list_summaries(client: GatewayClient, request: ChatRequest) -> Iterator[ChatSummary]:
-    """Yield all chats, newest first, a page at a time."""
-    before = ""
-    while page := client.get(request.path + before, list[ChatSummary]):
-        yield from page
-        before = f"&before={page[-1].updated_at!r}"
 
 
 def _print_chats(query: str, limit: int, place: Mapping[str, str | None], *, as_json: bool) -> None:
@@ -274,24 +246,8 @@ def _print_chats(query: str, limit: int, place: Mapping[str, str | None], *, as_
         folder=None if folder is None else find_folder(client, folder).id,
         tag=place.get("tag") or "",
     )
-    summaries = list(itertools.islice(_list_summaries(client, request), limit))
+    summaries = list(itertools.islice(list_summaries(client, request), limit))
     show_result("chats", summaries, as_json=as_json, text=_summary_lines)
-
-
-def _find_chat(client: GatewayClient, name: str, shelves: Sequence[ChatShelf] = _IN_SIGHT) -> ChatSummary:
-    """Return the chat with that title, or whose id begins so. Raises NotFound, or BadRequest where several do."""
-    wanted = name.strip().lower()
-    matches = [
-        summary
-        for shelf in shelves
-        for summary in _list_summaries(client, ChatRequest(shelf=shelf))
-        if summary.title.lower() == wanted or (len(wanted) >= _LEAST_ID and summary.id.startswith(wanted))
-    ]
-    if len(matches) > 1:
-        raise BadRequest(f"{len(matches)} chats are called “{name}”.", hint="Use an id: `roundhouse chats` lists them.")
-    if not matches:
-        raise NotFound(f"There is no chat “{name}”.", hint="`roundhouse chats` lists them.", code="chat_not_found")
-    return matches[0]
 
 
 def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
@@ -299,7 +255,7 @@ def _summary_lines(summaries: Sequence[ChatSummary]) -> list[str]:
         return ["No chats."]
     rows = [
         (
-            summary.id[:_SHOWN_ID],
+            summary.id[:SHOWN_ID],
             f"{datetime.fromtimestamp(summary.updated_at).astimezone():%Y-%m-%d %H:%M}",
             str(summary.message_count),
             _MARKS.sub("", f"{summary.title} — {summary.snippet}" if summary.snippet else summary.title)

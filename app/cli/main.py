@@ -44,7 +44,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attach": ("attach:attach", "Make the models of another endpoint available through this one."),
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
-    "chats": ("chats:chats", "List, search, export, import and delete the window's chats."),
+    "chats": ("chats:chats", "List, search, continue, export, import and delete the window's chats."),
     "ps": ("engines:ps", "Show the models that are loaded."),
     "load": ("engines:load", "Load a model."),
     "unload": ("engines:unload", "Stop a model's engine and free its memory."),

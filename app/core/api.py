@@ -94,6 +94,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     PATCH  /chats/{id}           ChatPatch     Chat
     DELETE /chats/{id}                         204, can be undone; ?for_good=true deletes what is in the trash
     POST   /chats/{id}/restore                 Chat
+    POST   /chats/{id}/fork      ForkChat      Chat
+    POST   /chats/{id}/messages/{message}/versions NewVersion  Message, and nobody is asked
+    DELETE /chats/{id}/messages/{message}      204, can be undone
+    POST   /chats/{id}/messages/{message}/restore  Chat
     POST   /chats/{id}/turns     NewTurn       Turn
     GET    /chats/{id}/answers/{message}       SSE of AnswerEvent, from ?offset= on
     POST   /chats/{id}/answers/{message}/stop  Message

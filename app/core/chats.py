@@ -1,7 +1,7 @@
 """Conversations: a tree of messages, of which one path is shown.
 
-Editing a question or regenerating an answer adds a sibling; nothing is overwritten. `Chat.head` is the leaf of the
-path the reader was last on.
+Editing a message or regenerating an answer adds a sibling; nothing is overwritten. `Chat.head` is the leaf of the
+path the reader was last on. Where messages were deleted, two of the same side may follow each other.
 """
 
 from enum import StrEnum
@@ -106,6 +106,8 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float = 0.0
     attachments: list[Attachment] = []
     """Files of a question, in the order in which they were added."""
+    is_edited: bool = False
+    """Whether a person wrote this version of an answer, from the model's."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -251,11 +253,25 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
 
+class NewVersion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Add another version of a message, with this text and the same files, and ask nobody. The reader moves there."""
+
+    content: str
+
+
+class ForkChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Begin a chat that has a copy of everything down to `message`, and the same settings."""
+
+    message: str
+    title: str = ""
+    """Empty: the title of the chat it comes from."""
+
+
 class ChatImport(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Add chats that were written elsewhere, or here before; their ids tell which are there already.
 
-    Messages stand after those they follow; questions follow answers, and answers questions. Their attachments are as an
-    upload answered, and belong to them from then on.
+    Messages stand after those they follow. Their attachments are as an upload answered, and belong to them from then
+    on.
     """
 
     chats: list[Chat]

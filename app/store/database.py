@@ -30,6 +30,7 @@ from app.core.chats import (
     ChatImportResult,
     ChatPatch,
     ChatSummary,
+    ForkChat,
     Message,
     NewChat,
     NewChatFolder,
@@ -39,7 +40,7 @@ from app.core.chats import (
 )
 from app.core.connections import Connection
 from app.core.requests import UsageRow
-from app.store import attachments, folders, imports, listing, measurements, responses, rows, usage
+from app.store import attachments, editing, folders, imports, listing, measurements, responses, rows, usage
 from app.store.files import AttachmentFiles, files_folder
 from app.store.opening import (
     CLOCK_SLACK_S,
@@ -216,6 +217,22 @@ class ChatStore:
     async def import_chats(self, chats: ChatImport) -> ChatImportResult:
         """Add chats that were written elsewhere, all or none. Raises BadRequest. See `imports`."""
         return await self._run_job(imports.import_chats, chats)
+
+    async def fork_chat(self, chat: str, fork: ForkChat) -> Chat:
+        """Begin a chat with a copy of a branch. Raises NotFound or Conflict. See `editing.fork_chat`."""
+        return await self._run_job(editing.fork_chat, chat, fork)
+
+    async def add_version(self, chat: str, message: str, content: str) -> Message:
+        """Add another version of a message. Raises NotFound, BadRequest or Conflict."""
+        return await self._run_job(editing.add_version, chat, message, content)
+
+    async def delete_message(self, chat: str, message: str) -> None:
+        """Hide a message; `restore_message` undoes it for 30 days. Raises NotFound or Conflict."""
+        await self._run_job(editing.delete_message, chat, message)
+
+    async def restore_message(self, chat: str, message: str) -> Chat:
+        """Bring a deleted message back. Raises NotFound."""
+        return await self._run_job(editing.restore_message, chat, message)
 
     async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
         """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""

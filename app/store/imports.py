@@ -23,7 +23,7 @@ from app.core.errors import BadRequest
 from app.store.attachments import claim_attachments
 from app.store.folders import insert_folder, set_tags
 from app.store.opening import transaction
-from app.store.rows import encode_json, new_id, title_from, unused_time
+from app.store.rows import add_message, encode_json, new_id, title_from, unused_time
 
 _LONGEST_ID = 64
 _LONGEST_TITLE = 500
@@ -66,20 +66,17 @@ def _folder_of(connection: sqlite3.Connection, chat: Chat) -> str | None:
 
 def _check_chat(chat: Chat) -> None:
     """Return if it is one that could have come to be here. Raises BadRequest."""
-    seen: dict[str, Role] = {}
+    seen: set[str] = set()
     for message in chat.messages:
-        before = None if message.parent is None else seen.get(message.parent)
-        if message.parent is not None and before is None:
+        if message.parent is not None and message.parent not in seen:
             raise _misfit(chat, "a message follows one that is not there before it")
         if len(message.attachments) > (MOST_ATTACHMENTS if message.role is Role.USER else 0):
             raise _misfit(chat, "a message has more files than one takes")
-        if before is message.role:
-            raise _misfit(chat, "two messages of the same side follow each other")
         if message.id in seen or not _is_id(message.id) or message.chat != chat.id:
             raise _misfit(chat, "a message has no id of its own")
         if message.status is MessageStatus.GENERATING or not _is_time(message.created_at):
             raise _misfit(chat, "a message is not finished, or has no time")
-        seen[message.id] = message.role
+        seen.add(message.id)
     if not _is_id(chat.id) or chat.head not in {None, *seen}:
         raise _misfit(chat, "it has no id, or its last message is not there")
     if not _is_time(chat.created_at) or not _is_time(chat.updated_at):
@@ -136,19 +133,8 @@ def _add_chat(connection: sqlite3.Connection, chat: Chat) -> None:
 
 def _add_messages(connection: sqlite3.Connection, chat: Chat, messages: Sequence[Message]) -> None:
     try:
-        connection.executemany(
-            "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
-            " finish_reason, error, created_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (
-                    *(message.id, chat.id, message.parent, message.role, message.content, message.reasoning),
-                    *(message.status, message.model, message.engine),
-                    None if message.timings is None else encode_json(message.timings),
-                    *(message.finish_reason, message.error, message.created_at),
-                )
-                for message in messages
-            ],
-        )
+        for message in messages:
+            add_message(connection, message)
     except sqlite3.IntegrityError as error:
         raise _misfit(chat, "a message of it belongs to another chat") from error
     for message in messages:

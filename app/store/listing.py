@@ -83,7 +83,8 @@ def _one_line(text: str) -> str:
 
 MAX_PAGE = 200
 _SUMMARY = (
-    "c.id, c.title, c.model, c.created_at, c.updated_at, (SELECT count(*) FROM messages m WHERE m.chat = c.id), c.seq,"
+    "c.id, c.title, c.model, c.created_at, c.updated_at,"
+    " (SELECT count(*) FROM messages m WHERE m.chat = c.id AND m.deleted_at IS NULL), c.seq,"
     " c.is_pinned, coalesce(c.folder, ''), (SELECT group_concat(tag, char(10)) FROM chat_tags t WHERE t.chat = c.id)"
 )
 _SNIPPET_TOKENS = 24
@@ -164,7 +165,8 @@ def _search_chats(
     where = _place_condition(request)
     statement = (
         f"SELECT {_SUMMARY}, hit.seq FROM chats c"  # noqa: S608 -- constant names; what was typed is bound
-        f" LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m WHERE {in_message} GROUP BY m.chat) hit"
+        " LEFT JOIN (SELECT m.chat, max(m.seq) AS seq FROM messages m"
+        f" WHERE m.deleted_at IS NULL AND {in_message} GROUP BY m.chat) hit"
         f" ON hit.chat = c.id WHERE {where.sql} AND c.updated_at < ?"
         f" AND (hit.seq IS NOT NULL OR ({in_title}))"
         " ORDER BY c.updated_at DESC LIMIT ?"

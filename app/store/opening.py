@@ -196,12 +196,22 @@ def _tidy_leftovers(connection: sqlite3.Connection) -> None:
 
 
 def purge_old_chats(connection: sqlite3.Connection) -> list[str]:
-    """Delete for good what has been in the trash for 30 days; return the ids of those chats."""
+    """Delete for good the chats and messages deleted more than 30 days ago; return the ids of those chats."""
     oldest = (time.time() - KEEP_DELETED_S - CLOCK_SLACK_S,)
     with transaction(connection):
         old = [row[0] for row in connection.execute("SELECT id FROM chats WHERE deleted_at < ?", oldest)]
         connection.execute("DELETE FROM chats WHERE deleted_at < ?", oldest)
+        while connection.execute(_LIFT_FOLLOWERS, oldest).rowcount:
+            pass
+        connection.execute("DELETE FROM messages WHERE deleted_at < ?", oldest)
     return old
+
+
+_LIFT_FOLLOWERS = """
+UPDATE messages SET parent = (SELECT above.parent FROM messages above WHERE above.id = messages.parent)
+WHERE parent IN (SELECT id FROM messages WHERE deleted_at < ?)
+"""
+"""What follows an expired message stands below what was before it from then on."""
 
 
 def _set_aside(path: Path) -> Path:

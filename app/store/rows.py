@@ -1,13 +1,14 @@
 """Conversations as rows: every statement that reads or writes them, on a connection its caller owns.
 
-Nothing here knows of threads or asyncio. `seq` orders messages, never the clock. A finished message is never changed.
+Nothing here knows of threads or asyncio. `seq` orders messages, never the clock. A finished message is never changed,
+only hidden.
 
 The title a chat gets from its first question.
 """
 
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from uuid import uuid4
 
 import msgspec
@@ -31,10 +32,11 @@ from app.store.attachments import attachments_of_messages, claim_attachments, re
 from app.store.opening import transaction
 
 _MESSAGE = (
-    "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at"
+    "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at,"
+    " is_edited, deleted_at"
 )
 _CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder"
-_FIELDS = _MESSAGE.split(", ")
+_FIELDS = [name.strip() for name in _MESSAGE.split(",")]
 _ADD_MESSAGE = (
     "INSERT INTO messages (id, chat, parent, role, content, status, model, engine, created_at)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -94,23 +96,23 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
 
 def read_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
     """Return one message of a chat that is not deleted. Raises NotFound."""
-    _require_chat(connection, chat)
-    return _find_message(connection, chat, message)
+    require_chat(connection, chat)
+    return find_message(connection, chat, message)
 
 
 def read_path(connection: sqlite3.Connection, chat: str, message: str) -> list[Message]:
     """Return the messages from the root down to `message`, in order. Raises NotFound."""
     read_message(connection, chat, message)
     statement = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE id IN (SELECT id FROM path) ORDER BY seq"  # noqa: S608 -- constant names
-    return _with_attachments(connection, map(_parse_message, connection.execute(statement, (message, chat))))
+    return _with_attachments(connection, _parse_messages(connection.execute(statement, (message, chat))))
 
 
 def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> Chat:
     """Change what the patch names. Raises NotFound, also for a head or a folder that is not there; BadRequest."""
     with transaction(connection):
-        _require_chat(connection, chat)
+        require_chat(connection, chat)
         if patch.head is not None:
-            _find_message(connection, chat, patch.head)
+            find_message(connection, chat, patch.head)
         if patch.folder is not None:
             _move_chat(connection, chat, patch.folder)
         if patch.tags is not None:
@@ -138,7 +140,7 @@ def _move_chat(connection: sqlite3.Connection, chat: str, folder: str) -> None:
 def delete_chat(connection: sqlite3.Connection, chat: str) -> None:
     """Hide a chat; it can be restored until it is purged. Raises NotFound."""
     with transaction(connection):
-        _require_chat(connection, chat)
+        require_chat(connection, chat)
         connection.execute("UPDATE chats SET deleted_at = ? WHERE id = ?", (time.time(), chat))
 
 
@@ -163,7 +165,7 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
     Of `answer`, only id, model and engine count. Raises NotFound, BadRequest or Conflict if the parent does not fit.
     """
     with transaction(connection):
-        _require_chat(connection, chat)
+        require_chat(connection, chat)
         _check_parent(connection, chat, turn)
         now = unused_time(connection)
         question_id = turn.parent
@@ -179,8 +181,40 @@ def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer:
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
             (answer.id, now, _title_of(connection, turn), chat),
         )
-    question = None if turn.content is None or question_id is None else _find_message(connection, chat, question_id)
-    return Turn(question=question, answer=_find_message(connection, chat, answer.id))
+    question = None if turn.content is None or question_id is None else find_message(connection, chat, question_id)
+    return Turn(question=question, answer=find_message(connection, chat, answer.id))
+
+
+def add_message(connection: sqlite3.Connection, message: Message) -> None:
+    """Store a finished message without its files. In the caller's transaction; IntegrityError if its id is taken."""
+    connection.execute(
+        "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
+        " finish_reason, error, created_at, is_edited) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *(message.id, message.chat, message.parent, message.role, message.content, message.reasoning),
+            *(message.status, message.model, message.engine),
+            None if message.timings is None else encode_json(message.timings),
+            *(message.finish_reason, message.error, message.created_at, message.is_edited),
+        ),
+    )
+
+
+def move_reader(connection: sqlite3.Connection, chat: str, message: str) -> None:
+    """Have a chat shown down to a message that is new. In the caller's transaction."""
+    values = (message, unused_time(connection), chat)
+    connection.execute("UPDATE chats SET head = ?, updated_at = ? WHERE id = ?", values)
+
+
+def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
+    """Store a chat with the settings, folder and tags of another; return its id. In the caller's transaction."""
+    copied, now = new_id(), unused_time(connection)
+    connection.execute(
+        "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder)"
+        " SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder FROM chats WHERE id = ?",
+        (copied, title.strip(), title.strip(), now, now, chat),
+    )
+    folders.set_tags(connection, copied, folders.tags_of(connection, chat))
+    return copied
 
 
 def save_text(connection: sqlite3.Connection, message: str, *, content: str, reasoning: str) -> None:
@@ -207,7 +241,7 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
             now = unused_time(connection)
             connection.execute("UPDATE chats SET updated_at = ? WHERE id = ?", (now, answer.chat))
             _add_usage(connection, answer, now)
-    return _find_message(connection, answer.chat, answer.id)
+    return find_message(connection, answer.chat, answer.id)
 
 
 def _add_usage(connection: sqlite3.Connection, answer: Message, now: float) -> None:
@@ -223,7 +257,7 @@ def _add_usage(connection: sqlite3.Connection, answer: Message, now: float) -> N
 
 
 def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> None:
-    parent = None if turn.parent is None else _find_message(connection, chat, turn.parent)
+    parent = None if turn.parent is None else find_message(connection, chat, turn.parent)
     if turn.content is None:
         if parent is None or parent.role is not Role.USER:
             raise BadRequest("Another answer needs a question: `parent` must be a message of yours.")
@@ -232,8 +266,6 @@ def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> N
         return
     if not turn.content.strip() and not turn.attachments:
         raise BadRequest("There is nothing to answer yet.", hint="Write a question first.")
-    if parent is not None and parent.role is not Role.ASSISTANT:
-        raise BadRequest("A question follows an answer or begins a chat: `parent` must be an answer, or null.")
     if parent is not None and parent.status is MessageStatus.GENERATING:
         raise Conflict("That answer is still being written.", hint="Wait for it or stop it, then ask.")
 
@@ -247,7 +279,7 @@ def _title_of(connection: sqlite3.Connection, turn: NewTurn) -> str:
 
 def _read_messages(connection: sqlite3.Connection, chat: str) -> list[Message]:
     rows = connection.execute(f"SELECT {_MESSAGE} FROM messages WHERE chat = ? ORDER BY seq", (chat,))  # noqa: S608 -- constant names
-    return _with_attachments(connection, map(_parse_message, rows))
+    return _with_attachments(connection, _parse_messages(rows))
 
 
 def _with_attachments(connection: sqlite3.Connection, messages: Iterable[Message]) -> list[Message]:
@@ -259,15 +291,19 @@ def _with_attachments(connection: sqlite3.Connection, messages: Iterable[Message
     return [msgspec.structs.replace(message, attachments=by_message.get(message.id, [])) for message in messages]
 
 
-def _find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
-    statement = f"SELECT {_MESSAGE} FROM messages WHERE id = ? AND chat = ?"  # noqa: S608 -- constant names
+def find_message(connection: sqlite3.Connection, chat: str, message: str) -> Message:
+    """Return one message. Raises NotFound, also for one that was deleted."""
+    statement = f"SELECT {_MESSAGE} FROM messages WHERE id = ? AND chat = ? AND deleted_at IS NULL"  # noqa: S608 -- constant names
     row = connection.execute(statement, (message, chat)).fetchone()
     if row is None:
         raise NotFound("There is no such message in this chat.", code="message_not_found")
-    return _with_attachments(connection, [_parse_message(row)])[0]
+    above = f"{_PATH} SELECT {_MESSAGE} FROM messages WHERE deleted_at IS NOT NULL AND id IN (SELECT id FROM path)"  # noqa: S608 -- constant names
+    deleted = connection.execute(above, (message, chat)).fetchall() if row[_PARENT] is not None else []
+    return _with_attachments(connection, _parse_messages([row, *deleted]))[0]
 
 
-def _require_chat(connection: sqlite3.Connection, chat: str) -> None:
+def require_chat(connection: sqlite3.Connection, chat: str) -> None:
+    """Raise NotFound where there is no such chat."""
     if not connection.execute("SELECT 1 FROM chats WHERE id = ? AND deleted_at IS NULL", (chat,)).fetchone():
         raise _chat_not_found()
 
@@ -286,8 +322,26 @@ def unused_time(connection: sqlite3.Connection, at: float | None = None) -> floa
     return float(connection.execute(statement, (wanted, wanted + 1)).fetchone()[0]) + _TICK_S
 
 
-def _parse_message(row: Sequence[str | float | None]) -> Message:
+Row = Sequence[str | float | None]
+_ID, _PARENT, _DELETED = _FIELDS.index("id"), _FIELDS.index("parent"), _FIELDS.index("deleted_at")
+
+
+def _parse_messages(rows: Iterable[Row]) -> Iterator[Message]:
+    """Yield the messages that are not deleted, each below the nearest of these that is not."""
+    rows = list(rows)
+    deleted = {row[_ID]: row[_PARENT] for row in rows if row[_DELETED] is not None}
+    for row in rows:
+        if row[_DELETED] is None:
+            message, parent = _parse_message(row), row[_PARENT]
+            while parent in deleted:
+                parent = deleted[parent]
+            yield message if parent == message.parent else msgspec.structs.replace(message, parent=parent)
+
+
+def _parse_message(row: Row) -> Message:
     fields: dict[str, object] = dict(zip(_FIELDS, row, strict=True))
+    del fields["deleted_at"]
+    fields["is_edited"] = bool(fields["is_edited"])
     fields["timings"] = None if fields["timings"] is None else msgspec.json.decode(str(fields["timings"]), type=Timings)
     return msgspec.convert(fields, Message)
 

@@ -15,10 +15,12 @@ from app.core.chats import (
     ChatPatch,
     ChatShelf,
     ChatSummary,
+    ForkChat,
     Message,
     NewChat,
     NewChatFolder,
     NewTurn,
+    NewVersion,
     TagCount,
     Turn,
 )
@@ -166,6 +168,36 @@ async def delete(call: AdminCall[None, DeleteQuery]) -> None:
 async def restore(call: AdminCall[None, NoQuery]) -> Chat:
     """Bring a deleted chat back."""
     return _publish_change(call, await call.services.chats.restore_chat(call.names["id"]))
+
+
+@routes.add("POST", "/chats/{id}/fork")
+async def fork(call: AdminCall[ForkChat, NoQuery]) -> Chat:
+    """Begin a chat with a copy of everything down to a message."""
+    return _publish_change(call, await call.services.chats.fork_chat(call.names["id"], call.body))
+
+
+@routes.add("POST", "/chats/{id}/messages/{message}/versions")
+async def add_version(call: AdminCall[NewVersion, NoQuery]) -> Message:
+    """Add another version of a question or an answer, with other words; nobody is asked."""
+    chat = call.names["id"]
+    version = await call.services.chats.add_version(chat, call.names["message"], call.body.content)
+    call.services.events.publish(ChatChanged(chat=chat))
+    return version
+
+
+@routes.add("DELETE", "/chats/{id}/messages/{message}")
+async def delete_message(call: AdminCall[None, NoQuery]) -> None:
+    """Delete one message and keep what follows it; it can be restored for 30 days."""
+    chat = call.names["id"]
+    await call.services.chats.delete_message(chat, call.names["message"])
+    call.services.events.publish(ChatChanged(chat=chat))
+
+
+@routes.add("POST", "/chats/{id}/messages/{message}/restore")
+async def restore_message(call: AdminCall[None, NoQuery]) -> Chat:
+    """Bring a deleted message back where it was."""
+    restored = await call.services.chats.restore_message(call.names["id"], call.names["message"])
+    return call.answers.overlay_live(_publish_change(call, restored))
 
 
 @routes.add("POST", "/chats/{id}/turns")

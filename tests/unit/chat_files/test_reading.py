@@ -311,6 +311,17 @@ def test_markdown_has_the_branch_that_is_shown_and_says_that_there_are_others() 
     assert "2 messages of other branches are not shown" in text
 
 
+def test_an_answer_has_the_name_of_its_model_and_its_speed() -> None:
+    timings = Timings(ttft_s=2.5, load_s=2.0, decode_tokens_per_s=38.26)
+    answer = Message(id="a", chat="c", parent=None, role=Role.ASSISTANT, content="Yes.", model="guide", timings=timings)
+    chat = msgspec.structs.replace(CHAT, messages=[answer], head="a")
+    notes = "38.3 tokens per second · 0.50 s to the first token"
+    assert f"## guide\n\n*{notes}*\n\nYes." in write_markdown(chat, {}).decode()
+    assert notes in write_html(chat, {}).decode()
+    edited = msgspec.structs.replace(answer, timings=None, is_edited=True)
+    assert "## guide\n\n*edited*" in write_markdown(msgspec.structs.replace(chat, messages=[edited]), {}).decode()
+
+
 def test_a_page_runs_nothing_and_loads_nothing() -> None:
     page = write_html(CHAT, {}).decode()
     assert "<script" not in page

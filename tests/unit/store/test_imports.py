@@ -93,7 +93,6 @@ async def test_an_imported_chat_goes_on(store: ChatStore, ask: Ask) -> None:
         replace(CHAT, created_at=-1.0),
         replace(CHAT, messages=CHAT.messages[::-1]),
         replace(CHAT, messages=[*CHAT.messages, CHAT.messages[0]]),
-        replace(CHAT, messages=[*CHAT.messages, replace(MORE, parent="m1", role=Role.USER)]),
         replace(CHAT, messages=[*CHAT.messages, replace(MORE, chat="c2")]),
         replace(CHAT, messages=[*CHAT.messages, replace(MORE, status=MessageStatus.GENERATING)]),
         replace(CHAT, messages=[*CHAT.messages, replace(MORE, created_at=float("nan"))]),

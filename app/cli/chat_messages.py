@@ -1,0 +1,214 @@
+"""The commands of `roundhouse chats` for single messages: ask, answer again, edit, delete, fork."""
+
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+
+import click
+import msgspec
+
+from app.chat_files.writing import visible_path
+from app.cli.chat import cost_line
+from app.cli.chat_names import SHOWN_ID, find_message, read_chat
+from app.cli.gateway import connect_gateway
+from app.cli.loading import resolve_model_name
+from app.cli.output import format_table, json_option, print_note, show_result, write_json
+from app.client.http import GatewayClient, quote_segment
+from app.core.chats import (
+    AnswerDelta,
+    AnswerDone,
+    AnswerEvent,
+    AnswerProgress,
+    Chat,
+    ForkChat,
+    Message,
+    MessageStatus,
+    NewTurn,
+    NewVersion,
+    Role,
+    Timings,
+    Turn,
+)
+from app.core.errors import BadRequest, EngineFailed
+
+_SHOWN_WORDS = 60
+_START_WITHIN_S = 60.0
+"""Of a turn: a model is looked for, not loaded."""
+
+_MODELS = click.option(
+    "--model", "models", multiple=True, help="Model that answers, instead of the chat's; repeat it to compare several."
+)
+_CHAT = click.argument("chat")
+_LAST = click.argument("message", default="last")
+
+
+@click.command("messages")
+@_CHAT
+@click.option("--all", "is_all", is_flag=True, help="Other versions and branches too.")
+@json_option
+def list_messages(chat: str, *, is_all: bool, as_json: bool) -> None:
+    """List the messages of CHAT with the numbers and ids that name them."""
+    whole = read_chat(connect_gateway(), chat)
+    shown = visible_path(whole)
+    messages = whole.messages if is_all else shown
+    numbers = {message.id: str(number) for number, message in enumerate(shown, 1)}
+    show_result("messages", messages, as_json=as_json, text=lambda them: _message_lines(them, numbers))
+
+
+@click.command("ask")
+@_CHAT
+@click.argument("question", nargs=-1, required=True)
+@_MODELS
+@json_option
+def ask(chat: str, question: tuple[str, ...], *, models: tuple[str, ...], as_json: bool) -> None:
+    """Ask QUESTION at the end of CHAT; with several --model, each of them answers."""
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    _print_answers(client, whole.id, NewTurn(parent=whole.head, content=" ".join(question)), models, as_json=as_json)
+
+
+@click.command("regenerate")
+@_CHAT
+@_LAST
+@_MODELS
+@json_option
+def regenerate(chat: str, message: str, *, models: tuple[str, ...], as_json: bool) -> None:
+    """Have the question of MESSAGE (the last one) answered again; earlier answers stay as other versions."""
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    named = find_message(whole, message)
+    question = named.id if named.role is Role.USER else named.parent
+    _print_answers(client, whole.id, NewTurn(parent=question), models, as_json=as_json)
+
+
+@click.command("edit")
+@_CHAT
+@click.argument("message")
+@click.argument("text", nargs=-1)
+@click.option("--ask", "is_asked", is_flag=True, help="Have an edited question answered.")
+@json_option
+def edit(chat: str, message: str, text: tuple[str, ...], *, is_asked: bool, as_json: bool) -> None:
+    """Add a version of MESSAGE with the words TEXT (or standard input); the earlier one stays."""
+    words = " ".join(text) or ("" if sys.stdin.isatty() else sys.stdin.read().strip())
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    named = find_message(whole, message)
+    if is_asked and named.role is not Role.USER:
+        raise BadRequest("Only a question can be asked again.", hint="Leave out --ask.", code="usage")
+    version = client.post(f"{_message_path(named)}/versions", NewVersion(content=words), Message)
+    if is_asked:
+        _print_answers(client, whole.id, NewTurn(parent=version.id), (), as_json=as_json)
+        return
+    show_result("message", version, as_json=as_json, text=lambda made: [f"Saved as {made.id[:SHOWN_ID]}."])
+
+
+@click.command("delete-message")
+@_CHAT
+@click.argument("message")
+@json_option
+def delete_message(chat: str, message: str, *, as_json: bool) -> None:
+    """Delete MESSAGE from CHAT; what follows it stays, and it can be restored for 30 days."""
+    client = connect_gateway()
+    named = find_message(read_chat(client, chat), message)
+    client.delete(_message_path(named))
+    way_back = f"`roundhouse chats restore-message {named.chat[:SHOWN_ID]} {named.id}` brings it back for 30 days."
+    show_result("deleted", named, as_json=as_json, text=lambda _: [f"Deleted. {way_back}"])
+
+
+@click.command("restore-message")
+@_CHAT
+@click.argument("message")
+@json_option
+def restore_message(chat: str, message: str, *, as_json: bool) -> None:
+    """Bring MESSAGE (its whole id) back into CHAT."""
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    path = f"/chats/{quote_segment(whole.id)}/messages/{quote_segment(message)}/restore"
+    show_result("chat", client.post(path, None, Chat), as_json=as_json, text=lambda _: ["It is back."])
+
+
+@click.command("fork")
+@_CHAT
+@_LAST
+@click.option("--title", default="", help="Title of the new chat; by default the same.")
+@json_option
+def fork(chat: str, message: str, *, title: str, as_json: bool) -> None:
+    """Begin a chat with a copy of CHAT down to MESSAGE (the last one)."""
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    body = ForkChat(message=find_message(whole, message).id, title=title)
+    branch = client.post(f"/chats/{quote_segment(whole.id)}/fork", body, Chat)
+    show_result("chat", branch, as_json=as_json, text=lambda made: [f"The new chat is {made.id[:SHOWN_ID]}."])
+
+
+COMMANDS = (list_messages, ask, regenerate, edit, delete_message, restore_message, fork)
+
+
+def _message_path(message: Message) -> str:
+    return f"/chats/{quote_segment(message.chat)}/messages/{quote_segment(message.id)}"
+
+
+def _print_answers(client: GatewayClient, chat: str, turn: NewTurn, models: Sequence[str], *, as_json: bool) -> None:
+    """Have a question answered by each model and print the answers, each as it comes. Ctrl-C stops all of them."""
+    answers = _begin_answers(client, chat, turn, models)
+    finished: list[Message] = []
+    try:
+        for answer in answers:
+            if len(answers) > 1 and not as_json:
+                click.secho(f"{answer.model}:", bold=True)
+            finished.append(_follow_answer(client, answer, prints=not as_json))
+    except KeyboardInterrupt:
+        for answer in answers[len(finished) :]:
+            path = f"/chats/{quote_segment(chat)}/answers/{quote_segment(answer.id)}/stop"
+            finished.append(client.post(path, None, Message))
+        print_note("\nStopped.")
+    if as_json:
+        write_json("answers", finished)
+    failures = [message.error for message in finished if message.status is MessageStatus.FAILED]
+    if failures:
+        raise EngineFailed(failures[0])
+
+
+def _begin_answers(client: GatewayClient, chat: str, turn: NewTurn, models: Sequence[str]) -> list[Message]:
+    """Start all answers, so that those that fit into memory together are written together."""
+    path, answers = f"/chats/{quote_segment(chat)}/turns", list[Message]()
+    for name in [resolve_model_name(client, name) for name in models] or [turn.model]:
+        begun = client.post(path, msgspec.structs.replace(turn, model=name), Turn, timeout_s=_START_WITHIN_S)
+        answers.append(begun.answer)
+        turn = NewTurn(parent=begun.answer.parent)
+    return answers
+
+
+def _follow_answer(client: GatewayClient, answer: Message, *, prints: bool) -> Message:
+    path, stage = f"/chats/{quote_segment(answer.chat)}/answers/{quote_segment(answer.id)}", ""
+    for event in client.stream_events(path, AnswerEvent):
+        if isinstance(event, AnswerDelta) and prints:
+            click.echo(event.content, nl=False)
+            sys.stdout.flush()
+        elif isinstance(event, AnswerProgress) and prints and event.stage != stage and sys.stderr.isatty():
+            stage = event.stage
+            print_note(f"{stage}…")
+        elif isinstance(event, AnswerDone):
+            if prints:
+                click.echo()
+                print_note(cost_line(event.message.timings or Timings()))
+            return event.message
+    raise EngineFailed("The answer broke off.", hint="`roundhouse chats show` shows what is there.")
+
+
+def _message_lines(messages: Sequence[Message], numbers: dict[str, str]) -> list[str]:
+    if not messages:
+        return ["No messages."]
+    return format_table(("NUMBER", "ID", "WHEN", "WHO", "TEXT"), _message_rows(messages, numbers))
+
+
+def _message_rows(messages: Sequence[Message], numbers: dict[str, str]) -> Iterator[tuple[str, ...]]:
+    for message in messages:
+        words = " ".join(message.content.split())
+        yield (
+            numbers.get(message.id, ""),
+            message.id[:SHOWN_ID],
+            f"{datetime.fromtimestamp(message.created_at).astimezone():%Y-%m-%d %H:%M}",
+            "You" if message.role is Role.USER else message.model or "Assistant",
+            words if len(words) <= _SHOWN_WORDS else words[: _SHOWN_WORDS - 1] + "…",
+        )

@@ -1,0 +1,165 @@
+"""Single messages over the API and the command line, against a gateway of its own with fake engines."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from app.cli import main
+from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Turn
+from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
+from tests.gateway.admin.real_gateway import RealGateway, running
+from tests.ports import free_port
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RealGateway]:
+    with running(tmp_path_factory.mktemp("messages"), free_port()) as service:
+        yield service
+
+
+@pytest.fixture
+def chat(service: RealGateway) -> Chat:
+    return service.client.post("/chats", NewChat(title="Rails", model="quick"), Chat)
+
+
+@pytest.fixture
+def run(service: RealGateway, chat: Chat, monkeypatch: pytest.MonkeyPatch) -> "Run":
+    monkeypatch.setenv("ROUNDHOUSE_HOME", str(service.paths.data.parent))
+    return Run(chat.id)
+
+
+class Run:
+    """`roundhouse chats COMMAND CHAT ...`."""
+
+    def __init__(self, chat: str) -> None:
+        self.chat = chat
+
+    def __call__(self, command: str, *arguments: str, text: str | None = None) -> Result:
+        return CliRunner().invoke(main.roundhouse, ["chats", command, self.chat, *arguments], input=text)
+
+    def json(self, command: str, *arguments: str) -> object:
+        done = self(command, *arguments, "--json")
+        assert done.exit_code == 0, done.output
+        return json.loads(done.stdout)
+
+    def words(self) -> list[str]:
+        reply = self.json("messages")
+        assert isinstance(reply, dict)
+        return [message["content"] for message in reply["messages"]]
+
+
+def test_a_question_is_asked_answered_again_and_listed(run: Run) -> None:
+    assert run("ask", "How", "long?").exit_code == 0
+    asked = run.words()
+    assert asked[0] == "How long?"
+    again = run.json("regenerate", "--model", "quick")
+    assert isinstance(again, dict)
+    assert [answer["model"] for answer in again["answers"]] == ["quick"]
+    everything = run.json("messages", "--all")
+    assert isinstance(everything, dict)
+    assert [message["role"] for message in everything["messages"]] == ["user", "assistant", "assistant"]
+
+
+def test_several_models_answer_one_question_each_below_its_name(run: Run) -> None:
+    done = run("ask", "Who?", "--model", "quick", "--model", "heavy")
+    assert done.exit_code == 0, done.output
+    assert done.stdout.index("quick:") < done.stdout.index("heavy:")
+    assert "to the first token" in done.stderr
+    everything = run.json("messages", "--all")
+    assert isinstance(everything, dict)
+    first, *answers = everything["messages"]
+    assert {answer["parent"] for answer in answers} == {first["id"]}
+    assert [answer["model"] for answer in answers] == ["quick", "heavy"]
+
+
+def test_an_answer_is_edited_deleted_and_brought_back(run: Run) -> None:
+    run("ask", "One?")
+    run("ask", "Two?")
+    original = run.words()
+    assert run("edit", "2", text="Mine.\n").exit_code == 0
+    assert run.words() == ["One?", "Mine."]
+    assert run("delete-message", "last").exit_code == 0
+    assert run.words() == original
+    deleted = run.json("delete-message", "2")
+    assert isinstance(deleted, dict)
+    assert run.words() == [original[0], *original[2:]]
+    assert run("restore-message", deleted["deleted"]["id"]).exit_code == 0
+    assert run.words() == original
+
+
+def test_an_edited_question_is_answered_when_that_is_asked(run: Run) -> None:
+    run("ask", "One?")
+    done = run("edit", "1", "Two?", "--ask")
+    assert done.exit_code == 0, done.output
+    assert run.words()[0] == "Two?"
+    assert len(run.words()) == 2
+
+
+def test_a_fork_is_a_chat_of_its_own(run: Run, service: RealGateway) -> None:
+    run("ask", "One?")
+    run("ask", "Two?")
+    made = run.json("fork", "2", "--title", "Points")
+    assert isinstance(made, dict)
+    branch = service.client.get(f"/chats/{made['chat']['id']}", Chat)
+    assert (branch.title, len(branch.messages)) == ("Points", 2)
+    assert len(run.words()) == 4
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("messages",), "No messages."),
+        (("regenerate",), "There is no message"),
+        (("delete-message", "7"), "There is no message"),
+        (("delete-message", "deadbeef"), "There is no message"),
+        (("restore-message", "deadbeef"), "There is no such message"),
+        (("fork", "0"), "There is no message"),
+        (("ask", "x", "--model", "nobody"), "nobody"),
+        (("ask", " "), "nothing to answer"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_what_cannot_be_done_is_a_sentence(run: Run, arguments: tuple[str, ...], words: str) -> None:
+    done = run(*arguments)
+    assert words in done.output
+    assert "Traceback" not in done.output
+    assert done.exit_code == (0 if arguments == ("messages",) else 2)
+
+
+def test_an_engine_that_never_starts_is_told_and_keeps_the_question(run: Run) -> None:
+    done = run("ask", "Who?", "--model", "broken")
+    assert done.exit_code == 1
+    assert "Traceback" not in done.output
+    assert run.words()[0] == "Who?"
+
+
+def test_what_is_being_answered_is_not_changed(run: Run, service: RealGateway, chat: Chat) -> None:
+    turn = service.client.post(f"/chats/{chat.id}/turns", NewTurn(content="Go on", model="slow"), Turn)
+    for arguments in (("delete-message", "1"), ("delete-message", "2"), ("fork", "2"), ("edit", "2", "Mine")):
+        done = run(*arguments)
+        assert (done.exit_code, "still being written" in done.output) == (2, True), done.output
+    service.client.post(f"/chats/{chat.id}/answers/{turn.answer.id}/stop", None, object)
+    assert run("delete-message", "2").exit_code == 0
+    assert run.words() == ["Go on"]
+
+
+async def test_over_the_api_a_change_is_told_and_misuse_refused(api: Api, pen: Pen) -> None:
+    chat = await api.chat()
+    turn = await api.ask(chat.id)
+    assert turn.question is not None
+    pen.write(chunk("Because."), LAST)
+    pen.end()
+    answer = await api.ended(turn.answer)
+    place = f"/chats/{chat.id}/messages"
+    assert await api.refused("POST", f"{place}/{answer.id}/versions", {"content": " "}) == (400, "empty_message")
+    assert await api.refused("POST", f"{place}/{answer.id}/versions", {"text": "x"}) == (400, "invalid_value")
+    assert await api.refused("POST", f"{place}/nobody/versions", {"content": "x"}) == (404, "message_not_found")
+    assert await api.refused("DELETE", f"{place}/nobody") == (404, "message_not_found")
+    assert await api.refused("DELETE", f"/chats/nowhere/messages/{answer.id}") == (404, "chat_not_found")
+    assert await api.refused("POST", f"/chats/{chat.id}/fork", {"message": "nobody"}) == (404, "message_not_found")
+    assert (await api.raw("DELETE", f"{place}/{answer.id}"))[0] == 204
+    assert [message.id for message in (await api.read(chat.id)).messages] == [turn.question.id]
+    back = await api.call("POST", f"{place}/{answer.id}/restore", Chat)
+    assert (back.messages[-1].status, back.head) == (MessageStatus.COMPLETE, answer.id)
