@@ -4,7 +4,9 @@ The gateway, an engine that the test plays and the watchdog share a process and 
 """
 
 import asyncio
+import time
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple, cast
 
@@ -36,6 +38,8 @@ MOST_LARGE_S = 0.15
 """Megabytes of text are copied a few times, here by the engine and the client too: that alone may take so long."""
 AT_ONCE = 50
 """Requests between two looks at the watchdog; only those of a batch that was too slow are tried one by one."""
+TRIES = 7
+"""A machine that does something else at the same time makes single ones look slower."""
 TOKEN = (("Authorization", b"Bearer token"),)
 ENDLESS = frozenset({f"{PREFIX}/events"})
 """Streams that end when their client leaves."""
@@ -106,11 +110,21 @@ def send_all(port: int, batch: Sequence[Sent]) -> None:
 async def longest_s(gateway: Gateway, watchdog: Watchdog, batch: Sequence[Sent]) -> float:
     """Return for how long some requests, sent one after another, held the loop at the longest."""
     watchdog.reset()
-    await asyncio.to_thread(send_all, gateway.port, batch)
+    await asyncio.to_thread(watchdog.run_client, partial(send_all, gateway.port, batch))
     await watchdog.settle()
     gateway.upstream.bodies.clear()
     gateway.upstream.headers.clear()
     return watchdog.longest_s
+
+
+async def least_s(gateway: Gateway, watchdog: Watchdog, sent: Sent, most_s: float) -> float:
+    """Return for how long a request held the loop in the best of some tries: what it takes, it takes each time."""
+    least_s = float("inf")
+    for _ in range(TRIES):
+        least_s = min(least_s, await longest_s(gateway, watchdog, [sent]))
+        if least_s <= most_s:
+            break
+    return least_s
 
 
 async def stalls(
@@ -126,7 +140,7 @@ async def stalls(
             if await longest_s(gateway, watchdog, batch) <= most_s:
                 continue
             for sent in batch:
-                taken_s = min([await longest_s(gateway, watchdog, [sent]) for _ in range(3)])
+                taken_s = await least_s(gateway, watchdog, sent, most_s)
                 if taken_s > most_s:
                     held.append(f"{taken_s:.3f} s: {sent.method} {sent.path[:80]}, {sent.case.name}")
     return held
@@ -206,3 +220,20 @@ async def test_what_once_held_the_loop_does_so_no_more(gateway: Gateway, library
     case = worst.case()
     twelve = [Sent("POST" if case.body else "GET", worst.path, case)] * (1 if len(case.body) > SIZE * 10 else 12)
     assert await stalls(gateway, twelve) == []
+
+
+async def test_whoever_holds_the_loop_is_seen_in_whatever_thread_and_the_client_is_not() -> None:
+    def work() -> None:
+        ends_s = time.thread_time() + 2 * MOST_S
+        while time.thread_time() < ends_s:
+            pass
+
+    with watched_loop() as watchdog:
+        await asyncio.to_thread(watchdog.run_client, work)
+        await watchdog.settle()
+        of_client_s = watchdog.longest_s
+        watchdog.reset()
+        work()
+        await watchdog.settle()
+    assert watchdog.longest_s > MOST_S
+    assert not hasattr(time, "pthread_getcpuclockid") or of_client_s < MOST_S

@@ -16,7 +16,7 @@ import time
 from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
-from types import CodeType, FunctionType
+from types import CodeType, FunctionType, ModuleType
 
 import msgspec
 import pytest
@@ -27,6 +27,8 @@ from tests.mutants.mutation import Mutant
 RESULTS = ".noticed"
 """What the name of the file with the results ends with: a list of tests, "" where none failed."""
 _LOOK_S = 0.01
+CONSTANTS = (bool, bytes, float, frozenset, int, str, tuple)
+"""What is exchanged by its name; other objects may be known by their identity."""
 
 
 class ForkOrder(msgspec.Struct, frozen=True):
@@ -57,14 +59,18 @@ class ForkTester:
         orders = msgspec.json.decode(self._path.read_bytes(), type=list[ForkOrder])
         items = {item.nodeid: item for item in session.items}
         for order in orders:
-            import_module(order.mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", "."))
+            import_module(module_of(order.mutant))
         functions = [each for each in gc.get_objects() if type(each) is FunctionType]
         gc.freeze()  # what is collected in a fork would be copied
         noticed = []
         for order in orders:
             code_pairs = changed_code(self._root, order.mutant, functions)
             tests = [items[test] for test in order.tests if test in items]
-            noticed.append(_try_in_fork(code_pairs, tests, order.limit_s) if code_pairs and tests else "")
+            noticed.append(
+                _try_in_fork(self._root, order, code_pairs, tests)
+                if tests and (code_pairs or not order.mutant.function)
+                else ""
+            )
         self._path.with_suffix(RESULTS).write_bytes(msgspec.json.encode(noticed))
         return True
 
@@ -72,10 +78,8 @@ class ForkTester:
 def changed_code(root: Path, mutant: Mutant, functions: Sequence[FunctionType]) -> list[tuple[FunctionType, CodeType]]:
     """Return those of the functions that a mutant changes, with their code to be; none where that cannot be told."""
     path, text = str(root / mutant.path), (root / mutant.path).read_text(encoding="utf-8")
-    old, new = (list(_walk_code(compile(source, path, "exec"))) for source in (text, mutant.apply_to(text)))
-    if len(old) != len(new) or not mutant.function:
-        return []
-    changed = {_place_of(code): other for code, other in zip(old, new, strict=True) if code != other}
+    old, new = (compile(source, path, "exec") for source in (text, mutant.apply_to(text)))
+    changed = {_place_of(code): other for code, other in _pair_code(old, new) if code != other}
     return [
         (function, changed[_place_of(function.__code__)])
         for function in functions
@@ -87,15 +91,39 @@ def _place_of(code: CodeType) -> tuple[str, int]:
     return code.co_qualname, code.co_firstlineno
 
 
-def _walk_code(code: CodeType) -> Iterator[CodeType]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield constant
-            yield from _walk_code(constant)
+def _pair_code(old: CodeType, new: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
+    """Yield all that is defined in both; what is inside a function that has lost a part is exchanged with it."""
+    inner, other = ([each for each in code.co_consts if isinstance(each, CodeType)] for code in (old, new))
+    if len(inner) == len(other):
+        for pair in zip(inner, other, strict=True):
+            yield pair
+            yield from _pair_code(*pair)
+
+
+def change_constants(root: Path, mutant: Mutant) -> None:
+    """Give this process the module's constants as the mutant has them, wherever they were imported to."""
+    name = module_of(mutant)
+    changed = ModuleType(name)
+    source = mutant.apply_to((root / mutant.path).read_text(encoding="utf-8"))
+    exec(compile(source, str(root / mutant.path), "exec"), vars(changed))  # noqa: S102 -- our own code, changed
+    for constant, old in list(vars(sys.modules[name]).items()):
+        new = vars(changed).get(constant)
+        if isinstance(old, dict) and isinstance(new, dict) and not constant.startswith("__") and new != old:
+            old.clear()
+            old.update(new)
+        elif isinstance(old, CONSTANTS) and type(new) is type(old) and new != old:
+            for module in list(sys.modules.values()):
+                if getattr(module, "__dict__", {}).get(constant) is old:
+                    setattr(module, constant, new)
+
+
+def module_of(mutant: Mutant) -> str:
+    """Return the name of the module that a mutant changes."""
+    return mutant.path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _try_in_fork(
-    code_pairs: Sequence[tuple[FunctionType, CodeType]], tests: Sequence[pytest.Item], limit_s: float
+    root: Path, order: ForkOrder, code_pairs: Sequence[tuple[FunctionType, CodeType]], tests: Sequence[pytest.Item]
 ) -> str:
     """Return the test that fails in a fork with other code; "" if none does in time."""
     if sys.platform == "win32":
@@ -103,9 +131,9 @@ def _try_in_fork(
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        _run_as_child(code_pairs, tests, writer)
+        _run_as_child(root, order, code_pairs, tests, writer)
     os.close(writer)
-    deadline = time.monotonic() + limit_s
+    deadline = time.monotonic() + order.limit_s
     while not os.waitpid(child, os.WNOHANG)[0]:
         if time.monotonic() > deadline:
             with contextlib.suppress(ProcessLookupError):
@@ -120,14 +148,20 @@ def _try_in_fork(
 
 
 def _run_as_child(
-    code_pairs: Sequence[tuple[FunctionType, CodeType]], tests: Sequence[pytest.Item], writer: int
+    root: Path,
+    order: ForkOrder,
+    code_pairs: Sequence[tuple[FunctionType, CodeType]],
+    tests: Sequence[pytest.Item],
+    writer: int,
 ) -> None:
     if sys.platform == "win32":
         return
     os.setsid()
-    for function, code in code_pairs:
-        function.__code__ = code
     try:
+        for function, code in code_pairs:
+            function.__code__ = code
+        if not order.mutant.function:
+            change_constants(root, order.mutant)
         for test, following in zip(tests, [*tests[1:], None], strict=True):
             if any(report.failed for report in runtestprotocol(test, log=False, nextitem=following)):
                 os.write(writer, test.nodeid.encode())

@@ -1,6 +1,7 @@
 """On loopback every account may ask, and this one alone may change what models there are."""
 
 import asyncio
+import errno
 import os
 import socket
 import subprocess
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from app.gateway.entry import access
+from app.gateway.entry import access, local_peers
 from app.gateway.entry.local_peers import account_of
 from tests.gateway.played import Gateway
 
@@ -39,6 +40,30 @@ def test_the_account_of_a_connection_is_known(pair: socket.socket) -> None:
 def test_where_there_is_no_such_connection_nobody_can_tell(pair: socket.socket) -> None:
     host, port = pair.getsockname()[:2]
     assert account_of((host, port), (host, 1)) is None
+
+
+@linux
+def test_the_table_is_read_where_the_kernel_is_not_asked(pair: socket.socket, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> int:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    host, port = pair.getsockname()[:2]
+    monkeypatch.setattr(local_peers, "_ask_kernel", refuse)
+    assert account_of((host, port), pair.getpeername()[:2]) == Path("/proc/self").stat().st_uid
+    assert account_of((host, port), (host, 1)) is None
+
+
+@linux
+def test_the_table_of_all_sockets_is_left_alone_where_the_kernel_answers(
+    pair: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own, peer = pair.getsockname()[:2], pair.getpeername()[:2]
+    try:
+        local_peers._ask_kernel(own, peer)
+    except OSError:
+        pytest.skip("this kernel is not asked for single sockets")
+    monkeypatch.setattr(local_peers, "_TABLES", {})
+    assert account_of(own, peer) == Path("/proc/self").stat().st_uid
 
 
 CHANGES = [

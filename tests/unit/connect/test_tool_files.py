@@ -1,0 +1,328 @@
+"""What each tool's file is where there was none, where its traces are, and how files are read and written with care."""
+
+import errno
+import os
+import sys
+import tempfile
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from app.connect.connections import TOOLS, ToolConnections, find_tool
+from app.connect.document_paths import DocumentChange, Plain, UnreadableSettings
+from app.connect.documents import edit_document
+from app.connect.files import FileState, change_conflict, make_folders, read_file_state, remove_file, write_file
+from app.connect.tool import ClientTool, WiredModel, WiringTarget
+from app.core.errors import Conflict, EnvironmentFault
+from tests.unit.connect.homes import BASE, home_on
+
+OPENAI = f"{BASE}/v1"
+WIRING = WiringTarget(BASE, (WiredModel("large", 40_000), WiredModel("small", 2048)))
+DOCUMENTS: dict[str, Plain] = {
+    "continue": {
+        "name": "Local",
+        "version": "1.0.0",
+        "schema": "v1",
+        "models": [
+            {
+                "name": f"{name} (Roundhouse)",
+                "provider": "openai",
+                "model": name,
+                "apiBase": OPENAI,
+                "apiKey": "roundhouse",
+                "roles": ["chat", "edit", "apply"],
+            }
+            for name in ("large", "small")
+        ],
+    },
+    "vscode": [
+        {
+            "name": "Roundhouse",
+            "vendor": "customendpoint",
+            "apiType": "chat-completions",
+            "models": [
+                {
+                    "id": name,
+                    "name": name,
+                    "url": f"{OPENAI}/chat/completions",
+                    "toolCalling": True,
+                    "vision": False,
+                    "maxInputTokens": prompt,
+                    "maxOutputTokens": answer,
+                }
+                for name, prompt, answer in (("large", 30_000, 10_000), ("small", 1536, 512))
+            ],
+        }
+    ],
+    "zed": {
+        "language_models": {
+            "openai_compatible": {
+                "Roundhouse": {
+                    "api_url": OPENAI,
+                    "available_models": [
+                        {
+                            "name": name,
+                            "display_name": name,
+                            "max_tokens": context,
+                            "capabilities": {
+                                "tools": True,
+                                "images": False,
+                                "parallel_tool_calls": False,
+                                "prompt_cache_key": False,
+                            },
+                        }
+                        for name, context in (("large", 40_000), ("small", 2048))
+                    ],
+                }
+            }
+        },
+        "agent": {"default_model": {"provider": "Roundhouse", "model": "large"}},
+    },
+    "claude-code": {
+        "env": {
+            "ANTHROPIC_BASE_URL": BASE,
+            "ANTHROPIC_AUTH_TOKEN": "roundhouse",
+            "ANTHROPIC_MODEL": "large",
+            "ANTHROPIC_DEFAULT_OPUS_MODEL": "large",
+            "ANTHROPIC_DEFAULT_SONNET_MODEL": "large",
+            "ANTHROPIC_DEFAULT_HAIKU_MODEL": "large",
+            "CLAUDE_CODE_ATTRIBUTION_HEADER": "0",
+        }
+    },
+    "codex": {
+        "model": "large",
+        "model_provider": "roundhouse",
+        "model_context_window": 40_000,
+        "model_providers": {"roundhouse": {"name": "Roundhouse", "base_url": OPENAI, "wire_api": "responses"}},
+    },
+    "opencode": {
+        "$schema": "https://opencode.ai/config.json",
+        "provider": {
+            "roundhouse": {
+                "npm": "@ai-sdk/openai-compatible",
+                "name": "Roundhouse",
+                "options": {"baseURL": OPENAI, "apiKey": "roundhouse"},
+                "models": {
+                    "large": {"name": "large", "limit": {"context": 40_000, "output": 10_000}},
+                    "small": {"name": "small", "limit": {"context": 2048, "output": 512}},
+                },
+            }
+        },
+        "model": "roundhouse/large",
+    },
+    "aider": {"openai-api-base": OPENAI, "openai-api-key": "roundhouse", "model": "openai/large"},
+    "llm": [{"model_id": f"roundhouse/{name}", "model_name": name, "api_base": OPENAI} for name in ("large", "small")],
+}
+"""What each file says where there was none: names and kinds as each tool's documentation has them."""
+ENDPOINT = {"Base URL": OPENAI, "API key": "roundhouse", "Model": "large"}
+BY_HAND: dict[str, dict[str, str]] = {
+    "cline": ENDPOINT,
+    "roo-code": ENDPOINT,
+    "jetbrains": ENDPOINT,
+    "open-webui": {
+        "URL": OPENAI,
+        "Key": "roundhouse",
+        "URL from a container": "http://host.docker.internal:11434/v1",
+        "Key from a container": "what `roundhouse keys new open-webui` prints",
+        "Environment": f"OPENAI_API_BASE_URL={OPENAI}\nOPENAI_API_KEY=roundhouse",
+    },
+}
+TRACES = {
+    "continue": [".continue", ".vscode/extensions/continue.continue-1.2.3"],
+    "cline": [".vscode-insiders/extensions/saoudrizwan.claude-dev-3", ".cursor/extensions/saoudrizwan.claude-dev-3"],
+    "roo-code": [".vscode-oss/extensions/rooveterinaryinc.roo-cline-1"],
+    "vscode": [".config/Code/User"],
+    "zed": [".config/zed"],
+    "jetbrains": [".config/JetBrains"],
+    "claude-code": [".claude"],
+    "codex": [".codex"],
+    "opencode": [".config/opencode"],
+    "aider": [".aider", ".aider.conf.yml"],
+    "llm": [".config/io.datasette.llm"],
+}
+"""What on Linux tells that a tool is there, each by itself."""
+WITH_CLINE = [*TRACES.items(), ("cline", [".cline"])]
+FILES = {
+    "continue": ".continue/config.yaml",
+    "vscode": ".config/Code/User/chatLanguageModels.json",
+    "zed": ".config/zed/settings.json",
+    "claude-code": ".claude/settings.json",
+    "codex": ".codex/config.toml",
+    "opencode": ".config/opencode/opencode.json",
+    "aider": ".aider.conf.yml",
+    "llm": ".config/io.datasette.llm/extra-openai-models.yaml",
+}
+
+
+def tool_with_file(name: str, home_folder: Path) -> tuple[ClientTool, Path]:
+    tool = find_tool(name)
+    assert tool.file is not None
+    return tool, tool.file(home_on("linux", home_folder))
+
+
+def test_every_tool_is_in_one_of_the_tables() -> None:
+    assert {tool.id for tool in TOOLS} == {*DOCUMENTS, *BY_HAND}
+    assert {tool.id for tool in TOOLS if tool.file is not None} == {*FILES} == {*DOCUMENTS}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_a_file_that_was_not_there_says_what_the_tool_needs_and_no_more(name: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    connections = ToolConnections(home_on("linux", home), tmp_path / "kept")
+    tool, file = tool_with_file(name, home)
+    assert file == home / FILES[name]
+    preview = connections.preview(name, WIRING)
+    change = connections.connect(name, WIRING)
+    assert (preview.is_written, change.is_written) == (False, True)
+    assert (change.id, change.name, change.model, change.diff) == (tool.id, tool.name, "large", preview.diff)
+    assert tool.form is not None
+    text = file.read_text(encoding="utf-8")
+    assert tool.form.parsed(text) == DOCUMENTS[name]
+    assert [line[1:] for line in change.diff.splitlines()[3:]] == text.splitlines(), "all of it is in the difference"
+    [info] = [info for info in connections.list_tools(BASE) if info.id == name]
+    assert (info.file, info.wired, info.model, info.can_undo) == (str(file), True, "large", True)
+    assert connections.undo(name).is_written
+    assert not home.exists(), "nor are the folders that were made for it"
+
+
+@pytest.mark.parametrize("name", BY_HAND)
+def test_values_to_copy_name_the_endpoint_its_key_and_the_model(name: str, tmp_path: Path) -> None:
+    connections = ToolConnections(home_on("linux", tmp_path / "home"), tmp_path / "kept")
+    change = connections.preview(name, WIRING)
+    assert {value.name: value.value for value in change.values} == BY_HAND[name]
+    assert (change.id, change.model, change.is_written, change.diff) == (name, "large", False, "")
+    assert change == connections.connect(name, WIRING)
+    [info] = [info for info in connections.list_tools(BASE) if info.id == name]
+    assert (info.file, info.wired, info.can_undo, info.problem) == ("", False, False, "")
+
+
+@pytest.mark.parametrize(("name", "path"), [(name, path) for name, paths in WITH_CLINE for path in paths])
+def test_a_tool_is_there_by_any_of_its_traces(name: str, path: str, tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    assert not find_tool(name).is_here(home_on("linux", home))
+    (home / path).mkdir(parents=True)
+    here = {tool.id for tool in TOOLS if tool.is_here(home_on("linux", home))}
+    assert here == {name}
+
+
+def test_a_tool_whose_place_cannot_be_looked_at_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **_options: object) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "exists", refuse)
+    assert not any(tool.is_here(home_on("linux", tmp_path)) for tool in TOOLS)
+
+
+def test_what_a_person_named_is_not_named_again(tmp_path: Path) -> None:
+    for name, own in (
+        ("continue", "name: Mine\nversion: 2.0.0\nschema: v0\n"),
+        ("opencode", '{"$schema": "https://example.org/own.json"}'),
+    ):
+        tool, file = tool_with_file(name, tmp_path)
+        assert tool.form is not None
+        before = tool.form.parsed(own)
+        file.parent.mkdir(parents=True)
+        file.write_text(own, encoding="utf-8")
+        ToolConnections(home_on("linux", tmp_path), tmp_path / "kept").connect(name, WIRING)
+        after, made = tool.form.parsed(file.read_text(encoding="utf-8")), DOCUMENTS[name]
+        assert isinstance(before, dict)
+        assert isinstance(made, dict)
+        assert after == {**made, **before}
+
+
+def test_a_change_that_does_not_say_so_is_no_default() -> None:
+    form = find_tool("zed").form
+    assert form is not None
+    assert edit_document(form, '{"a": 1}', [DocumentChange(("a",), 2)]) == '{"a": 2}'
+
+
+def test_a_change_that_was_not_made_is_forgotten_once_and_again(tmp_path: Path) -> None:
+    connections = ToolConnections(home_on("linux", tmp_path / "home"), tmp_path / "kept")
+    connections.connect("codex", WIRING)
+    records = connections._records
+    records.forget("codex")
+    records.forget("codex")
+    assert records.read_record("codex") is None
+
+
+# ----- files
+
+
+def test_a_settings_file_has_four_mebibytes_at_most(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    file.write_bytes(b"x" * 4 * 1024 * 1024)
+    assert len(read_file_state(file).text) == 4 * 1024 * 1024
+    file.write_bytes(b"x" * (4 * 1024 * 1024 + 1))
+    with pytest.raises(UnreadableSettings, match="too large"):
+        read_file_state(file)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    file.write_bytes(b"\xff\xfe")
+    state = read_file_state(file)
+    with pytest.raises(UnreadableSettings, match="not UTF-8"):
+        assert state.text
+    assert FileState(file, None).text == ""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="rights as POSIX has them")
+def test_what_is_made_is_for_its_owner_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        made = make_folders(tmp_path / "a" / "b")
+        write_file(FileState(tmp_path / "a" / "b" / "file", None), b"x")
+    finally:
+        os.umask(before)
+    assert made == [tmp_path / "a", tmp_path / "a" / "b"]
+    assert [folder.stat().st_mode & 0o777 for folder in made] == [0o700, 0o700]
+    assert (tmp_path / "a" / "b" / "file").stat().st_mode & 0o777 == 0o600
+    assert make_folders(tmp_path / "a" / "b") == []
+
+
+def test_a_file_that_somebody_wrote_to_meanwhile_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
+    file = tmp_path / "settings"
+    for before in (FileState(file, None), FileState(file, b"older")):
+        file.write_bytes(b"theirs")
+        for act in (partial(write_file, before, b"ours"), partial(remove_file, before)):
+            with pytest.raises(Conflict, match="changed in the meantime") as refusal:
+                act()
+            assert (refusal.value.code, refusal.value.hint) == ("tool_file_changed", "Try again.")
+        assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"theirs"]
+    assert isinstance(change_conflict(file), Conflict)
+    remove_file(FileState(file, b"theirs"))
+    assert not file.exists()
+
+
+def change_something(step: str, state: FileState) -> None:
+    if step == "mkdir":
+        make_folders(state.path.parent / "new")
+    elif step == "unlink":
+        remove_file(state)
+    else:
+        write_file(state, b"new")
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(errno.ENOSPC, "disk_full"), (errno.EDQUOT, "disk_full"), (errno.EACCES, "tool_file_unwritable")],
+)
+@pytest.mark.parametrize("step", ["mkstemp", "fsync", "mkdir", "unlink"])
+def test_a_write_that_fails_says_whether_the_disk_is_full(
+    step: str, number: int, code: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **_options: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    file = tmp_path / "settings"
+    file.write_bytes(b"old")
+    state = read_file_state(file)
+    owner = {"mkstemp": tempfile, "fsync": os, "mkdir": Path, "unlink": Path}[step]
+    with monkeypatch.context() as patched:
+        patched.setattr(owner, step, refuse)
+        with pytest.raises(EnvironmentFault) as fault:
+            change_something(step, state)
+    assert fault.value.code == code
+    assert file.read_bytes() == b"old"
+    assert [path.name for path in tmp_path.iterdir()] == ["settings"]
