@@ -1,0 +1,552 @@
+"""Laws of the memory estimate that hold for every model: sums that add up, bounds that are exact, searches that end."""
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.advisor.memory import kv, reserved
+from app.advisor.memory.estimate import (
+    UNTRAINED_LIMIT,
+    SpeedModel,
+    engine_reported_bytes,
+    estimate_memory,
+    largest_fit,
+    memory_by_pool,
+    memory_notes,
+    memory_sentence,
+    setting_fits,
+    smallest_fit,
+    sum_components,
+)
+from app.advisor.memory.libraries import compute_places, library_parts
+from app.advisor.memory.llama_cpp.buffers import (
+    compute_parts,
+    fixed_parts,
+    graph_bytes,
+    llama_parts,
+    output_part,
+    tokens_at_once,
+)
+from app.advisor.memory.llama_cpp.weights import gpu_layer_count, layer_places, types_to_repack, weight_parts
+from app.advisor.memory.setting import (
+    HOST,
+    MemoryComponent,
+    MemoryPart,
+    RunSetting,
+    as_draft,
+    assemble_parts,
+    by_component,
+)
+from app.advisor.memory.weight_sums import weight_sums
+from app.core.advice import EstimateConfidence, PoolUse, Rate
+from app.core.model_facts import AttentionKind, Layer, ModelFacts, WeightKind
+from app.hardware.description import machine_from
+from engines.api.traits import GrowingMemory
+from tests.unit.advisor.engines import setting_for
+from tests.unit.advisor.made_models import Made, group_of
+
+MIB, GIB = 1024**2, 1024**3
+SMALL = Made(layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=4096, vocabulary=32_000)
+MIXTURE = Made(
+    layers=4, hidden=1024, heads=8, kv_heads=2, feed_forward=2048, experts=16, experts_used=2, vocabulary=32_000
+)
+PROCESSOR = machine_from(b'{"os": "Linux", "ram_gb": 64}')
+CARD = machine_from(b'{"os": "Linux", "ram_gb": 64, "gpus": [{"name": "RTX 4090"}]}')
+MOST_TRIES = 64
+"""A bisection that asks more often does not end."""
+
+# ----- what a token takes
+
+BLOCKS = {
+    "f32": (1, 4),
+    "f16": (1, 2),
+    "bf16": (1, 2),
+    "fp8": (1, 1),
+    "openvino-u8": (64, 64 + 3 * 4),
+    "q8_0": (32, 32 + 2),
+    "q5_1": (32, 16 + 4 + 4),
+    "q5_0": (32, 16 + 4 + 2),
+    "q4_1": (32, 16 + 4),
+    "q4_0": (32, 16 + 2),
+    "iq4_nl": (32, 16 + 2),
+    "mlx-8bit": (64, 64 + 4),
+    "mlx-4bit": (64, 32 + 4),
+    "exl-q8": (32, 32 + 2),
+    "exl-q6": (32, 24 + 2),
+    "exl-q4": (32, 16 + 2),
+}
+"""Elements of a block and its bytes: bits of the elements, then scales and offsets."""
+
+
+@pytest.mark.parametrize("kv_type", BLOCKS)
+def test_elements_are_kept_in_whole_blocks(kv_type: str) -> None:
+    block, size = BLOCKS[kv_type]
+    assert [kv.type_bytes(kv_type, elements) for elements in (0, 1, block, block + 1, 7 * block)] == [
+        *(0, size, size, 2 * size, 7 * size)
+    ]
+    assert kv.is_quantised(kv_type) == (block > 1)
+    assert kv.is_small(kv_type) == (size / block < 2)
+
+
+def test_no_other_type_is_known() -> None:
+    assert set(kv.BLOCKS) == set(BLOCKS)
+
+
+def test_a_latent_and_its_index_are_kept_apart_and_have_no_values() -> None:
+    layer = Layer(attention=AttentionKind.LATENT, heads=8, kv_heads=1, latent_dim=576, indexer_dim=128, value_dim=512)
+    assert kv.row_bytes(layer, setting_for(), widest=10**6) == 2 * (576 + 128)
+    assert kv.row_bytes(layer, setting_for(kv_type="q8_0")) == (576 + 128) // 32 * 34
+    arithmetic = kv.kv_arithmetic(facts_of(layer), setting_for(context=256))
+    assert arithmetic == "1 layers x 256 x (576 + 128) f16"
+    plain = msgspec.structs.replace(layer, indexer_dim=0)
+    assert kv.kv_arithmetic(facts_of(plain), setting_for(context=256)) == "1 layers x 256 x (576) f16"
+
+
+def test_values_have_a_type_of_their_own_and_are_as_wide_as_the_widest_where_they_are_turned_over() -> None:
+    layer = Layer(heads=8, kv_heads=2, key_dim=64, value_dim=32)
+    assert kv.row_bytes(layer, setting_for()) == 2 * (2 * 64 + 2 * 32)
+    assert kv.row_bytes(layer, setting_for(value_type="q8_0")) == 2 * 2 * 64 + 2 * 34
+    assert kv.row_bytes(layer, setting_for(), widest=64) == 2 * (2 * 64 + 64)
+    assert kv.row_bytes(layer, setting_for(), widest=65) == 2 * (2 * 64 + 65)
+    assert "(64 f16 + 32 q8_0)" in kv.kv_arithmetic(facts_of(layer), setting_for(value_type="q8_0"))
+
+
+@pytest.mark.parametrize("attention", [AttentionKind.NONE, AttentionKind.SHARED])
+def test_a_layer_without_a_cache_takes_nothing(attention: AttentionKind) -> None:
+    layer = Layer(attention=attention, heads=8, kv_heads=2, key_dim=64, value_dim=64)
+    assert kv.row_bytes(layer, setting_for(), widest=999) == kv.layer_kv(layer, setting_for(), widest=999) == 0
+    assert kv.kv_arithmetic(facts_of(layer), setting_for()) == ""
+    assert kv.widest_values(facts_of(layer)) == 0
+
+
+def test_the_widest_values_are_those_of_the_layers_that_keep_them() -> None:
+    wide = Layer(attention=AttentionKind.SHARED, heads=8, kv_heads=8, key_dim=64, value_dim=512)
+    kept = [
+        Layer(attention=attention, heads=8, kv_heads=2, key_dim=64, value_dim=width, window=8)
+        for attention, width in ((AttentionKind.FULL, 64), (AttentionKind.SLIDING, 96), (AttentionKind.CHUNKED, 80))
+    ]
+    assert kv.widest_values(facts_of(wide, *kept)) == 2 * 96
+    assert kv.widest_values(facts_of(msgspec.structs.replace(kept[1], is_draft=True), kept[0])) == 2 * 64
+
+
+@given(
+    context=st.integers(1, 100_000),
+    slots=st.integers(1, 8),
+    window=st.integers(0, 5000),
+    batch=st.integers(1, 4096),
+    shares=st.tuples(st.booleans(), st.booleans()),
+)
+def test_a_cache_has_whole_steps_for_every_token_it_may_have_to_keep(
+    context: int, slots: int, window: int, batch: int, shares: tuple[bool, bool]
+) -> None:
+    is_unified, is_full = shares
+    setting = setting_for(context=context, slots=slots, batch=batch, is_kv_unified=is_unified, is_swa_full=is_full)
+    together = slots if is_unified else 1
+    assert kv.cache_streams(setting) * together == slots
+    full = 256 * math.ceil(Fraction(context * together, 256))
+    for attention in AttentionKind:
+        layer = Layer(attention=attention, heads=8, kv_heads=2, key_dim=64, value_dim=64, latent_dim=64, window=window)
+        slides = attention in {AttentionKind.SLIDING, AttentionKind.CHUNKED} and not is_full
+        kept = 256 * math.ceil(Fraction(window * together + batch, 256))
+        cells = kv.cache_cells(layer, setting)
+        assert cells == (min(full, kept) if slides else full)
+        assert kv.layer_kv(layer, setting) == kv.row_bytes(layer, setting) * cells * slots // together
+
+
+def facts_of(*layers: Layer) -> ModelFacts:
+    return msgspec.structs.replace(SMALL.facts("Q8_0"), layers=list(layers))
+
+
+def repacked(made: Made) -> ModelFacts:
+    """Return a model whose matrices a processor with AVX2 gets a copy of."""
+    facts = made.facts("Q8_0")
+    weights = [msgspec.structs.replace(group, type="Q4_0") for group in facts.weights]
+    return msgspec.structs.replace(facts, weights=weights)
+
+
+# ----- searches
+
+
+def counting(fits: Callable[[int], bool]) -> Callable[[int], bool]:
+    """Return the test, which fails when it is asked more often than a bisection does."""
+    tries = 0
+
+    def test(number: int) -> bool:
+        nonlocal tries
+        tries += 1
+        assert tries < MOST_TRIES
+        return fits(number)
+
+    return test
+
+
+@given(bound=st.integers(-5, 5000), most=st.integers(-5, 5000), step=st.integers(1, 300))
+def test_the_largest_that_fits_is_the_most_or_the_last_step(bound: int, most: int, step: int) -> None:
+    fits = counting(lambda number: number <= bound)
+    steps = [number for number in range(0, max(0, most) + 1, step) if number <= bound]
+    expected = max(0, most) if most <= bound else max(steps, default=0)
+    assert largest_fit(fits, most=most, step=step) == expected
+    every = [number for number in range(max(0, most) + 1) if number <= bound]
+    assert largest_fit(counting(lambda number: number <= bound), most=most) == max(every, default=0)
+
+
+@given(bound=st.integers(-5, 2000), most=st.integers(0, 2000))
+def test_the_smallest_that_fits_is_the_first(bound: int, most: int) -> None:
+    first = next((number for number in range(most + 1) if number >= bound), None)
+    assert smallest_fit(counting(lambda number: number >= bound), most=most) == first
+
+
+@pytest.mark.parametrize("trained", [None, 10_000])
+def test_without_a_bound_the_longest_context_is_what_the_model_was_trained_for_or_a_mebi_of_tokens(
+    trained: int | None,
+) -> None:
+    facts = msgspec.structs.replace(SMALL.facts("Q8_0"), trained_context=trained)
+    assert UNTRAINED_LIMIT == 1024 * 1024
+    assert estimate_memory(facts, PROCESSOR, setting_for()).largest_context == (trained or UNTRAINED_LIMIT)
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "exllamav3", "vllm"])
+def test_the_longest_context_fits_and_one_step_more_does_not(engine: str) -> None:
+    facts = SMALL.facts("Q8_0" if engine == "llama.cpp" else "4.0bpw" if engine == "exllamav3" else "FP8")
+    facts = msgspec.structs.replace(facts, trained_context=10**8)
+    setting = setting_for(engine=engine, backend="cuda", slots=3, gpu_layers=99, memory_fraction=0.5)
+    longest = estimate_memory(facts, CARD, setting).largest_context
+    assert longest > 256
+    assert setting_fits(facts, CARD, msgspec.structs.replace(setting, context=longest))
+    assert not setting_fits(facts, CARD, msgspec.structs.replace(setting, context=longest + 256))
+
+
+def test_a_floor_of_speed_is_one_that_may_be_reached() -> None:
+    def rates(_: RunSetting, depth: int) -> tuple[Rate | None, None]:
+        rate = Rate(tokens_per_second=100_000 - depth, low=0, high=200, confidence=EstimateConfidence.PREDICTED)
+        return (rate if depth < 90_000 else None), None
+
+    facts = msgspec.structs.replace(SMALL.facts("Q8_0"), trained_context=99_000)
+    for floor, longest in ((100_000 - 51_200, 51_200), (100_000 - 51_199, 50_944), (None, 99_000)):
+        found = estimate_memory(facts, PROCESSOR, setting_for(), speed=SpeedModel(rates=rates, floor=floor))
+        assert (found.largest_context, found.depth) == (longest, 0)
+        assert found.decode is not None
+        assert found.decode.tokens_per_second == 100_000
+
+
+def test_an_estimate_without_speeds_names_none() -> None:
+    found = estimate_memory(SMALL.facts("Q8_0"), PROCESSOR, setting_for())
+    assert (found.decode, found.prefill, found.depth) == (None, None, 0)
+    assert (found.offload.layers, found.offload.gpu_layers, found.offload.cpu_moe_layers) == (4, 0, 0)
+
+
+# ----- a reservation
+
+
+def test_a_reservation_fits_as_long_as_every_conversation_does() -> None:
+    facts = SMALL.facts("FP8")
+    setting = setting_for(engine="vllm", backend="cuda", slots=2, memory_fraction=0.5, gpu_memory=(24 * GIB,))
+    room = reserved.cache_capacity(facts, setting).tokens
+    longest = room // 2 // reserved.BLOCK * reserved.BLOCK
+    assert reserved.BLOCK == 16
+    assert setting_fits(facts, CARD, msgspec.structs.replace(setting, context=longest))
+    assert not setting_fits(facts, CARD, msgspec.structs.replace(setting, context=longest + 1))
+
+
+def test_a_reservation_without_room_does_not_fit_whatever_it_needs() -> None:
+    facts = msgspec.structs.replace(SMALL.facts("FP8"), layers=[])
+    setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
+    assert setting_fits(facts, CARD, msgspec.structs.replace(setting, memory_fraction=0.5))
+    assert not setting_fits(facts, CARD, msgspec.structs.replace(setting, memory_fraction=0.01))
+
+
+def test_capacity_is_never_negative_and_grows_with_the_share() -> None:
+    facts = SMALL.facts("FP8")
+    setting = setting_for(engine="vllm", backend="cuda", gpu_memory=(24 * GIB,))
+    found = [
+        reserved.cache_capacity(facts, msgspec.structs.replace(setting, memory_fraction=share / 20))
+        for share in range(1, 20)
+    ]
+    assert all(capacity.bytes >= 0 <= capacity.tokens for capacity in found)
+    assert [capacity.bytes for capacity in found] == sorted(capacity.bytes for capacity in found)
+    assert len({capacity.bytes for capacity in found}) > 15
+
+
+# ----- weights and where they lie
+
+
+@given(
+    layers=st.integers(1, 12),
+    on_gpu=st.integers(0, 15) | st.none(),
+    shares=st.lists(st.integers(1, 5), min_size=1, max_size=4),
+)
+def test_the_last_layers_are_shared_out_over_the_cards_in_order(
+    layers: int, on_gpu: int | None, shares: list[int]
+) -> None:
+    facts = Made(layers=layers, hidden=64, heads=2, kv_heads=1, feed_forward=128, vocabulary=100).facts("Q8_0")
+    setting = setting_for(
+        backend="cuda", gpus=len(shares), gpu_layers=on_gpu, split=tuple(float(share) for share in shares)
+    )
+    count = layers + 1 if on_gpu is None else min(on_gpu, layers + 1)
+    assert gpu_layer_count(facts, setting) == count
+    places = layer_places(facts, setting)
+    assert len(places) == layers + 1
+    assert places == sorted(places)
+    assert places.count(HOST) == layers + 1 - count
+    ends = [Fraction(sum(shares[: card + 1]), sum(shares)) for card in range(len(shares))]
+    for index, place in enumerate(places[layers + 1 - count :]):
+        assert place == next(card for card, end in enumerate(ends) if Fraction(index, count) < end)
+    assert set(layer_places(facts, setting_for())) == {HOST}
+
+
+@given(
+    tied=st.booleans(),
+    on_gpu=st.integers(0, 5) | st.none(),
+    experts=st.integers(0, 5),
+    has_avx2=st.booleans(),
+    repacks=st.booleans(),
+)
+def test_no_byte_of_the_weights_is_lost_or_counted_twice(
+    on_gpu: int | None, experts: int, *, tied: bool, has_avx2: bool, repacks: bool
+) -> None:
+    facts = msgspec.structs.replace(repacked(MIXTURE), tied_embeddings=tied)
+    facts = msgspec.structs.replace(facts, weights=[*facts.weights, group_of(WeightKind.DRAFT, 4, "Q8_0", 999)])
+    setting = setting_for(
+        backend="cuda",
+        gpu_layers=on_gpu,
+        cpu_moe_layers=experts,
+        isa=("avx2",) if has_avx2 else (),
+        repacks=repacks,
+    )
+    parts = weight_parts(facts, setting)
+    loaded = [group for group in facts.weights if group.kind is not WeightKind.DRAFT]
+    embedding = sum(group.padded_bytes for group in loaded if group.kind is WeightKind.INPUT_EMBEDDING)
+    is_twice = tied and on_gpu != 0
+    total = sum(group.padded_bytes for group in loaded) + (embedding if is_twice else 0)
+    assert sum(part.bytes for part in parts if not part.reclaimable) == total
+    places = layer_places(facts, setting)
+    on_card = sum(
+        group.padded_bytes
+        for group in loaded
+        if group.layer is not None
+        and places[group.layer] == 0
+        and not (group.kind is WeightKind.EXPERTS and group.layer < experts)
+    )
+    outside = sum(g.padded_bytes for g in loaded if g.kind is WeightKind.OUTPUT) + (embedding if tied else 0)
+    on_card += outside if places[-1] == 0 else 0
+    assert sum(part.bytes for part in parts if part.place == 0) == on_card
+    copied = total - on_card - (0 if tied and places[-1] == HOST else embedding)
+    copies = [part.bytes for part in parts if part.reclaimable]
+    assert copies == ([copied] if has_avx2 and repacks and copied else [])
+
+
+@pytest.mark.parametrize("isa", ["asimddp", "dotprod", "i8mm"])
+def test_an_arm_processor_with_dot_products_reads_more_types_best(isa: str) -> None:
+    assert types_to_repack((isa,)) > types_to_repack(("avx2", isa)) > types_to_repack(("neon",)) == frozenset()
+
+
+def test_sums_by_layer_are_those_of_its_own_weights() -> None:
+    facts = MIXTURE.facts("Q8_0")
+    outside = group_of(WeightKind.OUTPUT, 9, "F16", 64)
+    sums = weight_sums(msgspec.structs.replace(facts, weights=[*facts.weights, outside]))
+    for index, layer in enumerate(sums.layers):
+        mine = [group for group in facts.weights if group.layer == index]
+        assert sum(layer.experts.values()) == sum(g.padded_bytes for g in mine if g.kind is WeightKind.EXPERTS)
+        assert sum(layer.others.values()) == sum(g.padded_bytes for g in mine if g.kind is not WeightKind.EXPERTS)
+        assert layer.elements == {group.kind: group.elements for group in mine}
+    assert sums.outputs["F16"] == outside.padded_bytes, "what no layer has comes after them"
+
+
+# ----- llama.cpp's parts
+
+
+def test_all_that_a_launch_takes_is_what_is_fixed_and_what_grows_with_the_context() -> None:
+    facts = SMALL.facts("Q8_0")
+    projector = MIXTURE.facts("F16")
+    for gpu_layers, place in ((0, HOST), (None, 0)):
+        setting = setting_for(backend="cuda", projector=projector, gpu_layers=gpu_layers, context=2048)
+        parts = llama_parts(facts, setting)
+        [images] = [part for part in parts if part.component is MemoryComponent.PROJECTOR]
+        assert (images.place, images.bytes) == (place, sum(group.padded_bytes for group in projector.weights))
+        longer = llama_parts(facts, msgspec.structs.replace(setting, context=4096))
+        assert by_component(fixed_parts(facts, setting)).items() <= by_component(longer).items()
+        assert by_component(longer)["kv"] == 2 * by_component(parts)["kv"]
+
+
+@pytest.mark.parametrize(("slots", "batch", "rows"), [(1, 512, 1), (3, 512, 3)])
+def test_the_output_has_a_row_for_each_slot_or_for_each_token_of_a_batch(slots: int, batch: int, rows: int) -> None:
+    facts = SMALL.facts("Q8_0")
+    setting = setting_for(slots=slots, batch=batch)
+    assert output_part(facts, setting).bytes == rows * 32_000 * 4
+    assert output_part(facts, msgspec.structs.replace(setting, task="embed")).bytes == rows * (32_000 + 1024) * 4
+    unlimited = msgspec.structs.replace(setting, limits_outputs=False)
+    assert output_part(facts, unlimited).bytes == batch * 32_000 * 4
+    assert output_part(facts, setting).place == HOST
+
+
+@given(context=st.integers(1, 2000), slots=st.integers(1, 7), batch=st.integers(1, 1000))
+def test_a_step_has_as_many_tokens_for_each_cache(context: int, slots: int, batch: int) -> None:
+    setting = setting_for(context=context, slots=slots, batch=batch)
+    tokens = tokens_at_once(setting)
+    assert tokens % slots == 0
+    assert tokens - slots < min(batch, context * slots) <= tokens
+    assert tokens_at_once(msgspec.structs.replace(setting, is_kv_unified=True)) == min(batch, context * slots)
+
+
+@pytest.mark.parametrize("changes", [{"build": 9_999}, {"limits_outputs": False}])
+def test_older_builds_have_the_logits_and_hidden_state_of_a_whole_batch(changes: dict[str, object]) -> None:
+    facts, setting = SMALL.facts("Q8_0"), setting_for(backend="cuda", batch=256)
+    sizes = {part.place: part.bytes for part in compute_parts(facts, msgspec.structs.replace(setting, **changes))}
+    assert sizes[0] == (32_000 + 1024) * 256 * 4
+    newer = {part.place: part.bytes for part in compute_parts(facts, msgspec.structs.replace(setting, build=10_000))}
+    assert newer[0] == graph_bytes(facts, setting, has_embedding=False) != sizes[0]
+    assert newer.keys() == sizes.keys() == {HOST, 0}
+
+
+def test_a_head_of_the_models_own_takes_its_weights_its_cache_and_a_second_graph() -> None:
+    facts = SMALL.facts("Q8_0")
+    head = msgspec.structs.replace(facts.layers[0], is_draft=True)
+    weights = [group_of(WeightKind.DRAFT, layer, "Q8_0", 10**6) for layer in (4, None, 99)]
+    facts = msgspec.structs.replace(facts, layers=[*facts.layers, head], weights=[*facts.weights, *weights])
+    setting = setting_for(backend="cuda", context=1024)
+    without, with_head = (
+        sum_components(facts, msgspec.structs.replace(setting, has_own_draft=drafts)) for drafts in (False, True)
+    )
+    compute = sum(part.bytes for part in compute_parts(facts, setting))
+    size = sum(group.padded_bytes for group in weights) + kv.layer_kv(head, setting) + compute
+    assert with_head.draft is not None
+    assert with_head.draft.bytes == size
+    assert without.draft is None
+    assert with_head.total.bytes - without.total.bytes == size
+    assert (with_head.weights, with_head.kv) == (without.weights, without.kv)
+
+
+# ----- libraries
+
+
+def test_a_librarys_parts_are_shares_of_sums() -> None:
+    facts = SMALL.facts("4.0bpw", "exl3")
+    setting = setting_for(engine="exllamav3", backend="cuda", gpus=2, context=1000, slots=3)
+    library = setting.engine.memory
+    assert isinstance(library, GrowingMemory)
+    library = msgspec.structs.replace(
+        library, embedding_on_host=False, cache_step=256, cache_spare=0, chunk=500, computes_all_logits=False
+    )
+    setting = msgspec.structs.replace(setting, engine=msgspec.structs.replace(setting.engine, memory=library))
+    sizes = [by_component(part for part in library_parts(facts, setting) if part.place == place) for place in (0, 1)]
+    assert sizes[0] == sizes[1]
+    weights = sum(group.bytes for group in facts.weights)
+    assert sizes[0]["weights"] == weights // 2
+    assert sizes[0]["kv"] == 4 * 3 * 1024 * 2 * (128 + 128) * 2 // 2
+    assert sizes[0]["compute"] == (3 * 4096 + 5 * 1024) * 500 * 2 // 2
+    logits = msgspec.structs.replace(library, computes_all_logits=True)
+    setting = msgspec.structs.replace(setting, engine=msgspec.structs.replace(setting.engine, memory=logits))
+    assert by_component(part for part in library_parts(facts, setting) if part.place == 0)["compute"] == (
+        (32_000 + 1024) * 500 * 2 // 2
+    )
+    short = msgspec.structs.replace(setting, context=100)
+    assert by_component(part for part in library_parts(facts, short) if part.place == 0)["compute"] == (
+        (32_000 + 1024) * 100 * 2 // 2
+    )
+    fixed = msgspec.structs.replace(setting, cache_tokens=512)
+    assert by_component(part for part in library_parts(facts, fixed) if part.place == 0)["kv"] == 4 * 512 * 512
+    assert (compute_places(setting), compute_places(setting_for(engine="exllamav3"))) == ([0, 1], [HOST])
+
+
+def test_a_librarys_window_keeps_its_tokens_and_a_chunk_for_each_conversation() -> None:
+    facts = SMALL.facts("4.0bpw", "exl3")
+    layers = [msgspec.structs.replace(each, window=64, attention=AttentionKind.SLIDING) for each in facts.layers]
+    setting = setting_for(engine="exllamav3", backend="cuda", context=4096, slots=2, batch=36)
+    parts = library_parts(msgspec.structs.replace(facts, layers=layers), setting)
+    assert by_component(parts)["kv"] == 4 * (64 + 36) * 2 * 2 * (128 + 128) * 2
+
+
+# ----- sums in words and by pool
+
+
+def test_a_launch_is_as_roundhouse_starts_an_engine_where_nothing_else_is_said() -> None:
+    setting = setting_for()
+    assert (setting.backend, setting.context, setting.slots, setting.batch, setting.gpus) == ("cpu", 4096, 1, 512, 1)
+    assert (setting.kv_type, setting.value_type, setting.task) == ("f16", "", "chat")
+    assert (setting.gpu_layers, setting.cpu_moe_layers, setting.split, setting.gpu_memory) == (None, 0, (), ())
+    assert (setting.flash_attention, setting.prefills, setting.repacks, setting.limits_outputs) == (True,) * 4
+    assert (setting.is_kv_unified, setting.is_swa_full, setting.has_own_draft) == (False,) * 3
+    assert (setting.rollback_copies, setting.memory_fraction, setting.cache_tokens) == (0, None, None)
+    assert (setting.projector, setting.draft, setting.runtime_shift, setting.isa) == (None, None, None, ())
+
+
+@pytest.mark.parametrize(
+    ("changes", "uses"),
+    [({}, True), ({"backend": "cpu"}, False), ({"gpus": 0}, False), ({"gpu_layers": 0}, False), ({"gpus": 2}, True)],
+)
+def test_a_card_is_used_by_a_backend_that_has_layers_on_one(changes: dict[str, object], *, uses: bool) -> None:
+    setting = msgspec.structs.replace(setting_for(backend="cuda", gpu_layers=1), **changes)
+    assert setting.uses_gpu is uses
+
+
+def test_parts_are_summed_by_component_with_the_least_sure_of_them() -> None:
+    parts = [
+        MemoryPart(place=0, component=MemoryComponent.KV, bytes=5, arithmetic="a"),
+        MemoryPart(place=HOST, component=MemoryComponent.KV, bytes=7, arithmetic="b", reclaimable=3),
+        MemoryPart(place=1, component=MemoryComponent.KV, bytes=1, arithmetic="a"),
+        MemoryPart(
+            place=1, component=MemoryComponent.RUNTIME, bytes=2, confidence=EstimateConfidence.TABLE, arithmetic="c"
+        ),
+        MemoryPart(place=4, component=MemoryComponent.STATE, bytes=0, confidence=EstimateConfidence.PREDICTED),
+        MemoryPart(place=3, component=MemoryComponent.OUTPUT, bytes=0, arithmetic="none"),
+    ]
+    total = assemble_parts(parts)
+    assert (total.kv.bytes, total.kv.arithmetic, total.kv.confidence) == (13, "a + b", EstimateConfidence.EXACT)
+    assert (total.total.bytes, total.total.confidence) == (15, EstimateConfidence.TABLE)
+    assert (total.projector, total.draft) == (None, None)
+    assert total.places == [HOST, 0, 1, 3]
+    assert by_component(parts) == {"kv": 13, "runtime": 2}
+    assert by_component(parts, is_needed=True) == {"kv": 10, "runtime": 2}
+    assert engine_reported_bytes(total) == 13
+    [draft] = as_draft(parts[:1])
+    assert (draft.component, draft.bytes, draft.place) == (MemoryComponent.DRAFT, 5, 0)
+    assert assemble_parts([draft]).draft == assemble_parts([draft]).total.__class__(
+        bytes=5, confidence=EstimateConfidence.EXACT, arithmetic=draft.arithmetic
+    )
+
+
+def test_what_the_system_may_drop_is_needed_in_no_pool() -> None:
+    facts, setting = repacked(SMALL), setting_for(isa=("avx2",), context=1024)
+    estimate = estimate_memory(facts, PROCESSOR, setting)
+    [pool] = estimate.pools
+    assert pool.reclaimable > 0
+    assert memory_by_pool(facts, PROCESSOR, setting) == {pool.id: pool.bytes - pool.reclaimable}
+    assert sum(pool.parts.values()) == pool.bytes - pool.reclaimable == pool.needed_bytes
+
+
+@pytest.mark.parametrize(
+    ("parts", "free", "sentence"),
+    [
+        ({"weights": GIB}, 2 * GIB, "1.0 weights = 1.0 of 2.0 GiB free in P"),
+        (
+            {"weights": GIB, "kv": 40 * MIB, "output": 40 * MIB},
+            None,
+            "1.0 weights + 0.1 other = 1.1 GiB, out of an unknown amount, in P",
+        ),
+        ({"weights": GIB, "kv": 40 * MIB}, GIB, "1.0 weights + a little more = 1.0 of 1.0 GiB free in P"),
+        ({"kv": 52 * MIB}, GIB, "0.1 KV = 0.1 of 1.0 GiB free in P"),
+        ({"kv": 50 * MIB}, GIB, "50.0 MiB of 1.0 GiB free in P"),
+        ({}, GIB, "0 B of 1.0 GiB free in P"),
+    ],
+)
+def test_a_sum_is_said_in_tenths_of_a_gibibyte(parts: dict[str, int], free: int | None, sentence: str) -> None:
+    pool = PoolUse(name="P", bytes=sum(parts.values()), free=free, parts=parts)
+    assert memory_sentence([pool]) == sentence
+
+
+def test_what_is_held_twice_is_said_without_the_tables_that_are_mapped() -> None:
+    facts = repacked(SMALL)
+    table = group_of(WeightKind.LOOKUP_TABLE, None, "Q8_0", 100 * MIB)
+    facts = msgspec.structs.replace(facts, weights=[*facts.weights, table])
+    setting = setting_for(isa=("avx2",))
+    total = sum_components(facts, setting)
+    copied = sum(part.reclaimable for part in total.parts) - table.padded_bytes
+    tables, twice = list(memory_notes(facts, setting, total))
+    assert tables.startswith("106 MiB of lookup tables")
+    assert twice.startswith(f"{copied / MIB:.1f} MiB of the weights are held twice")
+    assert not list(memory_notes(facts, setting, assemble_parts([])))
