@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine, Hashable
 from typing import Any, TypeVar
 
+from aiohttp import web
+
 from app.core.errors import RoundhouseError
 
 log = logging.getLogger(__name__)
@@ -38,6 +40,10 @@ class Background:
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, RoundhouseError):  # those say themselves what is wrong
             log.error("Work in the background failed", exc_info=error)
+
+
+BACKGROUND = web.AppKey("background", Background)
+"""Of the whole application: called off when it ends."""
 
 
 class SharedWork:

@@ -1,14 +1,11 @@
 """One row of the API and how it is carried out: check who asks, decode what came, call, encode what is returned.
 
 A handler gets a `AdminCall` with everything already typed and returns a value; it never sees HTTP. What one yields goes
-out as server-sent events as it comes, and silence is broken every 15 seconds by a comment, which clients skip: it keeps
-proxies from closing the connection and shows us when a client has gone without saying so.
+out as server-sent events as it comes.
 """
 
-import asyncio
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from http import HTTPStatus
 from types import NoneType
@@ -22,10 +19,11 @@ from app.core.errors import BadRequest, Unauthorized
 from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.attachments.reading_child import FileReader
-from app.gateway.background import Background
+from app.gateway.background import BACKGROUND, Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.entry.access import MAY_MANAGE
 from app.gateway.entry.bodies import read_body, read_json
+from app.gateway.entry.event_stream import send_events
 from app.gateway.hub.downloads import DOWNLOADS, DownloadQueue
 from app.gateway.library.file_jobs import LIBRARY, FileJobs
 from app.gateway.own_updates import UPDATES, Updates
@@ -40,10 +38,8 @@ B_co = TypeVar("B_co", covariant=True)
 Q_co = TypeVar("Q_co", covariant=True)
 T = TypeVar("T")
 
-HEARTBEAT_S = 15.0
 BINARY = "application/octet-stream"
 """Of bodies and replies that are a file."""
-_HEADERS = {"Content-Type": "text/event-stream", "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 
 class LazyEngineStore:
@@ -80,42 +76,12 @@ ANSWERS = web.AppKey("answers", ChatAnswers)
 CALIBRATOR = web.AppKey("calibrator", Calibrator)
 DRAFT_TRIALS = web.AppKey("draft_trials", DraftTrials)
 ENGINES = web.AppKey("engines", LazyEngineStore)
-BACKGROUND = web.AppKey("background", Background)
 FILES = web.AppKey("files", FileReader)
-
-
-async def stream_events(request: web.Request, events: AsyncGenerator[msgspec.Struct, None]) -> web.StreamResponse:
-    """Send every event, named by its tag, until there are no more or the client has gone."""
-    response = web.StreamResponse(headers=_HEADERS)
-    await response.prepare(request)
-    async with aclosing(events):
-        with suppress(ConnectionError):  # the client has gone; nobody is left to tell
-            await response.write(b": listening\n\n")  # the head goes out with the first bytes
-            await _send_events(response, events)
-            await response.write_eof()
-    return response
 
 
 def encode_event(event: msgspec.Struct) -> bytes:
     """Return one event as it goes over the wire."""
     return f"event: {event.__struct_config__.tag}\ndata: ".encode() + msgspec.json.encode(event) + b"\n\n"
-
-
-async def _send_events(response: web.StreamResponse, events: AsyncGenerator[msgspec.Struct, None]) -> None:
-    next_event = asyncio.ensure_future(anext(events, None))
-    try:
-        while True:
-            if not (await asyncio.wait({next_event}, timeout=HEARTBEAT_S))[0]:
-                await response.write(b": still here\n\n")
-                continue
-            event = next_event.result()
-            if event is None:
-                return
-            next_event = asyncio.ensure_future(anext(events, None))
-            await response.write(encode_event(event))
-    finally:
-        next_event.cancel()
-        await asyncio.gather(next_event, return_exceptions=True)
 
 
 class NoQuery(msgspec.Struct, frozen=True):
@@ -212,7 +178,7 @@ def make_handler(endpoint: AdminEndpoint) -> Callable[[web.Request], Awaitable[w
         result = await endpoint.handler(await _make_call(endpoint, request))
         if endpoint.streams:
             events: AsyncGenerator[msgspec.Struct, None] = result
-            return await stream_events(request, events)
+            return await send_events(request, events, encode_event)
         if endpoint.reply is None:
             return web.Response(status=endpoint.status)
         if endpoint.reply is bytes:

@@ -36,7 +36,6 @@ from app.gateway.admin import (
 )
 from app.gateway.admin.calls import (
     ANSWERS,
-    BACKGROUND,
     BINARY,
     CALIBRATOR,
     DRAFT_TRIALS,
@@ -51,7 +50,7 @@ from app.gateway.advising.calibration import Calibrator
 from app.gateway.advising.draft_trials import DraftTrials
 from app.gateway.advising.idle_trials import IdleTrials
 from app.gateway.attachments.reading_child import FileReader
-from app.gateway.background import Background
+from app.gateway.background import BACKGROUND, Background
 from app.gateway.chats.answers import ChatAnswers
 from app.gateway.chats.tidying import keep_chats_tidy
 from app.gateway.exchange.handling import ENGINE_ACCESS

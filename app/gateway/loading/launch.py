@@ -254,9 +254,8 @@ def choose_options(
     from app.hardware.cpu import engine_threads  # noqa: PLC0415 -- start-up must not pay for the probes
 
     preset = model.preset or _NO_PRESET
-    context = requested.context or own.context or preset.context or settings.get_int("models.context")
     return LaunchOptions(
-        context=min(context, model.trained_context or context),
+        context=choose_context(settings, model, requested, own),
         slots=requested.slots or own.slots or settings.get_int("models.slots"),
         threads=requested.threads or engine_threads(),
         gpu_layers=requested.gpu_layers,
@@ -265,6 +264,27 @@ def choose_options(
         chat_template=preset.chat_template or None,
         task="rerank" if model.is_reranker else "chat" if model.chats else "embed",
     )
+
+
+def choose_context(settings: SettingsStore, model: ModelInfo, requested: LoadOptions, own: ModelSettings) -> int:
+    """Return how many tokens a model would keep if there were room: as asked for or set, at most as it was trained."""
+    preset = model.preset or _NO_PRESET
+    context = requested.context or own.context or preset.context or settings.get_int("models.context")
+    return min(context, model.trained_context or context)
+
+
+def context_of(
+    settings: SettingsStore, tuning: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
+) -> int | None:
+    """Return how many tokens of conversation a model keeps: as it is loaded, else as the settings would have it loaded.
+
+    None for an attached model whose endpoint does not say.
+    """
+    if status is not None and status.context:
+        return status.context
+    if model.attached:
+        return model.trained_context
+    return choose_context(settings, model, UNCHOSEN, tuning.settings_of(model.runs_as))
 
 
 def devices_of(catalogue: EngineCatalogue) -> tuple[str, ...]:

@@ -7,8 +7,8 @@ from app.config import service_unit
 from app.core.api import PREFIX, SettingInfo
 from app.core.chats import ChatSummary
 from app.core.events import ChatChanged, EngineChanged, Event, LogLine, ModelsChanged, Notice, SettingChanged
-from app.gateway.admin import calls
 from app.gateway.admin.routes import ENDPOINTS
+from app.gateway.entry import event_stream
 from tests.gateway.admin.conftest import Api, Pen
 from tests.patience import PATIENCE_S
 
@@ -141,7 +141,7 @@ async def test_an_event_is_named_by_its_type(api: Api) -> None:
 
 
 async def test_silence_is_broken_by_a_heartbeat(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calls, "HEARTBEAT_S", 0.01)
+    monkeypatch.setattr(event_stream, "HEARTBEAT_S", 0.01)
     async with api.lines("/events") as lines:
         seen = [await anext(lines) for _ in range(6)]
     assert seen.count(b": still here\n") == 2

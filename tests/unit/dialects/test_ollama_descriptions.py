@@ -130,13 +130,14 @@ def test_what_is_loaded() -> None:
 
 
 def test_show_tells_editors_what_they_look_for() -> None:
-    reply = show_reply(MODEL, FACTS, capabilities=["completion", "tools", "insert"], context=8192, basename="Qwen")
+    reply = show_reply(MODEL, FACTS, capabilities=["completion", "tools", "insert"], context=8192, copilot_name="Qwen")
     assert reply.model_info == {
         "general.architecture": "qwen3",
         "general.basename": "Qwen",
         "general.parameter_count": 8_030_000_000,
         "general.type": "model",
-        "qwen3.context_length": 40_960,
+        "qwen3.context_length": 8192,
+        "general.trained_context_length": 40_960,
         "qwen3.embedding_length": 4096,
         "qwen3.block_count": 1,
         "qwen3.vocab_size": 151_936,
@@ -153,9 +154,15 @@ def test_show_tells_editors_what_they_look_for() -> None:
     assert reply.details.embedding_length == 4096
 
 
+def test_show_tells_others_what_the_model_was_trained_for() -> None:
+    reply = show_reply(MODEL, FACTS, capabilities=["completion"], context=8192)
+    assert reply.model_info["qwen3.context_length"] == 40_960
+    assert reply.model_info["general.basename"] == MODEL.title
+
+
 def test_show_of_a_model_whose_files_say_nothing() -> None:
     bare = ModelInfo(name="x", title="X", path="", format="gguf", size_bytes=1, chats=False, embeds=True)
-    reply = show_reply(bare, None, capabilities=["embedding"], context=0, basename="X")
+    reply = show_reply(bare, None, capabilities=["embedding"], context=0)
     assert reply.model_info["general.architecture"] == "unknown"
     assert (reply.template, reply.parameters) == ("", "")
 

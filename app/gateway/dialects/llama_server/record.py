@@ -9,6 +9,11 @@ from app.gateway.dialects.record import DialectName
 LLAMA_SERVER_DIALECT = msgspec.structs.replace(
     dialect_for_field("prompt"),
     name=DialectName.LLAMA_SERVER,
-    paths=frozenset({"/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking", "/v2/rerank"}),
+    paths=frozenset(
+        {
+            *("/infill", "/tokenize", "/detokenize", "/apply-template", "/rerank", "/reranking", "/v2/rerank"),
+            *("/props", "/models/load", "/models/unload", "/models/sse"),
+        }
+    ),
     overloaded=Overloaded.status,
 )

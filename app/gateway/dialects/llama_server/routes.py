@@ -14,6 +14,7 @@ from aiohttp import web
 
 from app.core.errors import BadRequest
 from app.gateway.dialects.form import ErrorReply
+from app.gateway.dialects.llama_server import models as llama_models
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.entry.bodies import call_off_loop, decode_body, read_body
 from app.gateway.exchange.handling import BESIDE_SLOTS, RequestJob, answer_request, client_header_lines, engine_path
@@ -115,6 +116,7 @@ def add_routes(app: web.Application) -> None:
     """Add llama-server's routes."""
     for path, route in _ROUTES.items():
         app.router.add_post(path, _make_handler(route))
+    llama_models.add_routes(app)
 
 
 def _make_handler(route: Route) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

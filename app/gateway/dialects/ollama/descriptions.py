@@ -161,9 +161,9 @@ def capability_words(capabilities: Collection[Capability]) -> list[str]:
 
 
 def show_reply(
-    model: ModelInfo, facts: ModelFacts | None, *, capabilities: list[str], context: int, basename: str
+    model: ModelInfo, facts: ModelFacts | None, *, capabilities: list[str], context: int, copilot_name: str = ""
 ) -> OllamaShowReply:
-    """Return `/api/show`. `context` is what it is, or would be, loaded with; `basename` names it in Copilot."""
+    """Return `/api/show`. `context` is what it is, or would be, loaded with; Copilot calls it `copilot_name`."""
     preset = model.preset or Preset()
     turns = [OllamaPresetMessage(role=turn.role, content=turn.content) for turn in preset.messages]
     return OllamaShowReply(
@@ -173,22 +173,28 @@ def show_reply(
         template=preset.template or _template_variables(capabilities),
         system=preset.system,
         details=details_of(model, facts),
-        model_info=model_info(model, facts, basename=basename),
+        model_info=model_info(model, facts, copilot_context=context if copilot_name else 0)
+        | {"general.basename": copilot_name or model.title},
         capabilities=capabilities,
         modified_at=format_time(model.modified_at),
         messages=turns or msgspec.UNSET,
     )
 
 
-def model_info(model: ModelInfo, facts: ModelFacts | None, *, basename: str) -> dict[str, object]:
-    """Return the figures under GGUF's names, whatever the format; unknown ones are left out."""
+def model_info(model: ModelInfo, facts: ModelFacts | None, *, copilot_context: int = 0) -> dict[str, object]:
+    """Return the figures under GGUF's names, whatever the format; unknown ones are left out.
+
+    Copilot budgets its whole prompt from the context length, and asks for no more: it is told `copilot_context`.
+    Ollama's other clients ask for as much of it as they need.
+    """
+    trained_context = model.trained_context or (facts.trained_context if facts else None)
     architecture = model.architecture or (facts.architecture if facts else "") or "unknown"
     general: dict[str, object] = {
         "general.architecture": architecture,
-        "general.basename": basename,
         "general.parameter_count": model.parameters or (facts.parameters if facts else None),
         "general.type": "model",
-        f"{architecture}.context_length": model.trained_context or (facts.trained_context if facts else None),
+        f"{architecture}.context_length": copilot_context or trained_context,
+        "general.trained_context_length": trained_context,
     }
     own = {f"{architecture}.{name}": value for name, value in _gguf_figures(facts).items()} if facts else {}
     template = {"tokenizer.chat_template": facts.chat_template} if facts and facts.chat_template else {}

@@ -147,7 +147,7 @@ async def show_model(request: web.Request) -> web.Response:
         await services.facts.of_model(model),
         capabilities=await abilities_of(services, model),
         context=now or target.load.options.context or 0,
-        basename=name if name and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else model.title,
+        copilot_name=name if name and request.headers.get(hdrs.USER_AGENT, "").startswith(_COPILOT) else "",
     )
     return utf8_json_reply(reply)
 
