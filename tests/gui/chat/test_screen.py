@@ -380,6 +380,10 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
     titles = [command.title for command in shell.commands()]
     assert titles == [
         "Regenerate answer",
+        "Regenerate with another model…",
+        "Edit the last answer",
+        "Delete the last answer",
+        "Fork: new chat from here",
         "Copy the last answer",
         "Rename this chat",
         "Copy this chat",

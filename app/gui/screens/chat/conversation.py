@@ -58,6 +58,8 @@ class Conversation(QObject):
         self.error: ErrorBody | None = None
         """Why the chat could not be read."""
         self.answer_streams = AnswerStreams(api, self)
+        self.title_of: Callable[[str], str] = str
+        """What a model is called, by its name."""
         self._api, self._engine_of = api, engine_of
         self._tree = MessageTree([], None)
         self._pending_text: str | None = None
@@ -149,11 +151,12 @@ class Conversation(QObject):
         else:
             self._post_turn(self._pending_turn(parent, text))
 
-    def regenerate(self, answer: str) -> None:
-        """Have a question answered once more."""
-        message = self._tree.get(answer)
-        if message is not None and message.parent is not None and not self.is_busy:
-            self._post_turn(NewTurn(parent=message.parent))
+    def regenerate(self, message: str, model: str = "") -> None:
+        """Have a question answered once more, or the question of an answer; by the chat's model, or another."""
+        entry = self._tree.get(message)
+        question = entry and (entry.id if entry.role is Role.USER else entry.parent)
+        if question and not self.is_busy:
+            self._post_turn(NewTurn(parent=question, model=model))
 
     def load_with_remedy(self, answer: str, kind: str) -> None:
         """Load the model as a remedy of its failure says, then have the question answered once more."""
@@ -234,6 +237,11 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(sampling=sampling))
 
+    def edited_answer(self) -> Message | None:
+        """Return the answer that is being edited, if it is one of the model's."""
+        message = self._tree.get(self.editing or "")
+        return message if message is not None and message.role is Role.ASSISTANT else None
+
     def find_message(self, message: str) -> Message | None:
         """Return a message of this chat."""
         return self._tree.get(message)
@@ -256,6 +264,8 @@ class Conversation(QObject):
             trouble=trouble,
             thought_s=self.answer_streams.thought_s.get(message.id) or estimate_thought_s(message),
             is_busy=is_busy,
+            model_title=self.title_of(message.model) if message.model else "",
+            is_last=message.id == self._tree.head,
         )
 
     def _make_pending_turns(self, text: str) -> list[TurnView]:

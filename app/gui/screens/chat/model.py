@@ -31,6 +31,7 @@ from app.gui.screens.chat.answer_streams import TimeLeft
 from app.gui.screens.chat.chat_list import ChatList
 from app.gui.screens.chat.conversation import Conversation
 from app.gui.screens.chat.draft_files import DraftFiles
+from app.gui.screens.chat.message_actions import MessageActions
 from app.gui.shell.contract import Shell
 
 _LARGEST_FILE_MIB = 32
@@ -79,6 +80,8 @@ class ChatModel(QObject):
         self.library, self.running, self._preferences = stores.library, stores.running, stores.preferences
         self.chat_list = ChatList(stores.api, shell)
         self.conversation = Conversation(stores.api, self, self.running.of)
+        self.conversation.title_of = self._title_of
+        self.actions = MessageActions(stores.api, self.conversation)
         self.default_sampling = DefaultSampling(stores.api, self)
         self.thumbnails = Thumbnails(stores.api, self)
         self.files = DraftFiles(stores.api, self, self._draft_key, self._largest_file_mib)
@@ -95,7 +98,11 @@ class ChatModel(QObject):
         self.chat_list.changed.connect(self._sync_with_list)
         for source in (self.chat_list, self.conversation):
             source.failed.connect(self.failed)
-        self.chat_list.toast_requested.connect(self.toast_requested)
+        self.actions.failed.connect(self.failed)
+        for source in (self.chat_list, self.actions):
+            source.toast_requested.connect(self.toast_requested)
+        self.actions.chat_forked.connect(self._show_fork)
+        self.library.changed.connect(self.conversation.changed)
         shell.connected.connect(self._read_again)
         shell.event_received.connect(self._handle_event)
         shell.event_received.connect(self.default_sampling.handle_event)
@@ -255,13 +262,28 @@ class ChatModel(QObject):
         self.chat_list.delete(chat, reopen=lambda: self.open_chat(chat))
 
     def send_question(self, text: str) -> None:
-        """Ask a question."""
+        """Ask a question; while an answer is edited, keep the words as another version of it."""
+        edited = self.conversation.edited_answer()
+        if edited is not None:
+            self.conversation.stop_editing()
+            self.actions.save_version(edited, text, self.conversation.question_refused.emit)
+            return
         if self.conversation.is_new and not self.conversation.model:
             self.conversation.model = self.default_model()
         attachments = self.files.take_attachments()
         self._drafts.pop(self.conversation.id, None)
         self.draft_changed.emit()
         self.conversation.send(text, attachments)
+
+    def models_for_another_answer(self) -> list[ModelInfo]:
+        """Return the models that can answer a question again, those that are loaded first."""
+        usable = [item for item in self.chat_models() if not item.problem]
+        return sorted(usable, key=lambda item: not self.is_loaded(item))
+
+    def is_loaded(self, model: ModelInfo) -> bool:
+        """Whether a model would answer at once."""
+        status = self.running.of(model.name)
+        return status is not None and status.state is EngineState.READY
 
     def load_model(self) -> None:
         """Make the model ready before it is asked."""
@@ -309,6 +331,15 @@ class ChatModel(QObject):
             return replace(chip, state=tr("Failed"), color="bad", failure=error)
         ready = status.state is EngineState.READY
         return replace(chip, color="ok") if ready else chip
+
+    def _title_of(self, name: str) -> str:
+        info = self.find_model(name)
+        return name if info is None else phrases.model_title(info)
+
+    def _show_fork(self, chat: Chat) -> None:
+        self.chat_list.add_chat(chat)
+        self.open_chat(chat.id)
+        self.toast_requested.emit(tr("This is a copy. The chat it comes from stays as it is."), None)
 
     def _register_chat(self, chat: Chat) -> None:
         self._drafts.pop("", None)

@@ -62,3 +62,6 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     thought_s: float | None = None
     is_busy: bool = False
     """Another answer is being written: nothing can be asked now."""
+    model_title: str = ""
+    """What the model that answered is called."""
+    is_last: bool = False

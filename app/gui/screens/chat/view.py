@@ -300,6 +300,10 @@ class ChatScreen(QWidget):
         last = path[-1]
         return [
             Command(tr("Regenerate answer"), partial(conversation.regenerate, last.id), "rotate-ccw"),
+            Command(tr("Regenerate with another model…"), partial(self._open_model_menu, last.id), "boxes"),
+            Command(tr("Edit the last answer"), partial(self.conversation_view.begin_edit, last.id), "pencil"),
+            Command(tr("Delete the last answer"), partial(self.model.actions.delete, last.id), "trash-2"),
+            Command(tr("Fork: new chat from here"), partial(self.model.actions.fork, last.id), "git-fork"),
             Command(tr("Copy the last answer"), partial(self._shell.copy_text, last.content), "copy"),
         ]
 
@@ -310,23 +314,35 @@ class ChatScreen(QWidget):
         self._shell.copy_text("\n\n".join(parts), tr("The chat is on the clipboard"))
 
     def _perform_action(self, verb: str, message: str, value: str) -> None:
-        conversation = self.model.conversation
-        if verb == Verb.COPY:
-            self._shell.copy_text(conversation.text_of(message))
-        elif verb == Verb.SAVE_FILE:
-            self._save_file(message, value)
-        elif verb == Verb.EDIT:
-            self.conversation_view.begin_edit(message)
-        elif verb in {Verb.REGENERATE, Verb.TRY_AGAIN, Verb.LOAD_AGAIN}:
-            conversation.regenerate(message)
-        elif verb in {Verb.PREVIOUS_BRANCH, Verb.NEXT_BRANCH}:
-            conversation.show_version(message, -1 if verb == Verb.PREVIOUS_BRANCH else 1)
-        elif verb == Verb.CHOOSE_MODEL:
-            self._toggle_picker()
-        elif verb == Verb.LOAD_OTHERWISE:
-            conversation.load_with_remedy(message, value)
-        elif verb == Verb.MEND:
-            conversation.allow_auto_remedies(message)
+        model, conversation = self.model, self.model.conversation
+        actions: dict[Verb, Callable[[], object]] = {
+            Verb.COPY: lambda: self._shell.copy_text(conversation.text_of(message)),
+            Verb.SAVE_FILE: partial(self._save_file, message, value),
+            Verb.EDIT: partial(self.conversation_view.begin_edit, message),
+            Verb.REGENERATE: partial(conversation.regenerate, message),
+            Verb.TRY_AGAIN: partial(conversation.regenerate, message),
+            Verb.LOAD_AGAIN: partial(conversation.regenerate, message),
+            Verb.REGENERATE_WITH: partial(self._open_model_menu, message),
+            Verb.FORK: partial(model.actions.fork, message),
+            Verb.DELETE: partial(model.actions.delete, message),
+            Verb.PREVIOUS_BRANCH: partial(conversation.show_version, message, -1),
+            Verb.NEXT_BRANCH: partial(conversation.show_version, message, 1),
+            Verb.CHOOSE_MODEL: self._toggle_picker,
+            Verb.LOAD_OTHERWISE: partial(conversation.load_with_remedy, message, value),
+            Verb.MEND: partial(conversation.allow_auto_remedies, message),
+        }
+        actions[Verb(verb)]()
+
+    def _open_model_menu(self, message: str) -> None:
+        """Offer the models that can answer again, those that are loaded first."""
+        menu = Menu(self._theme, self, tr("Regenerate with another model"))
+        for info in self.model.models_for_another_answer():
+            title = phrases.model_title(info)
+            words = tr("{title} · loaded", title=title) if self.model.is_loaded(info) else title
+            menu.add_entry(words, partial(self.model.conversation.regenerate, message, info.name), icon="box")
+        menu.aboutToHide.connect(menu.deleteLater)
+        transcript = self.conversation_view.transcript
+        menu.popup(transcript.mapToGlobal(transcript.rect().center() - menu.rect().center()))
 
     def _save_file(self, message: str, attachment: str) -> None:
         """Write a copy of an attached file where the reader wants it."""

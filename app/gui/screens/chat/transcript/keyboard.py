@@ -1,7 +1,8 @@
 """The keyboard in the transcript.
 
-Up and Down scroll. Alt Up and Alt Down choose a message, Left and Right an action in it, Return does it; the menu key
-lists all of them. What is chosen is told to screen readers as the description of the transcript.
+Up and Down scroll. Alt Up and Alt Down choose a message, Left and Right an action in it, Return does it, Delete
+deletes the message; the menu key lists all of them. What is chosen is told to screen readers as the description of the
+transcript.
 """
 
 from functools import partial
@@ -26,6 +27,9 @@ _ICONS = {
     Verb.EDIT: "pencil",
     Verb.SAVE_FILE: "arrow-down",
     Verb.REGENERATE: "rotate-ccw",
+    Verb.REGENERATE_WITH: "boxes",
+    Verb.FORK: "git-fork",
+    Verb.DELETE: "trash-2",
     Verb.OPEN_LINK: "external-link",
     Verb.WRAP_CODE: "wrap-text",
 }
@@ -65,6 +69,8 @@ class KeyboardHandler:
             self._step_spot(-1 if key == Qt.Key.Key_Left else 1)
         elif key in {Qt.Key.Key_Return, Qt.Key.Key_Enter, Qt.Key.Key_Space} and self.spot is not None:
             self._activate_spot()
+        elif key == Qt.Key.Key_Delete and self._area.current is not None:
+            self._delete_turn(self._area.current)
         elif key in {Qt.Key.Key_Home, Qt.Key.Key_End}:
             self._to_edge(is_end=key == Qt.Key.Key_End)
         else:
@@ -119,6 +125,12 @@ class KeyboardHandler:
     def _activate_spot(self) -> None:
         if self._area.current is not None and self.spot is not None:
             self._area.perform_action(self._area.current, self.spot)
+
+    def _delete_turn(self, turn: int) -> None:
+        for spot in self._spots_of(turn):
+            if spot.verb is Verb.DELETE:
+                self._area.perform_action(turn, spot)
+                return
 
     def _to_edge(self, *, is_end: bool) -> None:
         if is_end:

@@ -122,12 +122,33 @@ _SHARE = 0.8
 """A question takes at most this share of the column."""
 
 
-def _question_actions() -> tuple[Action, ...]:
-    return (Verb.EDIT, tr("Edit"), "pencil"), (Verb.COPY, tr("Copy message"), "copy")
+def _question_actions(view: TurnView) -> tuple[Action, ...]:
+    answer = ((Verb.REGENERATE, tr("Answer this question"), "rotate-ccw"),) if view.is_last else ()
+    return (
+        *answer,
+        (Verb.EDIT, tr("Edit"), "pencil"),
+        (Verb.FORK, tr("Fork: new chat from here"), "git-fork"),
+        (Verb.COPY, tr("Copy message"), "copy"),
+        (Verb.DELETE, tr("Delete message"), "trash-2"),
+    )
 
 
 def _answer_actions() -> tuple[Action, ...]:
-    return (Verb.REGENERATE, tr("Regenerate answer"), "rotate-ccw"), (Verb.COPY, tr("Copy answer"), "copy")
+    return (
+        (Verb.REGENERATE, tr("Regenerate answer"), "rotate-ccw"),
+        (Verb.REGENERATE_WITH, tr("Regenerate with another model…"), "boxes"),
+        (Verb.EDIT, tr("Edit answer"), "pencil"),
+        (Verb.FORK, tr("Fork: new chat from here"), "git-fork"),
+        (Verb.COPY, tr("Copy answer"), "copy"),
+        (Verb.DELETE, tr("Delete answer"), "trash-2"),
+    )
+
+
+def _answer_words(view: TurnView) -> str:
+    """Return which model wrote an answer, how it ended and how fast it was."""
+    message = view.message
+    state = tr("Stopped") if message.status is MessageStatus.STOPPED else tr("Edited") if message.is_edited else ""
+    return " · ".join(filter(None, (view.model_title, state, quiet_line(message.timings))))
 
 
 def _copy_only() -> tuple[Action, ...]:
@@ -385,14 +406,12 @@ class TranscriptTurn:
             if not is_done
             else _copy_only()
             if view.is_busy
-            else _question_actions()
+            else _question_actions(view)
             if self.is_question
             else _answer_actions()
         )
-        words = "" if self.is_question or not is_done else quiet_line(view.message.timings)
-        if view.message.status is MessageStatus.STOPPED:
-            words = " · ".join(part for part in (tr("Stopped"), words) if part)
         foot = FootBox(actions)
+        words = "" if self.is_question or not is_done else _answer_words(view)
         foot.words, foot.branch, foot.branches = words, view.branch, view.branches
         self._foot = foot
 
