@@ -81,6 +81,19 @@ def regenerate(chat: str, message: str, *, models: tuple[str, ...], as_json: boo
     _print_answers(client, whole.id, NewTurn(parent=question), models, as_json=as_json)
 
 
+@click.command("continue")
+@_CHAT
+@_LAST
+@click.option("--model", default="", help="Model that goes on with it, instead of the one that wrote it.")
+@json_option
+def continue_answer(chat: str, message: str, *, model: str, as_json: bool) -> None:
+    """Go on with an answer that was cut, MESSAGE (the last one); the shorter one stays as another version."""
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    turn = NewTurn(continues=find_message(whole, message).id)
+    _print_answers(client, whole.id, turn, [model] if model else [], as_json=as_json)
+
+
 @click.command("edit")
 @_CHAT
 @click.argument("message")
@@ -141,7 +154,7 @@ def fork(chat: str, message: str, *, title: str, as_json: bool) -> None:
     show_result("chat", branch, as_json=as_json, text=lambda made: [f"The new chat is {made.id[:SHOWN_ID]}."])
 
 
-COMMANDS = (list_messages, ask, regenerate, edit, delete_message, restore_message, fork)
+COMMANDS = (list_messages, ask, regenerate, continue_answer, edit, delete_message, restore_message, fork)
 
 
 def _message_path(message: Message) -> str:

@@ -237,7 +237,8 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Ask and be answered.
 
     With `content`, a user message is added below `parent` (None: at the root) and answered; it may be empty if there
-    are attachments. Without, `parent` must be a user message and gets one more answer: a regeneration.
+    are attachments. Without, `parent` must be a user message and gets one more answer: a regeneration. With `continues`
+    alone, that answer is gone on with: a version beside it begins with its text.
     """
 
     parent: str | None = None
@@ -246,6 +247,8 @@ class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Empty: the chat's model."""
     attachments: Annotated[list[str], msgspec.Meta(max_length=MOST_ATTACHMENTS)] = []
     """Ids of files for the new question. Those of another question are used again, as when it is edited."""
+    continues: str | None = None
+    """An answer that was cut. Its model goes on with it, unless `model` names another."""
     has_folder_files: bool = False
     """Whether the files of the chat's folder are among `attachments` already, as far as they are wanted.
 

@@ -38,8 +38,8 @@ _MESSAGE = (
 _CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder"
 _FIELDS = [name.strip() for name in _MESSAGE.split(",")]
 _ADD_MESSAGE = (
-    "INSERT INTO messages (id, chat, parent, role, content, status, model, engine, created_at)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, created_at)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _PATH = """
 WITH RECURSIVE path (id, parent) AS (
@@ -162,20 +162,24 @@ def purge_chat(connection: sqlite3.Connection, chat: str) -> None:
 def begin_turn(connection: sqlite3.Connection, chat: str, turn: NewTurn, answer: Message) -> Turn:
     """Store the question, if there is one, and `answer`, still to be written, below it; the reader moves there.
 
-    Of `answer`, only id, model and engine count. Raises NotFound, BadRequest or Conflict if the parent does not fit.
+    Of `answer`, only id, model, engine and the text it begins with count. Raises NotFound, BadRequest or Conflict if
+    the parent does not fit.
     """
     with transaction(connection):
         require_chat(connection, chat)
         _check_parent(connection, chat, turn)
         now = unused_time(connection)
-        question_id = turn.parent
+        question_id = find_message(connection, chat, turn.continues).parent if turn.continues else turn.parent
         if turn.content is not None:
             question_id = new_id()
-            values = (question_id, chat, turn.parent, Role.USER, turn.content, MessageStatus.COMPLETE, "", "", now)
+            values = (question_id, chat, turn.parent, Role.USER, turn.content, "", MessageStatus.COMPLETE, "", "", now)
             connection.execute(_ADD_MESSAGE, values)
             claim_attachments(connection, question_id, turn.attachments, [new_id() for _ in turn.attachments])
         status = MessageStatus.GENERATING
-        values = (answer.id, chat, question_id, Role.ASSISTANT, "", status, answer.model, answer.engine, now)
+        values = (
+            *(answer.id, chat, question_id, Role.ASSISTANT, answer.content, answer.reasoning),
+            *(status, answer.model, answer.engine, now),
+        )
         connection.execute(_ADD_MESSAGE, values)
         connection.execute(
             "UPDATE chats SET head = ?, updated_at = ?, title = iif(title = '', ?, title) WHERE id = ?",
@@ -257,6 +261,8 @@ def _add_usage(connection: sqlite3.Connection, answer: Message, now: float) -> N
 
 
 def _check_parent(connection: sqlite3.Connection, chat: str, turn: NewTurn) -> None:
+    if turn.continues is not None:
+        return
     parent = None if turn.parent is None else find_message(connection, chat, turn.parent)
     if turn.content is None:
         if parent is None or parent.role is not Role.USER:

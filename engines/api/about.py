@@ -60,6 +60,8 @@ class Feature(StrEnum):
     CHOICES = "choices"
     """Several answers to one request (`n`)."""
     STREAM_USAGE = "stream_usage"
+    PREFILL = "prefill"
+    """Goes on with the assistant's last turn, where a conversation ends with one."""
     VISION = "vision"
     LORA = "lora"
     DRAFT = "draft"
@@ -137,6 +139,9 @@ class Descriptor(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it counts the tokens of several answers to one request as if each were the only one."""
     grammar_field: str = "grammar"
     """Where a request has a grammar, for engines with `Feature.GRAMMAR`; a dot stands between a field and one in it."""
+    prefill_fields: Mapping[str, bool] = {}
+    """What a request says so that the assistant's last turn is gone on with, for engines with `Feature.PREFILL` that do
+    not do so by themselves."""
     cache_field: str = ""
     """The field of a request that says whether it uses the prompt cache, as llama-server's `cache_prompt`; empty where
     there is none. Anthropic's dialect has no such field."""

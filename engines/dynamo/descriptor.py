@@ -24,7 +24,7 @@ DESCRIPTOR = Descriptor(
         Route.EMBEDDINGS: "/v1/embeddings",
         Route.RESPONSES: "/v1/responses",
     },
-    features=VLLM.features - {Feature.API_KEY, Feature.VISION, Feature.LORA},
+    features=VLLM.features - {Feature.API_KEY, Feature.VISION, Feature.LORA, Feature.PREFILL},
     tool_parsers={
         ToolCallFormat.HERMES: "hermes",
         ToolCallFormat.QWEN_CODER: "qwen3_coder",

@@ -51,6 +51,7 @@ DESCRIPTOR = Descriptor(
             Feature.CHOICES,
             Feature.STREAM_USAGE,
             Feature.KV_QUANT,
+            Feature.PREFILL,
             Feature.VISION,
             Feature.LORA,
             Feature.DRAFT,

@@ -51,6 +51,7 @@ DESCRIPTOR = Descriptor(
             Feature.LOGIT_BIAS,
             Feature.CHOICES,
             Feature.STREAM_USAGE,
+            Feature.PREFILL,
             Feature.VISION,
             Feature.LORA,
             Feature.DRAFT,
@@ -62,6 +63,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     tokenizes="prompt",
+    prefill_fields={"continue_final_message": True, "add_generation_prompt": False},
     grammar_field="ebnf",
     tool_parsers={
         ToolCallFormat.HERMES: "qwen",

@@ -52,6 +52,7 @@ DESCRIPTOR = Descriptor(
             Feature.LOGIT_BIAS,
             Feature.CHOICES,
             Feature.STREAM_USAGE,
+            Feature.PREFILL,
             Feature.VISION,
             Feature.LORA,
             Feature.DRAFT,
@@ -64,6 +65,7 @@ DESCRIPTOR = Descriptor(
         }
     ),
     tokenizes="prompt",
+    prefill_fields={"continue_final_message": True, "add_generation_prompt": False},
     grammar_field="structured_outputs.grammar",
     tool_parsers={
         ToolCallFormat.HERMES: "hermes",

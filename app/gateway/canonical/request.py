@@ -168,6 +168,8 @@ class ConversationRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens after which thinking ends."""
     sampling: SamplingParams = SamplingParams()
     limits: GenerationLimits = GenerationLimits()
+    continues: bool = False
+    """Whether the last message is the assistant's, to be gone on with."""
     wants_progress: bool = False
     """Whether engines that can tell how far they have read the prompt do so."""
     template_arguments: dict[str, msgspec.Raw] = {}

@@ -9,12 +9,12 @@ from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 
 
-async def check_answer_form(services: Services, target: ResolvedModel, chat: Chat) -> None:
-    """Return if the engine can answer as the chat's sampling says. Raises BadRequest."""
+async def check_answer_form(services: Services, target: ResolvedModel, chat: Chat, *, continues: bool = False) -> None:
+    """Return if the engine can answer as the chat's sampling says, or continue an answer. Raises BadRequest."""
     chat.sampling.check_forms()
     descriptor = running_descriptor(services, target.load)
-    check_needs(chat_request(chat, ()), descriptor.features, engine=descriptor.name)
-    if not chat.sampling.grammar:
+    check_needs(chat_request(chat, (), continues=continues), descriptor.features, engine=descriptor.name)
+    if not chat.sampling.grammar or continues:
         return
     family = await family_for(services, target.model)
     if family.opens and not family.can_switch:

@@ -5,6 +5,7 @@ that task ends the message; everybody else asks it to stop, or reads along.
 """
 
 import asyncio
+import dataclasses
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import suppress
@@ -13,7 +14,7 @@ from msgspec.structs import replace
 
 from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
-from app.core.errors import BadRequest, Bug, NotFound, RoundhouseError, StorageFault, Unavailable
+from app.core.errors import BadRequest, Bug, Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
 from app.gateway.attachments.prompt import check_pictures
 from app.gateway.background import Background
@@ -56,17 +57,42 @@ class ChatAnswers:
         """
         about = await self._services.chats.read_chat(chat, with_messages=False)
         turn = await self._with_folder_files(about, turn)
-        name = turn.model or about.model or self._services.settings.get_text("models.default")
+        cut = await self._read_cut_answer(chat, turn)
+        name = (
+            turn.model
+            or (cut.model if cut else "")
+            or about.model
+            or self._services.settings.get_text("models.default")
+        )
         target = await resolve_model(self._services, name)
         if not target.model.chats:
             raise BadRequest(
                 f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
         await check_pictures(self._services, target.model, await self._attachments_of(chat, turn))
-        await check_answer_form(self._services, target, about)
+        await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
+        if cut is not None:
+            unwritten = replace(unwritten, content=cut.content, reasoning=cut.reasoning)
         # Shielded: a question that was stored must get its answer, even if the one who asked leaves right now.
         return await asyncio.shield(self._background.spawn(self._begin(turn, about, target, LiveAnswer(unwritten))))
+
+    async def _read_cut_answer(self, chat: str, turn: NewTurn) -> Message | None:
+        """Return the answer that a turn goes on with. Raises NotFound, BadRequest or Conflict."""
+        if turn.continues is None:
+            return None
+        if turn.content is not None or turn.parent is not None or turn.attachments:
+            raise BadRequest("`continues` stands alone: nothing is asked.", code="invalid_value")
+        cut = await self._load_stored(chat, turn.continues)
+        if cut.status is MessageStatus.GENERATING:
+            raise Conflict(
+                "That answer is still being written.", hint="Wait for it or stop it.", code="answer_in_progress"
+            )
+        if not cut.content.strip():
+            raise BadRequest(
+                "There is no text to go on with.", hint="Regenerate the answer instead.", code="nothing_to_continue"
+            )
+        return cut
 
     async def _with_folder_files(self, about: Chat, turn: NewTurn) -> NewTurn:
         """Return the turn with the files of the chat's folder, if it asks the chat's first question without them."""
@@ -132,6 +158,8 @@ class ChatAnswers:
             del self._live[message]
             raise
         job = AnswerJob(chat=about, question=stored_turn.answer.parent or "", model=target.model, load=target.load)
+        if turn.continues is not None:
+            job = dataclasses.replace(job, continues=turn.continues)
         observation = Observation(Caller(), self._observers)
         observation.note_model(Route.CHAT, target.model.name)
         writing = asyncio.create_task(self._writer.write(job, live, observation))

@@ -82,8 +82,9 @@ class LiveAnswer:
         self._progress: AnswerProgress | None = None
         self._readers: set[asyncio.Event] = set()
         self._finished = asyncio.Event()
-        self.content = ""
-        self.reasoning = ""
+        self.content = message.content
+        """What is written; an answer that goes on with another begins with its text."""
+        self.reasoning = message.reasoning
         self.finish_reason = ""
         self.ending: MessageStatus | None = None
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
@@ -266,6 +267,8 @@ class AnswerJob:
     question: str
     model: ModelInfo
     load: LoadRequest
+    continues: str | None = None
+    """The answer whose text is gone on with."""
 
 
 class AnswerWriter:
@@ -289,7 +292,7 @@ class AnswerWriter:
 
     async def _make_upstream_request(self, job: AnswerJob) -> UpstreamRequest:
         services, target = self._services, ResolvedModel(job.model, job.load)
-        path = await services.chats.read_path(job.chat.id, job.question)
+        path = await services.chats.read_path(job.chat.id, job.continues or job.question)
         blank = UpstreamRequest(
             load=job.load,
             path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
@@ -297,7 +300,9 @@ class AnswerWriter:
             model=job.model.name,
         )
         parts = await self._read_attachments(job, path)
-        return await with_plan(services, blank, target, chat_request(job.chat, path, parts))
+        return await with_plan(
+            services, blank, target, chat_request(job.chat, path, parts, continues=bool(job.continues))
+        )
 
     async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
         if not any(message.attachments for message in path):
@@ -354,9 +359,12 @@ def _report_status(status: EngineStatus, model: str, live: LiveAnswer) -> None:
 
 
 def chat_request(
-    chat: Chat, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({})
+    chat: Chat, path: Iterable[Message], parts: AttachmentParts = MappingProxyType({}), *, continues: bool = False
 ) -> canonical.ConversationRequest:
-    """Return what an answer is asked for with. `parts` are the attachments of messages, by message."""
+    """Return what an answer is asked for with. `parts` are the attachments of messages, by message.
+
+    One that `continues` thinks no more and keeps to no form: both begin with the first word.
+    """
     sampling = chat.sampling
     return canonical.ConversationRequest(
         messages=messages_for(chat.system_prompt, path, parts),
@@ -368,11 +376,12 @@ def chat_request(
             repeat_penalty=sampling.repeat_penalty,
             seed=sampling.seed,
         ),
-        response_format=_response_format(sampling),
+        response_format=canonical.ResponseFormat() if continues else _response_format(sampling),
         # A grammar begins with the first word, and thoughts keep to none.
-        thinking=ThinkingLevel.OFF if sampling.grammar else sampling.thinking,
+        thinking=ThinkingLevel.OFF if sampling.grammar or continues else sampling.thinking,
         thinking_budget=sampling.thinking_budget,
         limits=canonical.GenerationLimits(max_tokens=sampling.max_tokens, stops=tuple(sampling.stops)),
+        continues=continues,
         wants_progress=True,
     )
 

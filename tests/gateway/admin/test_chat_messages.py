@@ -7,8 +7,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import main
-from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Turn
-from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
+from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Sampling, Turn
+from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_until
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.ports import free_port
 
@@ -143,6 +143,65 @@ def test_what_is_being_answered_is_not_changed(run: Run, service: RealGateway, c
     service.client.post(f"/chats/{chat.id}/answers/{turn.answer.id}/stop", None, object)
     assert run("delete-message", "2").exit_code == 0
     assert run.words() == ["Go on"]
+
+
+async def test_a_cut_answer_goes_on_where_it_ended(api: Api, pen: Pen) -> None:
+    chat = await api.chat(sampling=Sampling(json_schema="{}"))
+    turn = await api.ask(chat.id)
+    assert turn.question is not None
+    pen.write(chunk("One, two"))
+    async with api.follow(turn.answer) as events:
+        await text_until(events, "One, two")
+    cut = await api.stop(turn.answer)
+    longer = await api.call("POST", f"/chats/{chat.id}/turns", Turn, {"continues": cut.id})
+    assert (longer.question, longer.answer.content, longer.answer.parent) == (None, "One, two", turn.question.id)
+    pen.write(chunk(", three."), LAST)
+    pen.end()
+    text, message = await api.followed(longer.answer)
+    assert (text, message.content, message.status) == (message.content, "One, two, three.", MessageStatus.COMPLETE)
+    body = json.loads(api.gateway.upstream.bodies[-1])
+    assert body["messages"] == [{"role": "user", "content": "Why?"}, {"role": "assistant", "content": "One, two"}]
+    assert body["chat_template_kwargs"]["enable_thinking"] is False
+    assert "response_format" not in body
+    assert (await api.read(chat.id)).head == message.id
+    assert [stored.content for stored in (await api.read(chat.id)).messages] == ["Why?", "One, two", message.content]
+
+
+async def test_an_engine_that_dies_while_it_goes_on_loses_nothing(api: Api, pen: Pen) -> None:
+    chat = await api.chat()
+    turn = await api.ask(chat.id)
+    pen.write(chunk("One"), LAST)
+    pen.end()
+    whole = await api.ended(turn.answer)
+    longer = await api.call("POST", f"/chats/{chat.id}/turns", Turn, {"continues": whole.id})
+    pen.write(chunk(", two"))
+    pen.drop()
+    message = await api.ended(longer.answer)
+    assert (message.status, message.content) == (MessageStatus.FAILED, "One, two")
+    assert [stored.content for stored in (await api.read(chat.id)).messages][1] == "One"
+
+
+async def test_what_cannot_be_continued_is_refused_before_anything_is_stored(api: Api, pen: Pen) -> None:
+    chat = await api.chat()
+    turn = await api.ask(chat.id)
+    assert turn.question is not None
+    place = f"/chats/{chat.id}/turns"
+    assert await api.refused("POST", place, {"continues": turn.answer.id}) == (409, "answer_in_progress")
+    pen.write(reasoning("Hm."), LAST)
+    pen.end()
+    thought = await api.ended(turn.answer)
+    assert await api.refused("POST", place, {"continues": thought.id}) == (400, "nothing_to_continue")
+    assert await api.refused("POST", place, {"continues": turn.question.id}) == (404, "message_not_found")
+    assert await api.refused("POST", place, {"continues": "nobody"}) == (404, "message_not_found")
+    assert await api.refused("POST", place, {"continues": thought.id, "content": "x"}) == (400, "invalid_value")
+    assert len((await api.read(chat.id)).messages) == 2
+
+
+def test_an_engine_that_cannot_continue_says_so(run: Run) -> None:
+    run("ask", "One?")
+    done = run("continue")
+    assert (done.exit_code, "does not support continuing an answer" in done.output) == (2, True), done.output
+    assert len(run.words()) == 2
 
 
 async def test_over_the_api_a_change_is_told_and_misuse_refused(api: Api, pen: Pen) -> None:

@@ -9,6 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ForkChat, NewTurn, NewVersion, Turn
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
+from app.gui.screens.chat.conversation import was_cut
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
@@ -166,6 +167,31 @@ def test_another_model_answers_from_a_menu_with_loaded_ones_first(
     assert loaded == sorted(loaded, reverse=True)
     assert [words.endswith("loaded") for words in shown[0]] == loaded
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2", model=models[-1].name)]
+
+
+def test_only_an_answer_that_was_cut_is_continued(screen: ChatScreen, api: DemoApi) -> None:
+    assert Verb.CONTINUE not in spots(screen, 3)
+    sample = long_chat.make_sample_chat()
+    cut = [*sample.messages[:-1], replace(sample.messages[-1], finish_reason="length")]
+    api.replies["GET /chats/c1"] = replace(sample, messages=cut)
+    screen.model.conversation.fetch_chat()
+    api.flush()
+    act(screen, api, Verb.CONTINUE)
+    assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(continues="a2")]
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_cut"),
+    [
+        ({"status": "stopped"}, True),
+        ({"status": "interrupted"}, True),
+        ({"status": "failed"}, True),
+        ({"finish_reason": "stop"}, False),
+        ({"status": "stopped", "reasoning": "Hm."}, False),
+    ],
+)
+def test_what_was_cut(fields: dict[str, object], *, is_cut: bool) -> None:
+    assert was_cut(long_chat.make_answer(1, "" if "reasoning" in fields else "Word", **fields)) is is_cut
 
 
 def test_a_question_without_an_answer_can_be_answered(screen: ChatScreen, api: DemoApi) -> None:

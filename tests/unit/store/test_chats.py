@@ -213,7 +213,7 @@ def rows_of_a_long_chat(connection: sqlite3.Connection, chat: str) -> None:
     text = "lorem ipsum " * 40
     with transaction(connection):
         for number in range(5000):
-            values = (f"{number}", chat, f"{number - 1}" if number else None, "user", text, "complete", "", "", 1.0)
+            values = (f"{number}", chat, f"{number - 1}" if number else None, "user", text, "", "complete", "", "", 1.0)
             connection.execute(rows._ADD_MESSAGE, values)
 
 

@@ -35,6 +35,7 @@ class RequestNeed(StrEnum):
     GRAMMAR = "grammar"
     FORMAT_OF_PROMPT = "format_of_prompt"
     IMAGES = "images"
+    PREFILL = "prefill"
     LOGPROBS = "logprobs"
     LOGIT_BIAS = "logit_bias"
     CHOICES = "choices"
@@ -91,6 +92,7 @@ SUPPLY: Mapping[RequestNeed, FulfilmentRule] = MappingProxyType(
         RequestNeed.GRAMMAR: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "grammars"),
         RequestNeed.FORMAT_OF_PROMPT: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "a format for bare prompts"),
         RequestNeed.IMAGES: FulfilmentRule(Feature.VISION, Fulfilment.REFUSED, "images"),
+        RequestNeed.PREFILL: FulfilmentRule(Feature.PREFILL, Fulfilment.REFUSED, "continuing an answer"),
         RequestNeed.LOGPROBS: FulfilmentRule(Feature.LOGPROBS, Fulfilment.REFUSED, "log probabilities"),
         RequestNeed.LOGIT_BIAS: FulfilmentRule(Feature.LOGIT_BIAS, Fulfilment.REFUSED, "biased tokens"),
         RequestNeed.CHOICES: FulfilmentRule(Feature.CHOICES, Fulfilment.REPEATED),
@@ -143,6 +145,8 @@ def _needs_of_chat(request: ConversationRequest) -> Iterator[RequestNeed]:
         yield RequestNeed.REASONING
     if request.thinking_budget is not None:
         yield RequestNeed.THINKING_BUDGET
+    if request.continues:
+        yield RequestNeed.PREFILL
     if any(isinstance(part, Image) for turn in request.messages for part in turn.parts):
         yield RequestNeed.IMAGES
 

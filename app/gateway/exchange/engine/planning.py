@@ -76,7 +76,13 @@ def _request_body(request: ConversationRequest, model: str, descriptor: Descript
 
 
 def _body_for(request: Request, model: str, descriptor: Descriptor, features: frozenset[Feature]) -> bytes:
-    return body_of(request, model=model, features=features, grammar_field=descriptor.grammar_field)
+    return body_of(
+        request,
+        model=model,
+        features=features,
+        grammar_field=descriptor.grammar_field,
+        prefill_fields=descriptor.prefill_fields,
+    )
 
 
 def _fitted_request(

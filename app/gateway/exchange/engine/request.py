@@ -9,7 +9,8 @@ Many templates refuse a system message later on, and agents send them. There it 
 user's turn, or in one of its own.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
@@ -64,7 +65,14 @@ def route_of(request: Request) -> Route:
     return Route.COMPLETIONS if request.suffix is None else Route.INFILL
 
 
-def body_of(request: Request, *, model: str, features: Collection[Feature], grammar_field: str = "grammar") -> bytes:
+def body_of(
+    request: Request,
+    *,
+    model: str,
+    features: Collection[Feature],
+    grammar_field: str = "grammar",
+    prefill_fields: Mapping[str, bool] = MappingProxyType({}),
+) -> bytes:
     """Return the body for `route_of(request)`, of which `capability.check_needs` found nothing refused.
 
     Whoever reads tool calls out of the answer adds `Feature.TOOLS` to the engine's own features. Raises BadRequest
@@ -73,7 +81,7 @@ def body_of(request: Request, *, model: str, features: Collection[Feature], gram
     if isinstance(request, ConversationRequest) and request.tools and Feature.TOOLS not in features:
         raise cannot_error(RequestNeed.TOOLS)
     if isinstance(request, ConversationRequest):
-        body = _chat_fields(request, grammar_field)
+        body = _chat_fields(request, grammar_field) | (prefill_fields if request.continues else {})
     else:
         body = _completion_fields(request) if request.suffix is None else _infill_fields(request)
     body |= {"model": model, "stream": True, **_sampling_fields(request.sampling)}

@@ -158,6 +158,11 @@ class Conversation(QObject):
         if question and not self.is_busy:
             self._post_turn(NewTurn(parent=question, model=model))
 
+    def continue_answer(self, answer: str) -> None:
+        """Have an answer that was cut gone on with."""
+        if not self.is_busy:
+            self._post_turn(NewTurn(continues=answer))
+
     def load_with_remedy(self, answer: str, kind: str) -> None:
         """Load the model as a remedy of its failure says, then have the question answered once more."""
         message = self._tree.get(answer)
@@ -266,6 +271,7 @@ class Conversation(QObject):
             is_busy=is_busy,
             model_title=self.title_of(message.model) if message.model else "",
             is_last=message.id == self._tree.head,
+            can_continue=was_cut(message),
         )
 
     def _make_pending_turns(self, text: str) -> list[TurnView]:
@@ -368,6 +374,15 @@ class Conversation(QObject):
 
     def _chat_path(self) -> str:
         return f"/chats/{quote_segment(self.id)}"
+
+
+_CUT = frozenset({MessageStatus.STOPPED, MessageStatus.FAILED, MessageStatus.INTERRUPTED})
+
+
+def was_cut(message: Message) -> bool:
+    """Tell whether an answer ended before it was done, after some words."""
+    is_cut = message.status in _CUT or message.finish_reason == "length"
+    return message.role is Role.ASSISTANT and is_cut and bool(message.content.strip())
 
 
 def estimate_thought_s(message: Message) -> float | None:

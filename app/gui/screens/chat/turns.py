@@ -65,3 +65,5 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     model_title: str = ""
     """What the model that answered is called."""
     is_last: bool = False
+    can_continue: bool = False
+    """Whether it is an answer that was cut after some words."""

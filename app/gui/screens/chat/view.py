@@ -26,6 +26,7 @@ from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
 from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, target_file
 from app.gui.screens.chat.composer import local_files
+from app.gui.screens.chat.conversation import was_cut
 from app.gui.screens.chat.conversation_view import ConversationView
 from app.gui.screens.chat.header import ChatHeader
 from app.gui.screens.chat.model import ChatModel
@@ -298,7 +299,9 @@ class ChatScreen(QWidget):
         if not path or path[-1].role is Role.USER:
             return []
         last = path[-1]
+        again = Command(tr("Continue the last answer"), partial(conversation.continue_answer, last.id), "step-forward")
         return [
+            *([again] if was_cut(last) else []),
             Command(tr("Regenerate answer"), partial(conversation.regenerate, last.id), "rotate-ccw"),
             Command(tr("Regenerate with another model…"), partial(self._open_model_menu, last.id), "boxes"),
             Command(tr("Edit the last answer"), partial(self.conversation_view.begin_edit, last.id), "pencil"),
@@ -319,6 +322,7 @@ class ChatScreen(QWidget):
             Verb.COPY: lambda: self._shell.copy_text(conversation.text_of(message)),
             Verb.SAVE_FILE: partial(self._save_file, message, value),
             Verb.EDIT: partial(self.conversation_view.begin_edit, message),
+            Verb.CONTINUE: partial(conversation.continue_answer, message),
             Verb.REGENERATE: partial(conversation.regenerate, message),
             Verb.TRY_AGAIN: partial(conversation.regenerate, message),
             Verb.LOAD_AGAIN: partial(conversation.regenerate, message),

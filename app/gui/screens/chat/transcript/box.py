@@ -36,6 +36,7 @@ class Verb(StrEnum):
     EDIT = "edit"
     SAVE_FILE = "save_file"
     REGENERATE = "regenerate"
+    CONTINUE = "continue"
     REGENERATE_WITH = "regenerate_with"
     FORK = "fork"
     DELETE = "delete"

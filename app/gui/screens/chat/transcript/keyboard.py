@@ -27,6 +27,7 @@ _ICONS = {
     Verb.EDIT: "pencil",
     Verb.SAVE_FILE: "arrow-down",
     Verb.REGENERATE: "rotate-ccw",
+    Verb.CONTINUE: "step-forward",
     Verb.REGENERATE_WITH: "boxes",
     Verb.FORK: "git-fork",
     Verb.DELETE: "trash-2",

@@ -133,8 +133,9 @@ def _question_actions(view: TurnView) -> tuple[Action, ...]:
     )
 
 
-def _answer_actions() -> tuple[Action, ...]:
+def _answer_actions(view: TurnView) -> tuple[Action, ...]:
     return (
+        *(((Verb.CONTINUE, tr("Continue answer"), "step-forward"),) if view.can_continue else ()),
         (Verb.REGENERATE, tr("Regenerate answer"), "rotate-ccw"),
         (Verb.REGENERATE_WITH, tr("Regenerate with another model…"), "boxes"),
         (Verb.EDIT, tr("Edit answer"), "pencil"),
@@ -408,7 +409,7 @@ class TranscriptTurn:
             if view.is_busy
             else _question_actions(view)
             if self.is_question
-            else _answer_actions()
+            else _answer_actions(view)
         )
         foot = FootBox(actions)
         words = "" if self.is_question or not is_done else _answer_words(view)
