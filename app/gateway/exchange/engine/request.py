@@ -81,7 +81,7 @@ def body_of(
     if isinstance(request, ConversationRequest) and request.tools and Feature.TOOLS not in features:
         raise cannot_error(RequestNeed.TOOLS)
     if isinstance(request, ConversationRequest):
-        body = _chat_fields(request, grammar_field) | (prefill_fields if request.continues else {})
+        body = _chat_fields(request, grammar_field) | dict(prefill_fields if request.continues else {})
     else:
         body = _completion_fields(request) if request.suffix is None else _infill_fields(request)
     body |= {"model": model, "stream": True, **_sampling_fields(request.sampling)}

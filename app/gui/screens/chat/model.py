@@ -99,8 +99,8 @@ class ChatModel(QObject):
         for source in (self.chat_list, self.conversation):
             source.failed.connect(self.failed)
         self.actions.failed.connect(self.failed)
-        for source in (self.chat_list, self.actions):
-            source.toast_requested.connect(self.toast_requested)
+        for talker in (self.chat_list, self.actions):
+            talker.toast_requested.connect(self.toast_requested)
         self.actions.chat_forked.connect(self._show_fork)
         self.library.changed.connect(self.conversation.changed)
         shell.connected.connect(self._read_again)
