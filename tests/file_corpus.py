@@ -22,6 +22,11 @@ _P = 'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main"'
 _A = 'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
 _R = 'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"'
 _S = 'xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main"'
+_OPEN = "application/vnd.oasis.opendocument."
+_O = " ".join(
+    f'xmlns:{name}="urn:oasis:names:tc:opendocument:xmlns:{"drawing" if name == "draw" else name}:1.0"'
+    for name in ("office", "text", "table", "draw", "presentation")
+)
 _RELATIONS = '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{}</Relationships>'
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 
@@ -118,6 +123,39 @@ def epub_parts(chapter: str = f"<html><body><p>{WORDS}</p></body></html>", prolo
     }
 
 
+def open_parts(kind: str, body: str, prolog: str = "") -> dict[str, str | bytes]:
+    """Return the parts of a document of LibreOffice: of the kind "text", "spreadsheet" or "presentation"."""
+    root = f"<office:document-content {_O}><office:body>{body}</office:body></office:document-content>"
+    manifest = '<manifest:manifest xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0"/>'
+    return {"mimetype": _OPEN + kind, "META-INF/manifest.xml": manifest, "content.xml": prolog + root}
+
+
+def odt_parts(body: str = f"<text:p>{WORDS}</text:p>", prolog: str = "") -> dict[str, str | bytes]:
+    """Return the parts of a text document."""
+    return open_parts("text", f"<office:text>{body}</office:text>", prolog)
+
+
+def ods_parts(rows: str = "", prolog: str = "", words: str = WORDS) -> dict[str, str | bytes]:
+    """Return the parts of a workbook of one sheet: of these rows, or of one cell with these words."""
+    cell = f'<table:table-cell office:value-type="string"><text:p>{words}</text:p></table:table-cell>'
+    rows = rows or f"<table:table-row>{cell}</table:table-row>"
+    sheet = f'<office:spreadsheet><table:table table:name="Data">{rows}</table:table></office:spreadsheet>'
+    return open_parts("spreadsheet", sheet, prolog)
+
+
+def odp_parts(text: str = WORDS, prolog: str = "") -> dict[str, str | bytes]:
+    """Return the parts of a presentation of one slide with notes."""
+    box = "<draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    notes = f"<presentation:notes>{box.format('A note')}</presentation:notes>"
+    page = f"<draw:page>{box.format(text)}{notes}</draw:page>"
+    return open_parts("presentation", f"<office:presentation>{page}</office:presentation>", prolog)
+
+
+def rtf_of(words: str = WORDS) -> bytes:
+    """Return a document of Rich Text."""
+    return rb"{\rtf1\ansi\ansicpg1252{\fonttbl{\f0 Arial;}}\f0\fs24 " + words.encode() + rb"\par}"
+
+
 def pdf_of(pages: int = 1, *, stream: bytes = b"", trailer: str = "", kids: str = "") -> bytes:
     """Return a PDF that shows the words on each page; `stream` is packed content that stands in their place."""
     text = f"BT /F1 12 Tf 72 720 Td ({WORDS}) Tj ET".encode()
@@ -176,6 +214,10 @@ def whole_files() -> tuple[CorpusFile, ...]:
         "talk.pptx": zip_of(pptx_parts()),
         "costs.xlsx": zip_of(xlsx_parts()),
         "novel.epub": zip_of(epub_parts()),
+        "letter.odt": zip_of(odt_parts()),
+        "costs.ods": zip_of(ods_parts()),
+        "talk.odp": zip_of(odp_parts()),
+        "letter.rtf": rtf_of(),
         "report.pdf": pdf_of(3),
     }
     kinds = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
@@ -238,6 +280,10 @@ def _encrypted_files() -> Iterator[CorpusFile]:
     yield CorpusFile("report.pdf", pdf_of(trailer=handler), "encrypted", ("file_encrypted",))
     rights = {**epub_parts(), "META-INF/encryption.xml": "<encryption/>", "META-INF/rights.xml": "<rights/>"}
     yield CorpusFile("novel.epub", zip_of(rights), "encrypted", ("file_encrypted",))
+    manifest = "<manifest><file-entry><encryption-data/></file-entry></manifest>"
+    for name, parts in (("letter.odt", odt_parts()), ("costs.ods", ods_parts())):
+        locked_parts = {**parts, "META-INF/manifest.xml": manifest, "content.xml": bytes(range(256))}
+        yield CorpusFile(name, zip_of(locked_parts), "encrypted", ("file_encrypted",))
     yield CorpusFile("old.doc", compound[:300] + bytes(300), "old", ("file_unknown",))
 
 
@@ -259,6 +305,8 @@ def _entity_files() -> Iterator[CorpusFile]:
         yield CorpusFile("talk.pptx", zip_of(pptx_parts(text, prolog)), f"entities {kind}", ("file_broken",))
         yield CorpusFile("costs.xlsx", zip_of(xlsx_parts(cell, prolog)), f"entities {kind}")
         yield CorpusFile("novel.epub", zip_of(epub_parts(prolog=prolog)), f"entities {kind}", ("file_broken",))
+        for ending, make in (("odt", odt_parts), ("ods", ods_parts), ("odp", odp_parts)):
+            yield CorpusFile(f"a.{ending}", zip_of(make(text, prolog)), f"entities {kind}", ("file_broken",))
         yield CorpusFile(
             "page.html", f"{prolog}<html><body>{text} and words</body></html>".encode(), f"entities {kind}"
         )
@@ -307,7 +355,35 @@ def _bombs() -> Iterator[CorpusFile]:
     yield CorpusFile("report.pdf", pdf_of(stream=zlib.compress(zeros * 4, 9)), "a page of 256 MiB")
     yield CorpusFile("report.pdf", pdf_of(kids="[2 0 R]"), "pages that hold themselves")
     yield CorpusFile("report.pdf", pdf_of(3, kids="[5 0 R 5 0 R 5 0 R]"), "the same page thrice")
+    yield from _open_document_bombs()
     yield from _picture_bombs()
+
+
+def _open_document_bombs() -> Iterator[CorpusFile]:
+    text = 'office:value-type="string"'
+    cell = f'<table:table-cell {text} table:number-columns-repeated="{{}}"><text:p>x</text:p></table:table-cell>'
+    row = '<table:table-row table:number-rows-repeated="{}">{}</table:table-row>'
+    for columns, rows in ((16_384, 1_048_576), (1 << 40, 1 << 40), (-1, -1), (1_000_000, 1)):
+        yield CorpusFile("costs.ods", zip_of(ods_parts(row.format(rows, cell.format(columns)))), "a cell repeated")
+    yield CorpusFile("letter.odt", zip_of(odt_parts('<text:p>x<text:s text:c="999999999999"/>y</text:p>')), "blanks")
+    for name, parts in (
+        ("letter.odt", odt_parts("<text:list><text:list-item>" * 40_000 + "</text:list-item></text:list>" * 40_000)),
+        ("letter.odt", odt_parts("<text:span>" * 3_000 + "</text:span>" * 3_000)),
+        ("letter.odt", odt_parts(f"<text:p>{'<text:span>' * 40_000}x{'</text:span>' * 40_000}</text:p>")),
+        ("letter.odt", odt_parts("<text:p>" * 100_000)),
+        ("talk.odp", odp_parts("<draw:g>" * 40_000 + "</draw:g>" * 40_000)),
+    ):
+        yield CorpusFile(name, zip_of(parts), "deep XML")
+    many = "<draw:page/>" * 300_000
+    yield CorpusFile("talk.odp", zip_of(open_parts("presentation", many)), "300,000 slides")
+    yield CorpusFile("letter.odt", _with_size(zip_of(odt_parts()), 1 << 30), "says that it unpacks to 1 GiB", _EXCESS)
+    yield CorpusFile("a.odt", zip_of({**odt_parts(), "mimetype": "x" * (4 << 20)}), "a long type", ("file_unknown",))
+    yield CorpusFile("letter.rtf", rb"{\rtf1 " + b"{" * 1_000_000 + b"x", "deep groups")
+    yield CorpusFile("letter.rtf", rb"{\rtf1 " + rb"{\field{\*\fldinst{HYPERLINK " * 20_000 + b"}", "fields not closed")
+    yield CorpusFile("letter.rtf", rb"{\rtf1 \u-99999999999999999999?\bin99999999999 x}", "numbers too large")
+    yield CorpusFile("letter.rtf", rb"{\rtf1\ansicpg99999 \'e4 and words}", "an encoding of no name")
+    yield CorpusFile("letter.rtf", rb"{\rtf1 {\pict " + b"ab" * (8 << 20) + b"} words}", "a picture of 8 MiB")
+    yield CorpusFile("letter.rtf", rb"{\rtf1}", "without text", ("file_no_text",))
 
 
 def _with_size(archive: bytes, size: int) -> bytes:
@@ -360,8 +436,7 @@ def _odd_files() -> Iterator[CorpusFile]:
         "a.gguf": b"GGUF" + bytes(200),
         "a.gz": b"\x1f\x8b" + bytes(200),
         "a.rar": b"Rar!\x1a\x07" + bytes(200),
-        "a.rtf": b"{\\rtf1 words}",
-        "a.odt": zip_of({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "<x/>"}),
+        "a.odb": zip_of({"mimetype": f"{_OPEN}base", "content.xml": "<x/>"}),
         "a.zip": zip_of({"a.txt": WORDS}),
         "a.exe": b"MZ\x90\0" + bytes(range(256)) * 4,
     }
@@ -373,6 +448,8 @@ def _odd_files() -> Iterator[CorpusFile]:
     yield CorpusFile("a.docx", zip_of(docx_parts("")), "without text", ("file_no_text",))
     yield CorpusFile("a.xlsx", zip_of(xlsx_parts("")), "without cells", ("file_no_text",))
     yield CorpusFile("a.epub", zip_of(epub_parts("")), "without chapters", ("file_no_text",))
+    yield CorpusFile("a.odt", zip_of(odt_parts("")), "without text", ("file_no_text",))
+    yield CorpusFile("a.ods", zip_of(ods_parts("<table:table-row/>")), "without cells", ("file_no_text",))
     yield CorpusFile("a.pptx", _without(pptx_parts(), "ppt/slides/slide1.xml"), "without its slide")
     yield CorpusFile("a.xlsx", _without(xlsx_parts(), "xl/worksheets/sheet1.xml"), "without its sheet")
     yield CorpusFile("a.epub", _without(epub_parts(), "OEBPS/book.opf"), "without its outline", ("file_broken",))

@@ -1,4 +1,4 @@
-"""Documents that are ZIP archives of XML: Word, PowerPoint and Excel since 2007, and books in EPUB.
+"""Documents that are ZIP archives of XML: Word, PowerPoint and Excel since 2007, LibreOffice, and books in EPUB.
 
 An archive is looked at before anything in it is unpacked: how much it would come to, and of how many files. XML that
 declares entities is refused; no program that writes such documents does.
@@ -15,6 +15,7 @@ from urllib.parse import unquote
 from xml.etree import ElementTree as ET
 
 from app.core.attachments import AttachmentKind, Extraction
+from app.extraction.open_document import document_text, slide_texts
 from app.extraction.plain_text import read_page, unknown_problem
 from app.extraction.problems import UnreadableFile, damage_problem, excess_problem, no_text_problem, password_problem
 
@@ -77,11 +78,11 @@ def read_package(content: bytes) -> Extraction:
         slides = list(_read_slides(package))
         return _document("\n\n".join(slides), _SLIDES, pages=len(slides))
     if "xl/workbook.xml" in names or "xl/workbook.bin" in names:
-        return _read_sheets(package)
+        return _read_sheets(package, _SHEETS)
+    if "content.xml" in names and "mimetype" in names:
+        return _read_open_document(package)
     if "META-INF/container.xml" in names:
         return _document("\n\n".join(_read_book(package)), _BOOK)
-    if "content.xml" in names:
-        raise unknown_problem("It is of LibreOffice: save it as .docx, .xlsx or .pptx, or as a PDF, and attach that.")
     raise unknown_problem("It is an archive: attach the files in it.")
 
 
@@ -163,7 +164,29 @@ def _relations(package: Package, name: str) -> dict[str, str]:
     }
 
 
-def _read_sheets(package: Package) -> Extraction:
+_OPEN = "application/vnd.oasis.opendocument."
+_LONGEST_TYPE = 100
+_MANIFEST = "META-INF/manifest.xml"
+
+
+def _read_open_document(package: Package) -> Extraction:
+    """Return the text of LibreOffice's formats. Raises UnreadableFile."""
+    if _MANIFEST in package.names and b"encryption-data" in package.read(_MANIFEST):
+        raise password_problem("document")
+    media_type = package.read("mimetype")[:_LONGEST_TYPE].decode(errors="replace").strip()
+    kind = media_type.removeprefix(_OPEN).removesuffix("-template")
+    if kind == "spreadsheet":
+        refuse_entities(package.read("content.xml"))
+        return _read_sheets(package, media_type)
+    if kind in {"presentation", "graphics"}:
+        slides = slide_texts(package.read_xml("content.xml"))
+        return _document("\n\n".join(slides), media_type, pages=len(slides))
+    if kind == "text":
+        return _document(document_text(package.read_xml("content.xml")), media_type)
+    raise unknown_problem("It is a part of a LibreOffice document: save it as a document or a PDF, and attach that.")
+
+
+def _read_sheets(package: Package, media_type: str) -> Extraction:
     """Return the tables of a workbook as text that spreadsheets and models read alike: fields parted by tabs."""
     import python_calamine  # noqa: PLC0415 -- as above
 
@@ -178,7 +201,7 @@ def _read_sheets(package: Package) -> Extraction:
     text, is_cut = list_rows(workbook)
     return Extraction(
         kind=AttachmentKind.DOCUMENT,
-        media_type=_SHEETS,
+        media_type=media_type,
         text=text,
         pages=len(workbook.sheet_names),
         is_cut=is_cut,

@@ -4,7 +4,7 @@ import mimetypes
 from pathlib import PurePath
 
 from app.core.attachments import AttachmentKind, Extraction
-from app.extraction.plain_text import decode_text, read_notebook, read_page, unknown_problem
+from app.extraction.plain_text import decode_text, read_notebook, read_page, read_rich_text, unknown_problem
 from app.extraction.problems import password_problem
 
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
@@ -44,6 +44,8 @@ def read_file(name: str, content: bytes) -> Extraction:
         from app.extraction.packages import read_package  # noqa: PLC0415 -- as above
 
         return read_package(content)
+    if content.startswith(b"{\\rtf"):
+        return Extraction(kind=AttachmentKind.DOCUMENT, media_type="application/rtf", text=read_rich_text(content))
     _refuse_known(content)
     return _read_text(name, content)
 
@@ -68,8 +70,6 @@ def _refuse_known(content: bytes) -> None:
         raise unknown_problem("It is an archive: attach the files in it.")
     if content.startswith(b"GGUF"):
         raise unknown_problem("It is a model: add it on the page Models.")
-    if content.startswith(b"{\\rtf"):
-        raise unknown_problem("It is Rich Text: save it as .docx or as plain text, and attach that.")
 
 
 def _read_text(name: str, content: bytes) -> Extraction:

@@ -25,6 +25,8 @@ _CARRY_LIMIT = 6000
 """Characters; an unclosed string longer than this loses its colour rather than costing a frame."""
 COMMON_LANGUAGES = ("rust", "go", "cpp", "html", "sql", "javascript", "json", "bash", "python")
 """What answers are full of, the most usual last."""
+_OTHER_NAMES = {"patch": "diff"}
+"""What models call a language, and its colours by another name."""
 _PLAIN = {"", "text", "txt", "plain", "plaintext", "none", "output"}
 
 
@@ -80,7 +82,8 @@ def highlight_code(language: str, text: str, carry: str = "") -> tuple[tuple[Ink
 
 
 def _lex_text(lexer: Lexer, text: str) -> "Iterator[_Lexed]":
-    tokens: Iterator[_Lexed] = lexer.get_tokens_unprocessed(text)
+    end = "" if text.endswith("\n") else "\n"  # lexers of lines, of changes for one, know none without its end
+    tokens: Iterator[_Lexed] = lexer.get_tokens_unprocessed(text + end)
     return tokens
 
 
@@ -89,7 +92,8 @@ def _find_lexer(language: str) -> Lexer | None:
     if language.lower() in _PLAIN:
         return None
     try:
-        return get_lexer_by_name(language.lower())
+        name = language.lower()
+        return get_lexer_by_name(_OTHER_NAMES.get(name, name))
     except ClassNotFound:
         return None
 
@@ -109,11 +113,11 @@ def _make_runs(tokens: "list[_Lexed]", text: str, skip: int) -> tuple[InkRun, ..
     runs: list[InkRun] = []
     for at, kind, value in tokens:
         ink = _ink_of(kind)
-        start, end = max(0, at - skip), at - skip + len(value)
+        start, end = max(0, at - skip), min(at - skip + len(value), len(text))
         if ink is None or end <= start or value.isspace():
             continue
         if wide:
-            start, end = wide[start], wide[min(end, len(text))]
+            start, end = wide[start], wide[end]
         if runs and runs[-1].ink is ink and runs[-1].start + runs[-1].length == start:
             start = runs.pop().start
         runs.append(InkRun(start, end - start, ink))

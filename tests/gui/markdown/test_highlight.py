@@ -34,3 +34,13 @@ def test_a_string_over_two_runs_stays_a_string() -> None:
 
 def test_closed_code_carries_nothing() -> None:
     assert highlight_code("rust", "fn main() {\n}\n")[1] == ""
+
+
+def test_changes_are_coloured_by_what_they_add_and_remove() -> None:
+    change = "--- a/x.py\n+++ b/x.py\n@@ -1,2 +1,2 @@\n kept\n-old\n+new"
+    for language in ("diff", "patch"):
+        runs, _ = highlight_code(language, change)
+        inks = {change[run.start : run.start + run.length].strip(): run.ink for run in runs}
+        assert inks["+new"] is Ink.ADDED
+        assert inks["-old"] is Ink.REMOVED
+        assert "kept" not in inks

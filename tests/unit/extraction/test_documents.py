@@ -2,7 +2,18 @@
 
 from app.core.attachments import Extraction
 from app.extraction.program import extract
-from tests.file_corpus import WORDS, docx_parts, epub_parts, pdf_of, pptx_parts, xlsx_parts, zip_of
+from tests.file_corpus import (
+    WORDS,
+    docx_parts,
+    epub_parts,
+    odp_parts,
+    ods_parts,
+    odt_parts,
+    pdf_of,
+    pptx_parts,
+    xlsx_parts,
+    zip_of,
+)
 
 
 def read(name: str, content: bytes) -> Extraction:
@@ -62,3 +73,50 @@ def test_pages_of_a_pdf_are_numbered_where_there_are_several() -> None:
     extraction = read("a.pdf", pdf_of(2))
     assert extraction.text == f"[Page 1]\n{WORDS}\n\n[Page 2]\n{WORDS}"
     assert (extraction.pages, extraction.is_cut) == (2, False)
+
+
+def test_a_document_of_libreoffice_is_markdown() -> None:
+    body = (
+        "<text:tracked-changes><text:changed-region><text:deletion><text:p>struck</text:p></text:deletion>"
+        "</text:changed-region></text:tracked-changes>"
+        '<text:h text:outline-level="2">De<text:span>pot</text:span></text:h>'
+        '<text:p>Two<text:s text:c="3"/>blanks<text:tab/>and<text:line-break/>a line'
+        "<text:note><text:note-citation>1</text:note-citation><text:note-body><text:p>See there.</text:p>"
+        "</text:note-body></text:note>.<office:annotation><text:p>a remark</text:p></office:annotation></text:p>"
+        "<text:list><text:list-item><text:p>one</text:p><text:list><text:list-item><text:p>inner</text:p>"
+        "</text:list-item></text:list></text:list-item><text:list-item><text:p>two</text:p></text:list-item></text:list>"
+        "<table:table><table:table-row><table:table-cell><text:p>a</text:p></table:table-cell><table:table-cell>"
+        "<text:p>b</text:p></table:table-cell></table:table-row><table:table-row><table:table-cell><text:p>1</text:p>"
+        "</table:table-cell><table:table-cell/></table:table-row></table:table>"
+    )
+    extraction = read("a.odt", zip_of(odt_parts(body)))
+    assert extraction.media_type == "application/vnd.oasis.opendocument.text"
+    assert extraction.text == (
+        "## Depot\n\nTwo   blanks\tand\na line [See there.].\n\n- one\n  - inner\n\n- two\n\n"
+        "| a | b |\n| --- | --- |\n| 1 |  |"
+    )
+
+
+def test_slides_of_libreoffice_come_with_their_notes() -> None:
+    extraction = read("a.odp", zip_of(odp_parts()))
+    assert (extraction.text, extraction.pages) == (f"## Slide 1\n{WORDS}\n\nNotes:\nA note", 1)
+
+
+def test_a_workbook_of_libreoffice_is_lines_of_fields() -> None:
+    rows = (
+        '<table:table-row><table:table-cell office:value-type="string"><text:p>a</text:p></table:table-cell>'
+        '<table:table-cell office:value-type="float" office:value="2.5"><text:p>2,5</text:p></table:table-cell>'
+        "</table:table-row>"
+    )
+    extraction = read("a.ods", zip_of(ods_parts(rows)))
+    assert (extraction.text, extraction.pages) == ("## Data\na\t2.5", 1)
+
+
+def test_rich_text_is_its_words() -> None:
+    content = (
+        rb"{\rtf1\ansi\ansicpg1251{\fonttbl{\f0 Arial;}}{\*\generator Word}\b Bold\b0  \'cf\'f0\'e8 \u8364?\par "
+        rb"{\trowd a\cell b\cell\row}\par\par\par Last}"
+    )
+    extraction = read("a.rtf", content)
+    assert extraction.media_type == "application/rtf"
+    assert extraction.text == "Bold При €\na|b|\n\nLast"

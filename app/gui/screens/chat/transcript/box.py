@@ -30,6 +30,8 @@ class Verb(StrEnum):
 
     OPEN_LINK = "open_link"
     COPY_CODE = "copy_code"
+    COPY_CSV = "copy_csv"
+    COPY_TABLE = "copy_table"
     WRAP_CODE = "wrap_code"
     FOLD = "fold"
     COPY = "copy"

@@ -24,6 +24,8 @@ _BY_KEYS = frozenset(
 _ICONS = {
     Verb.COPY: "copy",
     Verb.COPY_CODE: "copy",
+    Verb.COPY_CSV: "table",
+    Verb.COPY_TABLE: "copy",
     Verb.EDIT: "pencil",
     Verb.SAVE_FILE: "arrow-down",
     Verb.REGENERATE: "rotate-ccw",

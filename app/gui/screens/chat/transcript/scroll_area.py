@@ -11,6 +11,7 @@ from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.document import TranscriptDocument
 from app.gui.screens.chat.transcript.look import FindThumbnail, TranscriptLook, find_nothing
+from app.gui.screens.chat.transcript.table_box import csv_of, markdown_of
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import RoundButton
 
@@ -76,6 +77,9 @@ class TranscriptScrollArea(QAbstractScrollArea):
             open_link(spot.value)
         elif spot.verb is Verb.COPY_CODE:
             self.copy_requested.emit(entry.code_source(spot.value))
+        elif spot.verb in {Verb.COPY_TABLE, Verb.COPY_CSV}:
+            write = markdown_of if spot.verb is Verb.COPY_TABLE else csv_of
+            self.copy_requested.emit(write(entry.table_pieces(spot.value)))
         elif spot.verb in {Verb.WRAP_CODE, Verb.FOLD, Verb.SHOW_CAUSE}:
             self._toggle_spot(turn, spot)
         else:

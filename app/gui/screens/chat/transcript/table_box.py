@@ -1,20 +1,28 @@
-"""Tables: rows with hairlines between them. The boxes of a long table share the columns of its first."""
+"""Tables: rows with hairlines between them. The boxes of a long table share the columns of its first.
 
+The first one copies the whole table: as Markdown, or as CSV for spreadsheets.
+"""
+
+import csv
+import io
 from collections.abc import Sequence
 
-from PySide6.QtCore import QPointF, QRectF
+from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
 
 from app.core.translation import tr
 from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, RichTable, RichText, TextStyle, table_of, wide_length
-from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit, paint_spot
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote
 from app.gui.screens.chat.transcript.text_lines import TextLines, plain_width, rich_formats
+from app.gui.theme.tokens import Radius
 
 _PAD_X = 12
 _PAD_Y = 7
 _LEAST = 48
+_SPOT = 26
+_COPIES = {Verb.COPY_TABLE: "copy", Verb.COPY_CSV: "table"}
 
 
 class _TableCell:
@@ -28,11 +36,11 @@ class _TableCell:
 
 
 class TableBox(Box):
-    """A run of rows. Only the first box of a table shows the header."""
+    """A run of rows. Only the first box of a table shows the header. `key` tells the table from others of its turn."""
 
-    def __init__(self, piece: MarkdownPiece, leader: "TableBox | None") -> None:
+    def __init__(self, piece: MarkdownPiece, leader: "TableBox | None", key: str = "") -> None:
         super().__init__()
-        self.piece = piece
+        self.piece, self.key = piece, key
         self.gap = 12 if piece.is_first else 0
         self._leader = leader
         self._table: RichTable | None = None
@@ -77,7 +85,8 @@ class TableBox(Box):
         for row in self._cells:
             y += self._set_row(row, look, indent, y)
         self.height, self.natural = y, width
-        self._spots = [spot for row in self._cells for cell in row for spot in _link_spots(cell)]
+        links = [spot for row in self._cells for cell in row for spot in _link_spots(cell)]
+        self._spots = [*(self._copy_spots(look, indent, width) if self.piece.is_first else ()), *links]
 
     def drop_layout(self) -> None:
         """Forget the cells."""
@@ -100,6 +109,9 @@ class TableBox(Box):
             is_header = place == 0 and self.piece.is_first
             painter.setPen(look.hairline_pen("edge" if is_header else "line"))
             painter.drawLine(QPointF(left, bottom), QPointF(right, bottom))
+        copies = [spot for spot in self._spots if spot.verb in _COPIES]
+        if pose.is_active or any(is_lit(spot, pose) for spot in copies):
+            _paint_copies(painter, look, copies, pose)
 
     def offset_at(self, point: QPointF) -> int:
         """Find the cell nearest to the place."""
@@ -128,6 +140,15 @@ class TableBox(Box):
     def list_spots(self) -> list[Spot]:
         """Return the links."""
         return self._spots
+
+    def _copy_spots(self, look: TranscriptLook, left: float, width: float) -> list[Spot]:
+        """Return the buttons that copy the table: beside it if there is room, else on the end of its header."""
+        side = look.px(_SPOT)
+        x = min(left + sum(self.widths) + look.px(4), width - 2 * side)
+        return [
+            Spot(QRectF(x, look.px(2), side, side), Verb.COPY_TABLE, tr("Copy table as Markdown"), self.key),
+            Spot(QRectF(x + side, look.px(2), side, side), Verb.COPY_CSV, tr("Copy table as CSV"), self.key),
+        ]
 
     def _make_cells(self, look: TranscriptLook) -> None:
         self._cells, at = [], 0
@@ -166,6 +187,33 @@ class TableBox(Box):
         for cell in row:
             cell.area.setHeight(height)
         return height + 2 * pad_y
+
+
+def markdown_of(pieces: Sequence[MarkdownPiece]) -> str:
+    """Return the source of a table of several pieces, each of which begins with the header and the line below it."""
+    lines = [line for piece in pieces for line in piece.source.strip("\n").split("\n")[0 if piece.is_first else 2 :]]
+    return "\n".join(lines)
+
+
+def csv_of(pieces: Sequence[MarkdownPiece]) -> str:
+    """Return a table of several pieces as CSV (RFC 4180): what is read in its cells, formulas as TeX."""
+    rows = [row for piece in pieces for row in table_of(piece).rows[0 if piece.is_first else 1 :]]
+    stream = io.StringIO()
+    csv.writer(stream).writerows([[_cell_words(cell) for cell in row] for row in rows])
+    return stream.getvalue()
+
+
+def _cell_words(cell: RichText) -> str:
+    return cell.copy_text(0, wide_length(cell.text)).replace(LINE_BREAK, "\n")
+
+
+def _paint_copies(painter: QPainter, look: TranscriptLook, spots: Sequence[Spot], pose: PaintState) -> None:
+    """Draw the buttons on the ground: they may lie on the end of the header."""
+    for spot in spots:
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(look.color("ground"))
+        painter.drawRoundedRect(spot.area, look.px(Radius.CONTROL), look.px(Radius.CONTROL))
+        paint_spot(painter, look, spot, icon=_COPIES[spot.verb], pose=pose)
 
 
 def _link_spots(cell: _TableCell) -> list[Spot]:

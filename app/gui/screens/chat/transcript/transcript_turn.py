@@ -71,6 +71,10 @@ class BoxFlow:
                 parts += ["" if piece.is_first or piece.is_glued else "\n", piece.source]
         return "".join(parts)
 
+    def table_pieces(self, key: str) -> list[MarkdownPiece]:
+        """Return the pieces of one table; none for a key of another text."""
+        return [piece for piece in self._pieces if piece.kind is PieceKind.TABLE and self._card_key(piece) == key]
+
     def code_card(self, key: str) -> CodeCard | None:
         """Return what the boxes of one code block share."""
         return self._cards.get(key)
@@ -98,7 +102,7 @@ class BoxFlow:
             return CodeBox(piece, card, above if isinstance(above, CodeBox) else None)
         if piece.kind is PieceKind.TABLE:
             leader = above.leader if isinstance(above, TableBox) else None
-            return TableBox(piece, leader)
+            return TableBox(piece, leader, self._card_key(piece))
         if piece.kind is PieceKind.RULE:
             return RuleBox(piece)
         if piece.kind is PieceKind.MATH:
@@ -299,6 +303,10 @@ class TranscriptTurn:
     def code_source(self, key: str) -> str:
         """Return the source of the code block with this key."""
         return self._thoughts.code_source(key) or self._body.code_source(key)
+
+    def table_pieces(self, key: str) -> list[MarkdownPiece]:
+        """Return the pieces of the table with this key."""
+        return self._thoughts.table_pieces(key) or self._body.table_pieces(key)
 
     def code_card(self, key: str) -> CodeCard | None:
         """Return what the boxes of a code block share."""
