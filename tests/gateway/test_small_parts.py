@@ -15,13 +15,13 @@ from app.gateway.exchange.observer import Caller, ExchangeSink, Observation, Obs
 from app.gateway.exchange.upstream import with_fields
 from app.gateway.loading.requested_model import ResolvedModel, ResolvedModelCache
 from app.gateway.watching.journal import HIDDEN, JsonLines, is_ours_to_mend, open_journal
-from app.gateway.watching.metrics import GatewayMetrics
+from app.gateway.watching.metrics import GatewayMetrics, count_values
 
 
 def test_histograms_are_cumulative_and_labels_escaped() -> None:
     metrics = GatewayMetrics()
-    for seconds in (0.001, 0.04, 500.0):
-        metrics.ttft.observe(seconds, "chat", 'a"b\\c\n')
+    series = metrics.ttft.series_of(("chat", 'a"b\\c\n'))
+    count_values((series, seconds) for seconds in (0.001, None, 0.04, 500.0))
     lines = metrics.format_exposition([]).splitlines()
     labels = 'route="chat",model="a\\"b\\\\c\\n"'
     assert f'roundhouse_ttft_seconds_bucket{{{labels},le="0.01"}} 1' in lines

@@ -15,7 +15,7 @@ import logging
 import re
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
 from typing import Protocol, Self
 
@@ -36,7 +36,9 @@ _COUNTS = re.compile(
     rb"\s*:\s*(\d+(?:\.\d+)?)"
 )
 """OpenAI's and Anthropic's counts, and llama-server's own clock: tokens and milliseconds, read and written."""
-_CLOCK = (b"cache_n", b"prompt_n", b"prompt_ms", b"predicted_n", b"predicted_ms")
+_USAGE, _TIMES = b'"usage"', b'"timings"'
+"""What counts and times stand in; where there is neither, all is searched for them."""
+_CLOCK = frozenset({b"cache_n", b"prompt_n", b"prompt_ms", b"predicted_n", b"predicted_ms"})
 _EVENTS_WITHOUT_TOKEN = 3
 """The opening role event, the closing finish_reason event and [DONE]."""
 _ERROR_STATUS = 400
@@ -73,7 +75,7 @@ class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
     prompt: int | None = None
     cached: int | None = None
     completion: int | None = None
-    timings: dict[str, float] = {}
+    timings: Mapping[str, float] = {}
 
 
 class ExchangeFigures(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,8 +93,8 @@ class ExchangeFigures(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens: int | None = None
 
 
+_NO_TIMES: Mapping[str, float] = {}
 _NO_TOKENS = TokenCounts()
-_CACHED = (b"cached_tokens", b"cache_read_input_tokens", b"cache_n")
 
 
 class BreakableConnection(Protocol):
@@ -116,7 +118,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
 class ExchangeSink:
     """Who is told of exchanges. Called in the event loop; must return at once.
 
-    All but `on_answer` are called in the loop's next turn, so that who is told keeps no token waiting.
+    All but `on_answer` are called in the loop's next turn, so that who is told keeps no token waiting. What changes
+    while something is still to be told of an exchange is seen with it.
     """
 
     def on_request(self, exchange: "Observation") -> None:
@@ -149,15 +152,18 @@ class Observers:
 
     def notify_soon(self, sinks: Sequence[Notify], exchange: "Observation") -> None:
         """Have sinks called once the loop has come around."""
-        if sinks and not self._events:
+        if not sinks:
+            return
+        if not self._events:
             asyncio.get_running_loop().call_soon(self.notify)
-        if sinks:
-            self._events.append((sinks, exchange))
+        self._events.append((sinks, exchange))
+        exchange.is_news = True
 
     def notify(self) -> None:
         """Call whoever is still to be called."""
         events, self._events = self._events, []
         for sinks, exchange in events:
+            exchange.is_news = False
             for notify in sinks:
                 try:
                     notify(exchange)
@@ -177,11 +183,13 @@ class Observation:
             "at",
             "caller",
             "code_in_stream",
+            "concerns_model",
             "ended_at",
             "engine",
             "error",
             "figures",
             "first_at",
+            "is_news",
             "is_stopped",
             "kept_answer",
             "key_name",
@@ -207,7 +215,9 @@ class Observation:
         self.first_at: float | None = None
         self.last_at = self.started_at
         self.ended_at: float | None = None
-        self.is_stopped = False
+        self.is_stopped = self.is_news = self.concerns_model = False
+        """`is_news`: something is about to be told of it. `concerns_model`: a model was asked, or somebody was refused;
+        much that comes by is neither. Known once it has ended."""
         self.key_name = ""
         """Of the key that let it in, if one did."""
         self.kept_request = self.kept_answer = b""
@@ -239,11 +249,6 @@ class Observation:
         """Whether it has ended."""
         return self.ended_at is not None
 
-    @property
-    def concerns_model(self) -> bool:
-        """Whether a model was asked, or somebody was refused; much that comes by is neither."""
-        return bool(self.model) or (self.status or 0) >= _ERROR_STATUS
-
     def note_model(self, route: str, model: str) -> None:
         """Note what is wanted, of which model."""
         self.route, self.model = route, model
@@ -253,7 +258,8 @@ class Observation:
         """Note that an engine works for it from now on."""
         self.engine, self.leased_at, self.load_s = lease.engine, time.perf_counter(), lease.load_s
         self._connection = None
-        self._observers.notify_soon(self._observers.change_sinks, self)
+        if not self.is_news:
+            self._observers.notify_soon(self._observers.change_sinks, self)
 
     def note_connection(self, connection: BreakableConnection) -> None:
         """Note what is to be ended when this is stopped."""
@@ -268,7 +274,8 @@ class Observation:
             self._keep_body(piece)
         if self.first_at is None:
             self.first_at = self.last_at
-            self._observers.notify_soon(self._observers.change_sinks, self)
+            if not self.is_news:
+                self._observers.notify_soon(self._observers.change_sinks, self)
 
     def note_body(self, body: bytes) -> None:
         """Note an answer that came in one piece: it has tokens, and no first one."""
@@ -315,12 +322,13 @@ class Observation:
 
     def end(self) -> None:
         """Note that it is over, and let go of everything but what it came to."""
-        if self.is_over:
+        if self.ended_at is not None:
             return
         self.ended_at = time.perf_counter()
         if self.is_stopped and self.outcome is not ExchangeOutcome.OK:
             self.outcome = ExchangeOutcome.STOPPED
-        self._tokens = self.tokens
+        self.concerns_model = bool(self.model) or (self.status or 0) >= _ERROR_STATUS
+        self._tokens = self._tokens or self.tokens
         self._tail.clear()
         self._observers.notify_soon(self._observers.end_sinks, self)
         self._connection = self._task = None
@@ -342,17 +350,17 @@ class Observation:
         if self._tokens is not None:
             return self._tokens
         tokens = _parse_tokens(self.tail)
-        if self.is_over or self.outcome is ExchangeOutcome.OK:  # nothing more will come
+        if self.ended_at is not None or self.outcome is ExchangeOutcome.OK:  # nothing more will come
             self._tokens = tokens
         return tokens
 
     @property
     def tpot_s(self) -> float | None:
         """Mean time per token after the first; events stand in for tokens where the engine does not say."""
-        tokens = self.tokens.completion or self._events - _EVENTS_WITHOUT_TOKEN
-        if self.first_at is None or self.first_at == self.last_at or tokens < 2:  # noqa: PLR2004 -- two have one interval
+        if self.first_at is None or self.first_at == self.last_at:
             return None
-        return (self.last_at - self.first_at) / (tokens - 1)
+        tokens = self.tokens.completion or self._events - _EVENTS_WITHOUT_TOKEN
+        return None if tokens < _TWO else (self.last_at - self.first_at) / (tokens - 1)
 
     def _keep_body(self, piece: bytes) -> None:
         self.kept_answer += piece[: self._room]
@@ -363,20 +371,22 @@ OBSERVATION = web.RequestKey("observed", Observation)
 
 
 def _parse_tokens(tail: bytes) -> TokenCounts:
-    counts = dict(_COUNTS.findall(tail))  # of one that is said again the last counts
+    begun = [at for at in (tail.find(_USAGE), tail.find(_TIMES)) if at >= 0]
+    counts = dict(_COUNTS.findall(tail, min(begun, default=0)))  # of one that is said again the last counts
     if not counts:
         return _NO_TOKENS
     read = counts.get(b"prompt_tokens")
     if read is None and (b"input_tokens" in counts or b"cache_read_input_tokens" in counts):
         # Anthropic's dialect: what the cache had is no part of the first.
         read = int(counts.get(b"input_tokens", 0)) + int(counts.get(b"cache_read_input_tokens", 0))
-    cached = next((counts[name] for name in _CACHED if name in counts), None)
+    cached = counts.get(b"cached_tokens", counts.get(b"cache_read_input_tokens", counts.get(b"cache_n")))
     completion = counts.get(b"completion_tokens", counts.get(b"output_tokens"))
+    clock = _CLOCK & counts.keys() or None
     return TokenCounts(
         prompt=None if read is None else int(read),
         cached=None if cached is None else int(cached),
         completion=None if completion is None else int(completion),
-        timings={name.decode(): float(counts[name]) for name in _CLOCK if name in counts},
+        timings=_NO_TIMES if clock is None else {name.decode(): float(counts[name]) for name in clock},
     )
 
 
@@ -388,19 +398,26 @@ _TWO = 2
 def figures_so_far(exchange: Observation, now: float, *, loading_since: float | None = None) -> ExchangeFigures:
     """Return the times of an exchange that goes on, without a look at what the engine has sent."""
     first, leased_at = exchange.first_at, exchange.leased_at
-    waited = (now if leased_at is None else leased_at) - exchange.started_at
-    if leased_at is not None:
-        load_s = min(exchange.load_s, waited)
-    else:
-        load_s = 0.0 if loading_since is None else now - loading_since
+    queue_s, load_s = _split_waiting(exchange, now, loading_since)
     return ExchangeFigures(
         total_s=now - exchange.started_at,
-        queue_s=max(0.0, waited - load_s),
+        queue_s=queue_s,
         load_s=load_s,
         prefill_s=None if leased_at is None else (now if first is None else first) - leased_at,
         decode_s=None if first is None else now - first,
         ttft_s=None if first is None else first - exchange.started_at,
     )
+
+
+def _split_waiting(exchange: Observation, now: float, loading_since: float | None = None) -> tuple[float, float]:
+    """Return how long it waited for a free place, and for its model to load."""
+    leased_at = exchange.leased_at
+    if leased_at is None:
+        load_s = 0.0 if loading_since is None else now - loading_since
+        return max(0.0, now - exchange.started_at - load_s), load_s
+    waited = leased_at - exchange.started_at
+    load_s = min(exchange.load_s, waited)
+    return max(0.0, waited - load_s), load_s
 
 
 def figures_of(exchange: Observation) -> ExchangeFigures:
@@ -412,23 +429,29 @@ def figures_of(exchange: Observation) -> ExchangeFigures:
 
 def _compute_final(exchange: Observation) -> ExchangeFigures:
     ended = exchange.last_at if exchange.ended_at is None else exchange.ended_at
-    tokens, timings = exchange.tokens, exchange.tokens.timings
-    prefill_s, decode_s = _split_times(exchange, ended)
+    tokens, first = exchange.tokens, exchange.first_at
+    timings = tokens.timings
+    queue_s, load_s = _split_waiting(exchange, ended)
+    prefill_s, decode_s = _split_times(exchange, ended, timings)
     written = tokens.completion
     if written is None and "predicted_n" in timings:
         written = int(timings["predicted_n"])
     read = tokens.prompt
     if read is None and "prompt_n" in timings:
         read = int(timings["prompt_n"] + timings.get("cache_n", 0))
+    rate: float | None
     if timings.get("predicted_ms") and timings.get("predicted_n", 0) >= _TWO:
-        rate: float | None = timings["predicted_n"] * _MS / timings["predicted_ms"]
+        rate = timings["predicted_n"] * _MS / timings["predicted_ms"]
     else:
         tpot_s = exchange.tpot_s
         rate = 1 / tpot_s if tpot_s else None
-    return msgspec.structs.replace(
-        figures_so_far(exchange, ended),
+    return ExchangeFigures(
+        total_s=ended - exchange.started_at,
+        queue_s=queue_s,
+        load_s=load_s,
         prefill_s=prefill_s,
         decode_s=decode_s,
+        ttft_s=None if first is None else first - exchange.started_at,
         tokens_per_s=rate,
         prompt_tokens=read,
         cached_tokens=tokens.cached,
@@ -436,13 +459,15 @@ def _compute_final(exchange: Observation) -> ExchangeFigures:
     )
 
 
-def _split_times(exchange: Observation, ended: float) -> tuple[float | None, float | None]:
+def _split_times(
+    exchange: Observation, ended: float, timings: Mapping[str, float]
+) -> tuple[float | None, float | None]:
     if exchange.leased_at is None:
         return None, None
     if exchange.first_at is not None:
         return exchange.first_at - exchange.leased_at, exchange.last_at - exchange.first_at
     work_s = ended - exchange.leased_at
-    predicted_ms = exchange.tokens.timings.get("predicted_ms")
+    predicted_ms = timings.get("predicted_ms")
     if not predicted_ms:
         return None, work_s
     decode_s = min(work_s, predicted_ms / _MS)

@@ -133,8 +133,12 @@ class RequestInspector(ExchangeSink):
     def on_end(self, exchange: Observation) -> None:
         """Keep what it came to; a request that concerns no model only if it was refused."""
         if exchange.concerns_model:
-            self._announce(self._kept.setdefault(exchange.caller.id, InspectedRequest(exchange)))
-            self._trim_kept()
+            request = self._kept.get(exchange.caller.id)
+            if request is None:
+                request = self._kept[exchange.caller.id] = InspectedRequest(exchange)
+            self._announce(request)
+            if len(self._kept) > self._settings.get_int("inspector.requests"):
+                self._trim_kept()
 
     def list_requests(self, *, limit: int, model: str = "", outcome: str = "") -> list[RequestInfo]:
         """Return requests, newest first; with `outcome` only those that ended so."""

@@ -9,6 +9,7 @@ from bisect import bisect_left
 from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
 
 import msgspec
 
@@ -57,6 +58,23 @@ class MetricCounter:
             yield f"{self._name}{_format_labels(self._labels, labels)} {value:g}"
 
 
+class HistogramSeries:
+    """What a histogram counted under one label set."""
+
+    __slots__ = ("bounds", "counts", "sum")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self.bounds, self.counts, self.sum = bounds, [0] * (len(bounds) + 1), 0.0
+
+
+def count_values(values: Iterable[tuple[HistogramSeries, float | None]]) -> None:
+    """Count values under their bounds; None is none."""
+    for series, value in values:
+        if value is not None:
+            series.counts[bisect_left(series.bounds, value)] += 1
+            series.sum += value
+
+
 class MetricHistogram:
     """How often a value fell under each bound."""
 
@@ -65,24 +83,24 @@ class MetricHistogram:
         self._labels = labels
         self._bounds = bounds
         self._head = _help_lines(name, help_text, "histogram")
-        self._counts: dict[Labels, list[int]] = defaultdict(lambda: [0] * (len(bounds) + 1))
-        self._sums: dict[Labels, float] = defaultdict(float)
+        self._series: dict[Labels, HistogramSeries] = {}
 
-    def observe(self, value: float, *labels: str) -> None:
-        """Count one value."""
-        self._counts[labels][bisect_left(self._bounds, value)] += 1
-        self._sums[labels] += value
+    def series_of(self, labels: Labels) -> HistogramSeries:
+        """Return what is counted under these label values, for `count_values`."""
+        return self._series.setdefault(labels, HistogramSeries(self._bounds))
 
     def format_lines(self) -> Iterator[str]:
         """Return its lines of the exposition."""
         yield from self._head
-        for labels, counts in self._counts.items():
+        for labels, series in self._series.items():
+            if not any(series.counts):
+                continue
             total = 0
-            for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
+            for bound, count in zip((*map(str, self._bounds), "+Inf"), series.counts, strict=True):
                 total += count
                 yield f"{self._name}_bucket{_format_labels((*self._labels, 'le'), (*labels, bound))} {total}"
             plain = _format_labels(self._labels, labels)
-            yield f"{self._name}_sum{plain} {self._sums[labels]:g}"
+            yield f"{self._name}_sum{plain} {series.sum:g}"
             yield f"{self._name}_count{plain} {total}"
 
 
@@ -108,9 +126,9 @@ class GatewayMetrics(ExchangeSink):
             "roundhouse_tpot_seconds", "Mean time per token after the first.", of_model, TPOT_BUCKETS_S
         )
 
-        self._spans = {
-            field: MetricHistogram(name, help_text, of_model, bounds) for field, name, help_text, bounds in _SPANS
-        }
+        spans = (MetricHistogram(name, help_text, of_model, bounds) for _, name, help_text, bounds in _SPANS)
+        self._histograms = (self.ttft, self.tpot, *spans)
+        self._series: dict[Labels, Sequence[HistogramSeries]] = {}
 
     def on_request(self, exchange: Observation) -> None:
         """Count a request that is being answered."""
@@ -125,19 +143,21 @@ class GatewayMetrics(ExchangeSink):
         if not model:
             return
         self.in_flight.add(route, model, amount=-1)
-        for kind, count in (("prompt", exchange.tokens.prompt), ("completion", exchange.tokens.completion)):
+        tokens, first_at = exchange.tokens, exchange.first_at
+        for kind, count in (("prompt", tokens.prompt), ("completion", tokens.completion)):
             if count is not None:
                 self.tokens.add(model, kind, amount=count)
-        if exchange.first_at is not None:
-            self.ttft.observe(exchange.first_at - exchange.started_at, route, model)
-        if (tpot_s := exchange.tpot_s) is not None:
-            self.tpot.observe(tpot_s, route, model)
+        values: list[float | None] = [None if first_at is None else first_at - exchange.started_at, exchange.tpot_s]
         if exchange.outcome is ExchangeOutcome.OK:
             figures = figures_of(exchange)
-            for field, histogram in self._spans.items():
-                value = prefill_rate(figures) if field == "prefill_rate" else getattr(figures, field)
-                if value is not None:
-                    histogram.observe(value, route, model)
+            values += (*_read_spans(figures), prefill_rate(figures))
+        count_values(zip(self._series_of((route, model)), values, strict=False))  # a failure has fewer
+
+    def _series_of(self, labels: Labels) -> Sequence[HistogramSeries]:
+        series = self._series.get(labels)
+        if series is None:
+            series = self._series[labels] = [histogram.series_of(labels) for histogram in self._histograms]
+        return series
 
     def format_exposition(
         self, engines: Iterable[EngineStatus], live: Iterable[RequestInfo] = (), gauges: Iterable[EngineGauges] = ()
@@ -146,7 +166,7 @@ class GatewayMetrics(ExchangeSink):
 
         `gauges` is what engines tell of themselves.
         """
-        counted: Families = (self.requests, self.in_flight, self.tokens, self.ttft, self.tpot, *self._spans.values())
+        counted: Families = (self.requests, self.in_flight, self.tokens, *self._histograms)
         families: Families = (*counted, *_request_gauges(live), *_engine_gauges(engines), *_reported_gauges(gauges))
         return "".join(f"{line}\n" for family in families for line in family.format_lines())
 
@@ -158,11 +178,12 @@ _SPANS: tuple[tuple[str, str, str, Sequence[float]], ...] = (
     ("decode_s", "roundhouse_decode_seconds", "From the first byte to the last.", E2E_BUCKETS_S),
     ("total_s", "roundhouse_e2e_seconds", "From request to the end of the answer.", E2E_BUCKETS_S),
     ("tokens_per_s", "roundhouse_decode_tokens_per_second", "Tokens written per second.", RATE_BUCKETS),
-    ("prefill_rate", "roundhouse_prefill_tokens_per_second", "Uncached prompt tokens per second.", RATE_BUCKETS),
     ("prompt_tokens", "roundhouse_prompt_tokens", "Prompt tokens of a request, cached ones too.", TOKEN_BUCKETS),
     ("completion_tokens", "roundhouse_completion_tokens", "Tokens written for a request.", TOKEN_BUCKETS),
+    ("", "roundhouse_prefill_tokens_per_second", "Uncached prompt tokens per second.", RATE_BUCKETS),
 )
-"""Field of `ExchangeFigures`, name, what it is, and its bounds."""
+"""Field of `ExchangeFigures`, name, what it is, and its bounds; the last is `prefill_rate`."""
+_read_spans = attrgetter(*(field for field, *_ in _SPANS if field))
 
 
 def prefill_rate(request: ExchangeFigures) -> float | None:
