@@ -17,7 +17,7 @@ from app.gateway.dialects.responses import routes as responses
 from app.gateway.entry.access import Access
 from app.gateway.entry.guard import Guard, is_wide
 from app.gateway.entry.keys import KeyStore
-from app.gateway.entry.middleware import ACCESS, OBSERVERS, answer_request, send_continue
+from app.gateway.entry.middleware import ENTRY, Entry, send_continue
 from app.gateway.entry.responses import GUARD, add_headers
 from app.gateway.exchange.handling import ENGINE_ACCESS
 from app.gateway.exchange.observer import Observers
@@ -40,11 +40,12 @@ _MIB = 1024 * 1024
 def build_app(services: Services) -> web.Application:
     """Return the application around `services`, ready to be served."""
     settings = services.settings
-    app = web.Application(middlewares=[answer_request], client_max_size=settings.get_int("gateway.max_body_mib") * _MIB)
+    app = web.Application(client_max_size=settings.get_int("gateway.max_body_mib") * _MIB)
     app._router = _Router()  # noqa: SLF001 -- the argument for it is deprecated, and nothing took its place
     app[SERVICES] = services
-    app[GUARD], app[ACCESS] = _guard(services.settings), _access(services.settings, services.keys, services.identity)
-    _observe(app, services)
+    app[GUARD] = guard = _guard(settings)
+    app[ENTRY] = Entry(guard, _access(settings, services.keys, services.identity), _observe(app, services))
+    app.middlewares.append(app[ENTRY].answer_routed)
     add_connections(app)
     add_downloads(app)
     add_catalogue(app)
@@ -94,12 +95,12 @@ def _access(settings: SettingsStore, keys: KeyStore, identity: Identity) -> Acce
     )
 
 
-def _observe(app: web.Application, services: Services) -> None:
-    """Have exchanges noted: for the metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
+def _observe(app: web.Application, services: Services) -> Observers:
+    """Return who notes exchanges: for metrics, for what is learnt of speeds, in the inspector, as usage, in the log."""
     inspector = app[INSPECTOR] = RequestInspector(services.settings, services.supervisor, services.events)
     usage = app[USAGE] = UsageRecorder(services.chats)
     sinks = (services.metrics, services.measuring, inspector, usage, JournalSink())
-    observers = app[OBSERVERS] = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
+    observers = Observers(sinks, partial(services.settings.get_flag, KEEPS_BODIES))
     engines = app[ENGINE_ACCESS] = EngineAccess(
         services.supervisor,
         services.adapters,
@@ -114,3 +115,4 @@ def _observe(app: web.Application, services: Services) -> None:
         await usage.close()
 
     app.on_cleanup.append(close)
+    return observers

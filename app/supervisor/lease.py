@@ -42,6 +42,8 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds waited for loading; 0.0 when it was ready."""
     end: "asyncio.Future[EngineFailed]"
     """Set when the engine ends while the lease is held, crashed or stopped."""
+    model: str = ""
+    """Whose engine this is; for the supervisor."""
     run: int = 0
     """Which run of the engine this holds; for the supervisor."""
     slot: bool = True

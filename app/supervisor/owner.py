@@ -144,6 +144,7 @@ class EngineOwner:
             see=self.engine_status,
             load_s=load_s,
             end=run.end,
+            model=self.model,
             run=run.number,
             slot=slot,
         )

@@ -1,13 +1,15 @@
-"""Every engine process of the gateway. `lease` and `ensure_ready` are the only ways in.
+"""Every engine process of the gateway. A lease and `ensure_ready` are the only ways in.
 
-`lease` is for serving a request: it takes the model as it runs, starting it if need be, and repeats a failure that the
-same arguments would only repeat. `ensure_ready` is for "load this": exactly these options, and always a fresh attempt.
+`lease` (`lease_at_once`, `acquire_lease`) is for serving a request: it takes the model as it runs, starting it if need
+be, and repeats a failure that the same arguments would only repeat. `ensure_ready` is for "load this": exactly these
+options, and always a fresh attempt.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -38,35 +40,6 @@ _NO_OPTIONS = LeaseOptions()
 
 Rescue = Callable[[LoadRequest, EngineStatus, EngineFailed], Awaitable[bool]]
 """Asked when a load has failed: whether another attempt would be a different one, because another version now runs."""
-
-
-_IsRescued = Callable[[EngineOwner, LoadRequest, EngineFailed], Awaitable[bool]]
-
-
-class LeaseBlock:
-    """A lease while its block runs. Not made of a generator, which would cost every request as much again."""
-
-    __slots__ = ("_is_rescued", "_lease", "_owner", "_request", "_terms")
-
-    def __init__(self, owner: EngineOwner, request: LoadRequest, options: LeaseOptions, is_rescued: _IsRescued) -> None:
-        self._owner, self._request, self._terms, self._is_rescued = owner, request, options, is_rescued
-
-    async def __aenter__(self) -> Lease:
-        if (lease := self._owner.lease_at_once(self._request, self._terms)) is not None:
-            self._lease = lease
-            return lease
-        try:
-            self._lease = await self._owner.acquire_lease(self._request, self._terms)
-        except EngineFailed as error:
-            if not await self._is_rescued(self._owner, self._request, error):
-                raise
-            # A fresh attempt, whatever was remembered of the one before.
-            await self._owner.ensure_ready(self._request)
-            self._lease = await self._owner.acquire_lease(self._request, self._terms)
-        return self._lease
-
-    async def __aexit__(self, *_error: object) -> None:
-        self._owner.release_lease(self._lease)
 
 
 class Supervisor:
@@ -179,13 +152,39 @@ class Supervisor:
         self._arbiter.close()
         await asyncio.gather(*(owner.close() for owner in self._owners.values()))
 
-    def lease(self, request: LoadRequest, options: LeaseOptions = _NO_OPTIONS) -> LeaseBlock:
-        """Hold a ready engine for as long as the block runs, loading it first if need be.
+    @asynccontextmanager
+    async def lease(self, request: LoadRequest, options: LeaseOptions = _NO_OPTIONS) -> AsyncIterator[Lease]:
+        """Hold a ready engine for as long as the block runs. Raises as `acquire_lease` does."""
+        lease = self.lease_at_once(request, options) or await self.acquire_lease(request, options)
+        try:
+            yield lease
+        finally:
+            self.release_lease(lease)
 
-        Entering raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is
-        cancelled while waiting just leaves; a load that has begun goes on for half a minute.
+    def lease_at_once(self, request: LoadRequest, options: LeaseOptions) -> Lease | None:
+        """Hold the engine, until `release_lease`, if it is ready and has room; None if that takes waiting."""
+        owner = self._owners.get(request.source.name)
+        return None if owner is None or self._is_closed else owner.lease_at_once(request, options)
+
+    async def acquire_lease(self, request: LoadRequest, options: LeaseOptions) -> Lease:
+        """Wait until the engine is ready, loading it first if need be, and hold it until `release_lease`.
+
+        Raises EngineFailed when it cannot be made ready, Unavailable when the load is called off. Whoever is cancelled
+        while waiting just leaves; a load that has begun goes on for half a minute.
         """
-        return LeaseBlock(self._owner_of(request), request, options, self._is_rescued)
+        owner = self._owner_of(request)
+        try:
+            return await owner.acquire_lease(request, options)
+        except EngineFailed as error:
+            if not await self._is_rescued(owner, request, error):
+                raise
+        # A fresh attempt, whatever was remembered of the one before.
+        await owner.ensure_ready(request)
+        return await owner.acquire_lease(request, options)
+
+    def release_lease(self, lease: Lease) -> None:
+        """Give a lease back."""
+        self._owners[lease.model].release_lease(lease)
 
     async def ensure_ready(self, request: LoadRequest, *, any_options: bool = False) -> EngineStatus:
         """Load the model with exactly these options, again if it runs with others or failed before.

@@ -111,6 +111,16 @@ class StandInSupervisor:
 
     @asynccontextmanager
     async def lease(self, request: LoadRequest, terms: LeaseOptions = _NO_TERMS) -> AsyncIterator[Lease]:
+        lease = await self.acquire_lease(request, terms)
+        try:
+            yield lease
+        finally:
+            self.release_lease(lease)
+
+    def lease_at_once(self, _request: LoadRequest, _terms: LeaseOptions) -> Lease | None:
+        return None
+
+    async def acquire_lease(self, request: LoadRequest, terms: LeaseOptions) -> Lease:
         self.asked.append(request)
         self.terms.append(terms)
         self.waiting += 1
@@ -127,19 +137,19 @@ class StandInSupervisor:
             end.cancel()
         url = self.base_urls.pop(0) if self.base_urls else self.upstream.url
         self.in_flight += 1
-        try:
-            yield Lease(
-                base_url=url,
-                key=self.upstream.key,
-                served_name=self.served_name,
-                engine="llama.cpp",
-                context=self.status().context,
-                see=self.status,
-                load_s=0.0,
-                end=end,
-            )
-        finally:
-            self.in_flight -= 1
+        return Lease(
+            base_url=url,
+            key=self.upstream.key,
+            served_name=self.served_name,
+            engine="llama.cpp",
+            context=self.status().context,
+            see=self.status,
+            load_s=0.0,
+            end=end,
+        )
+
+    def release_lease(self, _lease: Lease) -> None:
+        self.in_flight -= 1
 
     async def is_answering(self, _lease: Lease) -> bool | None:
         self.probes += 1

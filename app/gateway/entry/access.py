@@ -42,6 +42,7 @@ MAY_MANAGE = web.RequestKey("may_manage", bool)
 KEY_NAME = web.RequestKey("key_name", str)
 """Of the key that let a request in, if one did."""
 
+_OWN_PATHS = f"{PREFIX}/"
 _OPEN_PATHS = frozenset({"/health", "/v1/health"})
 _KEY_HEADERS = ("x-api-key", "api-key", "x-goog-api-key")
 """Anthropic's, Azure's and Google's clients; everybody else sends `Authorization: Bearer`."""
@@ -87,20 +88,22 @@ class Access:
         self._attempts = Attempts()
         self.holders = KeyHolders(keys)
 
-    def check_access(self, request: web.Request) -> None:
-        """Return if the request may go on. Raises Unauthorized, Forbidden or TooManyWrongKeys."""
-        resource = request.match_info.route.resource
-        # The route that will answer, whatever way its address was written; its text if none will.
-        path, is_here = request.path if resource is None else resource.canonical, came_from_here(request)
+    def check_access(self, request: web.Request, path: str) -> bool:
+        """Return if the request may go on, and whether `holders` has it now: a key let it in.
+
+        `path` is that of the route that will answer, whatever way its address was written; its text if none will.
+        Raises Unauthorized, Forbidden or TooManyWrongKeys.
+        """
+        is_here = came_from_here(request)
         if path in _OPEN_PATHS:
-            return
-        is_own = path.startswith(f"{PREFIX}/")
+            return False
+        is_own = path.startswith(_OWN_PATHS)
         if not is_own and is_here and not self._is_wide and not self._asks_always():
-            return
+            return False
         shown = list(keys_shown(request.headers))
         if is_here and any(self._is_token(key) for key in shown):
             request[MAY_MANAGE] = True
-            return
+            return False
         key = next(filter(None, map(self._keys.find_key, shown)), None)
         if key is None:
             raise self._refusal_error(shown, request.remote or "", is_own=is_own and is_here)
@@ -116,6 +119,7 @@ class Access:
                 code="scope_missing",
             )
         self.holders.add_request(request, key)
+        return True
 
     def _refusal_error(self, shown: list[str], peer: str, *, is_own: bool) -> UserError:
         wait_s = self._attempts.note_wrong_key(peer) if shown else 0.0

@@ -9,7 +9,7 @@ from functools import partial
 
 from aiohttp import hdrs, web
 
-from app.gateway.entry.middleware import answer_request
+from app.gateway.entry.middleware import ENTRY
 
 ServerHandler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 _Post = tuple[web.UrlMappingMatchInfo, Callable[[web.Request], Awaitable[web.StreamResponse]]]
@@ -31,11 +31,12 @@ def dispatch_posts(app: web.Application, otherwise: ServerHandler) -> ServerHand
 
 def _post_table(app: web.Application) -> Mapping[str, _Post]:
     """Return by address what the router would find."""
-    posts: dict[str, _Post] = {}
+    posts, entry = dict[str, _Post](), app[ENTRY]
     for route in app.router.routes():
         if route.method == hdrs.METH_POST and isinstance(route.resource, web.PlainResource):
             match = web.UrlMappingMatchInfo({}, route)
             match.add_app(app)
             match.freeze()
-            posts[route.resource.canonical] = match, partial(answer_request, handler=route.handler)
+            path = route.resource.canonical
+            posts[path] = match, partial(entry.answer_request, handler=route.handler, path=path)
     return posts

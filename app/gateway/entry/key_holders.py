@@ -34,10 +34,9 @@ class KeyHolders:
         self._look_again()
 
     def remove_request(self, request: web.Request) -> None:
-        """Forget a request that has ended, whatever let it in."""
-        if self._running or self._ending:
-            self._running.pop(id(request), None)
-            self._ending.pop(id(request), None)
+        """Forget a request that has ended."""
+        self._running.pop(id(request), None)
+        self._ending.pop(id(request), None)
 
     def end_requests(self) -> None:
         """End every request whose key opens nothing any more."""

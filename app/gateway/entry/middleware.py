@@ -25,7 +25,7 @@ from app.gateway.dialects.registry import dialect_of
 from app.gateway.entry.access import Access
 from app.gateway.entry.bodies import ACCEPTED_ENCODINGS, UnsupportedEncoding
 from app.gateway.entry.faults import error_response, from_http
-from app.gateway.entry.guard import preflight_headers
+from app.gateway.entry.guard import Guard, preflight_headers
 from app.gateway.entry.responses import ARRIVAL_S, GUARD, REQUEST_ID, send_response
 from app.gateway.exchange.engine.error_document import parse_refusal
 from app.gateway.exchange.observer import (
@@ -42,72 +42,81 @@ from app.supervisor.lease import CLIENT
 log = logging.getLogger(__name__)
 
 
-OBSERVERS = web.AppKey("observers", Observers)
-ACCESS = web.AppKey("access", Access)
-
 _CLIENT_ERROR = 400
 _CHALLENGE = 'Bearer realm="Roundhouse"'
 _BREAKS_OFF = frozenset({408, 413})
 """Answered before the body was read: the connection cannot be used again."""
 
 
-@web.middleware
-async def answer_request(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Let the handler answer, or say what is wrong."""
-    app, request_id = request.app, f"req_{random.getrandbits(96):024x}"
-    request[REQUEST_ID], request[ARRIVAL_S] = request_id, time.perf_counter()
-    if request.method != hdrs.METH_POST or request.path.startswith(PREFIX):  # no model is asked anything
-        return await _call_handler(request, handler)
-    observers = app[OBSERVERS]
-    caller = caller_of(request, request_id, keeps_bodies=observers.keep_bodies())
-    request[OBSERVATION] = observed = Observation(caller, observers, request.task)
-    CLIENT.set(f"{caller.client} {request.remote}")
-    try:
-        response = await _call_handler(request, handler)
-        observed.status = response.status
-        if response.status >= _CLIENT_ERROR and isinstance(response, web.Response) and isinstance(response.body, bytes):
-            observed.error = observed.error or parse_refusal(response.body, response.status).text
-            observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
-        return await send_response(request, response) if isinstance(response, web.Response) else response
-    finally:
-        observed.end()
+class Entry:
+    """The way in. Belongs to the application it is made for."""
 
+    def __init__(self, guard: Guard, access: Access, observers: Observers) -> None:
+        self._guard, self._access, self._observers = guard, access, observers
 
-async def _call_handler(request: web.Request, handler: Handler) -> web.StreamResponse:
-    try:
-        request.app[GUARD].check_request(request)
-        if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
-            return web.Response(status=204, headers=preflight_headers(request.headers))
-        access = request.app[ACCESS]
-        access.check_access(request)
+    @web.middleware
+    async def answer_routed(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Let the handler answer that aiohttp's router found."""
+        resource = request.match_info.route.resource
+        return await self.answer_request(request, handler, request.path if resource is None else resource.canonical)
+
+    async def answer_request(self, request: web.Request, handler: Handler, path: str) -> web.StreamResponse:
+        """Let the handler answer, or say what is wrong. `path` is the route's, however its address was written."""
+        request_id = f"req_{random.getrandbits(96):024x}"
+        request[REQUEST_ID], request[ARRIVAL_S] = request_id, time.perf_counter()
+        if request.method != hdrs.METH_POST or path.startswith(PREFIX):  # no model is asked anything
+            return await self._call_handler(request, handler, path)
+        caller = caller_of(request, request_id, keeps_bodies=self._observers.keep_bodies())
+        request[OBSERVATION] = observed = Observation(caller, self._observers, request.task)
+        CLIENT.set(f"{caller.client} {request.remote}")
         try:
-            return await handler(request)
+            response = await self._call_handler(request, handler, path)
+            observed.status = status = response.status
+            if not isinstance(response, web.Response):
+                return response
+            if status >= _CLIENT_ERROR and isinstance(response.body, bytes):
+                observed.error = observed.error or parse_refusal(response.body, status).text
+                observed.kept_answer = response.body[:BODY_BYTES] if caller.keeps_bodies else b""
+            return await send_response(request, response)
         finally:
-            access.holders.remove_request(request)
-    except RequestStopped as error:
-        if request.writer.output_size:  # half an answer has gone out: closing the connection is all there is to say
-            raise ConnectionResetError from error
-        return _refusal_response(request, error)
-    except RoundhouseError as error:
-        return _refusal_response(request, error)
-    except web.HTTPException as error:
-        if error.status < _CLIENT_ERROR:
-            raise
-        response = _refusal_response(request, from_http(error, request))
-        if hdrs.ALLOW in error.headers:
-            response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
-        return response
-    except Exception as error:
-        if request.transport is None or request.writer.output_size:
-            # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
-            raise
-        return _refusal_response(request, _report_full_disk(error) or _report_bug(request, error))
+            observed.end()
+
+    async def _call_handler(self, request: web.Request, handler: Handler, path: str) -> web.StreamResponse:
+        has_key = False
+        try:
+            self._guard.check_request(request)
+            if request.method == hdrs.METH_OPTIONS and _is_preflight(request.headers):
+                return web.Response(status=204, headers=preflight_headers(request.headers))
+            has_key = self._access.check_access(request, path)
+            return await handler(request)
+        except RoundhouseError as error:
+            if isinstance(error, RequestStopped) and request.writer.output_size:
+                raise ConnectionResetError from error  # half an answer has gone out: closing the connection says it
+            return _refusal_response(request, error)
+        except web.HTTPException as error:
+            if error.status < _CLIENT_ERROR:
+                raise
+            response = _refusal_response(request, from_http(error, request))
+            if hdrs.ALLOW in error.headers:
+                response.headers[hdrs.ALLOW] = error.headers[hdrs.ALLOW]
+            return response
+        except Exception as error:
+            if request.transport is None or request.writer.output_size:
+                # The client has gone, or has read half an answer: aiohttp closes the connection, which says it plainly.
+                raise
+            return _refusal_response(request, _report_full_disk(error) or _report_bug(request, error))
+        finally:
+            if has_key:
+                self._access.holders.remove_request(request)
+
+
+ENTRY = web.AppKey("entry", Entry)
 
 
 async def send_continue(request: web.Request) -> None:
     """Tell a client that waits for it that it may send its body, unless it comes under a foreign name or page.
 
-    This comes before `answer_request`, which then says why. Another expectation than this one is passed over.
+    This comes before `Entry.answer_request`, which then says why. Another expectation than this one is passed over.
     """
     if request.headers.get(hdrs.EXPECT, "").lower() != "100-continue" or request.version < HttpVersion11:
         return

@@ -42,38 +42,58 @@ class DirectResponse(web.StreamResponse):
         """Do nothing."""
 
 
+@lru_cache(maxsize=64)
+def direct_response(status: int, *, keep_alive: bool) -> DirectResponse:
+    """Return a response of these values. It has nothing of its own, so all of them are one."""
+    return DirectResponse(status, keep_alive=keep_alive)
+
+
 def own_headers(request: web.Request) -> list[tuple[str, str]]:
     """Return the headers of every response: the request's id and time, and leave for pages we allow to read it."""
-    headers = []
-    if (request_id := request.get(REQUEST_ID)) is not None:
-        took_ms = round((time.perf_counter() - request[ARRIVAL_S]) * 1000)
-        headers = [
-            ("x-request-id", request_id),
-            ("request-id", request_id),
-            ("openai-processing-ms", str(took_ms)),
-        ]
-    origin = request.headers.get(hdrs.ORIGIN)
-    if origin is not None and request.app[GUARD].is_allowed(origin):
-        headers += cors_headers(origin).items()
-    return headers
+    request_id, took_s = request[REQUEST_ID], time.perf_counter() - request[ARRIVAL_S]
+    headers = [
+        ("x-request-id", request_id),
+        ("request-id", request_id),
+        ("openai-processing-ms", str(round(took_s * 1000))),
+    ]
+    return headers + _leave_to_read(request) if hdrs.ORIGIN in request.headers else headers
+
+
+def _leave_to_read(request: web.Request) -> list[tuple[str, str]]:
+    origin = request.headers[hdrs.ORIGIN]
+    return list(cors_headers(origin).items()) if request.app[GUARD].is_allowed(origin) else []
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
     """Add them to a response that aiohttp writes (`on_response_prepare`)."""
-    response.headers.update(own_headers(request))
+    if REQUEST_ID in request:
+        response.headers.update(own_headers(request))
+    elif hdrs.ORIGIN in request.headers:  # refused by aiohttp itself
+        response.headers.update(_leave_to_read(request))
 
 
 async def send_response(request: web.Request, response: web.Response) -> web.StreamResponse:
-    """Send a whole response; return what aiohttp is told. Raises ConnectionError for a client that has gone."""
-    body, transport = response.body, request.transport
+    """Send a whole response; return what aiohttp is told. Raises as `send_whole` does."""
+    body = response.body
     if not isinstance(body, bytes) or response.compression:
         return response
+    headers = [(name, value) for name, value in response.headers.items() if name != hdrs.CONTENT_LENGTH]
+    return await send_whole(request, response.status, headers, body, closes=response.keep_alive is False)
+
+
+async def send_whole(
+    request: web.Request, status: int, headers: Sequence[tuple[str, str]], body: bytes, *, closes: bool = False
+) -> web.StreamResponse:
+    """Send a head and its body; return what aiohttp is told. `headers` are those beside every response's own.
+
+    Raises ConnectionError for a client that has gone, ValueError as `response_head` does.
+    """
+    transport = request.transport
     if transport is None or transport.is_closing():
         raise ConnectionResetError
-    headers = [(name, value) for name, value in response.headers.items() if name != hdrs.CONTENT_LENGTH]
-    headers += ((hdrs.CONTENT_LENGTH, str(len(body))), *own_headers(request))
-    keep_alive = bool(request.keep_alive) and response.keep_alive is not False
-    head = response_head(request, response.status, headers, keep_alive=keep_alive)
+    keep_alive = bool(request.keep_alive) and not closes
+    all_headers = [*headers, (hdrs.CONTENT_LENGTH, str(len(body))), *own_headers(request)]
+    head = response_head(request, status, all_headers, keep_alive=keep_alive)
     request.writer.output_size += len(head)  # aiohttp and `middleware` see by it that an answer has begun
     if len(body) > _JOINED_BYTES:
         transport.write(head)
@@ -81,7 +101,7 @@ async def send_response(request: web.Request, response: web.Response) -> web.Str
         await request.writer.drain()
     else:
         transport.write(head + body)
-    return DirectResponse(response.status, keep_alive=keep_alive)
+    return direct_response(status, keep_alive=keep_alive)
 
 
 def response_head(request: web.Request, status: int, headers: Sequence[tuple[str, str]], *, keep_alive: bool) -> bytes:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from aiohttp import HttpVersion11, hdrs, web
 
-from app.gateway.entry.responses import DirectResponse, own_headers, response_head
+from app.gateway.entry.responses import direct_response, own_headers, response_head
 from app.gateway.exchange.connections import ReadFlow
 
 QUIET_S = 5.0
@@ -96,7 +96,7 @@ class ClientStream:
         transport = self._protocol.transport
         if self._is_chunked and transport is not None and not transport.is_closing():
             transport.write(_LAST_CHUNK)
-        return DirectResponse(_OK, keep_alive=self._keeps_open)
+        return direct_response(_OK, keep_alive=self._keeps_open)
 
     async def stop_keep_alive(self) -> bool:
         """Send no more signs of life, what is being sent to its end; return whether the head has gone out."""

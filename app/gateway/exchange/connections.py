@@ -298,7 +298,8 @@ class EngineConnection(asyncio.Protocol):
             self.is_over = True
         if is_lingering and self.is_open:
             self._release(self)
-        self._wake_waiter()
+        if self._waiter is not None:
+            self._wake_waiter()
 
     def _note_failure(self, error: Exception) -> None:
         if self._error is None and not self.is_over:

@@ -1,8 +1,8 @@
 """What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
 
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple
 
+import msgspec
 from aiohttp import hdrs, web
 
 from app.core.errors import BadRequest
@@ -23,7 +23,7 @@ AnswerHandler = Callable[[web.Request, EngineAccess, Observation], Awaitable[web
 """Answers a request that was understood."""
 
 
-class RequestJob(NamedTuple):
+class RequestJob(msgspec.Struct, frozen=True):
     """A request understood. Without an `answer` of its own the engine's bytes are passed on.
 
     `detour` does the same by a route that can go without the prompt cache, where the engine's own for it cannot.
@@ -56,16 +56,16 @@ async def answer_request(request: web.Request, route: str, understand: Understan
     """Return the answer to a request. Raises what `understand` and engines raise, as long as nothing was sent."""
     with request[OBSERVATION] as observed:
         observed.route = route  # a request that is not understood is counted under it too
-        upstream, answer, detour = await understand(request)
-        observed.note_model(route, upstream.load.source.name)
-        engines = request.app[ENGINE_ACCESS]
+        job = await understand(request)
+        observed.note_model(route, job.upstream.load.source.name)
+        engines, answer = request.app[ENGINE_ACCESS], job.answer
         if answer is None:
             try:
-                return await pass_on(request, engines, upstream, observed)
+                return await pass_on(request, engines, job.upstream, observed)
             except CacheFieldDroppedError:
-                if detour is None:
+                if job.detour is None:
                     raise
-                answer = await detour()
+                answer = await job.detour()
         return await answer(request, engines, observed)
 
 

@@ -3,17 +3,21 @@
 A stream never ends silently: if the engine dies in the middle, an error event follows what was sent.
 """
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from aiohttp import hdrs, web
-from multidict import CIMultiDict
 
 from app.core.errors import EngineFailed, RoundhouseError, UserError
 from app.gateway.dialects.form import AnswerForm
+from app.gateway.entry.responses import send_whole
 from app.gateway.exchange.client_stream import SSE_HEADERS, ClientStream, KeepAlivePlan
 from app.gateway.exchange.connections import ReadFlow
 from app.gateway.exchange.observer import ExchangeOutcome, Observation
 from app.gateway.exchange.upstream import EngineAccess, EngineAnswer, UpstreamRequest, too_long_error
 
 EVENT_STREAM = "text/event-stream"
+_JSON = "application/json"
 LONGEST_LINE = 8 * 1024 * 1024
 """Bytes of a stream without an end of line: a token takes some hundred, a picture as text a few million."""
 
@@ -47,8 +51,12 @@ async def pass_on(
             if answer.content_type == EVENT_STREAM and upstream.gather is None and not answer.is_refusal:
                 client = client or ClientStream(request, SSE_HEADERS, KeepAlivePlan(alive=upstream.form.ping))
                 return await _pass_stream(client, answer, upstream.form, observed)
-            response = await (_pass_refusal if answer.is_refusal else _pass_whole)(answer, upstream, observed)
-        return response if client is None else await _close_stream(client, response, upstream.form)
+            whole = await (_read_refusal if answer.is_refusal else _read_whole)(answer, upstream, observed)
+        if client is not None and await client.stop_keep_alive():  # it was kept waiting in a stream, and gets it there
+            return await client.close(upstream.form.event(whole.body))
+        if answer.is_refusal:
+            return web.Response(status=whole.status, body=whole.body, headers=whole.headers)
+        return await send_whole(request, whole.status, whole.headers, whole.body)
     except RoundhouseError as error:
         if client is None or not await client.stop_keep_alive():
             raise
@@ -92,30 +100,31 @@ async def _pass_stream(
     return await client.close((b"" if observed.tail.endswith(b"\n\n") else b"\n\n") + form.in_band(error))
 
 
-async def _pass_whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
-    body, content_type = await answer.read(), answer.head.headers.get("content-type", "application/json")
+class WholeAnswer(NamedTuple):
+    """An answer in one piece."""
+
+    status: int
+    headers: Sequence[tuple[str, str]]
+    body: bytes
+
+
+async def _read_whole(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> WholeAnswer:
+    body, content_type = await answer.read(), answer.head.headers.get("content-type", _JSON)
     if upstream.gather is not None and answer.content_type == EVENT_STREAM:
         if not upstream.form.is_complete(body):
             raise await answer.why_broken()
-        body, content_type = upstream.gather(body), "application/json"
+        body, content_type = upstream.gather(body), _JSON
     body = upstream.form.whole(body)
     observed.note_body(body)
     observed.note_answer(answer.lease)
-    headers = CIMultiDict({hdrs.CACHE_CONTROL: "no-store", hdrs.CONTENT_TYPE: content_type})
-    return web.Response(status=answer.head.status, body=body, headers=headers)
+    headers = [(hdrs.CACHE_CONTROL, "no-store"), (hdrs.CONTENT_TYPE, content_type)]
+    return WholeAnswer(answer.head.status, headers, body)
 
 
-async def _pass_refusal(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> web.Response:
+async def _read_refusal(answer: EngineAnswer, upstream: UpstreamRequest, observed: Observation) -> WholeAnswer:
     refusal = upstream.form.refusal(await answer.read(), answer.head.status)
     observed.outcome = ExchangeOutcome.REFUSED
     # Engines of ours say nothing of when to come back; an endpoint that counts its callers does.
     retry = answer.head.headers.get("retry-after")
-    headers = {} if retry is None else {hdrs.RETRY_AFTER: retry}
-    return web.Response(status=refusal.status, body=refusal.body, content_type="application/json", headers=headers)
-
-
-async def _close_stream(client: ClientStream, response: web.Response, form: AnswerForm) -> web.StreamResponse:
-    """Return a whole answer, or a refusal: in the stream, if the client was kept waiting in one."""
-    if not await client.stop_keep_alive():
-        return response
-    return await client.close(form.event(bytes(response.body)) if isinstance(response.body, bytes) else b"")
+    headers = [(hdrs.CONTENT_TYPE, _JSON), *([] if retry is None else [(hdrs.RETRY_AFTER, retry)])]
+    return WholeAnswer(refusal.status, headers, refusal.body)

@@ -276,7 +276,7 @@ class EngineAnswer:
     """
 
     __slots__ = (
-        *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines", "_leasing"),
+        *("content_type", "head", "is_refusal", "lease", "request", "_connection", "_engines"),
         "_observed",
     )
 
@@ -302,11 +302,11 @@ class EngineAnswer:
                 raise broke_off_error(again.cause) from again
         return self
 
-    async def __aexit__(self, kind: object, *error: object) -> None:
+    async def __aexit__(self, kind: object, *_error: object) -> None:
         self._engines.stuck_checks.leave_answer(self)
         is_cut_short = kind is asyncio.CancelledError and not self._connection.is_over
         self._connection.close()
-        await self._leasing.__aexit__(kind, *error)
+        self._engines.supervisor.release_lease(self.lease)
         if is_cut_short or self._observed.is_stopped:
             self.check_engine()
 
@@ -341,8 +341,8 @@ class EngineAnswer:
 
     async def _open_connection(self) -> None:
         engines = self._engines
-        self._leasing = engines.supervisor.lease(self.request.load, self.request.terms)
-        self.lease = lease = await self._leasing.__aenter__()
+        supervisor, load, terms = engines.supervisor, self.request.load, self.request.terms
+        self.lease = lease = supervisor.lease_at_once(load, terms) or await supervisor.acquire_lease(load, terms)
         connection = None
         try:
             self._observed.note_lease(lease)
@@ -361,7 +361,7 @@ class EngineAnswer:
             lost = await self._classify_loss(error) if isinstance(error, OSError) else None
             if connection is not None:
                 connection.abort()
-            await self._leasing.__aexit__(None, None, None)
+            supervisor.release_lease(lease)
             if connection is not None and (
                 isinstance(error, asyncio.CancelledError) or isinstance(lost, RequestStopped)
             ):

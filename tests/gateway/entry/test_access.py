@@ -170,7 +170,7 @@ async def test_an_answer_ends_with_its_key_and_says_so(gateway: Gateway, service
 
 
 async def test_an_answer_ends_when_its_key_expires(gateway: Gateway, services: Services) -> None:
-    lasting = services.keys.make_key(NewKey(name="short", expires_at=time.time() + 0.3)).key
+    lasting = services.keys.make_key(NewKey(name="short", expires_at=time.time() + 2.0)).key
     reply = await open_stream(gateway, lasting)
     assert b"error" in await rest_of(reply)
 

@@ -147,7 +147,7 @@ class OpenAIChatOptions(ModelLoadFields, frozen=True, kw_only=True):
     @property
     def has_tools(self) -> bool:
         """Whether there are tools to call."""
-        return bytes(self.tools) not in _EMPTY
+        return self.tools is not ABSENT and bytes(self.tools) not in _EMPTY
 
     @property
     def effort(self) -> str | None:
@@ -158,12 +158,13 @@ class OpenAIChatOptions(ModelLoadFields, frozen=True, kw_only=True):
 
 def check_chat(body: bytes, options: OpenAIChatOptions) -> bytes:
     """Return the body an engine is sent, the same bytes nearly always. Raises BadRequest for what none would heed."""
-    _check_options(options)
+    effort = options.effort
+    _check_options(options, effort)
     if _REFUSAL in body or _FILE in body:
         body = _with_text(body)
-    if selection := read_tool_choice(options.tool_choice):
+    if options.tool_choice is not ABSENT and (selection := read_tool_choice(options.tool_choice)):
         body = with_selection(body, selection)
-    changes = _other_words(options)
+    changes = _other_words(options, effort)
     if not changes:
         return body
     return msgspec.json.encode({**msgspec.json.decode(body, type=dict[str, msgspec.Raw]), **changes})
@@ -190,14 +191,14 @@ def prefill_of(body: bytes, options: OpenAIChatOptions) -> AssistantPrefill:
     return AssistantPrefill(texts=texts, thinking=last.reasoning_content or "")
 
 
-def _other_words(options: OpenAIChatOptions) -> dict[str, object]:
+def _other_words(options: OpenAIChatOptions, level: str | None) -> dict[str, object]:
     """Return the fields that llama.cpp knows by other names or takes otherwise than meant."""
     changes: dict[str, object] = {}
-    if (stops := without_empty(options.stop)) is not None:
+    if options.stop is not None and (stops := without_empty(options.stop)) is not None:
         changes["stop"] = stops
     if options.repetition_penalty is not None and options.repeat_penalty is None:
         changes["repeat_penalty"] = options.repetition_penalty
-    effort = None if options.effort is None else EFFORTS.get(LEVELS[options.effort], "none")
+    effort = None if level is None else EFFORTS.get(LEVELS[level], "none")
     if effort != options.reasoning_effort:
         changes["reasoning_effort"] = effort
     elif effort is None and isinstance(options.think, bool):
@@ -215,29 +216,33 @@ def with_grammar_field(body: bytes, engine: Descriptor) -> bytes:
     return msgspec.json.encode({**fields, **nest_grammar(grammar, engine.grammar_field)})
 
 
-def _check_options(options: OpenAIChatOptions) -> None:
+def _check_options(options: OpenAIChatOptions, effort: str | None) -> None:
     """Refuse what is wrong. A request without the field `messages` the engine refuses itself."""
     if options.messages is not None and not options.messages:
         raise invalid_value(NO_MESSAGES)
     if options.max_tokens == 0 or options.max_completion_tokens == 0:
         field = "max_tokens" if options.max_tokens == 0 else "max_completion_tokens"
         raise invalid_value(f"`{field}` must be at least 1.")
-    if options.effort is not None and options.effort not in LEVELS:
+    if effort is not None and effort not in LEVELS:
         raise invalid_value(f"`reasoning_effort` must be one of {', '.join(LEVELS)}.")
     if options.response_format is not None:
         _check_format(options.response_format)
-    if _must_call(options.tool_choice) and not options.has_tools:
+    if options.tool_choice is not ABSENT and _must_call(options.tool_choice) and not options.has_tools:
         raise invalid_value("`tool_choice` is only allowed when `tools` are specified.")
     if "audio" in (options.modalities or ()):
         raise BadRequest("`modalities`: audio is not made here.", code="unsupported_parameter")
+    if not options.functions is options.function_call is options.audio is options.web_search_options is ABSENT:
+        _refuse_unsupported(options)
+
+
+def _refuse_unsupported(options: OpenAIChatOptions) -> None:
     for field, sentence in _UNSUPPORTED_FIELDS.items():
-        raw = getattr(options, field)
-        if raw is not ABSENT and bytes(raw) not in _EMPTY:
+        if bytes(getattr(options, field)) not in _EMPTY:
             raise BadRequest(sentence, code="unsupported_parameter")
 
 
 def _must_call(raw: msgspec.Raw) -> bool:
-    return raw is not ABSENT and is_set(raw) and bytes(raw) not in _FREE_CHOICES
+    return is_set(raw) and bytes(raw) not in _FREE_CHOICES
 
 
 def _check_format(response_format: OpenAIResponseFormat) -> None:

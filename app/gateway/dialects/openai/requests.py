@@ -69,7 +69,7 @@ class OpenAIRequestOptions(ModelLoadFields, frozen=True, kw_only=True):
 _Options = OpenAIRequestOptions | OpenAIChatOptions
 
 
-class OpenAIEngineRequest(NamedTuple):
+class OpenAIEngineRequest(msgspec.Struct, frozen=True):
     """What the engine is sent, where, and what becomes of its answer. `source` is the body as it came."""
 
     route: Route
@@ -110,11 +110,13 @@ def fit_to_engine(
     engine_request: OpenAIEngineRequest, engine: Descriptor, options: _Options, *, name: str
 ) -> OpenAIEngineRequest:
     """Return it as an engine with ways of its own has to be asked and read; `name` is what answers call the model."""
-    if isinstance(options, OpenAIChatOptions) and is_set(options.grammar):
-        engine_request = engine_request._replace(body=checks.with_grammar_field(engine_request.body, engine))
+    is_chat = isinstance(options, OpenAIChatOptions)
+    if isinstance(options, OpenAIChatOptions) and options.grammar is not ABSENT and is_set(options.grammar):
+        body = checks.with_grammar_field(engine_request.body, engine)
+        engine_request = msgspec.structs.replace(engine_request, body=body)
     if isinstance(engine_request.form, infill.SuffixCompletionForm):
-        return engine_request._replace(form=msgspec.structs.replace(engine_request.form, model=name))
-    if options.stream and options.n is None and isinstance(options, OpenAIChatOptions):
+        return msgspec.structs.replace(engine_request, form=msgspec.structs.replace(engine_request.form, model=name))
+    if is_chat and options.n is None and (options.stream or not engine.repeats_prefill):
         return engine_request  # as with most
     each = int(options.n or 1)
     is_several = engine_request.route in _WRITING_ROUTES and (
@@ -122,11 +124,11 @@ def fit_to_engine(
     )
     if engine.counts_each and is_several and not options.stream:
         gather = partial(multi_choice.gather_stream, each=each)
-        return engine_request._replace(body=multi_choice.as_stream(engine_request.body), gather=gather)
+        return msgspec.structs.replace(engine_request, body=multi_choice.as_stream(engine_request.body), gather=gather)
     form = _form_with_prefill(engine_request.form, engine, engine_request.source, options)
     if engine.counts_each and is_several:
         form = msgspec.structs.replace(form, each=each)
-    return engine_request._replace(form=form)
+    return engine_request if form is engine_request.form else msgspec.structs.replace(engine_request, form=form)
 
 
 def _count_prompts(raw: msgspec.Raw) -> int:
