@@ -34,7 +34,7 @@ class ChatChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat"):
 
 
 class ChatFoldersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat_folders"):
-    """A folder of chats was created, changed or deleted."""
+    """A folder of chats was created, changed or deleted, or chats have other tags."""
 
 
 class SettingChanged(msgspec.Struct, frozen=True, kw_only=True, tag="setting"):

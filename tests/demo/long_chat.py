@@ -188,6 +188,8 @@ def chat_replies() -> dict[str, object]:
     """Return what a demo gateway answers about chats."""
     return {
         "GET /chats": make_summaries(),
+        "GET /chats/folders": [],
+        "GET /chats/tags": [],
         "GET /chats/c1": make_sample_chat(),
         "GET /chats/c2": make_failed_chat(),
         "PATCH /chats/c1": make_sample_chat(),

@@ -3,7 +3,8 @@
 Every page is drawn in every look; what is special (long names, errors, nothing there, no gateway) in light and dark.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import msgspec
 from PySide6.QtCore import Qt
@@ -37,7 +38,7 @@ from app.gui.shell.window import MainWindow
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import PageFrame as PageView
-from tests.demo import advice, attachments, connections, data, engines, hub, long_chat, machines, updates
+from tests.demo import advice, attachments, connections, data, engines, folders, hub, long_chat, machines, updates
 from tests.demo.api import DemoApi
 from tests.demo.disk_scenes import disk_scenes
 from tests.demo.sampling_scenes import sampling_scenes
@@ -357,7 +358,8 @@ def machine_scenes(much: Replies) -> Iterator[Scene]:
 def with_chat(replies: Replies, chat: Chat | None = None, *, summaries: list[ChatSummary] | None = None) -> Replies:
     """Return `replies` with conversations to list, and one to open."""
     summaries = long_chat.make_summaries() if summaries is None else summaries
-    return {**replies, "GET /chats": summaries, "GET /chats/c1": chat or long_chat.make_sample_chat()}
+    order: Replies = {"GET /chats/folders": [], "GET /chats/tags": []}
+    return {**replies, **order, "GET /chats": summaries, "GET /chats/c1": chat or long_chat.make_sample_chat()}
 
 
 def do_nothing(_window: MainWindow, _api: DemoApi) -> None:
@@ -370,6 +372,45 @@ def shelf_scenes() -> Iterator[Scene]:
     pinned = [msgspec.structs.replace(second, is_pinned=True), first, *others]
     yield Scene("chat-pinned", PageId.CHAT, with_chat(data.gateway_replies(), summaries=pinned))
     yield Scene("chat-trash", PageId.CHAT, with_chat(data.gateway_replies()), show_trash)
+
+
+def folder_scenes(replies: Replies) -> Iterator[Scene]:
+    """Yield the tree of folders with a chat in one, a folder's card, tags, and the question before one is deleted."""
+    looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
+    yield Scene(
+        "chat-folders", PageId.CHAT, {**with_chat(replies), **folders.folder_replies()}, open_folder, looks=looks
+    )
+    for name, show in (
+        ("card", lambda view: view.conversation_view.show_folder("f1")),
+        ("tags", lambda view: view.conversation_view.show_tags("c2")),
+        ("delete", lambda view: view.pane.list_view.folder_delete_requested.emit("f1")),
+        ("new-chat", lambda view: view.pane.list_view.folder_chat_requested.emit("f1")),
+    ):
+        known = {**with_chat(replies), **folders.folder_replies()}
+        prepare = partial(show_in_folder, show=show)
+        yield Scene(f"chat-folder-{name}", PageId.CHAT, known, prepare, looks=looks)
+
+
+def open_folder(window: MainWindow, api: DemoApi) -> None:
+    """Open a folder in the list, and a chat in it."""
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        api.replies |= folders.folder_replies()
+        page.model.chat_list.folders.store.read()
+        page.model.chat_list.folders.tags.read()
+        api.flush()
+        page.model.chat_list.folders.toggle("f1")
+        api.flush()
+        page.model.open_chat("c1")
+
+
+def show_in_folder(window: MainWindow, api: DemoApi, *, show: Callable[[ChatScreen], object]) -> None:
+    """Open a folder, and then something about it."""
+    open_folder(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        show(page)
 
 
 def show_trash(window: MainWindow, _api: DemoApi) -> None:
@@ -392,6 +433,7 @@ def file_scenes(replies: Replies) -> Iterator[Scene]:
     formulas = with_chat(replies, long_chat.make_formula_chat())
     yield Scene("chat-formulas", PageId.CHAT, formulas, open_chat, looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
     yield from shelf_scenes()
+    yield from folder_scenes(replies)
     files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}
     yield Scene("chat-files", PageId.CHAT, files, attach_files, looks=USUAL_LOOKS)
     yield Scene("chat-files-mirrored", PageId.CHAT, files, attach_files, looks=(SceneLook(is_mirrored=True),))

@@ -140,7 +140,7 @@ async def change(call: AdminCall[ChatPatch, NoQuery]) -> Chat:
     """Change what is about a chat."""
     if call.body.sampling is not None:
         call.body.sampling.check_forms()
-    if call.body.folder == "":
+    if call.body.folder == "" or call.body.tags is not None:
         call.services.events.publish(ChatFoldersChanged())
     return call.answers.overlay_live(
         _publish_change(call, await call.services.chats.change_chat(call.names["id"], call.body))

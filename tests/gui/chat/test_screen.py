@@ -12,7 +12,7 @@ from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QPushButton, QWidget
 from pytestqt.qtbot import QtBot
 
-from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, ChatShelf, NewChat, NewTurn, Sampling, Turn
+from app.core.chats import AnswerDelta, AnswerDone, ChatPatch, ChatShelf, ChatSummary, NewChat, NewTurn, Sampling, Turn
 from app.core.errors import ErrorBody
 from app.core.events import EngineChanged
 from app.gui.net.remote_lists import Stores
@@ -390,6 +390,8 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Export this chat…",
         "Delete this chat",
         "Search chats",
+        "New folder",
+        "Tags of this chat…",
         "Show archived chats",
         "Show the trash",
         "Import chats…",
@@ -524,8 +526,8 @@ def test_after_a_deletion_the_keyboard_is_on_the_next_chat(screen: ChatScreen, a
     QTest.keyClick(listing, Qt.Key.Key_Down)
     QTest.keyClick(listing, Qt.Key.Key_Delete)
     assert screen.model.chat_list.find_chat("c2") is None
-    chosen = listing._chat_at(listing.currentIndex())
-    assert chosen is not None
+    chosen = listing._row_at(listing.currentIndex())
+    assert isinstance(chosen, ChatSummary)
     assert chosen.id == "c3"
 
 

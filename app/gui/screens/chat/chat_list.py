@@ -10,14 +10,14 @@ from msgspec.structs import replace
 from PySide6.QtCore import QObject, QTimer, Signal
 
 from app.client.http import quote_segment
-from app.core.chats import Chat, ChatPatch, ChatShelf, ChatSummary
+from app.core.chats import Chat, ChatFolder, ChatPatch, ChatShelf, ChatSummary
 from app.core.errors import ErrorBody
 from app.core.events import ChatChanged, Event
 from app.core.translation import tr
 from app.gui.net.api import GatewayApi, GatewayCall
+from app.gui.screens.chat.chat_folders import PAGE, ChatFolders
 from app.gui.shell.contract import Shell
 
-PAGE = 60
 _SEARCH_MS = 160
 """A search waits for the next letter this long."""
 _AGAIN_MS = 250
@@ -30,6 +30,10 @@ class ChatGroup(msgspec.Struct, frozen=True):
 
     title: str
     chats: tuple[ChatSummary, ...]
+    folder: ChatFolder | None = None
+    """Whose chats these are; a folder that is closed shows none."""
+    is_open: bool = False
+    has_more: bool = False
 
 
 class ChatList(QObject):
@@ -49,12 +53,18 @@ class ChatList(QObject):
         self.query = ""
         self.shelf = ChatShelf.CURRENT
         """Which chats are shown: the current ones, the archived, or those in the trash."""
+        self.tag = ""
+        """The tag that all of them have, where only such are shown."""
         self.has_more = False
+        self.folders = ChatFolders(api, shell)
+        self._has_folders = False
         self._api, self._shell = api, shell
         self._call: GatewayCall | None = None
         self._more: GatewayCall | None = None
         self._wait = QTimer(self, singleShot=True)
         self._wait.timeout.connect(self.fetch_chats)
+        self.folders.changed.connect(self._show_folders)
+        self.folders.failed.connect(self.failed)
         shell.connected.connect(self.fetch_chats)
         shell.event_received.connect(self._handle_event)
         if shell.is_connected:
@@ -64,13 +74,27 @@ class ChatList(QObject):
         """Return the chats by day; what a search found is one group."""
         if self.query.strip():
             return [ChatGroup(tr("Found"), tuple(self.items))] if self.items else []
+        if self.tag:
+            return group_by_day(self.items, today)
         pinned = tuple(item for item in self.items if item.is_pinned and self.shelf is ChatShelf.CURRENT)
         others = [item for item in self.items if item not in pinned]
-        return [*([ChatGroup(tr("Pinned"), pinned)] if pinned else []), *group_by_day(others, today)]
+        pinned_group = [ChatGroup(tr("Pinned"), pinned)] if pinned else []
+        return [*self._folder_groups(), *pinned_group, *group_by_day(others, today)]
+
+    def _folder_groups(self) -> list[ChatGroup]:
+        """Return the folders as they are shown: below a heading, above everything else."""
+        if self.shelf is not ChatShelf.CURRENT or not self.folders.items:
+            return []
+        groups = [ChatGroup(tr("Folders"), ())]
+        for folder in self.folders.items:
+            pages = self.folders.pages_of(folder.id)
+            chats, has_more = (tuple(pages.items), pages.has_more) if pages else ((), False)
+            groups.append(ChatGroup("", chats, folder=folder, is_open=pages is not None, has_more=has_more))
+        return groups
 
     def find_chat(self, chat: str) -> ChatSummary | None:
-        """Return a chat of the list."""
-        return next((item for item in self.items if item.id == chat), None)
+        """Return a chat of the list, or of an open folder."""
+        return next((item for item in self.items if item.id == chat), None) or self.folders.find_chat(chat)
 
     def set_query(self, text: str) -> None:
         """Search the text of all chats; nothing shows all of them again."""
@@ -80,10 +104,20 @@ class ChatList(QObject):
 
     def show_shelf(self, shelf: ChatShelf) -> None:
         """Show the chats of another shelf."""
-        if shelf is not self.shelf:
-            self.shelf, self.items, self.is_known = shelf, [], False
-            self.changed.emit()
-            self.fetch_chats()
+        if shelf is not self.shelf or self.tag:
+            self.shelf, self.tag = shelf, ""
+            self._begin_anew()
+
+    def show_tag(self, tag: str) -> None:
+        """Show the chats that have a tag, in whichever folders they are; an empty one shows all again."""
+        if tag != self.tag:
+            self.shelf, self.tag = ChatShelf.CURRENT, tag
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self.items, self.is_known = [], False
+        self.changed.emit()
+        self.fetch_chats()
 
     def fetch_chats(self) -> None:
         """Read the first page, or as much as is shown."""
@@ -92,6 +126,7 @@ class ChatList(QObject):
             if call is not None:
                 call.cancel()
         self._more = None
+        self.folders.fetch_open()
         limit = max(PAGE, min(len(self.items), 3 * PAGE)) if not self.query else PAGE
         self._call = self._api.get(
             self._page_path(limit), list[ChatSummary], lambda items: self._set_items(items, limit), self._store_error
@@ -118,8 +153,7 @@ class ChatList(QObject):
     def archive(self, chat: str, *, is_archived: bool) -> None:
         """Put a chat out of the way, or back; Undo does the reverse."""
         summary = self.find_chat(chat)
-        self.items = [item for item in self.items if item.id != chat]
-        self.changed.emit()
+        self._hide_chat(chat)
         self._patch(chat, ChatPatch(is_archived=is_archived))
         title = _shorten_title(summary.title if summary else tr("The chat"))
         sentence = (
@@ -130,16 +164,43 @@ class ChatList(QObject):
         undo = ChatPatch(is_archived=not is_archived)
         self.toast_requested.emit(sentence, lambda: self._patch(chat, undo))
 
+    def move(self, chat: str, folder: str) -> None:
+        """Put a chat into a folder, or with an empty one out of its folder; Undo puts it back."""
+        summary = self.find_chat(chat)
+        before = summary.folder if summary else ""
+        if summary is None or before == folder:
+            return
+        target = self.folders.find_folder(folder)
+        self._hide_chat(chat)
+        self._patch(chat, ChatPatch(folder=folder))
+        title = _shorten_title(summary.title or tr("The chat"))
+        sentence = (
+            tr("“{title}” is in {folder} now.", title=title, folder=target.name)
+            if target
+            else tr("“{title}” is in no folder now.", title=title)
+        )
+        self.toast_requested.emit(sentence, lambda: self._patch(chat, ChatPatch(folder=before)))
+
+    def set_tags(self, chat: str, tags: list[str]) -> None:
+        """Have a chat have these tags."""
+        self.items = [replace(item, tags=tags) if item.id == chat else item for item in self.items]
+        self.changed.emit()
+        self._patch(chat, ChatPatch(tags=tags))
+
+    def _hide_chat(self, chat: str) -> None:
+        """Show a chat no longer, before the service says that it is elsewhere."""
+        self.items = [item for item in self.items if item.id != chat]
+        self.folders.hide_chat(chat)
+        self.changed.emit()
+
     def restore(self, chat: str) -> None:
         """Bring a chat back from the trash."""
-        self.items = [item for item in self.items if item.id != chat]
-        self.changed.emit()
+        self._hide_chat(chat)
         self._restore_chat(chat)
 
     def delete_for_good(self, chat: str) -> None:
         """Delete a chat that is in the trash."""
-        self.items = [item for item in self.items if item.id != chat]
-        self.changed.emit()
+        self._hide_chat(chat)
         path = f"/chats/{quote_segment(chat)}?for_good=true"
         self._api.send_request(
             "DELETE", path, None, kind=NoneType, then=lambda _: self.fetch_chats(), failed=self.failed.emit
@@ -149,8 +210,7 @@ class ChatList(QObject):
         """Delete a chat; Undo brings it back, and then does `reopen`."""
         summary = self.find_chat(chat)
         title = summary.title if summary else tr("The chat")
-        self.items = [item for item in self.items if item.id != chat]
-        self.changed.emit()
+        self._hide_chat(chat)
 
         def finish_delete() -> None:
             self.toast_requested.emit(
@@ -173,7 +233,7 @@ class ChatList(QObject):
 
     def add_chat(self, chat: Chat) -> None:
         """Show a chat that was just made, before the list is read again."""
-        if self.find_chat(chat.id) is None and not self.query and self.shelf is ChatShelf.CURRENT:
+        if self.find_chat(chat.id) is None and not (self.query or self.tag or chat.folder) and self._is_current:
             summary = ChatSummary(
                 id=chat.id, title=chat.title, model=chat.model, created_at=chat.created_at, updated_at=chat.updated_at
             )
@@ -205,16 +265,39 @@ class ChatList(QObject):
             f"/chats/{quote_segment(chat)}", body, kind=Chat, then=lambda _: self.fetch_chats(), failed=self.failed.emit
         )
 
+    @property
+    def _is_current(self) -> bool:
+        return self.shelf is ChatShelf.CURRENT
+
     def _page_path(self, limit: int) -> str:
-        shelf = "" if self.shelf is ChatShelf.CURRENT else f"&shelf={self.shelf}"
-        return f"/chats?limit={limit}&query={quote(self.query.strip(), safe='')}{shelf}"
+        query, tag = self.query.strip(), self.tag
+        has_tree = self._is_current and not query and not tag and bool(self.folders.items)
+        places = [
+            "" if self._is_current else f"&shelf={self.shelf}",
+            f"&tag={quote(tag, safe='')}" if tag else "",
+            "&folder=" if has_tree else "",  # those of folders stand below their folders
+        ]
+        return f"/chats?limit={limit}&query={quote(query, safe='')}{''.join(places)}"
+
+    def _show_folders(self) -> None:
+        if self._has_folders != bool(self.folders.items):
+            self._has_folders = bool(self.folders.items)
+            self.fetch_chats()
+        self.changed.emit()
 
     def _set_items(self, items: list[ChatSummary], limit: int) -> None:
         self._call, self.is_known, self.error = None, True, None
-        self.items, self.has_more = items, len(items) >= limit
-        if not self.query.strip() and self.shelf is ChatShelf.CURRENT:
+        self.items, self.has_more = self._join_items(items, limit), len(items) >= limit
+        if not self.query.strip() and not self.tag and self._is_current:
             self.models = [item.model for item in items]
         self.changed.emit()
+
+    def _join_items(self, first: list[ChatSummary], limit: int) -> list[ChatSummary]:
+        """Return what was read anew, and after it what the reader had scrolled to before."""
+        if len(first) < limit or len(self.items) <= limit or self.query.strip():
+            return first
+        last, ids = first[-1].updated_at, {item.id for item in first}
+        return [*first, *(item for item in self.items if item.updated_at < last and item.id not in ids)]
 
     def _append_items(self, items: list[ChatSummary]) -> None:
         self._more = None
@@ -231,7 +314,11 @@ class ChatList(QObject):
         self.changed.emit()
 
     def _handle_event(self, event: Event) -> None:
-        if isinstance(event, ChatChanged) and not self._wait.isActive():
+        if not isinstance(event, ChatChanged):
+            return
+        if event.deleted and self.shelf is not ChatShelf.TRASH:
+            self.items = [item for item in self.items if item.id != event.chat]
+        if not self._wait.isActive():
             self._wait.start(_AGAIN_MS)
 
 

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, Signal
 from app.client.http import quote_segment
 from app.core.api import SettingInfo
 from app.core.attachments import Attachment
-from app.core.chats import Chat, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
+from app.core.chats import Chat, ChatFolder, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
@@ -52,6 +52,8 @@ class Conversation(QObject):
         self.title = ""
         self.model = ""
         self.system_prompt = ""
+        self.folder = ""
+        """Id of the folder that the chat is in, or a new one will be."""
         self.sampling = Sampling()
         self.editing: str | None = None
         self.is_loading = False
@@ -102,15 +104,16 @@ class Conversation(QObject):
         views = [self._make_view(message, is_busy=is_busy) for message in path]
         return views if self._pending_text is None else [*views, *self._make_pending_turns(self._pending_text)]
 
-    def start_chat(self, model: str) -> None:
-        """Show a new, empty chat."""
+    def start_chat(self, model: str, folder: ChatFolder | None = None) -> None:
+        """Show a new, empty chat, with the system prompt of the folder that it will be in."""
         self._leave_chat()
         self._set_chat(
             Chat(
                 id="",
                 title="",
                 model=model,
-                system_prompt="",
+                system_prompt=folder.system_prompt if folder else "",
+                folder=folder.id if folder else "",
                 sampling=Sampling(),
                 head=None,
                 created_at=0,
@@ -146,7 +149,8 @@ class Conversation(QObject):
         self._pending_text, self._pending_parent, self._pending_files = text, parent, list(attachments)
         self.changed.emit()
         if self.is_new:
-            body = NewChat(model=self.model, system_prompt=self.system_prompt, sampling=self.sampling)
+            prompt = self.system_prompt if self.system_prompt or self.folder else None
+            body = NewChat(model=self.model, system_prompt=prompt, sampling=self.sampling, folder=self.folder)
             self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
             self._post_turn(self._pending_turn(parent, text))
@@ -307,7 +311,7 @@ class Conversation(QObject):
     def _set_chat(self, chat: Chat) -> None:
         self._fetch_call, self.is_loading, self.error = None, False, None
         self.id, self.title, self.model = chat.id, chat.title, chat.model
-        self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
+        self.system_prompt, self.sampling, self.folder = chat.system_prompt, chat.sampling, chat.folder
         self._tree = MessageTree.from_chat(chat)
         for message in chat.messages:
             if message.status is MessageStatus.GENERATING:
@@ -325,7 +329,8 @@ class Conversation(QObject):
             self._post_turn(self._pending_turn(None, self._pending_text))
 
     def _pending_turn(self, parent: str | None, text: str) -> NewTurn:
-        return NewTurn(parent=parent, content=text, attachments=[file.id for file in self._pending_files])
+        files = [file.id for file in self._pending_files]
+        return NewTurn(parent=parent, content=text, attachments=files, has_folder_files=bool(self.folder))
 
     def _post_turn(self, turn: NewTurn) -> None:
         chat = self.id

@@ -18,6 +18,7 @@ from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.draft_files import DraftFile
 from app.gui.screens.chat.empty_chat import EmptyChat
 from app.gui.screens.chat.file_cards import FileCards
+from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPanel, folder_words
 from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
@@ -40,6 +41,9 @@ _OTHER_MODEL_HELPS = frozenset(
 )
 
 
+Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel
+
+
 class ConversationView(QWidget):
     """Shows the `Conversation` of a `ChatModel`. `picker_requested`: another model has to be chosen."""
 
@@ -56,9 +60,13 @@ class ConversationView(QWidget):
         self.sight_banner = SightBanner(theme)
         self._system = SystemPromptPanel(theme, lambda: self._show_panel(self._system, is_open=False))
         self._sampling = SamplingPanel(theme, lambda: self._show_panel(self._sampling, is_open=False))
+        self.folder_panel = FolderPanel(theme, model, lambda: self._show_panel(self.folder_panel, is_open=False))
+        self.tags_panel = TagsPanel(theme, model.chat_list, lambda: self._show_panel(self.tags_panel, is_open=False))
+        self.folder_line = FolderLine(theme)
         self._error = ErrorPanel(theme)
         self._engine_error = ErrorPanel(theme)
         self._offer = _FileOffer(theme)
+        self._panels = (self._system, self._sampling, self.folder_panel, self.tags_panel)
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
         self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
@@ -100,6 +108,16 @@ class ConversationView(QWidget):
         """Show or hide the sampling choices."""
         self._toggle_panel(self._sampling)
 
+    def show_folder(self, folder: str) -> None:
+        """Show what new chats of a folder get."""
+        self.folder_panel.show_folder(folder)
+        self._show_panel(self.folder_panel, is_open=True)
+
+    def show_tags(self, chat: str) -> None:
+        """Show the tags of a chat."""
+        self.tags_panel.show_chat(chat)
+        self._show_panel(self.tags_panel, is_open=True)
+
     def foot_area(self, around: QWidget) -> QRect:
         """Return where the composer and what is open above it are, within a widget around this one."""
         return QRect(self._foot.mapTo(around, QPoint(0, 0)), self._foot.size())
@@ -116,6 +134,7 @@ class ConversationView(QWidget):
         self.composer.limit_height(max(self._theme.px(48), share))
         self.file_cards.limit_height(share // 2)
         self._sampling.limit_height(share)
+        self.folder_panel.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme
@@ -124,13 +143,14 @@ class ConversationView(QWidget):
         self._empty_page = Scroller(self.empty, tr("New chat"))
         self._stack.addWidget(self._empty_page)
         self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
+        box.addWidget(self.folder_line)
         box.addWidget(self._stack, 1)
         self._foot = QWidget()
         column = VBox(theme, self._foot, margins=(0, 4, 0, 16), gap=8)
-        for widget in (self._error, self._engine_error, self._offer, self._system, self._sampling, self.composer):
+        for widget in (self._error, self._engine_error, self._offer, *self._panels, self.composer):
             column.addWidget(widget)
-        self._system.hide()
-        self._sampling.hide()
+        for panel in self._panels:
+            panel.hide()
         foot = HBox(theme, margins=(16, 0, 16, 0), gap=0)
         foot.addWidget(WidthLimiter(theme, self._foot, COLUMN + 24))
         box.addLayout(foot)
@@ -162,6 +182,9 @@ class ConversationView(QWidget):
         self.composer.field.picture_given.connect(self.take_picture)
         for signal in (self._model.draft_changed, self._model.models_changed, conversation.changed):
             signal.connect(self._show_files)
+        for signal in (self._model.draft_changed, self._model.chat_list.changed, conversation.changed):
+            signal.connect(self._show_folder_line)
+        self.folder_line.set_action(lambda: self.show_folder(conversation.folder))
         self._model.thumbnails.arrived.connect(self._show_pictures)
         self.sight_banner.model_chosen.connect(conversation.choose_model)
         self.sight_banner.models_requested.connect(self.empty.models_requested)
@@ -230,11 +253,11 @@ class ConversationView(QWidget):
         self._sampling.show_defaults(self._model.default_sampling.field_words())
         self._sampling.show_choices(self._model.default_sampling.answers)
 
-    def _toggle_panel(self, panel: SystemPromptPanel | SamplingPanel) -> None:
+    def _toggle_panel(self, panel: Panel) -> None:
         self._show_panel(panel, is_open=panel.isHidden())
 
-    def _show_panel(self, panel: SystemPromptPanel | SamplingPanel, *, is_open: bool) -> None:
-        for candidate in (self._system, self._sampling):
+    def _show_panel(self, panel: Panel, *, is_open: bool) -> None:
+        for candidate in self._panels:
             candidate.setVisible(is_open and candidate is panel)
         self._mark_tools()
         self._fetch_defaults()
@@ -277,6 +300,9 @@ class ConversationView(QWidget):
             self.composer.field.setFocus()  # the button that removed the last one is gone
         self.sight_banner.show_problem(problem)
         self.composer.show_files_state(has_files=bool(files.items), can_send=files.is_ready and problem is None)
+
+    def _show_folder_line(self) -> None:
+        self.folder_line.show_words(folder_words(self._model))
 
     def _show_pictures(self) -> None:
         self.file_cards.repaint_pictures()

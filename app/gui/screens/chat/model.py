@@ -76,7 +76,7 @@ class ChatModel(QObject):
 
     def __init__(self, stores: Stores, shell: Shell) -> None:
         super().__init__(shell)
-        self._api, self._shell = stores.api, shell
+        self.api, self._shell = stores.api, shell
         self.library, self.running, self._preferences = stores.library, stores.running, stores.preferences
         self.chat_list = ChatList(stores.api, shell)
         self.conversation = Conversation(stores.api, self, self.running.of)
@@ -84,7 +84,7 @@ class ChatModel(QObject):
         self.actions = MessageActions(stores.api, self.conversation)
         self.default_sampling = DefaultSampling(stores.api, self)
         self.thumbnails = Thumbnails(stores.api, self)
-        self.files = DraftFiles(stores.api, self, self._draft_key, self._largest_file_mib)
+        self.files = DraftFiles(stores.api, self, self._draft_key, self.largest_file_mib)
         self._drafts: dict[str, str] = {}
         self._estimate = TimeLeft()
         self._wanted = ""
@@ -227,7 +227,8 @@ class ChatModel(QObject):
     def _draft_key(self) -> str:
         return self.conversation.editing or self.conversation.id
 
-    def _largest_file_mib(self) -> int:
+    def largest_file_mib(self) -> int:
+        """Return how large a file may be."""
         limit = self._preferences.get("gateway.max_body_mib", _LARGEST_FILE_MIB)
         return limit if isinstance(limit, int) else _LARGEST_FILE_MIB
 
@@ -243,10 +244,13 @@ class ChatModel(QObject):
         self._drafts[self.conversation.id] = text
         self.draft_changed.emit()
 
-    def new_chat(self, model: str = "") -> None:
-        """Show an empty chat with a model, or the usual one."""
-        self._wanted = model
-        self.conversation.start_chat(model)
+    def new_chat(self, model: str = "", folder: str = "") -> None:
+        """Show an empty chat with a model, or the usual one; in a folder with what that gives."""
+        value = self.chat_list.folders.find_folder(folder)
+        self._wanted = model or (value.model if value else "")
+        self.conversation.start_chat(self._wanted, value)
+        if value is not None or any(file.is_sent for file in self.files.items):
+            self.files.put_attachments(value.files if value else [], is_sent=True)
 
     def open_chat(self, chat: str) -> None:
         """Show a chat."""
@@ -299,7 +303,7 @@ class ChatModel(QObject):
             except OSError as error:
                 self.failed.emit(write_fault(tr("the file"), error, place=str(path.parent)).body)
 
-        self._api.get(f"/attachments/{quote_segment(attachment)}/content", bytes, write_copy, self.failed.emit)
+        self.api.get(f"/attachments/{quote_segment(attachment)}/content", bytes, write_copy, self.failed.emit)
 
     def run_file(self, path: Path) -> None:
         """List a model file where it lies, and chat with it."""
@@ -308,7 +312,7 @@ class ChatModel(QObject):
             self.new_chat(model.name)
             self.toast_requested.emit(tr("{title} is ready.", title=model.title), None)
 
-        self._api.post(
+        self.api.post(
             "/models", RegisterModel(path=str(path)), kind=ModelInfo, then=start_chat, failed=self.failed.emit
         )
 
@@ -349,7 +353,7 @@ class ChatModel(QObject):
         summary = self.chat_list.find_chat(self.conversation.id) if self.conversation.id else None
         if summary is None:
             return
-        self.conversation.title = summary.title
+        self.conversation.title, self.conversation.folder = summary.title, summary.folder
         if summary.message_count != self.conversation.count and summary.message_count and not self._is_in_step():
             self.conversation.fetch_chat()
 

@@ -20,7 +20,7 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from app.core.chats import ChatShelf, Role
 from app.core.errors import ErrorBody
-from app.core.translation import LazyText, tr
+from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
@@ -34,8 +34,10 @@ from app.gui.screens.chat.model_picker import ModelPicker
 from app.gui.screens.chat.transcript.box import Verb
 from app.gui.shell.contract import Command, PageId, Shell, Task
 from app.gui.theme.theme import Theme
+from app.gui.widgets.buttons import ButtonLook
 from app.gui.widgets.layout import SplitView, VBox
 from app.gui.widgets.menus import Menu
+from app.gui.widgets.question import QuestionDialog, QuestionReply
 
 _NARROW = 600
 """Unscaled pixels; a list and a column beside it need more."""
@@ -84,6 +86,10 @@ class ChatScreen(QWidget):
         self.pane.list_view.chat_requested.connect(self._open_chat)
         self.pane.list_view.delete_requested.connect(model.delete_chat)
         self.pane.list_view.export_requested.connect(self._export_chat)
+        self.pane.list_view.tags_requested.connect(self.conversation_view.show_tags)
+        self.pane.list_view.folder_chat_requested.connect(self._start_folder_chat)
+        self.pane.list_view.folder_settings_requested.connect(self.conversation_view.show_folder)
+        self.pane.list_view.folder_delete_requested.connect(self._ask_to_delete_folder)
         self.pane.menu_requested.connect(self._open_pane_menu)
         self.picker.chosen.connect(self._choose_model)
         self.conversation_view.transcript.action_requested.connect(self._perform_action)
@@ -158,6 +164,41 @@ class ChatScreen(QWidget):
         self.conversation_view.composer.field.setFocus()
         self.model.new_chat(model)
 
+    def _start_folder_chat(self, folder: str) -> None:
+        self.conversation_view.composer.field.setFocus()
+        self.model.new_chat(folder=folder)
+
+    def _add_folder(self) -> None:
+        self.pane.show()
+        self.model.chat_list.show_shelf(ChatShelf.CURRENT)
+        self.pane.search.clear()
+        self.model.chat_list.folders.add_folder()
+
+    def _ask_to_delete_folder(self, folder: str) -> None:
+        """Delete an empty folder that gives nothing at once; ask what becomes of the chats of another."""
+        folders = self.model.chat_list.folders
+        value = folders.find_folder(folder)
+        if value is None:
+            return
+        keep = partial(folders.delete_folder, folder, with_chats=False)
+        if not (value.chat_count or value.system_prompt or value.files or value.model):
+            keep()
+            return
+        replies = [QuestionReply(tr("Keep the chats"), keep)]
+        if value.chat_count:
+            discard = partial(folders.delete_folder, folder, with_chats=True)
+            replies.append(QuestionReply(tr("Move its chats to the trash"), discard, ButtonLook.DANGER))
+        else:
+            replies = [QuestionReply(tr("Delete"), keep, ButtonLook.DANGER)]
+        replies.append(QuestionReply(tr("Cancel"), lambda: None))
+        sentence = tr_plural(
+            "It has {count} chat. What new chats in it got is gone with it.",
+            "It has {count} chats. What new chats in it got is gone with it.",
+            value.chat_count,
+        )
+        question = QuestionDialog(self._theme, self.window())
+        question.ask(tr("Delete the folder “{name}”?", name=value.name), sentence, replies)
+
     def _open_chat(self, chat: str) -> None:
         if self.model.chat_list.shelf is ChatShelf.TRASH:
             self._shell.show_toast(tr("Restore the chat to open it: its menu has that."))
@@ -195,7 +236,9 @@ class ChatScreen(QWidget):
         menu.popup(self.header.more.mapToGlobal(corner - QPoint(menu.sizeHint().width(), -self._theme.px(4))))
 
     def _open_pane_menu(self) -> None:
-        menu = self._make_menu(tr("More about chats"), [*self._shelf_commands(), *self._transfer_commands()])
+        menu = self._make_menu(
+            tr("More about chats"), [*self._folder_commands(), *self._shelf_commands(), *self._transfer_commands()]
+        )
         menu.popup(self.pane.more.mapToGlobal(QPoint(0, -menu.sizeHint().height() - self._theme.px(4))))
 
     def _make_menu(self, name: str, commands: list[Command]) -> Menu:
@@ -210,6 +253,8 @@ class ChatScreen(QWidget):
         commands = [
             *self._answer_commands(),
             *self._chat_commands(),
+            *(self._move_commands() if not self.model.conversation.is_new else []),
+            *self._folder_commands(),
             *self._shelf_commands(),
             *self._transfer_commands(),
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
@@ -235,6 +280,41 @@ class ChatScreen(QWidget):
             Command(tr("Delete this chat"), partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
             search,
         ]
+
+    def _folder_commands(self) -> list[Command]:
+        folders, conversation = self.model.chat_list.folders, self.model.conversation
+        commands = [Command(tr("New folder"), self._add_folder, "folder-plus")]
+        if not conversation.is_new:
+            tags = partial(self.conversation_view.show_tags, conversation.id)
+            commands.append(Command(tr("Tags of this chat…"), tags, "tag"))
+        for folder in folders.items:
+            start = partial(self._start_folder_chat, folder.id)
+            commands.append(Command(tr("New chat in {folder}", folder=folder.name), start, "folder"))
+        if self.model.chat_list.tag:
+            commands.append(Command(tr("Show all chats"), partial(self._show_tag, ""), "tag"))
+        for item in folders.tags.items:
+            show = partial(self._show_tag, item.tag)
+            commands.append(Command(tr("Show chats with #{tag}", tag=item.tag), show, "tag"))
+        return commands
+
+    def _show_tag(self, tag: str) -> None:
+        self.pane.show()
+        self.pane.search.clear()
+        self.model.chat_list.show_tag(tag)
+
+    def _move_commands(self) -> list[Command]:
+        """Return where the open chat can be moved to."""
+        chats, conversation = self.model.chat_list, self.model.conversation
+        commands = [
+            Command(tr("Move this chat to {folder}", folder=folder.name), move, "folder")
+            for folder in chats.folders.items
+            if folder.id != conversation.folder
+            for move in [partial(chats.move, conversation.id, folder.id)]
+        ]
+        if conversation.folder:
+            out = partial(chats.move, conversation.id, "")
+            commands.append(Command(tr("Take this chat out of its folder"), out, "message-square"))
+        return commands
 
     def _shelf_commands(self) -> list[Command]:
         commands = [
