@@ -11,6 +11,7 @@ from app.cli.attachments import question_parts
 from app.cli.gateway import connect_gateway
 from app.cli.loading import load_model, resolve_model_name
 from app.cli.output import json_option, print_note, write_json
+from app.cli.presets import PRESET_MODEL, read_preset, require_model
 from app.client.endpoint import AnswerStream, ContentPart, EndpointMessage, TextPart
 from app.client.http import GatewayClient
 from app.core import words
@@ -22,6 +23,10 @@ from app.core.errors import BadRequest, RoundhouseError
 @click.argument("model")
 @click.argument("prompt", nargs=-1)
 @click.option("--system", default="", help="System prompt.")
+@click.option("--preset", "preset_name", help="Preset to begin with; MODEL - takes its model.")
+@click.option(
+    "--set", "assignments", multiple=True, metavar="NAME=VALUE", help="Value of a variable of the preset; repeatable."
+)
 @click.option("--file", "files", multiple=True, metavar="PATH", help="File that goes with the question; repeatable.")
 @click.option("--image", "images", multiple=True, metavar="PATH", help="Picture for a model that sees; repeatable.")
 @with_answer_options
@@ -31,17 +36,22 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     prompt: tuple[str, ...],
     *,
     system: str,
+    preset_name: str | None,
+    assignments: tuple[str, ...],
     files: tuple[str, ...],
     images: tuple[str, ...],
     as_json: bool,
     **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
-    question = " ".join(prompt) or _question_from_stdin()
-    client = connect_gateway()
-    name = resolve_model_name(client, model)
-    opening = [EndpointMessage("system", system)] if system else []
     sampling = read_sampling(chosen)
+    client = connect_gateway()
+    preset = read_preset(client, preset_name, assignments)
+    question = "\n\n".join(text for text in (preset.prompt, " ".join(prompt)) if text) or _question_from_stdin()
+    name = resolve_model_name(client, model if model != PRESET_MODEL else require_model(preset))
+    system = system or preset.system_prompt
+    opening = [EndpointMessage("system", system)] if system else []
+    sampling = sampling.fill_gaps_from(preset.sampling)
     with question_parts(client, name, files, images) as parts:
         check_answer_choices(client, name, sampling)
         load_model(client, name)

@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "detach": ("attach:detach", "Remove an attached model from the list."),
     "run": ("chat:run", "Ask a model, once or in a conversation."),
     "chats": ("chats:chats", "List, search, continue, export, import and delete the window's chats."),
+    "presets": ("presets:presets", "List, save, remove, import and export presets of chats."),
     "ps": ("engines:ps", "Show the models that are loaded."),
     "load": ("engines:load", "Load a model."),
     "unload": ("engines:unload", "Stop a model's engine and free its memory."),

@@ -105,6 +105,10 @@ port file as `Authorization: Bearer`, which counts on this computer only, or an 
     GET    /attachments/{id}                   Attachment
     GET    /attachments/{id}/content?part=     the file as it came, or what models get of it (AttachmentPart)
     DELETE /attachments/{id}                   204, for one that was not sent
+    GET    /presets                            list[ChatPreset], by name
+    POST   /presets              SavePreset    ChatPreset
+    POST   /presets/import       PresetImport  PresetImportResult
+    DELETE /presets/{name}                     204
     POST   /plan                 PlanRequest   MachineAdvice
     POST   /estimate         EstimateRequest   Estimate
     GET    /calibration                        list[Calibration]

@@ -61,6 +61,16 @@ class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """What answers are held to, as it was written; empty for nothing. A grammar is in llama.cpp's form."""
     grammar: str = ""
 
+    def fill_gaps_from(self, other: "Sampling") -> "Sampling":
+        """Return this one, with the other's values where it has none; a schema takes the place of a grammar."""
+        default, has_form = Sampling(), bool(self.json_schema or self.grammar)
+        fallbacks = {
+            name: getattr(other, name)
+            for name in self.__struct_fields__
+            if getattr(self, name) == getattr(default, name) and not (has_form and name in {"json_schema", "grammar"})
+        }
+        return msgspec.structs.replace(self, **fallbacks)
+
     def check_forms(self) -> None:
         """Return if answers can be held to what is asked for. Raises BadRequest, with the line that is wrong."""
         if self.json_schema and self.grammar:

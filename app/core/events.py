@@ -37,6 +37,10 @@ class ChatFoldersChanged(msgspec.Struct, frozen=True, kw_only=True, tag="chat_fo
     """A folder of chats was created, changed or deleted, or chats have other tags."""
 
 
+class PresetsChanged(msgspec.Struct, frozen=True, kw_only=True, tag="presets"):
+    """The library of presets is not what it was."""
+
+
 class SettingChanged(msgspec.Struct, frozen=True, kw_only=True, tag="setting"):
     """A setting has a new value."""
 
@@ -157,6 +161,7 @@ Event = (
     | ModelsChanged
     | ChatChanged
     | ChatFoldersChanged
+    | PresetsChanged
     | SettingChanged
     | LogLine
     | Notice

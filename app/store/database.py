@@ -39,8 +39,20 @@ from app.core.chats import (
     Turn,
 )
 from app.core.connections import Connection
+from app.core.presets import ChatPreset, PresetImportResult, SavePreset
 from app.core.requests import UsageRow
-from app.store import attachments, editing, folders, imports, listing, measurements, responses, rows, usage
+from app.store import (
+    attachments,
+    editing,
+    folders,
+    imports,
+    listing,
+    measurements,
+    presets,
+    responses,
+    rows,
+    usage,
+)
 from app.store.files import AttachmentFiles, files_folder
 from app.store.opening import (
     CLOCK_SLACK_S,
@@ -233,6 +245,22 @@ class ChatStore:
     async def restore_message(self, chat: str, message: str) -> Chat:
         """Bring a deleted message back. Raises NotFound."""
         return await self._run_job(editing.restore_message, chat, message)
+
+    async def list_presets(self) -> list[ChatPreset]:
+        """Return the presets, by name."""
+        return await self._run_job(presets.list_presets)
+
+    async def save_preset(self, new: SavePreset) -> ChatPreset:
+        """Keep a preset. Raises Conflict where its name is taken, and BadRequest."""
+        return await self._run_job(presets.save_preset, new)
+
+    async def import_presets(self, new: Sequence[ChatPreset]) -> PresetImportResult:
+        """Add presets, all or none. Raises BadRequest."""
+        return await self._run_job(presets.import_presets, new)
+
+    async def delete_preset(self, name: str) -> None:
+        """Forget a preset. Raises NotFound."""
+        await self._run_job(presets.delete_preset, name)
 
     async def begin_turn(self, chat: str, turn: NewTurn, answer: Message) -> Turn:
         """Store a question and its answer to be. Of `answer`, id, model and engine count. See `rows.begin_turn`."""

@@ -358,6 +358,7 @@ def gateway_replies(
         "GET /pause": Pause(),
         "POST /pause": PAUSED,
         "DELETE /pause": None,
+        "GET /presets": [],
         "GET /model-settings": {READY.model: ModelSettings(pinned=True)},
         "POST /model-settings": ModelSettings(pinned=True),
         f"GET /model-settings/{READY.model}": TUNED,

@@ -41,6 +41,7 @@ from app.gui.widgets.panels import PageFrame as PageView
 from tests.demo import advice, attachments, connections, data, engines, folders, hub, long_chat, machines, updates
 from tests.demo.api import DemoApi
 from tests.demo.disk_scenes import disk_scenes
+from tests.demo.presets import preset_scenes
 from tests.demo.sampling_scenes import sampling_scenes
 from tests.demo.scene import BOTH, EVERY_LOOK, USUAL_LOOKS, Act, Replies, Scene, SceneLook, scroll_to
 
@@ -430,6 +431,7 @@ def open_chat(window: MainWindow, _api: DemoApi) -> None:
 def file_scenes(replies: Replies) -> Iterator[Scene]:
     """Yield conversations with formulas and files, the shelves of the list, more files in the composer, sampling."""
     yield from sampling_scenes()
+    yield from preset_scenes()
     formulas = with_chat(replies, long_chat.make_formula_chat())
     yield Scene("chat-formulas", PageId.CHAT, formulas, open_chat, looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
     yield from shelf_scenes()

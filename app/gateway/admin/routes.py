@@ -31,6 +31,7 @@ from app.gateway.admin import (
     library,
     loading,
     models,
+    presets,
     tools,
     traffic,
 )
@@ -66,6 +67,7 @@ TABLES = (
     gateway.update_routes,
     chats.routes,
     attachments.routes,
+    presets.routes,
     advice.routes,
     tools.routes,
     traffic.routes,

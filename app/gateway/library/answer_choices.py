@@ -9,7 +9,6 @@ from app.core.models import AnswerChoices, ModelInfo, ModelSettings
 from app.gateway.canonical.families.family import family_of
 from app.gateway.loading.launch import ATTACHED, engine_for
 from app.gateway.services import Services
-from app.hub.facts.capabilities import template_capabilities
 from engines.api import Descriptor, Feature
 
 _EFFORT = re.compile(r"\breasoning_effort\b")
@@ -17,6 +16,8 @@ _EFFORT = re.compile(r"\breasoning_effort\b")
 
 def answer_choices(services: Services, model: ModelInfo, own: ModelSettings, facts: ModelFacts | None) -> AnswerChoices:
     """Return what can be asked of answers; nothing where no engine runs the model."""
+    from app.hub.facts.capabilities import template_capabilities  # noqa: PLC0415 -- start-up reads no models
+
     descriptor = _descriptor_of(services, model, own)
     if descriptor is None or not model.chats:
         return AnswerChoices()

@@ -161,6 +161,7 @@ def test_every_route_answers_as_it_says(gateway: RealGateway, tmp_path: Path, hu
     assert isinstance(call("GET", "/running"), list)
     chats_answer_as_they_say(call)
     attachments_answer_as_they_say(call)
+    presets_answer_as_they_say(call)
     models_answer_as_they_say(call, TinyLlama().write(tmp_path / "a model:1.gguf"))
     advice_answers_as_it_says(call)
     keys_answer_as_they_say(call)
@@ -326,6 +327,13 @@ def attachments_answer_as_they_say(call: Checked) -> None:
     assert call("GET", "/attachments/{id}", id=kept["id"]) == kept
     assert call("GET", "/attachments/{id}/content", id=kept["id"]) == b"some text"
     call("DELETE", "/attachments/{id}", id=kept["id"])
+
+
+def presets_answer_as_they_say(call: Checked) -> None:
+    kept = call("POST", "/presets", {"preset": {"name": "a/b", "prompt": "{{x}}"}, "replaces": True})
+    assert kept in call("GET", "/presets")
+    assert call("POST", "/presets/import", {"presets": [kept]})["unchanged"] == 1
+    call("DELETE", "/presets/{name}", name="a/b")
 
 
 def folders_answer_as_they_say(call: Checked, chat: str) -> None:

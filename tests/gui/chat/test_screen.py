@@ -401,6 +401,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Attach files",
         "System prompt",
         "Sampling",
+        "Presets",
         "Show or hide the list of chats",
     ]
 

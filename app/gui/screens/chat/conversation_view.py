@@ -11,7 +11,9 @@ from PySide6.QtWidgets import QFileDialog, QStackedWidget, QWidget
 from app.core.api import GUIDE
 from app.core.chats import Message, MessageStatus
 from app.core.errors import ErrorBody
+from app.core.presets import ChatPreset
 from app.core.translation import tr
+from app.gui import phrases
 from app.gui.markdown.formulas import draw_formula
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.composer import Composer
@@ -21,6 +23,7 @@ from app.gui.screens.chat.file_cards import FileCards
 from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPanel, folder_words
 from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
+from app.gui.screens.chat.presets_panel import PresetsPanel
 from app.gui.screens.chat.transcript.transcript import COLUMN, Transcript
 from app.gui.theme.theme import Theme
 from app.gui.widgets.buttons import Button, ButtonLook
@@ -41,7 +44,7 @@ _OTHER_MODEL_HELPS = frozenset(
 )
 
 
-Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel
+Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel
 
 
 class ConversationView(QWidget):
@@ -66,7 +69,8 @@ class ConversationView(QWidget):
         self._error = ErrorPanel(theme)
         self._engine_error = ErrorPanel(theme)
         self._offer = _FileOffer(theme)
-        self._panels = (self._system, self._sampling, self.folder_panel, self.tags_panel)
+        self.presets = PresetsPanel(theme, lambda: self._show_panel(self.presets, is_open=False))
+        self._panels = (self.presets, self._system, self._sampling, self.folder_panel, self.tags_panel)
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
         self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
@@ -118,6 +122,16 @@ class ConversationView(QWidget):
         self.tags_panel.show_chat(chat)
         self._show_panel(self.tags_panel, is_open=True)
 
+    def toggle_presets(self) -> None:
+        """Show or hide the library of presets."""
+        self._toggle_panel(self.presets)
+
+    def use_preset(self, preset: ChatPreset) -> None:
+        """Use a preset, after its variables were asked for."""
+        if preset.variables:
+            self._show_panel(self.presets, is_open=True)
+        self.presets.use_preset(preset)
+
     def foot_area(self, around: QWidget) -> QRect:
         """Return where the composer and what is open above it are, within a widget around this one."""
         return QRect(self._foot.mapTo(around, QPoint(0, 0)), self._foot.size())
@@ -135,6 +149,7 @@ class ConversationView(QWidget):
         self.file_cards.limit_height(share // 2)
         self._sampling.limit_height(share)
         self.folder_panel.limit_height(share)
+        self.presets.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme
@@ -159,6 +174,7 @@ class ConversationView(QWidget):
         self.composer.add_tool("paperclip", tr("Attach files"), self.choose_files, is_switch=False)
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
+        self._presets_tool = self.composer.add_tool("bookmark", tr("Presets"), self.toggle_presets)
 
     def _connect_signals(self) -> None:
         conversation = self._model.conversation
@@ -169,6 +185,15 @@ class ConversationView(QWidget):
         conversation.answer_streams.answer_ended.connect(self._announce_answer)
         for signal in (self._model.models_changed, self._model.chat_list.changed):
             signal.connect(self._show_engine)
+        presets = self._model.presets
+        presets.store.changed.connect(self._show_presets)
+        self._model.models_changed.connect(self._show_presets)
+        presets.prompt_filled.connect(self._fill_composer)
+        self.presets.preset_used.connect(self._use_filled_preset)
+        self.presets.removal_requested.connect(presets.remove_preset)
+        self.presets.save_requested.connect(self._save_preset)
+        self.presets.import_requested.connect(self._import_presets)
+        self.presets.export_requested.connect(self._export_presets)
         self._system.chosen.connect(conversation.set_system_prompt)
         self._sampling.chosen.connect(conversation.set_sampling)
         self.composer.question_submitted.connect(self._send_text)
@@ -238,6 +263,7 @@ class ConversationView(QWidget):
         )
 
     def _mark_tools(self) -> None:
+        self._presets_tool.setChecked(not self.presets.isHidden())
         conversation = self._model.conversation
         self._system_tool.setChecked(bool(conversation.system_prompt) or not self._system.isHidden())
         self._sampling_tool.setChecked(
@@ -263,6 +289,32 @@ class ConversationView(QWidget):
         self._fetch_defaults()
         field = self.composer.field if not is_open else panel.field
         field.setFocus()
+
+    def _show_presets(self) -> None:
+        titles = {model.name: phrases.model_title(model) for model in self._model.library.items}
+        self.presets.show_presets(self._model.presets.store.items, titles)
+
+    def _use_filled_preset(self, preset: ChatPreset) -> None:
+        self._show_panel(self.presets, is_open=False)
+        self._model.presets.use_preset(preset)
+
+    def _fill_composer(self, prompt: str) -> None:
+        self.composer.set_text(prompt)
+        self.composer.field.setFocus()
+
+    def _save_preset(self, name: str) -> None:
+        self._model.presets.save_preset(self._model.presets.make_preset(name, self.composer.text.strip()))
+
+    def _import_presets(self) -> None:
+        path, _ = QFileDialog.getOpenFileName(self, tr("Import presets"), QDir.homePath(), tr("Presets (*.json)"))
+        if path:
+            self._model.presets.import_presets(Path(path))
+
+    def _export_presets(self) -> None:
+        start = QDir.home().filePath("roundhouse-presets.json")
+        path, _ = QFileDialog.getSaveFileName(self, tr("Export presets"), start, tr("Presets (*.json)"))
+        if path:
+            self._model.presets.export_presets(Path(path))
 
     def _announce_answer(self, message: Message) -> None:
         """Tell a screen reader that the answer is there."""

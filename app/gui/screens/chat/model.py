@@ -32,6 +32,7 @@ from app.gui.screens.chat.chat_list import ChatList
 from app.gui.screens.chat.conversation import Conversation
 from app.gui.screens.chat.draft_files import DraftFiles
 from app.gui.screens.chat.message_actions import MessageActions
+from app.gui.screens.chat.presets import PresetLibrary
 from app.gui.shell.contract import Shell
 
 _LARGEST_FILE_MIB = 32
@@ -83,6 +84,7 @@ class ChatModel(QObject):
         self.conversation.title_of = self._title_of
         self.actions = MessageActions(stores.api, self.conversation)
         self.default_sampling = DefaultSampling(stores.api, self)
+        self.presets = PresetLibrary(stores.api, shell, self.conversation)
         self.thumbnails = Thumbnails(stores.api, self)
         self.files = DraftFiles(stores.api, self, self._draft_key, self.largest_file_mib)
         self._drafts: dict[str, str] = {}
@@ -103,6 +105,8 @@ class ChatModel(QObject):
             talker.toast_requested.connect(self.toast_requested)
         self.actions.chat_forked.connect(self._show_fork)
         self.library.changed.connect(self.conversation.changed)
+        self.presets.failed.connect(self.failed)
+        self.presets.toast_requested.connect(self.toast_requested)
         shell.connected.connect(self._read_again)
         shell.event_received.connect(self._handle_event)
         shell.event_received.connect(self.default_sampling.handle_event)

@@ -163,7 +163,7 @@ class SamplingPanel(OptionsPanel):
 
     @property
     def field(self) -> Field:
-        """Where the keyboard begins."""
+        """The first of the fields."""
         return next(iter(self._fields.values()))
 
     def limit_height(self, height: int) -> None:

@@ -261,6 +261,8 @@ class ChatScreen(QWidget):
             Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
             Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
             Command(tr("Sampling"), self.conversation_view.toggle_sampling, "sliders-horizontal"),
+            Command(tr("Presets"), self.conversation_view.toggle_presets, "bookmark"),
+            *self._preset_commands(),
             Command(tr("Show or hide the list of chats"), self._toggle_pane, "panel-left"),
         ]
         return [replace(command, run=partial(self._run_here, command.run)) for command in commands]
@@ -315,6 +317,13 @@ class ChatScreen(QWidget):
             out = partial(chats.move, conversation.id, "")
             commands.append(Command(tr("Take this chat out of its folder"), out, "message-square"))
         return commands
+
+    def _preset_commands(self) -> list[Command]:
+        view = self.conversation_view
+        return [
+            Command(tr("Use the preset {name}", name=preset.name), partial(view.use_preset, preset), "bookmark")
+            for preset in self.model.presets.store.items
+        ]
 
     def _shelf_commands(self) -> list[Command]:
         commands = [
