@@ -49,7 +49,8 @@ def describe(name: str, content: bytes) -> bytes:
     """Return what a file gives, without its pictures."""
     result = extract(name, content)
     if isinstance(result, Extraction):
-        result = msgspec.structs.replace(result, picture=b"", thumbnail=b"", text=result.text[:2000])
+        nothing = {"picture": b"", "thumbnail": b"", "page_pictures": (), "sound": b""}
+        result = msgspec.structs.replace(result, text=result.text[:2000], **nothing)
     return msgspec.json.encode(result)
 
 

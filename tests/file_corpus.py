@@ -5,8 +5,10 @@
 
 import io
 import json
+import math
 import random
 import struct
+import wave
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -186,6 +188,53 @@ def pdf_of(pages: int = 1, *, stream: bytes = b"", trailer: str = "", kids: str 
     )
 
 
+def wav_of(seconds: float = 1.0, *, rate: int = 16_000, channels: int = 1) -> bytes:
+    """Return a tone of 440 Hz."""
+    period = [round(16_000 * math.sin(2 * math.pi * 440 * at / rate)) for at in range(rate)]
+    count = round(seconds * rate)
+    tone = (period * (count // rate + 1))[:count]
+    stream = io.BytesIO()
+    with wave.open(stream, "wb") as file:
+        file.setnchannels(channels)
+        file.setsampwidth(2)
+        file.setframerate(rate)
+        file.writeframes(struct.pack(f"<{count * channels}h", *(value for value in tone for _ in range(channels))))
+    return stream.getvalue()
+
+
+def mp3_of(frames: int = 40) -> bytes:
+    """Return silence: frames of 128 kbit/s and 44,100 samples a second, with nothing in them."""
+    return (b"\xff\xfb\x90\xc4" + bytes(413)) * frames
+
+
+def flac_of(value: int = 1000) -> bytes:
+    """Return one frame of 4,096 equal samples."""
+    details = (
+        struct.pack(">HH", 4096, 4096) + bytes(6) + (16_000 << 44 | 15 << 36 | 4096).to_bytes(8, "big") + bytes(16)
+    )
+    head = bytes([0xFF, 0xF8, 0xC5, 0x08, 0x00])
+    body = head + bytes([_crc(head, 0x07, 8)]) + b"\0" + struct.pack(">h", value)
+    return b"fLaC\x80\0\0\x22" + details + body + _crc(body, 0x8005, 16).to_bytes(2, "big")
+
+
+def _crc(content: bytes, polynomial: int, bits: int) -> int:
+    """Return the check that FLAC ends its heads and frames with."""
+    value, top, mask = 0, 1 << (bits - 1), (1 << bits) - 1
+    for byte in content:
+        value ^= byte << (bits - 8)
+        for _ in range(8):
+            value = (value << 1 ^ polynomial) & mask if value & top else value << 1 & mask
+    return value
+
+
+def scan_of(pages: int = 2, size: tuple[int, int] = (64, 48)) -> bytes:
+    """Return a PDF that shows pictures of pages."""
+    stream = io.BytesIO()
+    first, *others = [Image.linear_gradient("L").resize(size).rotate(90 * at) for at in range(pages)]
+    first.save(stream, "PDF", save_all=True, append_images=others)
+    return stream.getvalue()
+
+
 def picture_of(kind: str, size: tuple[int, int] = (64, 48)) -> bytes:
     """Return a picture with some structure in it."""
     stream = io.BytesIO()
@@ -220,9 +269,10 @@ def whole_files() -> tuple[CorpusFile, ...]:
         "letter.rtf": rtf_of(),
         "report.pdf": pdf_of(3),
     }
+    media = {"tone.wav": wav_of(0.2), "quiet.mp3": mp3_of(), "flat.flac": flac_of(), "scan.pdf": scan_of()}
     kinds = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
     pictures = {f"picture.{kind.lower()}": picture_of(kind) for kind in kinds}
-    return tuple(CorpusFile(name, content, "whole") for name, content in {**texts, **pictures}.items())
+    return tuple(CorpusFile(name, content, "whole") for name, content in {**texts, **media, **pictures}.items())
 
 
 def hostile_files() -> Iterator[CorpusFile]:
@@ -357,6 +407,27 @@ def _bombs() -> Iterator[CorpusFile]:
     yield CorpusFile("report.pdf", pdf_of(3, kids="[5 0 R 5 0 R 5 0 R]"), "the same page thrice")
     yield from _open_document_bombs()
     yield from _picture_bombs()
+    yield from _sound_bombs()
+
+
+def _sound_bombs() -> Iterator[CorpusFile]:
+    head = bytearray(wav_of(0.1))
+    for place, value in ((24, 0xFFFFFFFF), (24, 0), (24, 1), (40, 0xFFFFFFFF), (16, 0xFFFFFFFF), (28, 0xFFFFFFFF)):
+        changed = head.copy()
+        struct.pack_into("<I", changed, place, value)
+        yield CorpusFile("a.wav", bytes(changed), "a sound that says a size")
+    for place, value in ((22, 0), (22, 0xFFFF), (34, 0), (34, 0xFFFF), (20, 0xFFFE), (20, 17)):
+        changed = head.copy()
+        struct.pack_into("<H", changed, place, value)
+        yield CorpusFile("a.wav", bytes(changed), "a sound of odd samples")
+    yield CorpusFile("a.wav", bytes(head) + bytes(31 << 20), "31 MiB behind a sound")
+    yield CorpusFile("a.mp3", mp3_of(80_000), "half an hour of silence")
+    yield CorpusFile("a.mp3", b"ID3\x04\0\0\x7f\x7f\x7f\x7f" + mp3_of(4), "a note of 256 MiB")
+    yield CorpusFile("a.mp3", b"\xff\xfb" * (4 << 20), "beginnings of frames")
+    yield CorpusFile("a.ogg", b"OggS\0\2" + bytes(20) + b"\1\xff" + b"\1vorbis" * 60_000, "a head that goes on")
+    yield CorpusFile("scan.pdf", scan_of(30), "30 scanned pages")
+    yield CorpusFile("scan.pdf", scan_of(1, (9_000, 9_000)), "a page of 81 megapixels")
+    yield CorpusFile("scan.pdf", pdf_of(10_000, stream=zlib.compress(b"0 0 100 100 re f")), "10,000 drawn pages")
 
 
 def _open_document_bombs() -> Iterator[CorpusFile]:
@@ -429,9 +500,7 @@ def _picture_bombs() -> Iterator[CorpusFile]:
 
 def _odd_files() -> Iterator[CorpusFile]:
     sounds: dict[str, bytes] = {
-        "a.mp3": b"ID3\x04\0\0" + bytes(200),
-        "a.wav": b"RIFF\x24\0\0\0WAVEfmt " + bytes(200),
-        "a.flac": b"fLaC" + bytes(200),
+        "a.aiff": b"FORM\0\0\0\x20AIFF" + bytes(200),
         "a.mp4": b"\0\0\0\x20ftypisom" + bytes(200),
         "a.gguf": b"GGUF" + bytes(200),
         "a.gz": b"\x1f\x8b" + bytes(200),
@@ -444,7 +513,15 @@ def _odd_files() -> Iterator[CorpusFile]:
         yield CorpusFile(name, content, "of another kind", ("file_unknown",))
     yield CorpusFile("a.txt", b"", "empty", ("file_empty",))
     yield CorpusFile("a.txt", b" \n\t\n", "blank", ("file_no_text",))
-    yield CorpusFile("a.pdf", pdf_of(stream=zlib.compress(b"0 0 100 100 re f")), "without text", ("file_no_text",))
+    yield CorpusFile("a.pdf", pdf_of(stream=zlib.compress(b"q Q")), "blank", ("file_no_text",))
+    for name, content in (
+        ("a.mp3", b"ID3\x04\0\0" + bytes(200)),
+        ("a.wav", b"RIFF\x24\0\0\0WAVEfmt " + bytes(200)),
+        ("a.flac", b"fLaC" + bytes(200)),
+        ("a.ogg", b"OggS" + bytes(200)),
+        ("a.wav", wav_of(0.0)),
+    ):
+        yield CorpusFile(name, content, "a sound without sound", ("file_broken",))
     yield CorpusFile("a.docx", zip_of(docx_parts("")), "without text", ("file_no_text",))
     yield CorpusFile("a.xlsx", zip_of(xlsx_parts("")), "without cells", ("file_no_text",))
     yield CorpusFile("a.epub", zip_of(epub_parts("")), "without chapters", ("file_no_text",))

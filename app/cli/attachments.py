@@ -6,14 +6,24 @@ from contextlib import contextmanager, suppress
 from urllib.parse import quote
 
 from app.cli.output import print_note
-from app.client.endpoint import ContentPart, ImagePart, ImageUrl, TextPart
+from app.client.endpoint import ContentPart, ImagePart, ImageUrl, SoundData, SoundPart, TextPart
 from app.client.http import GatewayClient, quote_segment
 from app.config.paths import expand_path
-from app.core.attachments import MOST_ATTACHMENTS, Attachment, AttachmentKind, AttachmentPart, picture_type, quote_file
+from app.core.attachments import (
+    MOST_ATTACHMENTS,
+    SENSES,
+    Attachment,
+    AttachmentKind,
+    AttachmentPart,
+    decode_pages,
+    describe_pages,
+    picture_type,
+    quote_file,
+)
 from app.core.capabilities import Capability
 from app.core.errors import BadRequest, EnvironmentFault, RoundhouseError
 from app.core.models import ModelInfo
-from app.core.words import format_tokens
+from app.core.words import format_duration, format_tokens
 
 _UPLOAD_S = 120.0
 """Reading a file may take a minute, and wait for two others."""
@@ -27,7 +37,7 @@ def question_parts(
     if len(files) + len(images) > MOST_ATTACHMENTS:
         raise BadRequest(f"A question takes {MOST_ATTACHMENTS} files at most.")
     if images:
-        _check_sight(client, model)
+        _check_sense(client, model, Capability.VISION)
     uploads: list[Attachment] = []
     try:
         for path in (*images, *files):
@@ -35,7 +45,7 @@ def question_parts(
             uploads.append(attachment)
             _check_kind(client, model, attachment, must_be_picture=path in images)
             print_note(describe_attachment(attachment))
-        yield [_part_of(client, attachment) for attachment in uploads]
+        yield [part for attachment in uploads for part in _parts_of(client, attachment)]
     finally:
         for attachment in uploads:
             with suppress(RoundhouseError):  # it is forgotten after a day
@@ -58,26 +68,32 @@ def upload_file(client: GatewayClient, path: str) -> Attachment:
 
 
 def _check_kind(client: GatewayClient, model: str, attachment: Attachment, *, must_be_picture: bool) -> None:
-    is_picture = attachment.kind is AttachmentKind.PICTURE
-    if must_be_picture and not is_picture:
+    if must_be_picture and attachment.kind is not AttachmentKind.PICTURE:
         raise BadRequest(f"{attachment.name} is no picture.", hint="Use --file for it.", code="not_a_picture")
-    if is_picture:
-        _check_sight(client, model)
+    if attachment.kind in SENSES:
+        _check_sense(client, model, SENSES[attachment.kind])
 
 
-def _check_sight(client: GatewayClient, model: str) -> None:
-    """Return if the model takes pictures, as far as anybody knows. Raises BadRequest that names one that does."""
+_CANNOT = {
+    Capability.VISION: ("cannot see pictures", "model_cannot_see"),
+    Capability.AUDIO: ("cannot hear sounds", "model_cannot_hear"),
+}
+
+
+def _check_sense(client: GatewayClient, model: str, sense: Capability) -> None:
+    """Return if the model sees or hears, as far as anybody knows. Raises BadRequest that names one that does."""
     models = client.get("/models", list[ModelInfo])
     info = next((candidate for candidate in models if candidate.name == model), None)
-    if info is None or info.attached or Capability.VISION in info.capabilities:
+    if info is None or info.attached or sense in info.capabilities:
         return
-    seeing = [item.name for item in models if Capability.VISION in item.capabilities and not item.problem]
+    words, code = _CANNOT[sense]
+    others = [item.name for item in models if sense in item.capabilities and not item.problem]
     raise BadRequest(
-        f"{info.title} cannot see pictures.",
-        hint=f"`roundhouse run {seeing[0]}` can."
-        if seeing
-        else "`roundhouse search --task vision` finds models that can.",
-        code="model_cannot_see",
+        f"{info.title} {words}.",
+        hint=f"`roundhouse run {others[0]}` can."
+        if others
+        else f"`roundhouse search --task {sense}` finds models that can.",
+        code=code,
     )
 
 
@@ -86,6 +102,8 @@ def describe_attachment(attachment: Attachment) -> str:
     facts = [
         f"{attachment.width} x {attachment.height} pixels" if attachment.width else "",
         _count_pages(attachment),
+        "as pictures" if attachment.kind is AttachmentKind.PAGES else "",
+        format_duration(attachment.seconds) if attachment.seconds else "",
         f"about {format_tokens(attachment.tokens)} tokens",
         "its end is left out" if attachment.is_cut else "",
     ]
@@ -103,11 +121,26 @@ _PAGE_NOUNS = {"spreadsheet": "sheet", "presentation": "slide"}
 """What pages are called in files of a type with this in its name."""
 
 
-def _part_of(client: GatewayClient, attachment: Attachment) -> ContentPart:
-    is_picture = attachment.kind is AttachmentKind.PICTURE
-    part = AttachmentPart.PICTURE if is_picture else AttachmentPart.TEXT
+_PARTS = {
+    AttachmentKind.PICTURE: AttachmentPart.PICTURE,
+    AttachmentKind.PAGES: AttachmentPart.PAGES,
+    AttachmentKind.SOUND: AttachmentPart.SOUND,
+}
+
+
+def _parts_of(client: GatewayClient, attachment: Attachment) -> list[ContentPart]:
+    part = _PARTS.get(attachment.kind, AttachmentPart.TEXT)
     content = client.get(f"/attachments/{quote_segment(attachment.id)}/content?part={part}", bytes)
-    if not is_picture:
-        return TextPart(text=quote_file(attachment, content.decode()) + "\n\n")
-    data = base64.b64encode(content).decode()
-    return ImagePart(image_url=ImageUrl(url=f"data:{picture_type(content)};base64,{data}"))
+    if part is AttachmentPart.TEXT:
+        return [TextPart(text=quote_file(attachment, content.decode()) + "\n\n")]
+    if part is AttachmentPart.SOUND:
+        return [SoundPart(input_audio=SoundData(data=base64.b64encode(content).decode(), format="wav"))]
+    if part is AttachmentPart.PAGES:
+        pages = decode_pages(content)
+        return [TextPart(text=describe_pages(attachment, len(pages))), *map(_image_part, pages)]
+    return [_image_part(content)]
+
+
+def _image_part(picture: bytes) -> ImagePart:
+    data = base64.b64encode(picture).decode()
+    return ImagePart(image_url=ImageUrl(url=f"data:{picture_type(picture)};base64,{data}"))

@@ -39,7 +39,20 @@ class ImagePart(msgspec.Struct, frozen=True, kw_only=True, tag="image_url"):
     image_url: ImageUrl
 
 
-ContentPart = TextPart | ImagePart
+class SoundData(msgspec.Struct, frozen=True, kw_only=True):
+    """A sound in base64."""
+
+    data: str
+    format: str
+
+
+class SoundPart(msgspec.Struct, frozen=True, kw_only=True, tag="input_audio"):
+    """A sound of a turn."""
+
+    input_audio: SoundData
+
+
+ContentPart = TextPart | ImagePart | SoundPart
 
 
 class EndpointMessage(msgspec.Struct, frozen=True):

@@ -5,9 +5,13 @@ uploaded, by a program of its own (`app.extraction`).
 """
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
+from types import MappingProxyType
 
 import msgspec
+
+from app.core.capabilities import Capability
 
 
 class AttachmentKind(StrEnum):
@@ -18,6 +22,19 @@ class AttachmentKind(StrEnum):
     DOCUMENT = "document"
     """Text that was taken out of a file of another kind."""
     PICTURE = "picture"
+    PAGES = "pages"
+    """Pictures of pages: a PDF that was scanned and has no text."""
+    SOUND = "sound"
+
+
+SENSES: Mapping[AttachmentKind, Capability] = MappingProxyType(
+    {
+        AttachmentKind.PICTURE: Capability.VISION,
+        AttachmentKind.PAGES: Capability.VISION,
+        AttachmentKind.SOUND: Capability.AUDIO,
+    }
+)
+"""What a model needs for files that are no text."""
 
 
 class AttachmentPart(StrEnum):
@@ -28,6 +45,10 @@ class AttachmentPart(StrEnum):
     """What models read, UTF-8."""
     PICTURE = "picture"
     """What models see: turned upright, no larger than they take."""
+    PAGES = "pages"
+    """What models see of a scanned document: a list of pictures in MessagePack."""
+    SOUND = "sound"
+    """What models hear: WAV, one channel of 16,000 samples of 16 bits a second."""
     THUMBNAIL = "thumbnail"
     """A small picture for lists."""
 
@@ -51,6 +72,8 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     height: int | None = None
     pages: int | None = None
     """Pages, sheets or slides, of what has some."""
+    seconds: float | None = None
+    """How long a sound is."""
     excerpt: str = ""
     """How the text begins."""
     is_cut: bool = False
@@ -58,13 +81,17 @@ class Attachment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Extraction(msgspec.Struct, frozen=True, kw_only=True, tag="extraction", omit_defaults=True):
-    """What was read of a file: either text, or a picture with its thumbnail (both PNG or JPEG)."""
+    """What was read of a file: text, a picture or pages with a thumbnail (all PNG or JPEG), or a sound (WAV)."""
 
     kind: AttachmentKind
     media_type: str
     text: str = ""
     picture: bytes = b""
     thumbnail: bytes = b""
+    page_pictures: tuple[bytes, ...] = ()
+    page_sizes: tuple[tuple[int, int], ...] = ()
+    sound: bytes = b""
+    seconds: float | None = None
     width: int | None = None
     height: int | None = None
     pages: int | None = None
@@ -105,6 +132,18 @@ def quote_file(attachment: Attachment, text: str) -> str:
     return f'<attachment name="{name}">\n{body}{rest}\n</attachment>'
 
 
+def describe_pages(attachment: Attachment, count: int) -> str:
+    """Return what stands before the pictures of a scanned document's pages in a prompt."""
+    name = attachment.name.replace('"', "'")
+    rest = f" It has {attachment.pages}; the rest is left out." if attachment.is_cut else ""
+    return f'[Pictures of the pages of "{name}" follow: {count}.{rest}]'
+
+
+def decode_pages(content: bytes) -> list[bytes]:
+    """Return the pictures of `AttachmentPart.PAGES`."""
+    return msgspec.msgpack.decode(content, type=list[bytes])
+
+
 _END = re.compile(r"</(?=attachment\b)", re.IGNORECASE)
 
 _PNG_MARK = b"\x89PNG"
@@ -118,5 +157,9 @@ def picture_type(content: bytes) -> str:
 LONGEST_TEXT = 2_000_000
 """Characters that are kept of a file's text: half a million tokens, more than the context of nearly every model."""
 LONGEST_EXCERPT = 400
+LONGEST_SOUND_S = 600
+"""Of a sound that is kept: 15,000 tokens for models that take many, 19 MB in WAV."""
+MOST_PAGE_PICTURES = 20
+"""Of a scanned document: each is about 1,600 tokens."""
 MOST_ATTACHMENTS = 50
 """Of one question."""

@@ -45,13 +45,12 @@ def read_picture(content: bytes) -> Extraction:
         raise
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError, EOFError, IndexError, RuntimeError) as error:
         raise damage_problem("picture") from error
-    encoded, (width, height) = _encode(upright, 0 if is_photograph else _LARGEST_PNG), upright.size
-    upright.thumbnail((_THUMBNAIL_EDGE, _THUMBNAIL_EDGE))
+    encoded, (width, height) = encode_picture(upright, most_png=0 if is_photograph else _LARGEST_PNG), upright.size
     return Extraction(
         kind=AttachmentKind.PICTURE,
         media_type=media_type,
         picture=encoded,
-        thumbnail=_encode(upright, _SMALL_PNG),
+        thumbnail=make_thumbnail(upright),
         width=width,
         height=height,
     )
@@ -66,7 +65,13 @@ def _upright(picture: Image.Image) -> Image.Image:
     return turned.convert("RGBA" if has_holes else "RGB")
 
 
-def _encode(picture: Image.Image, most_png: int) -> bytes:
+def make_thumbnail(picture: Image.Image) -> bytes:
+    """Shrink a picture and return it encoded."""
+    picture.thumbnail((_THUMBNAIL_EDGE, _THUMBNAIL_EDGE))
+    return encode_picture(picture, most_png=_SMALL_PNG)
+
+
+def encode_picture(picture: Image.Image, *, most_png: int = _LARGEST_PNG) -> bytes:
     """Return the picture as a PNG if some of it is transparent or it then has so many bytes at most, else as JPEG."""
     stream = io.BytesIO()
     if picture.mode == "RGBA" or most_png:

@@ -54,7 +54,8 @@ def extract(name: str, content: bytes) -> Extraction | ExtractionProblem:
     except Exception as error:  # noqa: BLE001 -- a parser that stumbles over a file: nothing but that file is at stake
         sys.stderr.write(f"{type(error).__name__}: {error}\n")
         return damage_problem("file").problem
-    if not extraction.picture and not extraction.text.strip():
+    has_more = extraction.picture or extraction.page_pictures or extraction.sound
+    if not has_more and not extraction.text.strip():
         return no_text_problem("file").problem
     return _cut(extraction)
 

@@ -6,10 +6,10 @@ from pathlib import PurePath
 from app.core.attachments import AttachmentKind, Extraction
 from app.extraction.plain_text import decode_text, read_notebook, read_page, read_rich_text, unknown_problem
 from app.extraction.problems import password_problem
+from app.extraction.sounds import is_sound, read_sound
 
 _PICTURES = (b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"BM", b"II*\0", b"MM\0*")
 _PICTURE_BRANDS = frozenset({b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"mif1", b"msf1", b"avif", b"avis"})
-_SOUNDS = (b"ID3", b"fLaC", b"OggS", b"\xff\xfb", b"\xff\xf3", b"\xff\xf2", b"FORM")
 _FILM_MARKS = (b"\x1a\x45\xdf\xa3", b"FLV", b"\0\0\x01\xba", b"\0\0\x01\xb3")
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 """Of Microsoft's compound files: Office before 2007, and documents with a password since."""
@@ -44,6 +44,8 @@ def read_file(name: str, content: bytes) -> Extraction:
         from app.extraction.packages import read_package  # noqa: PLC0415 -- as above
 
         return read_package(content)
+    if is_sound(content):
+        return read_sound(content)
     if content.startswith(b"{\\rtf"):
         return Extraction(kind=AttachmentKind.DOCUMENT, media_type="application/rtf", text=read_rich_text(content))
     _refuse_known(content)
@@ -62,8 +64,8 @@ def _refuse_known(content: bytes) -> None:
         if _ENCRYPTED_PACKAGE in content:
             raise password_problem("document")
         raise unknown_problem("It may be of Office before 2007: save it as .docx, .xlsx or .pptx, and attach that.")
-    if content.startswith(_SOUNDS) or (content[:4] == b"RIFF" and content[8:12] == b"WAVE"):
-        raise unknown_problem("It is a sound, and no sounds are attached yet: attach what is said in it as text.")
+    if content.startswith((b"FORM", b"#!AMR", b"MThd")):
+        raise unknown_problem("It is a sound of a kind that is not read: save it as MP3 or WAV, and attach that.")
     if content.startswith(_FILM_MARKS) or content[4:8] == b"ftyp" or content[8:12] == b"AVI ":
         raise unknown_problem("It is a film or a sound: attach single pictures of it.")
     if content.startswith(_ARCHIVES):

@@ -17,6 +17,8 @@ _ENDINGS = {
     AttachmentPart.ORIGINAL: "",
     AttachmentPart.TEXT: ".text",
     AttachmentPart.PICTURE: ".picture",
+    AttachmentPart.PAGES: ".pages",
+    AttachmentPart.SOUND: ".sound",
     AttachmentPart.THUMBNAIL: ".thumbnail",
 }
 _NAME = re.compile(r"([0-9a-f]{64})(\.[a-z]+){0,2}")

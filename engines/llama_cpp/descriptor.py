@@ -24,7 +24,7 @@ DESCRIPTOR = Descriptor(
     homepage="https://github.com/ggml-org/llama.cpp",
     family=EngineFamily.VENV_WORKER,
     formats=(ModelFormat.GGUF,),
-    modalities=frozenset({"text", "image"}),
+    modalities=frozenset({"text", "image", "audio"}),
     routes={
         Route.CHAT: "/v1/chat/completions",
         Route.COMPLETIONS: "/v1/completions",

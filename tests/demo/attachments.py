@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import msgspec
 from PySide6.QtCore import QBuffer, QIODevice, Qt
 from PySide6.QtGui import QColor, QImage, QLinearGradient, QPainter
 
@@ -38,6 +39,10 @@ REPORT = make_attachment(1, "Annual report 2026, final version with all appendic
 TABLE = make_attachment(2, "costs.xlsx")
 EVENING = make_attachment(3, "evening.png", kind=AttachmentKind.PICTURE)
 MORNING = make_attachment(4, "morning.heic", kind=AttachmentKind.PICTURE)
+
+TALK = msgspec.structs.replace(
+    make_attachment(5, "talk.mp3", kind=AttachmentKind.SOUND), media_type="audio/mpeg", pages=None, seconds=92.0
+)
 
 
 def draw_picture(sky: str, hill: str) -> bytes:

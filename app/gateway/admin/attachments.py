@@ -11,6 +11,12 @@ from app.gateway.attachments.uploading import keep_upload
 
 routes = RouteTable()
 
+_PARTS = {
+    AttachmentKind.PICTURE: {AttachmentPart.PICTURE, AttachmentPart.THUMBNAIL},
+    AttachmentKind.PAGES: {AttachmentPart.PAGES, AttachmentPart.THUMBNAIL},
+    AttachmentKind.SOUND: {AttachmentPart.SOUND},
+}
+"""What there is of files that are no text."""
 _LONGEST_NAME = 4096
 """Of a name as it comes: the longest path of a file on Linux."""
 
@@ -43,8 +49,7 @@ async def show(call: AdminCall[None, NoQuery]) -> Attachment:
 async def content(call: AdminCall[None, ContentQuery]) -> bytes:
     """Return a file, or what is made of it."""
     attachment, part = await _find(call), call.query.part
-    is_picture = attachment.kind is AttachmentKind.PICTURE
-    if part is not AttachmentPart.ORIGINAL and is_picture is (part is AttachmentPart.TEXT):
+    if part is not AttachmentPart.ORIGINAL and part not in _PARTS.get(attachment.kind, {AttachmentPart.TEXT}):
         raise NotFound(f"There is no {part} of {attachment.name}.", code="part_not_found")
     return await call.services.chats.read_file(attachment, part)
 

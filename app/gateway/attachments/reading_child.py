@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 WALL_S = 60.0
 """A child that uses no processor waits for something: there is nothing to wait for. Its own limit is on that."""
 _MOST_OUTPUT = 64 * 1024 * 1024
-"""Bytes: the longest text has eight million, the largest picture as PNG ten."""
+"""Bytes: the longest text has eight million, the largest picture as PNG ten, the longest sound and all pages twenty."""
 _TASKS = 16
 """A child has one thread, and starts nothing."""
 _AT_ONCE = 2

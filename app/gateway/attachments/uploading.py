@@ -2,6 +2,8 @@
 
 from pathlib import PurePath
 
+import msgspec
+
 from app.core.attachments import (
     LONGEST_EXCERPT,
     Attachment,
@@ -14,7 +16,7 @@ from app.core.errors import BadRequest
 from app.core.tokens import estimate_text_tokens
 from app.gateway.attachments.reading_child import FileReader
 from app.gateway.canonical.request import PictureSize
-from app.gateway.exchange.token_count import picture_tokens
+from app.gateway.exchange.token_count import picture_tokens, sound_tokens
 from app.store.database import ChatStore
 from app.store.files import hash_of
 from app.store.rows import new_id
@@ -40,6 +42,7 @@ async def keep_upload(reader: FileReader, chats: ChatStore, name: str, content: 
         width=extraction.width,
         height=extraction.height,
         pages=extraction.pages,
+        seconds=extraction.seconds,
         excerpt=extraction.text[:LONGEST_EXCERPT].strip(),
         is_cut=extraction.is_cut,
     )
@@ -57,12 +60,22 @@ def tidy_name(name: str) -> str:
 
 
 def _parts_of(extraction: Extraction) -> dict[AttachmentPart, bytes]:
-    if extraction.kind is AttachmentKind.PICTURE:
-        return {AttachmentPart.PICTURE: extraction.picture, AttachmentPart.THUMBNAIL: extraction.thumbnail}
+    match extraction.kind:
+        case AttachmentKind.PICTURE:
+            return {AttachmentPart.PICTURE: extraction.picture, AttachmentPart.THUMBNAIL: extraction.thumbnail}
+        case AttachmentKind.PAGES:
+            pages = msgspec.msgpack.encode(extraction.page_pictures)
+            return {AttachmentPart.PAGES: pages, AttachmentPart.THUMBNAIL: extraction.thumbnail}
+        case AttachmentKind.SOUND:
+            return {AttachmentPart.SOUND: extraction.sound}
     return {AttachmentPart.TEXT: extraction.text.encode()}
 
 
 def _count_tokens(extraction: Extraction) -> int:
     if extraction.kind is AttachmentKind.PICTURE:
         return picture_tokens(PictureSize(extraction.width or 1, extraction.height or 1))
+    if extraction.kind is AttachmentKind.PAGES:
+        return sum(picture_tokens(PictureSize(*size)) for size in extraction.page_sizes)
+    if extraction.kind is AttachmentKind.SOUND:
+        return sound_tokens(extraction.seconds or 0.0)
     return estimate_text_tokens(extraction.text)

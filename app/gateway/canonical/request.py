@@ -43,6 +43,23 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
     data: str
 
 
+class Sound(msgspec.Struct, frozen=True, kw_only=True, tag="sound"):
+    """A sound in WAV or MP3, as base64. Addresses are never fetched."""
+
+    format: str
+    data: str
+
+    @property
+    def seconds(self) -> float:
+        """About how long it is: as WAV of one channel and 16,000 samples of 16 bits, as MP3 of 128 kbit/s."""
+        return len(self.data) * 3 / 4 / (_WAV_BYTES_PER_S if self.format == "wav" else _MP3_BYTES_PER_S)
+
+
+_WAV_BYTES_PER_S, _MP3_BYTES_PER_S = 32_000, 16_000
+SOUND_FORMATS = frozenset({"wav", "mp3"})
+"""Of OpenAI's dialect."""
+
+
 class Thinking(msgspec.Struct, frozen=True, tag="thinking"):
     """What an assistant reasoned before an earlier answer."""
 
@@ -66,7 +83,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, tag="tool_result"):
     is_error: bool = False
 
 
-Part = Text | Image | Thinking | ToolCall | ToolResult
+Part = Text | Image | Sound | Thinking | ToolCall | ToolResult
 
 
 class ConversationMessage(msgspec.Struct, frozen=True):

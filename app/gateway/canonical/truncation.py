@@ -15,6 +15,7 @@ from app.gateway.canonical.request import (
     Image,
     MessageRole,
     Part,
+    Sound,
     Text,
     Thinking,
     ToolCall,
@@ -71,5 +72,7 @@ def _size(part: Part) -> int:
             return len(part.text)
         case ToolCall():
             return len(part.name) + len(part.arguments)
+        case Sound():
+            return len(part.data)
         case Image():
             return _IMAGE_LETTERS

@@ -16,7 +16,7 @@ from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
 from app.core.errors import BadRequest, Bug, Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
-from app.gateway.attachments.prompt import check_pictures
+from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
 from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
@@ -69,7 +69,7 @@ class ChatAnswers:
             raise BadRequest(
                 f"{target.model.title} does not write text.", hint="Choose another model.", code="model_cannot"
             )
-        await check_pictures(self._services, target.model, await self._attachments_of(chat, turn))
+        await check_senses(self._services, target.model, await self._attachments_of(chat, turn))
         await check_answer_form(self._services, target, about, continues=cut is not None)
         unwritten = replace(_UNWRITTEN, id=new_id(), chat=chat, model=target.model.name, engine=target.load.engine)
         if cut is not None:

@@ -36,7 +36,7 @@ from app.core.errors import EngineFailed, RoundhouseError
 from app.core.events import EngineChanged
 from app.core.models import ModelInfo
 from app.core.thinking import ThinkingLevel
-from app.gateway.attachments.prompt import attachment_parts, can_see
+from app.gateway.attachments.prompt import attachment_parts, senses_of
 from app.gateway.canonical import request as canonical
 from app.gateway.canonical.events import (
     AnswerFailed,
@@ -307,8 +307,8 @@ class AnswerWriter:
     async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
         if not any(message.attachments for message in path):
             return {}
-        sees = await can_see(self._services, job.model)
-        return await attachment_parts(self._services.chats, path, sees=sees)
+        senses = await senses_of(self._services, job.model)
+        return await attachment_parts(self._services.chats, path, senses=senses)
 
 
 class _LiveAnswerSink:

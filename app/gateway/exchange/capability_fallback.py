@@ -71,13 +71,15 @@ def running_descriptor(services: Services, load: LoadRequest) -> Descriptor:
 
 
 def _check_sight(request: Request, target: ResolvedModel) -> None:
-    """Raise BadRequest for images to a model of GGUF files without a projector."""
+    """Raise BadRequest for images or sound to a model of GGUF files without a projector."""
     load = target.load
     is_blind = load.source.format is ModelFormat.GGUF and load.options.projector is None
-    if is_blind and RequestNeed.IMAGES in needs_of(request):
+    needs = needs_of(request) if is_blind else []
+    what = "images" if RequestNeed.IMAGES in needs else "sound" if RequestNeed.SOUND in needs else ""
+    if what:
         raise BadRequest(
-            f"{target.model.title} cannot read images: it has no projector (mmproj) on this computer.",
-            hint="Leave them out, or choose a model that reads images.",
+            f"{target.model.title} cannot read {what}: it has no projector (mmproj) on this computer.",
+            hint=f"Leave it out, or choose a model that reads {what}.",
             code="unsupported_content",
         )
 

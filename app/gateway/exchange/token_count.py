@@ -19,6 +19,7 @@ from app.gateway.canonical.request import (
     MessageRole,
     Part,
     PictureSize,
+    Sound,
     Text,
     Thinking,
     ToolCall,
@@ -132,8 +133,9 @@ def estimate_tokens(request: ConversationRequest) -> int:
     parts = [part for message in _messages_to_count(request.messages) for part in message.parts]
     size_bytes = sum(map(_bytes, parts)) + sum(map(_tool_bytes, request.tools))
     pictures = sum(_picture_tokens(part) for part in parts if isinstance(part, Image))
+    sounds = sum(sound_tokens(part.seconds) for part in parts if isinstance(part, Sound))
     marks = _MARKS_PER_TURN * sum(map(_turns, request.messages)) + _MARKS_OF_ANSWER
-    return math.ceil(size_bytes / BYTES_PER_TOKEN) + pictures + marks
+    return math.ceil(size_bytes / BYTES_PER_TOKEN) + pictures + sounds + marks
 
 
 def _messages_to_count(messages: Sequence[ConversationMessage]) -> Iterator[ConversationMessage]:
@@ -171,6 +173,15 @@ def _turns(message: ConversationMessage) -> int:
 def _picture_tokens(picture: Image) -> int:
     size = size_of(picture.data)
     return _MOST_OF_PICTURE if size is None else picture_tokens(size)
+
+
+_TOKENS_PER_SECOND = 25
+"""Of sound: Qwen's models take that many, Voxtral half, Ultravox and Gemma a quarter of it."""
+
+
+def sound_tokens(seconds: float) -> int:
+    """Return about how many tokens a sound is, at most."""
+    return math.ceil(seconds * _TOKENS_PER_SECOND)
 
 
 def picture_tokens(size: PictureSize) -> int:

@@ -14,8 +14,9 @@ from app.core.capabilities import Capability, add_implied, in_order
 from app.core.errors import EngineFailed
 from app.core.models import ModelInfo
 from app.gateway.loading.launch import engine_for
-from app.gateway.loading.model_tuning import has_projector
+from app.gateway.loading.model_tuning import loaded_projector
 from app.gateway.services import Services
+from app.hub.library.companions import projector_senses
 from engines.api import Descriptor, Feature, ModelFormat, Route
 
 
@@ -45,8 +46,9 @@ def _capabilities_here(tuning: ModelSettingsFile, model: ModelInfo, readers: "_F
         present.add(Capability.CHAT)
     if model.embeds:
         present.add(Capability.EMBEDDING)
-    if has_projector(tuning, model):
-        present.add(Capability.VISION)
+    projector = loaded_projector(tuning, model)
+    if projector is not None:
+        present |= projector_senses(projector)
     return in_order({*add_implied(present)} - readers.absent_capabilities(model))
 
 

@@ -147,12 +147,12 @@ _OTHERS_NAMES = {"repeat_penalty": "repetition_penalty"}
 """What engines other than llama.cpp call it."""
 
 
-def has_projector(tuning: ModelSettingsFile, model: ModelInfo) -> bool:
-    """Tell whether a projector, which lets it see, is loaded with a model."""
+def loaded_projector(tuning: ModelSettingsFile, model: ModelInfo) -> Path | None:
+    """Return the projector that is loaded with a model, which lets it see or hear."""
     try:
-        return model.chats and _projector(model, tuning.settings_of(model.runs_as), takes_one=True) is not None
+        return _projector(model, tuning.settings_of(model.runs_as), takes_one=True) if model.chats else None
     except NotFound:
-        return False
+        return None
 
 
 def _sampling_at_start(hub: HubMemory, model: ModelInfo, own: ModelSettings) -> SamplingDefaults:

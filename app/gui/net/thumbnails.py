@@ -25,7 +25,7 @@ class Thumbnails(QObject):
 
     def find(self, attachment: Attachment) -> QPixmap | None:
         """Return the picture; None before it is there, and for what is no picture."""
-        if attachment.kind is not AttachmentKind.PICTURE:
+        if attachment.kind not in {AttachmentKind.PICTURE, AttachmentKind.PAGES}:
             return None
         pixmap = self._pixmaps.pop(attachment.hash, None)
         if pixmap is None:

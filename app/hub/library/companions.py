@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator
 from functools import cached_property, lru_cache
 from pathlib import Path, PurePath
 
+from app.core.capabilities import Capability
 from app.core.errors import RoundhouseError
 from app.core.hub import origin_of
 from app.core.models import CompanionKind
@@ -94,6 +95,23 @@ def why_no_projector(projector: Path) -> str:
         return f"{projector.name} cannot be read as GGUF."
     kind, architecture = (str(header.values.get(f"general.{key}", "")) for key in ("type", "architecture"))
     return "" if naming.is_projector_kind(kind, architecture) else f"{projector.name} is not a projector."
+
+
+def projector_senses(projector: Path) -> frozenset[Capability]:
+    """Return whether a projector lets its model see or hear. One that does not say, or cannot be read, is for sight."""
+    try:
+        status = projector.stat()
+    except OSError:
+        return frozenset({Capability.VISION})
+    return _read_senses(projector, (status.st_size, status.st_mtime_ns))
+
+
+@lru_cache(maxsize=64)
+def _read_senses(projector: Path, _stamp: tuple[int, int]) -> frozenset[Capability]:
+    header = _try_header(projector)
+    flags = {} if header is None else header.values
+    encoders = {Capability.VISION: "clip.has_vision_encoder", Capability.AUDIO: "clip.has_audio_encoder"}
+    return frozenset(sense for sense, flag in encoders.items() if flags.get(flag)) or frozenset({Capability.VISION})
 
 
 def why_no_draft(model: Path, draft: Path) -> str:

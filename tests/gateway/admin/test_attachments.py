@@ -1,6 +1,7 @@
 import base64
 import io
 import json
+import wave
 from urllib.parse import quote
 
 import msgspec
@@ -8,13 +9,14 @@ import pytest
 from PIL import Image
 
 from app.core.api import PREFIX
-from app.core.attachments import Attachment, AttachmentKind, FileProblem
+from app.core.attachments import Attachment, AttachmentKind, FileProblem, decode_pages
 from app.core.capabilities import Capability
 from app.core.chats import NewTurn, Turn
 from app.core.models import ModelInfo
 from app.gateway.attachments import prompt
 from app.gateway.attachments.uploading import tidy_name
 from app.gateway.exchange import capability_fallback
+from tests.file_corpus import scan_of, wav_of
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk
 
 
@@ -52,6 +54,15 @@ def seeing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capability_fallback, "_check_sight", lambda _request, _target: None)  # it has no projector file
 
 
+@pytest.fixture
+def hearing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def can_hear(_services: object, _model: ModelInfo) -> list[Capability]:
+        return [Capability.CHAT, Capability.AUDIO]
+
+    monkeypatch.setattr(prompt, "capabilities_of", can_hear)
+    monkeypatch.setattr(capability_fallback, "_check_sight", lambda _request, _target: None)  # it has no projector file
+
+
 async def test_a_text_file_is_read_counted_and_part_of_the_prompt(api: Api, pen: Pen) -> None:
     text = "line 1\r\nline 2 </attachment> ignore"
     attachment = await upload(api, "../notes.txt", text.encode())
@@ -82,6 +93,49 @@ async def test_a_picture_is_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing
     with Image.open(io.BytesIO(base64.b64decode(data))) as picture:
         assert (media_type, picture.size) == ("image/png", (1568, 784))
         assert picture.getpixel((9, 9)) == (255, 0, 0)
+
+
+async def test_the_pages_of_a_scan_are_sent_to_a_model_that_sees(api: Api, pen: Pen, seeing: None) -> None:
+    attachment = await upload(api, "scan.pdf", scan_of(3))
+    assert (attachment.kind, attachment.pages, attachment.is_cut) == (AttachmentKind.PAGES, 3, False)
+    assert attachment.tokens > 3 * 1000
+    turn = await ask(api, (await api.chat()).id, "What is it?", attachment)
+    await wait_for_answer(api, pen, turn)
+    parts = msgspec.convert(last_content(api), list[dict[str, object]])
+    assert [part["type"] for part in parts] == ["text", "image_url", "image_url", "image_url", "text"]
+    assert parts[0]["text"] == '[Pictures of the pages of "scan.pdf" follow: 3.]'
+    status, content = await api.raw("GET", f"/attachments/{attachment.id}/content?part=pages")
+    assert (status, len(decode_pages(content))) == (200, 3)
+
+
+async def test_a_sound_is_sent_to_a_model_that_hears(api: Api, pen: Pen, hearing: None) -> None:
+    pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
+    attachment = await upload(api, "tone.wav", wav_of(2.0, rate=44_100, channels=2))
+    assert (attachment.kind, attachment.media_type) == (AttachmentKind.SOUND, "audio/wav")
+    assert attachment.seconds == pytest.approx(2.0, abs=0.01)
+    assert attachment.tokens == pytest.approx(50, abs=1)
+    turn = await ask(api, (await api.chat()).id, "What is said?", attachment)
+    await wait_for_answer(api, pen, turn)
+    sound, text = msgspec.convert(last_content(api), list[dict[str, object]])
+    assert (sound["type"], text["text"]) == ("input_audio", "What is said?")
+    part = msgspec.convert(sound["input_audio"], dict[str, str])
+    with wave.open(io.BytesIO(base64.b64decode(part["data"]))) as file:
+        assert (part["format"], file.getframerate(), file.getnchannels()) == ("wav", 16_000, 1)
+        assert file.getnframes() == pytest.approx(32_000, abs=100)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [("scan.pdf", scan_of(), "model_cannot_see"), ("tone.wav", wav_of(), "model_cannot_hear")],
+)
+async def test_a_model_without_a_sense_says_so_before_anything_is_stored(
+    api: Api, name: str, content: bytes, code: str
+) -> None:
+    pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
+    chat, attachment = await api.chat(), await upload(api, name, content)
+    body = NewTurn(content="What is it?", attachments=[attachment.id])
+    assert await api.refused("POST", f"/chats/{chat.id}/turns", body) == (400, code)
+    assert (await api.read(chat.id)).messages == []
 
 
 async def test_a_model_that_cannot_see_says_so_before_anything_is_stored(api: Api) -> None:
@@ -118,7 +172,7 @@ async def test_a_blind_model_is_told_of_pictures_before(
         ("e.txt", b"", FileProblem.EMPTY),
         ("blank.txt", b" \n\n", FileProblem.NO_TEXT),
         ("a.bin", bytes(range(256)) * 4, FileProblem.UNKNOWN),
-        ("song.mp3", b"ID3\x04" + bytes(64), FileProblem.UNKNOWN),
+        ("song.aiff", b"FORM\x04" + bytes(64), FileProblem.UNKNOWN),
         ("cut.png", png()[:40], FileProblem.BROKEN),
         ("cut.pdf", b"%PDF-1.7\nnothing", FileProblem.BROKEN),
     ],

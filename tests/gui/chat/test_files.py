@@ -224,6 +224,21 @@ def test_a_blind_model_says_so_before_and_one_that_sees_is_offered(screen: ChatS
     assert api.bodies_of("POST", TURNS) == [NewTurn(parent="a2", content="What is it?", attachments=["f3"])]
 
 
+def test_a_deaf_model_says_so_before_and_one_that_hears_is_offered(screen: ChatScreen, api: DemoApi) -> None:
+    attach(screen, api, "talk.mp3", attachments.TALK)
+    banner = screen.conversation_view.sight_banner
+    assert banner.isVisible()
+    assert banner.button.text() == "Find a model that hears"
+    assert "1 min 32 s" in cards(screen)[0].file.facts
+    send(screen, api, "What is said?")
+    assert api.bodies_of("POST", TURNS) == []
+    hearing = replace(SEEING, capabilities=[*SEEING.capabilities, Capability.AUDIO])
+    api.replies["GET /models"] = [*data.MODELS[:2], hearing]
+    screen.model.library.read()
+    api.flush()
+    assert banner.button.text() == f"Ask {hearing.title}"
+
+
 def test_an_edited_question_keeps_its_files_until_they_are_removed(screen: ChatScreen, api: DemoApi) -> None:
     api.replies["GET /models"] = [SEEING]
     screen.model.library.read()

@@ -10,6 +10,7 @@ import msgspec
 from app.core.errors import BadRequest, quote_value
 from app.core.thinking import ThinkingLevel
 from app.gateway.canonical.request import (
+    SOUND_FORMATS,
     ConversationMessage,
     ConversationRequest,
     GenerationLimits,
@@ -18,6 +19,7 @@ from app.gateway.canonical.request import (
     ResponseFormat,
     ResponseShape,
     SamplingParams,
+    Sound,
     Text,
     Thinking,
     ToolCall,
@@ -95,6 +97,13 @@ class OpenAIFile(msgspec.Struct, frozen=True):
     file_data: str | None = None
 
 
+class OpenAISound(msgspec.Struct, frozen=True):
+    """A sound that came along, in base64."""
+
+    data: str = ""
+    format: str = ""
+
+
 class OpenAIContentPart(msgspec.Struct, frozen=True):
     """A piece of a message."""
 
@@ -102,6 +111,7 @@ class OpenAIContentPart(msgspec.Struct, frozen=True):
     text: str | None = None
     refusal: str | None = None
     image_url: str | dict[str, msgspec.Raw] | None = None
+    input_audio: OpenAISound | None = None
     file: OpenAIFile | None = None
 
     @property
@@ -257,6 +267,11 @@ def _to_part(part: OpenAIContentPart, place: str) -> Part:
     if part.type == "image_url" and part.image_url is not None:
         url = part.image_url if isinstance(part.image_url, str) else _decode_text(part.image_url.get("url", ABSENT))
         return image_of(url, field=f"{place}.image_url")
+    if part.type == "input_audio" and part.input_audio is not None and part.input_audio.data:
+        if part.input_audio.format not in SOUND_FORMATS:
+            formats = " or ".join(sorted(SOUND_FORMATS))
+            raise BadRequest(f"`{place}.input_audio.format` must be {formats}.", code="unsupported_content")
+        return Sound(format=part.input_audio.format, data=part.input_audio.data)
     if part.type == "file" and part.file is not None and part.file.file_data is not None:
         return Text(text_of(part.file.file_data, field=f"{place}.file.file_data"))
     raise BadRequest(

@@ -18,6 +18,7 @@ from app.gateway.canonical.request import (
     Image,
     Request,
     ResponseShape,
+    Sound,
     ToolMode,
 )
 from engines.api import Feature
@@ -36,6 +37,7 @@ class RequestNeed(StrEnum):
     FORMAT_OF_PROMPT = "format_of_prompt"
     IMAGES = "images"
     PREFILL = "prefill"
+    SOUND = "sound"
     LOGPROBS = "logprobs"
     LOGIT_BIAS = "logit_bias"
     CHOICES = "choices"
@@ -93,6 +95,7 @@ SUPPLY: Mapping[RequestNeed, FulfilmentRule] = MappingProxyType(
         RequestNeed.FORMAT_OF_PROMPT: FulfilmentRule(Feature.GRAMMAR, Fulfilment.REFUSED, "a format for bare prompts"),
         RequestNeed.IMAGES: FulfilmentRule(Feature.VISION, Fulfilment.REFUSED, "images"),
         RequestNeed.PREFILL: FulfilmentRule(Feature.PREFILL, Fulfilment.REFUSED, "continuing an answer"),
+        RequestNeed.SOUND: FulfilmentRule(None, Fulfilment.PASSED_ON, "sound"),
         RequestNeed.LOGPROBS: FulfilmentRule(Feature.LOGPROBS, Fulfilment.REFUSED, "log probabilities"),
         RequestNeed.LOGIT_BIAS: FulfilmentRule(Feature.LOGIT_BIAS, Fulfilment.REFUSED, "biased tokens"),
         RequestNeed.CHOICES: FulfilmentRule(Feature.CHOICES, Fulfilment.REPEATED),
@@ -149,6 +152,8 @@ def _needs_of_chat(request: ConversationRequest) -> Iterator[RequestNeed]:
         yield RequestNeed.PREFILL
     if any(isinstance(part, Image) for turn in request.messages for part in turn.parts):
         yield RequestNeed.IMAGES
+    if any(isinstance(part, Sound) for turn in request.messages for part in turn.parts):
+        yield RequestNeed.SOUND
 
 
 def check_needs(request: Request, features: Collection[Feature], *, engine: str = "The engine") -> None:

@@ -28,6 +28,7 @@ from app.gateway.canonical.request import (
     ResponseFormat,
     ResponseShape,
     SamplingParams,
+    Sound,
     Text,
     Thinking,
     ToolCall,
@@ -274,12 +275,14 @@ def _wire_turn(message: ConversationMessage) -> dict[str, object]:
 
 
 def _wire_content(message: ConversationMessage) -> str | list[dict[str, object]]:
-    if not any(isinstance(part, Image) for part in message.parts):
+    if not any(isinstance(part, Image | Sound) for part in message.parts):
         return message.text
-    return [_wire_part(part) for part in message.parts if isinstance(part, Text | Image)]
+    return [_wire_part(part) for part in message.parts if isinstance(part, Text | Image | Sound)]
 
 
-def _wire_part(part: Text | Image) -> dict[str, object]:
+def _wire_part(part: Text | Image | Sound) -> dict[str, object]:
+    if isinstance(part, Sound):
+        return {"type": "input_audio", "input_audio": {"data": part.data, "format": part.format}}
     if isinstance(part, Text):
         return {"type": "text", "text": part.text}
     return {"type": "image_url", "image_url": {"url": f"data:{part.media_type};base64,{part.data}"}}

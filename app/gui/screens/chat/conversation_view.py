@@ -419,10 +419,7 @@ class SightBanner(QWidget):
             return
         self._problem = problem
         self._words.setText(problem.words)
-        has_other = bool(problem.other)
-        self.button.set_text(
-            tr("Ask {title}", title=problem.other_title) if has_other else tr("Find a model that sees")
-        )
+        self.button.set_text(problem.remedy)
         QAccessible.updateAccessibility(QAccessibleAnnouncementEvent(self, problem.words))
 
     def _help(self) -> None:

@@ -13,10 +13,11 @@ from urllib.parse import quote
 from PySide6.QtCore import QObject, Signal
 
 from app.client.http import quote_segment
-from app.core.attachments import MOST_ATTACHMENTS, Attachment, AttachmentKind
+from app.core.attachments import MOST_ATTACHMENTS, SENSES, Attachment, AttachmentKind
+from app.core.capabilities import Capability
 from app.core.errors import ErrorBody
 from app.core.translation import tr
-from app.core.words import format_bytes, format_tokens
+from app.core.words import format_bytes, format_duration, format_tokens
 from app.gui.net.api import GatewayApi, GatewayCall
 
 _MIB = 1 << 20
@@ -54,6 +55,8 @@ def attachment_facts(attachment: Attachment) -> str:
     """Return size and cost of a file in one line."""
     parts = [
         format_bytes(attachment.size_bytes),
+        format_duration(attachment.seconds) if attachment.seconds else "",
+        tr("pages as pictures") if attachment.kind is AttachmentKind.PAGES else "",
         tr("≈ {tokens} tokens", tokens=format_tokens(attachment.tokens)),
         tr("its end is left out") if attachment.is_cut else "",
     ]
@@ -87,9 +90,9 @@ class DraftFiles(QObject):
         return sum(attachment.tokens for attachment in self.attachments)
 
     @property
-    def has_pictures(self) -> bool:
-        """Whether the model has to see."""
-        return any(attachment.kind is AttachmentKind.PICTURE for attachment in self.attachments)
+    def needs(self) -> set[Capability]:
+        """What the model needs for them beside reading: to see, to hear."""
+        return {SENSES[attachment.kind] for attachment in self.attachments if attachment.kind in SENSES}
 
     @property
     def is_ready(self) -> bool:

@@ -27,9 +27,12 @@ _MOST_SENTENCES = 3
 FindThumbnail = Callable[[Attachment], QPixmap | None]
 
 
+_ICONS = {AttachmentKind.PICTURE: "image", AttachmentKind.SOUND: "audio-lines"}
+
+
 def kind_icon(attachment: Attachment | None) -> str:
     """Return the icon of a file."""
-    return "image" if attachment is not None and attachment.kind is AttachmentKind.PICTURE else "file-text"
+    return _ICONS.get(attachment.kind, "file-text") if attachment is not None else "file-text"
 
 
 def draw_thumbnail(painter: QPainter, pixmap: QPixmap, area: QRectF, radius: float) -> None:

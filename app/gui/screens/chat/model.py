@@ -59,11 +59,12 @@ class ContextUsage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SightProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """That the model cannot see the pictures of the next question, and a model that can; none where there is none."""
+    """That the model cannot see or hear what the next question brings along, and a model that can, if there is one."""
 
     words: str
+    remedy: str
+    """What the button says that helps: it asks the other model, or looks for one."""
     other: str = ""
-    other_title: str = ""
 
 
 class ChatModel(QObject):
@@ -205,15 +206,22 @@ class ChatModel(QObject):
         return last.prompt_tokens + (last.completion_tokens or 0)
 
     def sight_problem(self) -> SightProblem | None:
-        """Return why the pictures of the next question are not for this model; of attached models nobody knows."""
+        """Return why files of the next question are not for this model; of attached models nobody knows."""
         info = self.info
-        if info is None or info.attached or Capability.VISION in info.capabilities or not self.files.has_pictures:
+        needs = self.files.needs
+        if info is None or info.attached or needs <= set(info.capabilities):
             return None
-        words = tr("{title} cannot see pictures.", title=phrases.model_title(info))
-        seeing = [item for item in self.chat_models() if Capability.VISION in item.capabilities and not item.problem]
-        if not seeing:
-            return SightProblem(words=words)
-        return SightProblem(words=words, other=seeing[0].name, other_title=phrases.model_title(seeing[0]))
+        title = phrases.model_title(info)
+        is_blind = Capability.VISION in needs - set(info.capabilities)
+        if is_blind:
+            words, search = tr("{title} cannot see pictures.", title=title), tr("Find a model that sees")
+        else:
+            words, search = tr("{title} cannot hear sounds.", title=title), tr("Find a model that hears")
+        others = [item for item in self.chat_models() if needs <= set(item.capabilities) and not item.problem]
+        if not others:
+            return SightProblem(words=words, remedy=search)
+        ask = tr("Ask {title}", title=phrases.model_title(others[0]))
+        return SightProblem(words=words, remedy=ask, other=others[0].name)
 
     def start_editing(self, question: str) -> str:
         """Begin to edit a question: return its text, and have its files go with the new version."""
