@@ -39,6 +39,14 @@ _RESEARCH_ONLY = frozenset(
     {"apple-amlr", "cc-by-nc-2.0", "cc-by-nc-3.0", "cc-by-nc-4.0", "cc-by-nc-nd-4.0", "cc-by-nc-sa-4.0", "exaone"}
     | {"fair-noncommercial-research-license", "intel-research", "mistral-research-license", "mnpl", "qwen-research"}
 )
+_CONDITIONAL = frozenset(
+    {"bigcode-openrail-m", "deepseek-license", "falcon-llm-license", "gemma", "glm-5.3", "iquestcoder", "k-exaone"}
+    | {"health-ai-developer-foundations", "kimi-k3", "lfm1.0", "llama3.1", "llama3.2", "llama3.3", "llama4"}
+    | {"minimax-community", "modified-mit", "nvidia-nemotron-open-model-license", "nvidia-open-model-license", "qwen"}
+    | {"qwen-community-1.0", "qwen3.8-max", "tencent-hunyuan-a13b", "tencent-hunyuan-community"}
+    | {"upstage-solar-license"}
+)
+"""Of the makers' own: limits of users or revenue, of places or uses, or a text that nobody here read in full."""
 _SENTENCES = {
     CommercialUse.YES: LazyText("commercial use allowed ({licence})"),
     CommercialUse.NO: LazyText("no commercial use ({licence})"),
@@ -53,6 +61,11 @@ def commercial_use(licence: str) -> CommercialUse:
     if name in _PERMISSIVE:
         return CommercialUse.YES
     return CommercialUse.NO if name in _RESEARCH_ONLY else CommercialUse.ASK
+
+
+def is_classified(licence: str) -> bool:
+    """Tell whether somebody put a licence into one of the classes; any other is "ask"."""
+    return licence.casefold() in _PERMISSIVE | _RESEARCH_ONLY | _CONDITIONAL
 
 
 def licence_words(licence: str) -> str:

@@ -182,6 +182,11 @@ def test_a_model_that_is_too_new_says_so_and_leads_to_the_engines(
     row.download_actions.download.click()
     api.flush()
     assert screen._trouble.isVisible()
+    assert screen._trouble._other.isVisible()
+    screen._trouble._other.click()
+    assert api.bodies_of("POST", "/downloads")[-1] == Pull(model="muse-glimmer:30b", anyway=True)
+    api.flush()
+    assert not screen._trouble._other.isVisible(), "it was asked for all the same, and refused all the same"
     screen._trouble._button.click()
     assert shell.pages == [PageId.ENGINES]
 

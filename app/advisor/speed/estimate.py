@@ -19,6 +19,7 @@ from math import exp, hypot, log
 import msgspec
 
 from app.advisor.memory.llama_cpp.weights import layer_places
+from app.advisor.memory.placement import SYSTEM
 from app.advisor.memory.setting import HOST, RunSetting
 from app.advisor.speed.families import (
     DEVICES,
@@ -49,9 +50,13 @@ HOST_LAYER_S = 100e-6
 """Handing one layer to the processor and back: two PCIe transfers, waking its threads."""
 CALIBRATED_SPREAD = 0.14
 """Nine of ten predictions after a calibration are closer; measured by `tests.bench.speed_accuracy`."""
-TABLE_SPREAD = 1.2
-"""How much wider the interval is for models that look up n-grams: what that costs depends on where the table lies, and
-is not modelled. Qwen3.8-Flash-Next wrote 20 to 31 tok/s on chips that share their memory, half of what is predicted."""
+LOOKUP_PAGE_S = 120e-6
+"""Reading a row of a table from the drive it is mapped from: the latency of an NVMe drive for a page."""
+_MOST_CACHED = 0.5
+"""Of the memory that a mapped file may fill before its pages come and go."""
+TABLE_SPREAD = 0.5
+"""How much wider the interval is for models that look up n-grams. Qwen3.8-Flash-Next wrote 20 to 23 tok/s with
+llama.cpp and 38 with Halogen on one chip, 28 to 31 on another."""
 _LARGE_TABLE = 10_000_000_000
 """Numbers in a table of n-grams; tables per layer have fewer."""
 HOST_SPREAD = 0.9
@@ -86,13 +91,29 @@ def decode_rate(
     else:
         terms = _predict_terms(reads, devices, setting, software, processor_device(machine))
         spread, confidence = _rate_spread(devices[0], _own_spread(setting, software)), _rate_confidence(devices)
-    spread = hypot(spread, HOST_SPREAD * terms.host_s / terms.total_s, TABLE_SPREAD if _has_large_table(facts) else 0.0)
+    lookup_s = _lookup_seconds(facts, machine, setting)
+    if lookup_s:
+        text = f"{terms.arithmetic} + {lookup_s * 1e3:.1f} ms looking up n-grams"
+        terms = msgspec.structs.replace(terms, host_s=terms.host_s + lookup_s, arithmetic=text)
+    host_share = (terms.host_s - lookup_s) / terms.total_s
+    spread = hypot(spread, HOST_SPREAD * host_share, TABLE_SPREAD if lookup_s else 0.0)
     return _build_rate(1 / terms.total_s, spread, confidence, terms.arithmetic)
 
 
-def _has_large_table(facts: ModelFacts) -> bool:
-    tables = (group.elements for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE)
-    return sum(tables) > _LARGE_TABLE
+def _lookup_seconds(facts: ModelFacts, machine: Machine, setting: RunSetting) -> float:
+    """Return the seconds that a token waits for rows of a table of n-grams, which every layer looks up.
+
+    The table lies in the system's memory: a graphics card waits for it in each layer, as for layers on the processor.
+    Where file and context fill more than half of that memory, pages of it are read from the drive again.
+    """
+    tables = [group for group in facts.weights if group.kind is WeightKind.LOOKUP_TABLE]
+    if sum(group.elements for group in tables) <= _LARGE_TABLE:
+        return 0.0
+    system = next((pool.physical.value for pool in machine.pools if pool.id == SYSTEM or pool.is_unified), None)
+    is_own = any(not pool.is_unified and pool.id != SYSTEM for pool in machine.pools) and setting.uses_gpu
+    mapped = sum(group.bytes for group in tables) if is_own else facts.file_bytes
+    page_s = LOOKUP_PAGE_S if system is None or mapped > _MOST_CACHED * system else 0.0
+    return len(facts.layers) * ((HOST_LAYER_S if setting.uses_gpu else 0.0) + page_s)
 
 
 def _predict_terms(

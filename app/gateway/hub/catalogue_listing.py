@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from app.core.advice import Advice, FitVerdict, Intent, PlanRequest
 from app.core.hub import CatalogueQuery, HubPick, HubUse, MachineAdvice
 from app.core.licences import commercial_use
+from app.gateway.hub.listing_cache import ListingTerms, keep_picks
 from app.gateway.hub.repositories import FitContext, fit_context
 from app.gateway.hub.support_gaps import GapInputs, find_gap, name_facts, read_gap_inputs
 from app.gateway.services import Services
@@ -89,9 +90,7 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
         picks = await asyncio.to_thread(_judge_entries, entries, None, ground)
     else:
         ranked = await asyncio.to_thread(_pick_ranked, services, content, query.use, ground)
-        names = {pick.pull for pick in ranked}
-        rest = [entry for entry in content.models if query.use in entry.uses and entry.name not in names]
-        picks = [*ranked, *await asyncio.to_thread(_judge_entries, rest, query.use, ground)]
+        picks = [*ranked, *await asyncio.to_thread(_judge_rest, services, content, query.use, ground)]
     return await _complete_picks(services, content, picks)
 
 
@@ -117,7 +116,16 @@ def _has_words(entry: CatalogueEntry, text: str) -> bool:
 def _pick_ranked(services: Services, content: CatalogueContent, use: HubUse, ground: FitContext) -> list[HubPick]:
     from app.gateway.hub.model_picks import pick_models  # noqa: PLC0415 -- the gateway starts without the advisor
 
-    return pick_models(content.models, use, ground, services.settings.get_int("catalogue.least_speed"))
+    least = services.settings.get_int("catalogue.least_speed")
+    terms = ListingTerms("ranked", use, content, ground, least)
+    return keep_picks(services.hub, terms, lambda: pick_models(content.models, use, ground, least))
+
+
+def _judge_rest(services: Services, content: CatalogueContent, use: HubUse, ground: FitContext) -> list[HubPick]:
+    """Judge the models whose quality for a use nobody knows."""
+    rest = [entry for entry in content.models if use in entry.uses and use.value not in entry.ranks]
+    terms = ListingTerms("rest", use, content, ground)
+    return keep_picks(services.hub, terms, lambda: _judge_entries(rest, use, ground))
 
 
 def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground: FitContext) -> list[HubPick]:

@@ -78,8 +78,17 @@ class ErrorPanel(Surface):
         self.buttons = FlowLayout(theme, gap=8)
         pair.addLayout(self.buttons)
         self._button = Button(theme, tr("Try again"), look=ButtonLook.PLAIN)
+        self._other = Button(theme, "", look=ButtonLook.QUIET)
         self.buttons.addWidget(self._button)
+        self.buttons.addWidget(self._other)
+        self._other.hide()
         self.hide()
+
+    def offer_other(self, words: str, action: Callable[[], object]) -> None:
+        """Show a second button, for those who want it all the same."""
+        self._other.set_text(words)
+        self._other.set_action(action)
+        self._other.show()
 
     def show_error(self, error: ErrorBody, words: str = "", action: Callable[[], object] | None = None) -> None:
         """Show `error`; with `words` and `action`, the button that fixes it."""
@@ -92,6 +101,7 @@ class ErrorPanel(Surface):
         self._button.setVisible(action is not None)
         self._button.set_text(words or tr("Try again"))
         self._button.set_action(action)
+        self._other.hide()
         self.setAccessibleName(tr("Problem: {sentence}", sentence=error.sentence))
         self.show()
 

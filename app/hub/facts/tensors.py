@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from app.core.model_facts import Layer, WeightGroup, WeightKind
 from app.hub.gguf.tables import TYPE_NAMES
@@ -33,6 +34,7 @@ _OUTSIDE: tuple[tuple[WeightKind, re.Pattern[str]], ...] = (
 )
 
 
+@lru_cache(maxsize=16_384)  # models have the same names, and each is asked for in every quantisation
 def kind_of(name: str) -> tuple[WeightKind, int | None]:
     """Return what a llama.cpp tensor is for, and its block."""
     block = _BLOCK.match(name)

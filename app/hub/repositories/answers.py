@@ -18,6 +18,7 @@ import msgspec
 
 from app.config.hub_token import HubToken
 from app.core.errors import StorageFault
+from app.core.hub import HubPick
 from app.hub.library.registry_file import JsonFile
 from app.hub.repositories.catalogue import ModelCatalogue
 from app.hub.repositories.catalogue_looks import CatalogueLooks
@@ -101,6 +102,8 @@ class HubMemory:
         self.offers = HubAnswerCache(folder / "offers", RepositoryOffer)
         self.generation = HubAnswerCache(folder / "generation", SamplingRecommendation)
         """What repositories recommend for sampling, where it does not lie with their files."""
+        self.picks = HubAnswerCache(folder / "picks", list[HubPick])
+        """The catalogue as it was judged for this machine."""
         self.catalogue = ModelCatalogue(folder / "catalogue.json")
         self.looks = CatalogueLooks(folder / "catalogue-looks.json")
         self.token = HubToken(token_file)

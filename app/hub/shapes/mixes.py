@@ -6,6 +6,7 @@ tables by role. Uploads marked "UD" choose tensor by tensor after measurements o
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
@@ -188,6 +189,7 @@ def _build_context(recipe: _MixRecipe, tensors: Sequence[TensorOutline], metadat
     )
 
 
+@lru_cache(maxsize=16_384)  # models have the same names, and each is asked for in every quantisation
 def role_of(name: str) -> str:
     """Return what llama.cpp takes a tensor for; its fused attention counts as "attn_v"."""
     if name == "output.weight":

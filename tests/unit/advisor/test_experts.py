@@ -80,4 +80,29 @@ def test_where_lookup_tables_lie_is_said_and_they_need_no_room() -> None:
     assert any("lookup tables stay in system memory or on the disk" in note for note in estimate.notes)
     assert estimate.needed_bytes < 0.8 * estimate.total.bytes
     assert estimate.decode is not None
-    assert estimate.decode.high > 4 * estimate.decode.low, "what the tables cost is not known"
+    assert estimate.decode.low < 23, "llama.cpp wrote 20 to 23 there"
+    assert estimate.decode.high > 38, "and Halogen 38"
+    assert estimate.decode.high > 2 * estimate.decode.low, "what the tables cost depends on the engine"
+
+
+def test_a_table_of_n_grams_is_waited_for_in_every_layer_where_it_lies_apart() -> None:
+    """Half of what was predicted is what people measured; with the table on the drive a page is read besides."""
+    entry = entries()["Qwen3.8 Flash Next 125B-A6B"]
+    facts = catalogue_facts(entry, "NVFP4", format="nvfp4")
+    assert facts is not None
+    setting = RunSetting(engine=engine_table()["vllm"], backend="cuda")
+    times = []
+    for machine in (
+        {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 256, "gpus": ["RTX PRO 6000 Blackwell"]},
+        {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 32, "gpus": ["RTX PRO 6000 Blackwell"]},
+    ):
+        rate = decode_rate(facts, machine_from(msgspec.json.encode(machine)), setting)
+        assert rate is not None
+        assert "looking up n-grams" in rate.arithmetic
+        times.append(1 / rate.tokens_per_second)
+    layers = len(facts.layers)
+    assert times[1] - times[0] == pytest.approx(layers * 120e-6, rel=0.01)
+    plain = catalogue_facts(entries()["Qwen3.8 27B"], "Q4_K_M")
+    assert plain is not None
+    rate = decode_rate(plain, machine_from(b'{"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64}'), setting)
+    assert rate is None or "n-grams" not in rate.arithmetic

@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
@@ -44,13 +45,25 @@ class DownloadsModel(QObject):
         self._api, self.queue = stores.api, stores.downloads
         self.pending_models: set[str] = set()
         """Models whose download is asked for and has not begun."""
+        self.refused_pull: Pull | None = None
+        """What was asked for last and refused, and can be asked for all the same."""
         self.queue.changed.connect(self.changed)
 
     def start_download(self, model: str, quantization: str = "", model_format: str = "") -> None:
         """Ask for a model, in a quantisation or format if they are named, or for a single file; its row shows it."""
+        self._post_pull(Pull(model=model, quantization=quantization, format=model_format))
+
+    def download_anyway(self) -> None:
+        """Ask once more for what was refused, though no engine that is here loads it."""
+        if self.refused_pull is not None:
+            self._post_pull(msgspec.structs.replace(self.refused_pull, anyway=True))
+
+    def _post_pull(self, pull: Pull) -> None:
+        model = pull.model
         if model in self.pending_models:
             return
         self.pending_models.add(model)
+        self.refused_pull = None
         self.changed.emit()
 
         def finish_start(download: Download) -> None:
@@ -60,16 +73,11 @@ class DownloadsModel(QObject):
 
         def handle_error(error: ErrorBody) -> None:
             self.pending_models.discard(model)
+            self.refused_pull = None if pull.anyway else pull
             self.changed.emit()
             self.failed.emit(error)
 
-        self._api.post(
-            "/downloads",
-            Pull(model=model, quantization=quantization, format=model_format),
-            kind=Download,
-            then=finish_start,
-            failed=handle_error,
-        )
+        self._api.post("/downloads", pull, kind=Download, then=finish_start, failed=handle_error)
 
     def pause(self, download: Download) -> None:
         """Stop one and keep what came."""

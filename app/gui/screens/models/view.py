@@ -240,6 +240,8 @@ class ModelsScreen(PageFrame):
     def _show_error(self, error: ErrorBody) -> None:
         if error.code == _ENGINE_TOO_OLD:
             self._trouble.show_error(error, tr("Open Engines"), partial(self._shell.show_page, PageId.ENGINES))
+            if self.downloads_model.refused_pull is not None:
+                self._trouble.offer_other(tr("Download anyway"), self.downloads_model.download_anyway)
             return
         self._trouble.show_error(error, tr("Dismiss"), self._trouble.hide)
 
