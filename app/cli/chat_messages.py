@@ -20,11 +20,13 @@ from app.core.chats import (
     AnswerEvent,
     AnswerProgress,
     Chat,
+    ChatPatch,
     ForkChat,
     Message,
     MessageStatus,
     NewTurn,
     NewVersion,
+    OverflowRule,
     Role,
     Timings,
     Turn,
@@ -154,7 +156,35 @@ def fork(chat: str, message: str, *, title: str, as_json: bool) -> None:
     show_result("chat", branch, as_json=as_json, text=lambda made: [f"The new chat is {made.id[:SHOWN_ID]}."])
 
 
-COMMANDS = (list_messages, ask, regenerate, continue_answer, edit, delete_message, restore_message, fork)
+@click.command("overflow")
+@_CHAT
+@click.argument("rule", type=click.Choice([rule.value for rule in OverflowRule]), required=False)
+@json_option
+def choose_overflow(chat: str, rule: str | None, *, as_json: bool) -> None:
+    """Show or choose what CHAT does when it is longer than its model's context.
+
+    stop says so, cut leaves the oldest messages out, summarise has the model sum them up first; default is the setting
+    chats.overflow.
+    """
+    client = connect_gateway()
+    whole = read_chat(client, chat)
+    if rule is not None:
+        path = f"/chats/{quote_segment(whole.id)}"
+        whole = client.patch(path, ChatPatch(overflow=OverflowRule(rule)), Chat)
+    show_result("chat", whole, as_json=as_json, text=lambda shown: [shown.overflow.value])
+
+
+COMMANDS = (
+    list_messages,
+    ask,
+    regenerate,
+    continue_answer,
+    edit,
+    delete_message,
+    restore_message,
+    fork,
+    choose_overflow,
+)
 
 
 def _message_path(message: Message) -> str:

@@ -139,6 +139,23 @@ SETTINGS: tuple[Setting, ...] = (
         default="guide",
     ),
     Setting(
+        name="chats.overflow",
+        title="When a conversation is longer than the context",
+        help="stop tells you; cut leaves the oldest messages out; summarise has the model sum them up first. Each chat "
+        "can choose otherwise.",
+        kind=SettingKind.CHOICE,
+        default="stop",
+        choices=("stop", "cut", "summarise"),
+    ),
+    Setting(
+        name="chats.titles",
+        title="Titles by the model",
+        help="After the first answer its model names the chat. It gives way to your next question; your own titles "
+        "stay.",
+        kind=SettingKind.BOOL,
+        default=False,
+    ),
+    Setting(
         name="models.aliases",
         title="Model aliases",
         help="Written like claude-*=my-model, for programs that request models you do not have. `auto` is the model in "

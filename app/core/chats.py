@@ -40,6 +40,19 @@ class MessageStatus(StrEnum):
     """The gateway died while it was written; what had been stored by then is kept."""
 
 
+class OverflowRule(StrEnum):
+    """What becomes of a conversation that is longer than its model's context."""
+
+    DEFAULT = "default"
+    """As the setting says."""
+    STOP = "stop"
+    """It is not answered, and the person is told."""
+    CUT = "cut"
+    """The oldest messages are left out."""
+    SUMMARISE = "summarise"
+    """The model's summary stands for them."""
+
+
 class Sampling(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """How answers are made; None leaves the model's own default. `max_tokens` caps the answer."""
 
@@ -118,6 +131,10 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
     """Files of a question, in the order in which they were added."""
     is_edited: bool = False
     """Whether a person wrote this version of an answer, from the model's."""
+    left_out: int = 0
+    """How many messages of its path, from the first on, an answer was made without: the context was full."""
+    summary: str = ""
+    """What stood for them."""
 
 
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -211,6 +228,7 @@ class Chat(msgspec.Struct, frozen=True, kw_only=True):
     folder: str = ""
     """Id of the folder it is in; empty for a chat in none."""
     tags: list[str] = []
+    overflow: OverflowRule = OverflowRule.DEFAULT
 
 
 class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -225,6 +243,7 @@ class NewChat(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     sampling: Sampling = Sampling()
     folder: str = ""
     tags: list[str] = []
+    overflow: OverflowRule = OverflowRule.DEFAULT
 
 
 class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -241,6 +260,7 @@ class ChatPatch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """Where to move it; an empty one takes it out of its folder."""
     tags: list[str] | None = None
     """All of its tags from now on."""
+    overflow: OverflowRule | None = None
 
 
 class NewTurn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -178,6 +178,14 @@ class ChatStore:
         """Change what the patch names. Raises NotFound."""
         return await self._run_job(rows.change_chat, chat, patch)
 
+    async def wants_title(self, chat: str) -> bool:
+        """Tell whether a chat still has the title that its first question gave it."""
+        return await self._run_job(rows.wants_title, chat)
+
+    async def set_model_title(self, chat: str, title: str) -> bool:
+        """Give a chat a model's title, unless a person gave it one; return whether it has it now."""
+        return await self._run_job(rows.set_model_title, chat, title)
+
     async def delete_chat(self, chat: str) -> None:
         """Hide a chat; `restore_chat` undoes it for 30 days. Raises NotFound."""
         await self._run_job(rows.delete_chat, chat)

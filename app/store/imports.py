@@ -121,11 +121,11 @@ def _add_chat(connection: sqlite3.Connection, chat: Chat) -> None:
     changed_at = unused_time(connection, chat.updated_at)
     connection.execute(
         "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned,"
-        " is_archived, folder) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " is_archived, folder, overflow) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(chat.id, title, chat.model, chat.system_prompt, encode_json(chat.sampling)),
             *(chat.head, chat.created_at, changed_at, chat.is_pinned, chat.is_archived),
-            _folder_of(connection, chat),
+            *(_folder_of(connection, chat), chat.overflow),
         ),
     )
     set_tags(connection, chat.id, [tag[:LONGEST_TAG] for tag in chat.tags[:MOST_TAGS]])

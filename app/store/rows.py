@@ -21,6 +21,7 @@ from app.core.chats import (
     MessageStatus,
     NewChat,
     NewTurn,
+    OverflowRule,
     Role,
     Sampling,
     Timings,
@@ -33,9 +34,11 @@ from app.store.opening import transaction
 
 _MESSAGE = (
     "id, chat, parent, role, content, reasoning, status, model, engine, timings, finish_reason, error, created_at,"
-    " is_edited, deleted_at"
+    " is_edited, left_out, summary, deleted_at"
 )
-_CHAT = "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder"
+_CHAT = (
+    "id, title, model, system_prompt, sampling, head, created_at, updated_at, is_pinned, is_archived, folder, overflow"
+)
 _FIELDS = [name.strip() for name in _MESSAGE.split(",")]
 _ADD_MESSAGE = (
     "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, created_at)"
@@ -65,8 +68,8 @@ def add_chat(connection: sqlite3.Connection, new: NewChat) -> Chat:
         chat = new_id()
         values = (chat, new.title.strip(), new.model or folder.model, prompt, encode_json(new.sampling), None, now, now)
         connection.execute(
-            f"INSERT INTO chats ({_CHAT}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?)",  # noqa: S608 -- constant names
-            (*values, new.folder or None),
+            f"INSERT INTO chats ({_CHAT}, title_by) VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0, 0, ?, ?, ?)",  # noqa: S608 -- constant names
+            (*values, new.folder or None, new.overflow, "person" if new.title.strip() else "question"),
         )
         folders.set_tags(connection, chat, new.tags)
     return read_chat(connection, chat)
@@ -89,6 +92,7 @@ def read_chat(connection: sqlite3.Connection, chat: str, *, with_messages: bool 
         is_pinned=bool(row[8]),
         is_archived=bool(row[9]),
         folder=row[10] or "",
+        overflow=OverflowRule(row[11]),
         tags=folders.tags_of(connection, chat),
         messages=_read_messages(connection, chat) if with_messages else [],
     )
@@ -122,10 +126,11 @@ def change_chat(connection: sqlite3.Connection, chat: str, patch: ChatPatch) -> 
         connection.execute(
             "UPDATE chats SET title = coalesce(?, title), model = coalesce(?, model), head = coalesce(?, head),"
             " system_prompt = coalesce(?, system_prompt), sampling = coalesce(?, sampling),"
-            " is_pinned = coalesce(?, is_pinned), is_archived = coalesce(?, is_archived) WHERE id = ?",
+            " is_pinned = coalesce(?, is_pinned), is_archived = coalesce(?, is_archived),"
+            " overflow = coalesce(?, overflow), title_by = iif(? IS NULL, title_by, 'person') WHERE id = ?",
             (
                 *(title, patch.model, patch.head, patch.system_prompt, sampling),
-                *(patch.is_pinned, patch.is_archived, chat),
+                *(patch.is_pinned, patch.is_archived, patch.overflow, title, chat),
             ),
         )
     return read_chat(connection, chat)
@@ -135,6 +140,19 @@ def _move_chat(connection: sqlite3.Connection, chat: str, folder: str) -> None:
     if folder:
         folders.read_folder(connection, folder)
     connection.execute("UPDATE chats SET folder = ? WHERE id = ?", (folder or None, chat))
+
+
+def wants_title(connection: sqlite3.Connection, chat: str) -> bool:
+    """Tell whether a chat still has the title that its first question gave it."""
+    statement = "SELECT 1 FROM chats WHERE id = ? AND title_by = 'question' AND deleted_at IS NULL"
+    return connection.execute(statement, (chat,)).fetchone() is not None
+
+
+def set_model_title(connection: sqlite3.Connection, chat: str, title: str) -> bool:
+    """Give a chat the title that a model wrote, unless a person gave it one since; return whether it has it now."""
+    with transaction(connection):
+        statement = "UPDATE chats SET title = ?, title_by = 'model' WHERE id = ? AND title_by = 'question'"
+        return connection.execute(statement, (title, chat)).rowcount > 0
 
 
 def delete_chat(connection: sqlite3.Connection, chat: str) -> None:
@@ -193,12 +211,14 @@ def add_message(connection: sqlite3.Connection, message: Message) -> None:
     """Store a finished message without its files. In the caller's transaction; IntegrityError if its id is taken."""
     connection.execute(
         "INSERT INTO messages (id, chat, parent, role, content, reasoning, status, model, engine, timings,"
-        " finish_reason, error, created_at, is_edited) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " finish_reason, error, created_at, is_edited, left_out, summary)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             *(message.id, message.chat, message.parent, message.role, message.content, message.reasoning),
             *(message.status, message.model, message.engine),
             None if message.timings is None else encode_json(message.timings),
             *(message.finish_reason, message.error, message.created_at, message.is_edited),
+            *(message.left_out, message.summary),
         ),
     )
 
@@ -213,8 +233,9 @@ def copy_chat(connection: sqlite3.Connection, chat: str, title: str) -> str:
     """Store a chat with the settings, folder and tags of another; return its id. In the caller's transaction."""
     copied, now = new_id(), unused_time(connection)
     connection.execute(
-        "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder)"
-        " SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder FROM chats WHERE id = ?",
+        "INSERT INTO chats (id, title, model, system_prompt, sampling, head, created_at, updated_at, folder,"
+        " overflow, title_by) SELECT ?, iif(? = '', title, ?), model, system_prompt, sampling, NULL, ?, ?, folder,"
+        " overflow, 'person' FROM chats WHERE id = ?",
         (copied, title.strip(), title.strip(), now, now, chat),
     )
     folders.set_tags(connection, copied, folders.tags_of(connection, chat))
@@ -235,10 +256,10 @@ def finish_answer(connection: sqlite3.Connection, answer: Message) -> Message:
         timings = None if answer.timings is None else encode_json(answer.timings)
         row_count = connection.execute(
             "UPDATE messages SET content = ?, reasoning = ?, status = ?, engine = ?, timings = ?, finish_reason = ?,"
-            " error = ? WHERE id = ? AND status = 'generating'",
+            " error = ?, left_out = ?, summary = ? WHERE id = ? AND status = 'generating'",
             (
                 *(answer.content, answer.reasoning, answer.status, answer.engine, timings, answer.finish_reason),
-                *(answer.error, answer.id),
+                *(answer.error, answer.left_out, answer.summary, answer.id),
             ),
         ).rowcount
         if row_count:

@@ -20,6 +20,7 @@ from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
 from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
+from app.gateway.chats.model_requests import ModelRequests
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve_model
@@ -44,8 +45,10 @@ class ChatAnswers:
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services = services
-        self._writer = AnswerWriter(services, engines)
         self._observers = Observers((services.metrics, services.measuring))
+        self._requests = ModelRequests(services, engines, self._observers)
+        self._writer = AnswerWriter(services, engines, self._requests)
+        self._titles: set[asyncio.Task[None]] = set()
         self._live: dict[str, LiveAnswer] = {}
         self._background = Background()
         self._closing = asyncio.Event()
@@ -55,6 +58,7 @@ class ChatAnswers:
 
         Raises NotFound, BadRequest, Conflict, StorageFault, Unavailable, or EngineFailed if nothing can run the model.
         """
+        self._give_way()
         about = await self._services.chats.read_chat(chat, with_messages=False)
         turn = await self._with_folder_files(about, turn)
         cut = await self._read_cut_answer(chat, turn)
@@ -143,6 +147,7 @@ class ChatAnswers:
     async def close(self) -> None:
         """End every answer as interrupted and store it."""
         self._closing.set()
+        self._give_way()
         for live in self._live.values():
             live.end_early(MessageStatus.INTERRUPTED)
         await self._background.join()
@@ -164,10 +169,12 @@ class ChatAnswers:
         observation.note_model(Route.CHAT, target.model.name)
         writing = asyncio.create_task(self._writer.write(job, live, observation))
         live.begin_writing(stored_turn.answer, writing)
-        self._background.spawn(self._conduct(live, writing, observation))
+        self._background.spawn(self._conduct(live, writing, observation, target))
         return stored_turn
 
-    async def _conduct(self, live: LiveAnswer, writing: "asyncio.Task[None]", observation: Observation) -> None:
+    async def _conduct(
+        self, live: LiveAnswer, writing: "asyncio.Task[None]", observation: Observation, target: ResolvedModel
+    ) -> None:
         """See one answer through to its end, whatever that is."""
         services = self._services
         services.events.publish(ChatChanged(chat=live.chat))
@@ -180,6 +187,30 @@ class ChatAnswers:
             live.publish_final(final)  # only counts if storing broke: whoever reads along must not wait for ever
             del self._live[final.id]
             services.events.publish(ChatChanged(chat=live.chat))
+        if final.status is MessageStatus.COMPLETE and services.settings.get("chats.titles"):
+            self._begin_title(live.chat, final.id, target)
+
+    def _begin_title(self, chat: str, answer: str, target: ResolvedModel) -> None:
+        task = self._background.spawn(self._write_title(chat, answer, target))
+        self._titles.add(task)
+        task.add_done_callback(self._titles.discard)
+
+    async def _write_title(self, chat: str, answer: str, target: ResolvedModel) -> None:
+        """Have a chat named by its model, if nobody else did; it is tried again after the next answer."""
+        chats = self._services.chats
+        try:
+            if self._live or not await chats.wants_title(chat):
+                return
+            title = await self._requests.write_title(target, await chats.read_path(chat, answer))
+            if title and await chats.set_model_title(chat, title):
+                self._services.events.publish(ChatChanged(chat=chat))
+        except RoundhouseError as error:
+            log.info("A chat got no title from its model: %s", error)
+
+    def _give_way(self) -> None:
+        """End the writing of titles: somebody asks."""
+        for task in self._titles:
+            task.cancel()
 
     async def _store_final(self, live: LiveAnswer, final: Message) -> None:
         """Store how an answer ended and tell its readers; when the disk is full, tell them that and try again."""
@@ -198,6 +229,8 @@ class ChatAnswers:
         except asyncio.CancelledError:
             return live.final_message(live.ending or MessageStatus.INTERRUPTED)
         except RoundhouseError as error:
+            if error.code == "context_too_long":
+                live.finish_reason = error.code
             return live.final_message(MessageStatus.FAILED, error=_error_text(error))
         except Exception:
             log.exception("An answer could not be written")

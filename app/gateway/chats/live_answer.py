@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import MappingProxyType
 
 import msgspec
@@ -50,6 +51,8 @@ from app.gateway.canonical.events import (
     TokenUsage,
     failure_event,
 )
+from app.gateway.chats.model_requests import ModelRequests
+from app.gateway.chats.overflow import Omission, OverflowTrimming, overflow_rule
 from app.gateway.events import EventHub
 from app.gateway.exchange.capability_fallback import with_plan
 from app.gateway.exchange.connections import ReadFlow
@@ -86,6 +89,8 @@ class LiveAnswer:
         """What is written; an answer that goes on with another begins with its text."""
         self.reasoning = message.reasoning
         self.finish_reason = ""
+        self.omitted = Omission()
+        """What it is made without, because the context is full."""
         self.ending: MessageStatus | None = None
         """Why it ends early, if it does: `stopped` by a reader, `interrupted` by the gateway going down."""
         self._writing: asyncio.Task[None] | None = None
@@ -137,6 +142,10 @@ class LiveAnswer:
             case _:
                 pass
 
+    def note_omitted(self, omitted: Omission) -> None:
+        """Note what it is made without."""
+        self.omitted = omitted
+
     def note_finish(self, end: AnswerFinished, timings: Mapping[str, float]) -> None:
         """Note how the engine ended it, and what it says of its own times, by its names."""
         self.finish_reason = str(end.reason)
@@ -156,6 +165,8 @@ class LiveAnswer:
             status=status,
             error=error,
             finish_reason=self.finish_reason,
+            left_out=self.omitted.count,
+            summary=self.omitted.summary,
             timings=self._cost.timings(),
         )
 
@@ -274,35 +285,49 @@ class AnswerJob:
 class AnswerWriter:
     """Has answers written."""
 
-    def __init__(self, services: Services, engines: EngineAccess) -> None:
-        self._services, self._engines = services, engines
+    def __init__(self, services: Services, engines: EngineAccess, requests: ModelRequests) -> None:
+        self._services, self._engines, self._requests = services, engines, requests
 
     async def write(self, job: AnswerJob, live: LiveAnswer, observation: Observation) -> None:
         """Fill `live`. Raises EngineFailed or Unavailable; what was written until then is in `live`."""
         live.report_progress("Waiting for the model")
         try:
             async with _report_loading(self._services.supervisor, self._services.events, job.load, live):
-                upstream = await self._make_upstream_request(job)
-                end = await translate_answer(self._engines, upstream, observation, _LiveAnswerSink(live, observation))
+                path = await self._services.chats.read_path(job.chat.id, job.continues or job.question)
+                parts = await self._read_attachments(job, path)
+                request = chat_request(job.chat, path, parts, continues=job.continues is not None)
+                upstream = await self._make_upstream_request(job, request)
+                sink, trimming = (
+                    _LiveAnswerSink(live, observation),
+                    self._make_trimming(job, path, live).options(request),
+                )
+                end = await translate_answer(self._engines, upstream, observation, sink, trimming)
         except RoundhouseError as error:
             raise error_for_reader(error) from error
         if isinstance(end, AnswerFailed):
             raise error_from_engine(end)
         live.note_finish(end, observation.tokens.timings)
 
-    async def _make_upstream_request(self, job: AnswerJob) -> UpstreamRequest:
-        services, target = self._services, ResolvedModel(job.model, job.load)
-        path = await services.chats.read_path(job.chat.id, job.continues or job.question)
+    def _make_trimming(self, job: AnswerJob, path: Sequence[Message], live: LiveAnswer) -> OverflowTrimming:
+        return OverflowTrimming(
+            requests=self._requests,
+            target=ResolvedModel(job.model, job.load),
+            rule=overflow_rule(self._services, job.chat),
+            path=path,
+            note=live.note_omitted,
+            report=live.report_progress,
+            prepare=partial(self._make_upstream_request, job),
+        )
+
+    async def _make_upstream_request(self, job: AnswerJob, request: canonical.ConversationRequest) -> UpstreamRequest:
+        services = self._services
         blank = UpstreamRequest(
             load=job.load,
             path=services.adapters[job.load.engine].descriptor.routes[Route.CHAT],
             body=b"",
             model=job.model.name,
         )
-        parts = await self._read_attachments(job, path)
-        return await with_plan(
-            services, blank, target, chat_request(job.chat, path, parts, continues=bool(job.continues))
-        )
+        return await with_plan(services, blank, ResolvedModel(job.model, job.load), request)
 
     async def _read_attachments(self, job: AnswerJob, path: Sequence[Message]) -> AttachmentParts:
         if not any(message.attachments for message in path):
@@ -452,7 +477,7 @@ def error_from_engine(end: AnswerFailed) -> EngineFailed:
 
 def _overflow_error(overflow: Overflow) -> EngineFailed:
     sentence = "This conversation is longer than the model's context."
-    hint = "Start a new chat, or raise Context in the settings if the model supports more."
+    hint = "Have the oldest messages left out or summarised, start a new chat, or raise Context in the settings."
     if overflow.prompt is not None and overflow.context is not None:
         answer = "" if overflow.answer is None else f", its answer may take {overflow.answer:,}"
         sentence = (

@@ -97,6 +97,13 @@ def test_an_edited_question_is_answered_when_that_is_asked(run: Run) -> None:
     assert len(run.words()) == 2
 
 
+def test_what_a_full_context_does_is_chosen_for_a_chat(run: Run) -> None:
+    assert run("overflow").stdout == "default\n"
+    assert run("overflow", "summarise").stdout == "summarise\n"
+    assert run("overflow").stdout == "summarise\n"
+    assert run("overflow", "burn").exit_code == 2
+
+
 def test_a_fork_is_a_chat_of_its_own(run: Run, service: RealGateway) -> None:
     run("ask", "One?")
     run("ask", "Two?")

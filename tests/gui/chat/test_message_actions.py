@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtTest import QTest
 from pytestqt.qtbot import QtBot
 
-from app.core.chats import ForkChat, NewTurn, NewVersion, Turn
+from app.core.chats import ChatPatch, ForkChat, MessageStatus, NewTurn, NewVersion, OverflowRule, Turn
 from app.core.errors import ErrorBody
 from app.gui.net.remote_lists import Stores
 from app.gui.screens.chat.conversation import was_cut
@@ -192,6 +192,47 @@ def test_only_an_answer_that_was_cut_is_continued(screen: ChatScreen, api: DemoA
 )
 def test_what_was_cut(fields: dict[str, object], *, is_cut: bool) -> None:
     assert was_cut(long_chat.make_answer(1, "" if "reasoning" in fields else "Word", **fields)) is is_cut
+
+
+def test_what_was_left_out_is_marked(screen: ChatScreen, api: DemoApi) -> None:
+    sample = long_chat.make_sample_chat()
+    for summary, words in (("", "Left out of the last answer"), ("Rust.", "Summarised for the last answer")):
+        last = replace(sample.messages[-1], left_out=2, summary=summary)
+        api.replies["GET /chats/c1"] = replace(sample, messages=[*sample.messages[:-1], last])
+        screen.model.conversation.fetch_chat()
+        api.flush()
+        for turn in range(4):
+            spots(screen, turn)
+        feet = [turn._foot.words for turn in screen.conversation_view.transcript.document.turns]
+        assert [words in foot for foot in feet] == [True, True, False, False]
+
+
+@pytest.mark.parametrize(("verb", "rule"), [(Verb.CUT_OLDEST, "cut"), (Verb.SUMMARISE, "summarise")])
+def test_a_full_context_offers_ways_on(screen: ChatScreen, api: DemoApi, verb: Verb, rule: str) -> None:
+    sample = long_chat.make_sample_chat()
+    failed = replace(
+        sample.messages[-1],
+        content="",
+        status=MessageStatus.FAILED,
+        finish_reason="context_too_long",
+        error="Too long.",
+    )
+    api.replies["GET /chats/c1"] = replace(sample, messages=[*sample.messages[:-1], failed])
+    api.replies["PATCH /chats/c1"] = sample
+    screen.model.conversation.fetch_chat()
+    api.flush()
+    act(screen, api, verb)
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(overflow=OverflowRule(rule))]
+    assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent="q2")]
+
+
+def test_what_a_full_context_does_is_chosen_in_a_menu(
+    screen: ChatScreen, api: DemoApi, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    api.replies["PATCH /chats/c1"] = long_chat.make_sample_chat()
+    monkeypatch.setattr(Menu, "popup", lambda menu, *_at: menu.actions()[2].trigger())
+    screen._open_overflow_menu()
+    assert api.bodies_of("PATCH", "/chats/c1") == [ChatPatch(overflow=OverflowRule.CUT)]
 
 
 def test_a_question_without_an_answer_can_be_answered(screen: ChatScreen, api: DemoApi) -> None:

@@ -127,7 +127,7 @@ def test_the_first_question_opens_the_chat_in_the_list(screen: ChatScreen, api: 
     type_(screen, "Hello")
     key(screen, ENTER)
     api.flush()
-    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide", system_prompt="")]
+    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide")]
     assert screen.pane.list_view.currentIndex().data() == "Rust borrow checker and temporaries"
 
 
@@ -288,7 +288,7 @@ def test_pressing_elsewhere_closes_the_picker(screen: ChatScreen) -> None:
 def test_a_suggestion_asks_the_guide(screen: ChatScreen, api: DemoApi) -> None:
     screen.conversation_view.empty.question_chosen.emit("What do Q4 and Q8 mean?")
     api.flush()
-    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide", system_prompt="")]
+    assert api.bodies_of("POST", "/chats") == [NewChat(model="guide")]
     assert api.bodies_of("POST", "/chats/c1/turns") == [NewTurn(parent=None, content="What do Q4 and Q8 mean?")]
 
 
@@ -387,6 +387,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Copy the last answer",
         "Rename this chat",
         "Copy this chat",
+        "When the context is full…",
         "Export this chat…",
         "Delete this chat",
         "Search chats",

@@ -16,7 +16,19 @@ from PySide6.QtCore import QObject, Signal
 from app.client.http import quote_segment
 from app.core.api import SettingInfo
 from app.core.attachments import Attachment
-from app.core.chats import Chat, ChatFolder, ChatPatch, Message, MessageStatus, NewChat, NewTurn, Role, Sampling, Turn
+from app.core.chats import (
+    Chat,
+    ChatFolder,
+    ChatPatch,
+    Message,
+    MessageStatus,
+    NewChat,
+    NewTurn,
+    OverflowRule,
+    Role,
+    Sampling,
+    Turn,
+)
 from app.core.engines import EngineState, EngineStatus, RemedyOffer
 from app.core.errors import ErrorBody
 from app.core.models import LoadModel, LoadOptions
@@ -55,6 +67,7 @@ class Conversation(QObject):
         self.folder = ""
         """Id of the folder that the chat is in, or a new one will be."""
         self.sampling = Sampling()
+        self.overflow = OverflowRule.DEFAULT
         self.editing: str | None = None
         self.is_loading = False
         self.error: ErrorBody | None = None
@@ -97,11 +110,18 @@ class Conversation(QObject):
     def list_turns(self) -> list[TurnView]:
         """Return what the transcript shows."""
         path, is_busy = self._tree.path_to_head(), self.is_busy
+        omitting = next((message for message in reversed(path) if message.role is Role.ASSISTANT), None)
+        left_out = {message.id for message in path[: omitting.left_out]} if omitting else set[str]()
         if self._pending_text is not None:
             message_ids = [message.id for message in path]
             at = message_ids.index(self._pending_parent) + 1 if self._pending_parent in message_ids else 0
             path = path[:at]
         views = [self._make_view(message, is_busy=is_busy) for message in path]
+        if omitting is not None and left_out:
+            is_summarised = bool(omitting.summary)
+            views = [
+                replace(view, is_left_out=view.message.id in left_out, is_summarised=is_summarised) for view in views
+            ]
         return views if self._pending_text is None else [*views, *self._make_pending_turns(self._pending_text)]
 
     def start_chat(self, model: str, folder: ChatFolder | None = None) -> None:
@@ -239,6 +259,24 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(system_prompt=text))
 
+    def set_overflow(self, rule: OverflowRule) -> None:
+        """Choose what becomes of this chat when its model's context is full."""
+        if rule is not self.overflow:
+            self.overflow = rule
+            self.changed.emit()
+            self._patch_chat(ChatPatch(overflow=rule))
+
+    def answer_shortened(self, answer: str, rule: OverflowRule) -> None:
+        """Have a question answered whose conversation was too long, in this way from now on."""
+
+        def answer_again(_: Chat) -> None:
+            self.overflow = rule
+            self.regenerate(answer)
+
+        if not self.is_busy:
+            patch = ChatPatch(overflow=rule)
+            self._api.patch(self._chat_path(), patch, kind=Chat, then=answer_again, failed=self.failed.emit)
+
     def set_sampling(self, sampling: Sampling) -> None:
         """Choose how the next words are picked."""
         if sampling != self.sampling:
@@ -246,7 +284,7 @@ class Conversation(QObject):
             self.changed.emit()
             self._patch_chat(ChatPatch(sampling=sampling))
 
-    def edited_answer(self) -> Message | None:
+    def answer_in_edit(self) -> Message | None:
         """Return the answer that is being edited, if it is one of the model's."""
         message = self._tree.get(self.editing or "")
         return message if message is not None and message.role is Role.ASSISTANT else None
@@ -311,7 +349,8 @@ class Conversation(QObject):
     def _set_chat(self, chat: Chat) -> None:
         self._fetch_call, self.is_loading, self.error = None, False, None
         self.id, self.title, self.model = chat.id, chat.title, chat.model
-        self.system_prompt, self.sampling, self.folder = chat.system_prompt, chat.sampling, chat.folder
+        self.system_prompt, self.sampling = chat.system_prompt, chat.sampling
+        self.folder, self.overflow = chat.folder, chat.overflow
         self._tree = MessageTree.from_chat(chat)
         for message in chat.messages:
             if message.status is MessageStatus.GENERATING:
@@ -469,6 +508,9 @@ def trouble_of(message: Message, engine: EngineStatus | None) -> AnswerTrouble |
     if message.status is not MessageStatus.FAILED:
         return None
     sentence, _, cause = message.error.strip().partition("\n")
+    if message.finish_reason == "context_too_long":
+        remedies = (TroubleRemedy.CUT_OLDEST, TroubleRemedy.SUMMARISE, TroubleRemedy.CHOOSE_MODEL)
+        return AnswerTrouble(sentence=sentence, remedies=remedies)
     sentence = phrases.drop_commands(sentence)
     failure = engine.failure if engine is not None and engine.state is EngineState.FAILED else None
     if failure is None:

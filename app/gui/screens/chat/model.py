@@ -279,7 +279,7 @@ class ChatModel(QObject):
 
     def send_question(self, text: str) -> None:
         """Ask a question; while an answer is edited, keep the words as another version of it."""
-        edited = self.conversation.edited_answer()
+        edited = self.conversation.answer_in_edit()
         if edited is not None:
             self.conversation.stop_editing()
             self.actions.save_version(edited, text, self.conversation.question_refused.emit)

@@ -15,6 +15,8 @@ class TroubleRemedy(StrEnum):
     TRY_AGAIN = "try_again"
     LOAD_AGAIN = "load_again"
     CHOOSE_MODEL = "choose_model"
+    CUT_OLDEST = "cut_oldest"
+    SUMMARISE = "summarise"
 
 
 class AnswerTrouble(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,5 +67,9 @@ class TurnView(msgspec.Struct, frozen=True, kw_only=True):
     model_title: str = ""
     """What the model that answered is called."""
     is_last: bool = False
+    is_left_out: bool = False
+    """Whether the last answer was made without it: the context was full."""
+    is_summarised: bool = False
+    """Whether a summary stood for it."""
     can_continue: bool = False
     """Whether it is an answer that was cut after some words."""

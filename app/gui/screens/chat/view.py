@@ -18,7 +18,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.core.chats import ChatShelf, Role
+from app.core.chats import ChatShelf, OverflowRule, Role
 from app.core.errors import ErrorBody
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
@@ -278,6 +278,7 @@ class ChatScreen(QWidget):
         return [
             Command(tr("Rename this chat"), self._rename_chat, "pencil", "F2"),
             Command(tr("Copy this chat"), self._copy_all, "copy"),
+            Command(tr("When the context is full…"), self._open_overflow_menu, "gauge"),
             Command(tr("Export this chat…"), self._export_this, "arrow-up"),
             Command(tr("Delete this chat"), partial(self.model.delete_chat, self.model.conversation.id), "trash-2"),
             search,
@@ -421,10 +422,20 @@ class ChatScreen(QWidget):
             Verb.PREVIOUS_BRANCH: partial(conversation.show_version, message, -1),
             Verb.NEXT_BRANCH: partial(conversation.show_version, message, 1),
             Verb.CHOOSE_MODEL: self._toggle_picker,
+            Verb.CUT_OLDEST: partial(conversation.answer_shortened, message, OverflowRule.CUT),
+            Verb.SUMMARISE: partial(conversation.answer_shortened, message, OverflowRule.SUMMARISE),
             Verb.LOAD_OTHERWISE: partial(conversation.load_with_remedy, message, value),
             Verb.MEND: partial(conversation.allow_auto_remedies, message),
         }
         actions[Verb(verb)]()
+
+    def _open_overflow_menu(self) -> None:
+        """Offer what becomes of this chat when its model's context is full."""
+        menu, conversation = Menu(self._theme, self, tr("When the context is full")), self.model.conversation
+        for rule, words in _OVERFLOW_WORDS.items():
+            icon = "check" if rule is conversation.overflow else ""
+            menu.add_entry(words.tr(), partial(conversation.set_overflow, rule), icon=icon)
+        self._pop_up(menu)
 
     def _open_model_menu(self, message: str) -> None:
         """Offer the models that can answer again, those that are loaded first."""
@@ -433,6 +444,10 @@ class ChatScreen(QWidget):
             title = phrases.model_title(info)
             words = tr("{title} · loaded", title=title) if self.model.is_loaded(info) else title
             menu.add_entry(words, partial(self.model.conversation.regenerate, message, info.name), icon="box")
+        self._pop_up(menu)
+
+    def _pop_up(self, menu: Menu) -> None:
+        """Show a menu in the middle of the conversation: what asked for it may be gone."""
         menu.aboutToHide.connect(menu.deleteLater)
         transcript = self.conversation_view.transcript
         menu.popup(transcript.mapToGlobal(transcript.rect().center() - menu.rect().center()))
@@ -450,4 +465,10 @@ class ChatScreen(QWidget):
         self._shell.show_toast(f"{error.sentence} {phrases.drop_commands(error.hint)}".strip())
 
 
+_OVERFLOW_WORDS = {
+    OverflowRule.DEFAULT: LazyText("As in Settings"),
+    OverflowRule.STOP: LazyText("Stop and say so"),
+    OverflowRule.CUT: LazyText("Leave out the oldest messages"),
+    OverflowRule.SUMMARISE: LazyText("Summarise the oldest messages"),
+}
 _ROLES = {Role.USER: LazyText("User"), Role.ASSISTANT: LazyText("Assistant")}

@@ -15,6 +15,7 @@ from app.gui.shell.contract import Shell
 
 _SECTIONS = {
     "gateway": LazyText("Endpoint"),
+    "chats": LazyText("Chats"),
     "models": LazyText("Models"),
     "engine": LazyText("Engines"),
     "window": LazyText("Window"),

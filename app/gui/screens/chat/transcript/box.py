@@ -50,6 +50,8 @@ class Verb(StrEnum):
     LOAD_OTHERWISE = "load_otherwise"
     MEND = "mend"
     CHOOSE_MODEL = "choose_model"
+    CUT_OLDEST = "cut_oldest"
+    SUMMARISE = "summarise"
 
 
 @dataclass(frozen=True, slots=True)

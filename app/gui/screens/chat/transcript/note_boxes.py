@@ -20,6 +20,8 @@ _REMEDY_WORDS = {
     TroubleRemedy.TRY_AGAIN: LazyText("Try again"),
     TroubleRemedy.LOAD_AGAIN: LazyText("Load again"),
     TroubleRemedy.CHOOSE_MODEL: LazyText("Choose another model"),
+    TroubleRemedy.CUT_OLDEST: LazyText("Leave out the oldest messages"),
+    TroubleRemedy.SUMMARISE: LazyText("Summarise the oldest messages"),
 }
 Action = tuple[Verb, str, str]
 """A verb, its name, its icon."""

@@ -149,6 +149,15 @@ def _answer_actions(view: TurnView) -> tuple[Action, ...]:
     )
 
 
+def _omission_words(view: TurnView) -> str:
+    """Return that the last answer was made without this message."""
+    if not view.is_left_out:
+        return ""
+    if view.is_summarised:
+        return tr("Summarised for the last answer: the context was full")
+    return tr("Left out of the last answer: the context was full")
+
+
 def _answer_words(view: TurnView) -> str:
     """Return which model wrote an answer, how it ended and how fast it was."""
     message = view.message
@@ -421,6 +430,7 @@ class TranscriptTurn:
         )
         foot = FootBox(actions)
         words = "" if self.is_question or not is_done else _answer_words(view)
+        words = " · ".join(filter(None, (_omission_words(view), words)))
         foot.words, foot.branch, foot.branches = words, view.branch, view.branches
         self._foot = foot
 
