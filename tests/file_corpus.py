@@ -188,9 +188,9 @@ def pdf_of(pages: int = 1, *, stream: bytes = b"", trailer: str = "", kids: str 
     )
 
 
-def wav_of(seconds: float = 1.0, *, rate: int = 16_000, channels: int = 1) -> bytes:
-    """Return a tone of 440 Hz."""
-    period = [round(16_000 * math.sin(2 * math.pi * 440 * at / rate)) for at in range(rate)]
+def wav_of(seconds: float = 1.0, *, rate: int = 16_000, channels: int = 1, frequency: float = 440.0) -> bytes:
+    """Return a tone; its frequency in Hz."""
+    period = [round(16_000 * math.sin(2 * math.pi * frequency * at / rate)) for at in range(rate)]
     count = round(seconds * rate)
     tone = (period * (count // rate + 1))[:count]
     stream = io.BytesIO()

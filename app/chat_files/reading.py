@@ -15,6 +15,7 @@ from typing import IO
 
 import msgspec
 
+from app.chat_files.companions import CompanionFiles, attach_references, files_of_archive, files_of_folder
 from app.chat_files.forms import JsonObject, decode_base64, object_of, objects_of
 from app.chat_files.programs import chatgpt, claude, jan, llama_cpp, lm_studio, open_webui, plain
 from app.chat_files.source import FileContent, FilesByMessage, build_chat
@@ -46,9 +47,9 @@ def read_chats(path: Path) -> Iterator[ReadChat]:
     """Yield the chats of an export. Raises NotFound, BadRequest for what is none, or EnvironmentFault."""
     count = 0
     try:
-        for value in _read_values(path):
+        for value, files in _read_values(path):
             count += 1
-            yield _with_times(_read_chat(value), path)
+            yield _with_times(_read_chat(value, files), path)
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
         raise EnvironmentFault(f"{path.name} cannot be read: {reason}.") from error
@@ -65,11 +66,12 @@ def _with_times(item: ReadChat, path: Path) -> ReadChat:
     return replace(item, chat=msgspec.structs.replace(chat, created_at=at, updated_at=chat.updated_at or at))
 
 
-def _read_chat(value: JsonObject) -> ReadChat:
+def _read_chat(value: JsonObject, beside: CompanionFiles) -> ReadChat:
     if value.get("format") == FORMAT:
         return _read_own(value)
     program = next(program for program in PROGRAMS if program.is_chat(value))
     source = program.read_chat(value)
+    attach_references(source, beside)
     chat, files = build_chat(source)
     return ReadChat(chat=chat, program=program.NAME, files=files, left_out=source.left_out)
 
@@ -92,17 +94,34 @@ def _read_own(value: JsonObject) -> ReadChat:
     return ReadChat(chat=chat, program=_OWN_NAME, files=files, left_out=left_out)
 
 
-def _read_values(path: Path) -> Iterator[JsonObject]:
-    """Yield what is a conversation of some program's."""
+def _read_values(path: Path) -> Iterator[tuple[JsonObject, CompanionFiles]]:
+    """Yield what is a conversation of some program's, and the files beside it."""
     if not path.exists():
         raise NotFound(f"There is no {path}.")
     if path.is_dir():
-        yield from _read_folder(path)
+        beside = files_of_folder(_companions_of(path))
+        yield from ((value, beside) for value in _read_folder(path))
     elif zipfile.is_zipfile(path):
         yield from _read_archive(path)
     else:
+        beside = files_of_folder(_companions_of(path.parent) if path.parent.name == lm_studio.FOLDER else ())
         with path.open("rb") as file:
-            yield from _conversations_in(_decode(_read_bounded(file, path.name), path.name))
+            values = _conversations_in(_decode(_read_bounded(file, path.name), path.name))
+            yield from ((value, beside) for value in values)
+
+
+def _companions_of(folder: Path) -> list[Path]:
+    """Return the files in a folder that are no JSON; of LM Studio's conversations also those that lie beside it."""
+    beside = folder.with_name(lm_studio.FILES_FOLDER)
+    places = [folder, *([beside] if folder.name == lm_studio.FOLDER and beside.is_dir() else [])]
+    files: list[Path] = []
+    for place in places:
+        for at, folders, names in os.walk(place):
+            folders.sort()
+            files += [Path(at, name) for name in sorted(names) if not name.endswith((".json", ".jsonl"))]
+            if len(files) > MOST_FILES:
+                return files[:MOST_FILES]
+    return files
 
 
 def _read_folder(folder: Path) -> Iterator[JsonObject]:
@@ -130,14 +149,16 @@ def _files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _read_archive(path: Path) -> Iterator[JsonObject]:
+def _read_archive(path: Path) -> Iterator[tuple[JsonObject, CompanionFiles]]:
     with zipfile.ZipFile(path) as archive:
+        beside = files_of_archive(archive)
         members = [member for member in archive.infolist() if member.filename.endswith(".json")]
         if len(members) > MOST_FILES:
             raise BadRequest(f"{path.name} has more than {MOST_FILES:,} files.")
         for member in members:
             with archive.open(member) as opened:
-                yield from _conversations_in(_try_decode(_read_bounded(opened, member.filename)))
+                values = _conversations_in(_try_decode(_read_bounded(opened, member.filename)))
+                yield from ((value, beside) for value in values)
 
 
 def _conversations_in(value: object) -> Iterator[JsonObject]:

@@ -27,6 +27,13 @@ class FileContent(NamedTuple):
     content: bytes
 
 
+class FileReference(NamedTuple):
+    """A file that an export names: `id` is how its name in the export begins, `name` what people called it."""
+
+    id: str
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceMessage:
     """One node. `role` is "user", "assistant", "system", or anything else, which is left out. Times in Unix seconds."""
@@ -39,6 +46,7 @@ class SourceMessage:
     model: str = ""
     created_at: float | None = None
     files: tuple[FileContent, ...] = ()
+    references: tuple[FileReference, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,7 +66,7 @@ class SourceChat:
     is_pinned: bool = False
     is_archived: bool = False
     left_out: int = 0
-    """Pictures and files that the export only names, or that cannot be taken over."""
+    """Pictures and files that cannot be taken over; references that come to nothing are added to it."""
 
 
 @dataclass(frozen=True, slots=True)

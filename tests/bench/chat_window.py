@@ -136,14 +136,14 @@ def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
 
 def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
     """Measure an answer being written."""
-    api, screen = _make_screen(theme)
+    api, screen = make_screen(theme)
     question = long_chat.make_question(1, "Write a long one.", None)
     answer = long_chat.make_answer(1, "", timings=None, status=MessageStatus.GENERATING)
     for language in COMMON_LANGUAGES:
         highlight_code(language, "x")  # the window does this while nobody waits
     screen.model.conversation.open_chat("c1")
     api.replies["GET /chats/c1"] = long_chat.make_chat([question, answer])
-    _settle_events(api)
+    settle_events(api)
     feed = TokenFeed(api, "/chats/c1/answers/a1?offset=0", list(answer_tokens(tokens)))
     beat = Heartbeat()
     gc.collect()
@@ -154,12 +154,12 @@ def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
     done = AnswerDone(message=long_chat.replace_fields(answer, content=whole, status=MessageStatus.COMPLETE))
     began = time.perf_counter()
     api.send_event("/chats/c1/answers/a1?offset=0", done)
-    _settle_events(api)
+    settle_events(api)
     ended_ms = (time.perf_counter() - began) * 1000
     screen.deleteLater()
     return [
         ChatBenchFigure(
-            name="event loop stall, p99", value=_percentile_99(beat.gaps_ms), limit=STALL_LIMIT_MS, unit="ms"
+            name="event loop stall, p99", value=percentile_99(beat.gaps_ms), limit=STALL_LIMIT_MS, unit="ms"
         ),
         ChatBenchFigure(name="event loop stall, longest", value=max(beat.gaps_ms), unit="ms"),
         ChatBenchFigure(name="of it computed here, longest", value=max(beat.own_ms), unit="ms"),
@@ -178,8 +178,8 @@ def measure_opening(theme: Theme) -> ChatBenchFigure:
     data = msgspec.json.encode(make_chat(MESSAGES))
     times = []
     for _ in range(5):
-        api, screen = _make_screen(theme)
-        _settle_events(api)
+        api, screen = make_screen(theme)
+        settle_events(api)
         gc.collect()
         began = time.perf_counter()
         api.replies["GET /chats/c1"] = msgspec.json.decode(data, type=Chat)
@@ -219,7 +219,8 @@ def make_chat(count: int) -> Chat:
     return long_chat.make_chat(messages)
 
 
-def _make_screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
+def make_screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
+    """Return the chat page with its demo gateway."""
     api = DemoApi({**gateway_replies(), **long_chat.chat_replies()})
     shell = Shell()
     screen = ChatScreen(theme, Stores(api, shell), shell)
@@ -229,13 +230,15 @@ def _make_screen(theme: Theme) -> tuple[DemoApi, ChatScreen]:
     return api, screen
 
 
-def _settle_events(api: DemoApi) -> None:
+def settle_events(api: DemoApi) -> None:
+    """Have everything answered and painted that is due."""
     for _ in range(5):
         api.flush()
         QApplication.processEvents()
 
 
-def _percentile_99(values: list[float]) -> float:
+def percentile_99(values: list[float]) -> float:
+    """Return what one of a hundred is above."""
     return sorted(values)[int(len(values) * 0.99)]
 
 

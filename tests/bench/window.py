@@ -48,6 +48,12 @@ def measure_chat() -> Sequence[BenchFigure]:
     return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
 
 
+def measure_typing() -> Sequence[BenchFigure]:
+    """Return how long a letter takes to the screen while an answer arrives, and the memory with 50 pictures."""
+    rows = _run_module("tests.bench.chat_typing", "--json")
+    return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
+
+
 def _run_module(module: str, *arguments: str, environment: Mapping[str, str] | None = None) -> Any:  # noqa: ANN401 -- any JSON
     done = subprocess.run(
         module_command(module, *arguments),

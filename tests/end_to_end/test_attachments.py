@@ -14,11 +14,13 @@ from app.core.capabilities import Capability
 from app.core.chats import AnswerDone, AnswerEvent, Chat, Message, NewChat, NewTurn, Sampling, Turn
 from app.core.models import ModelInfo, RegisterModel
 from tests.end_to_end.conftest import Roundhouse
-from tests.gguf_files import TinyLlama, projector_for
+from tests.file_corpus import wav_of
+from tests.gguf_files import TinyLlama, projector_for, sound_projector_for
 
 pytestmark = pytest.mark.real_engine
 
 IMAGE_TOKENS = 16
+LEAST_SOUND_TOKENS = 16
 TEXT = "The roundhouse of Bern has a turntable, and keeps forty locomotives dry. " * 10
 
 
@@ -84,6 +86,33 @@ def test_a_model_that_sees_is_given_the_pixels(client: GatewayClient, home: Path
     assert blind.timings is not None
     assert red.timings is not None
     assert (red.timings.prompt_tokens or 0) >= (blind.timings.prompt_tokens or 0) + IMAGE_TOKENS
+
+
+def ask_about_sound(client: GatewayClient, frequency: float) -> Message:
+    attachment = client.post("/attachments?name=a.wav", wav_of(3.0, frequency=frequency), Attachment)
+    chat = client.post("/chats", NewChat(model="hearing", sampling=Sampling(temperature=0, max_tokens=24)), Chat)
+    return answer(client, chat, NewTurn(content="What is it?", attachments=[attachment.id]))
+
+
+def test_a_model_that_hears_is_given_the_sound(client: GatewayClient, home: Paths) -> None:
+    """As above: made-up weights, and noise that follows from the sound alone."""
+    pytest.importorskip("miniaudio", reason="it has no wheel for this processor")
+    folder = home.models / "hearing"
+    folder.mkdir()
+    TinyLlama().write(folder / "hearing.gguf")
+    sound_projector_for(TinyLlama(), folder / "mmproj-hearing-f16.gguf")
+    client.post("/models", RegisterModel(path=str(folder / "hearing.gguf")), ModelInfo)
+    (model,) = [item for item in client.get("/models", list[ModelInfo]) if item.name == "hearing"]
+    assert Capability.AUDIO in model.capabilities
+    assert Capability.VISION not in model.capabilities
+    low, high, low_again = (ask_about_sound(client, frequency) for frequency in (220.0, 3000.0, 220.0))
+    assert low.content == low_again.content
+    assert low.content != high.content
+    chat = client.post("/chats", NewChat(model="hearing", sampling=Sampling(max_tokens=2)), Chat)
+    deaf = answer(client, chat, NewTurn(content="What is it?"))
+    assert deaf.timings is not None
+    assert low.timings is not None
+    assert (low.timings.prompt_tokens or 0) >= (deaf.timings.prompt_tokens or 0) + LEAST_SOUND_TOKENS
 
 
 def answer(client: GatewayClient, chat: Chat, new: NewTurn) -> Message:

@@ -1,9 +1,13 @@
-"""LM Studio's `NAME.conversation.json`: messages one after another, each with the versions that were tried."""
+"""LM Studio's `NAME.conversation.json`: messages one after another, each with the versions that were tried.
+
+Files lie in a folder beside that of the conversations, under the names by which messages refer to them.
+"""
 
 from app.chat_files.forms import JsonObject, object_of, objects_of, text_of, time_of
-from app.chat_files.source import SourceChat, SourceMessage
+from app.chat_files.source import FileReference, SourceChat, SourceMessage
 
 NAME = "LM Studio"
+FOLDER, FILES_FOLDER = "conversations", "user-files"
 
 
 def is_chat(value: JsonObject) -> bool:
@@ -38,12 +42,15 @@ def read_chat(value: JsonObject) -> SourceChat:
 def _read_version(version: JsonObject, id_: str, parent: str | None, chat: SourceChat) -> SourceMessage:
     words: list[str] = []
     thoughts: list[str] = []
+    references: list[FileReference] = []
     steps = objects_of(version.get("steps")) or [version]
     for step in steps:
         is_thought = object_of(step.get("style")).get("type") == "thinking"
         for part in objects_of(step.get("content")):
             if part.get("type") == "text":
                 (thoughts if is_thought else words).append(text_of(part.get("text")))
+            elif part.get("type") == "file" and (file := text_of(part.get("fileIdentifier"))):
+                references.append(FileReference(file, text_of(part.get("name"))))
             elif part.get("type") == "file":
                 chat.left_out += 1
     return SourceMessage(
@@ -53,4 +60,5 @@ def _read_version(version: JsonObject, id_: str, parent: str | None, chat: Sourc
         content="\n\n".join(word for word in words if word.strip()),
         reasoning="\n\n".join(thought for thought in thoughts if thought.strip()),
         model=text_of(object_of(version.get("senderInfo")).get("senderName")),
+        references=tuple(references),
     )
