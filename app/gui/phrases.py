@@ -4,7 +4,8 @@ Figures and times in the words the chat page uses, where `core.words` has none f
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from app.core import words
@@ -150,6 +151,14 @@ def download_ended(download: Download) -> tuple[str, str]:
     return tr("{title} was downloaded", title=download.title), tr(
         "{size}, complete and checked.", size=words.format_bytes(download.total_bytes)
     )
+
+
+def library_name(models: Iterable[ModelInfo], download: Download) -> str:
+    """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
+    folder = Path(download.folder)
+    places = {folder, *(folder / file for file in download.files)}
+    names = (model.name for model in models if download.folder and Path(model.path) in places)
+    return next(names, download.title)
 
 
 def sampling_placeholder(choices: ModelChoices | None, name: str) -> str:

@@ -16,9 +16,11 @@ from collections.abc import Iterator
 
 import msgspec
 from PySide6.QtCore import QEventLoop, Qt, QTimer
+from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
+from app.core.tokens import TextTokens
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.net.remote_lists import Stores
 from app.gui.net.sse import SseParser
@@ -36,6 +38,9 @@ MESSAGES = 5_000
 STALL_LIMIT_MS = 16.0
 RATIO_LIMIT = 1.5
 OPEN_LIMIT_MS = 300.0
+TYPING_TOKENS = 6_000
+KEY_EVERY_MS = 50
+"""Faster than anybody types: twenty keys a second."""
 _SIZE = (1200, 780)
 _PERCENT = 100
 
@@ -131,7 +136,7 @@ def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
     theme = Theme()
     if isinstance(application, QApplication):
         application.setStyleSheet(make_stylesheet(theme))
-    return [*measure_stream(theme, tokens), measure_opening(theme)]
+    return [*measure_stream(theme, tokens), *measure_typing(theme), measure_opening(theme)]
 
 
 def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
@@ -170,6 +175,65 @@ def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:
             name="processor used while streaming", value=_processor_share(feed.marks), limit=100.0, unit="%"
         ),
         ChatBenchFigure(name="the end of the answer", value=ended_ms, limit=100.0, unit="ms"),
+    ]
+
+
+class Typist:
+    """Types into the composer, and notes how long each key took from when it was due to its picture."""
+
+    def __init__(self, screen: ChatScreen) -> None:
+        self.delays_ms: list[float] = []
+        self.own_ms: list[float] = []
+        """Processor time of each key; the rest of its delay is the answer's, or the machine's doing."""
+        self._screen = screen
+        self._due = 0.0
+        self._timer = QTimer(timerType=Qt.TimerType.PreciseTimer)
+        self._timer.setInterval(KEY_EVERY_MS)
+        self._timer.timeout.connect(self._press_key)
+
+    def start(self) -> None:
+        """Begin."""
+        self._due = time.perf_counter()
+        self._timer.start()
+
+    def stop(self) -> None:
+        """End."""
+        self._timer.stop()
+
+    def _press_key(self) -> None:
+        spent, interval_s = time.thread_time(), KEY_EVERY_MS / 1000
+        self._due += interval_s
+        field = self._screen.conversation_view.composer.field
+        QTest.keyClicks(field, " word"[len(self.delays_ms) % 5])
+        field.viewport().repaint()
+        self.own_ms.append((time.thread_time() - spent) * 1000)
+        late_s = time.perf_counter() - self._due
+        self.delays_ms.append(late_s * 1000)
+        self._due += late_s // interval_s * interval_s  # keys that were missed are not made up for
+
+
+def measure_typing(theme: Theme) -> list[ChatBenchFigure]:
+    """Measure typing while an answer streams: each key from when it is due until it is painted."""
+    api, screen = make_screen(theme)
+    question = long_chat.make_question(1, "Write a long one.", None)
+    answer = long_chat.make_answer(1, "", timings=None, status=MessageStatus.GENERATING)
+    screen.model.conversation.open_chat("c1")
+    api.replies["GET /chats/c1"] = long_chat.make_chat([question, answer])
+    api.replies["POST /tokens"] = TextTokens(tokens=100, is_estimate=False)
+    settle_events(api)
+    feed = TokenFeed(api, "/chats/c1/answers/a1?offset=0", list(answer_tokens(TYPING_TOKENS)))
+    typist = Typist(screen)
+    gc.collect()
+    typist.start()
+    feed.run()
+    typist.stop()
+    screen.deleteLater()
+    return [
+        ChatBenchFigure(
+            name="a key while streaming, p99", value=percentile_99(typist.delays_ms), limit=STALL_LIMIT_MS, unit="ms"
+        ),
+        ChatBenchFigure(name="a key while streaming, median", value=statistics.median(typist.delays_ms), unit="ms"),
+        ChatBenchFigure(name="of it computed here, p99", value=percentile_99(typist.own_ms), unit="ms"),
     ]
 
 

@@ -60,6 +60,7 @@ class QuietShell(Shell):
         super().__init__()
         self.said: list[str] = []
         self.undos: list[Callable[[], object] | None] = []
+        self.offers: list[Command] = []
         self.copied: list[str] = []
         self.pages: list[PageId] = []
         self.asked: list[tuple[str, str, Command]] = []
@@ -67,6 +68,10 @@ class QuietShell(Shell):
     def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         self.said.append(sentence)
         self.undos.append(undo)
+
+    def show_offer(self, sentence: str, command: Command) -> None:
+        self.said.append(sentence)
+        self.offers.append(command)
 
     def confirm(self, title: str, sentence: str, deed: Command) -> None:
         self.asked.append((title, sentence, deed))

@@ -482,7 +482,7 @@ def test_a_chat_begins_with_what_was_brought(screen: ModelsScreen, api: DemoApi,
     (panel,) = screen.findChildren(DownloadsPanel)
     rows_of(panel)[3]._buttons["chat"].click()
     assert asked == ["qwen-here"]
-    assert downloads.library_name([], done) == done.title
+    assert phrases.library_name([], done) == done.title
 
 
 def test_a_choice_of_a_filter_shows_on_it_and_narrows(screen: ModelsScreen, api: DemoApi) -> None:
@@ -566,7 +566,7 @@ def test_the_rail_and_the_system_tell_of_downloads(
     window.shell.broadcast_event(DownloadChanged(download=hub.DOWNLOADS[0]))
     assert button.accessibleDescription() == "unsloth/Qwen3-14B-GGUF:Q5_K_M, 63%"
     said: list[str] = []
-    monkeypatch.setattr(window.toast, "show_message", lambda sentence, _undo=None: said.append(sentence))
+    monkeypatch.setattr(window.toast, "show_offer", lambda sentence, *_offer: said.append(sentence))
     window.shell.broadcast_event(
         DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     )
@@ -584,3 +584,20 @@ def test_what_is_too_slow_to_talk_to_is_the_same_everywhere(rate: float, color: 
     assert card.verdict is fit_verdict(fits=True, decode=decode), (
         "as the Machine page and `roundhouse estimate` have it"
     )
+
+
+def test_add_a_model_begins_at_the_best_for_this_computer(screen: ModelsScreen, api: DemoApi) -> None:
+    screen.show()
+    screen._perform_task(Task.DISCOVER)
+    api.flush()
+    card = screen.discover._recommendation
+    assert card.download_actions is not None
+    assert card.download_actions.download.hasFocus()
+    assert "Downloads in about" in card._time.text()
+
+
+def test_the_time_of_a_download_follows_the_connection() -> None:
+    pick = next(pick for pick in hub.PICKS if pick.card.download_bytes and not pick.is_here)
+    assert "at 100 Mbit/s; chat with the Guide meanwhile" in hub_search.download_time(pick, None)
+    assert "as fast as the other download" in hub_search.download_time(pick, 1e6)
+    assert hub_search.download_time(msgspec.structs.replace(pick, is_here=True), None) == ""

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QApplication, QSystemTrayIcon
 
 from app.core.downloads import DownloadState
 from app.core.engines import EngineState, EngineStatus, Pause
+from app.core.errors import ErrorBody
 from app.core.events import DownloadChanged, EngineChanged, PauseChanged
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.notice_toaster import DownloadNotifier
@@ -168,7 +169,7 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     monkeypatch.setattr(QApplication, "activeWindow", lambda: None)
     downloads = tray._stores.downloads
     pressed: list[bool] = []
-    notices = DownloadNotifier(downloads, shell.show_toast, tray, lambda: pressed.append(True))
+    notices = DownloadNotifier(tray._stores, shell, tray, lambda: pressed.append(True))
     done = DownloadChanged(download=msgspec.structs.replace(hub.DOWNLOADS[0], state=DownloadState.DONE))
     downloads.replace(hub.DOWNLOADS[:1])
     shell.broadcast_event(done)
@@ -179,6 +180,17 @@ def test_who_looks_elsewhere_is_told_by_the_system(
     downloads.replace(hub.DOWNLOADS[:1])
     shell.broadcast_event(done)
     assert (len(panel.messages), len(shell.said)) == (1, 1), "without a tray the window says it"
+    chats: list[str] = []
+    shell.chat_requested.connect(chats.append)
+    assert shell.offers[-1].title == "Chat with it"
+    shell.offers[-1].run()
+    assert chats == [done.download.title]
+    failed = msgspec.structs.replace(
+        done.download, state=DownloadState.FAILED, error=ErrorBody(code="x", sentence="No.")
+    )
+    downloads.replace(hub.DOWNLOADS[:1])
+    shell.broadcast_event(DownloadChanged(download=failed))
+    assert (len(shell.said), len(shell.offers)) == (2, 1), "what did not come cannot be chatted with"
     assert notices.parent() is downloads
 
 

@@ -25,6 +25,7 @@ from app.core.chats import (
     Turn,
 )
 from app.core.events import ChatChanged, ChatFoldersChanged
+from app.core.tokens import CountText, TextTokens
 from app.gateway.admin.calls import AdminCall, NoQuery, RouteTable
 from app.store.listing import MAX_PAGE, ListRequest
 
@@ -216,6 +217,12 @@ async def follow(call: AdminCall[None, FollowQuery]) -> AsyncGenerator[AnswerEve
 async def stop(call: AdminCall[None, NoQuery]) -> Message:
     """Stop an answer and keep what is written."""
     return await call.answers.stop(call.names["id"], call.names["message"])
+
+
+@routes.add("POST", "/tokens")
+async def count_tokens(call: AdminCall[CountText, NoQuery]) -> TextTokens:
+    """Count the tokens of a text: by the engine where the model is loaded, else by estimate."""
+    return await call.answers.count_text(call.body.model, call.body.text)
 
 
 def _publish_change(call: AdminCall[object, NoQuery], chat: Chat) -> Chat:

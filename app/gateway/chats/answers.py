@@ -16,11 +16,13 @@ from app.core.attachments import MOST_ATTACHMENTS, Attachment
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus, NewTurn, Role, Turn
 from app.core.errors import BadRequest, Bug, Conflict, NotFound, RoundhouseError, StorageFault, Unavailable
 from app.core.events import ChatChanged
+from app.core.tokens import TextTokens
 from app.gateway.attachments.prompt import check_senses
 from app.gateway.background import Background
 from app.gateway.chats.answer_form import check_answer_form
 from app.gateway.chats.live_answer import AnswerJob, AnswerWriter, LiveAnswer
 from app.gateway.chats.model_requests import ModelRequests
+from app.gateway.chats.text_tokens import count_text
 from app.gateway.exchange.observer import Caller, ExchangeOutcome, Observation, Observers
 from app.gateway.exchange.upstream import EngineAccess
 from app.gateway.loading.launch import resolve_model
@@ -45,6 +47,7 @@ class ChatAnswers:
 
     def __init__(self, services: Services, engines: EngineAccess) -> None:
         self._services = services
+        self._engines = engines
         self._observers = Observers((services.metrics, services.measuring))
         self._requests = ModelRequests(services, engines, self._observers)
         self._writer = AnswerWriter(services, engines, self._requests)
@@ -114,6 +117,10 @@ class ChatAnswers:
         if turn.content is None and turn.parent is not None:
             return (await self._services.chats.read_message(chat, turn.parent)).attachments
         return []
+
+    async def count_text(self, model: str, text: str) -> TextTokens:
+        """Return how many tokens a text is. Raises NotFound, or EngineFailed if nothing can run the model."""
+        return await count_text(self._services, self._engines, await resolve_model(self._services, model), text)
 
     async def follow(self, chat: str, message: str, offset: int = 0) -> AsyncGenerator[AnswerEvent, None]:
         """Return the answer's events from `offset` characters on, ending with the finished message. Raises NotFound."""

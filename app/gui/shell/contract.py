@@ -83,6 +83,9 @@ class Shell(QObject):
     def show_toast(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Say something in passing at the foot of the window, with an Undo button if there is a way back."""
 
+    def show_offer(self, sentence: str, command: Command) -> None:
+        """Say something in passing at the foot of the window, with a button that does `command`."""
+
     def confirm(self, title: str, sentence: str, command: Command) -> None:
         """Ask before what cannot be undone; `command` is done if its button is pressed."""
 

@@ -13,10 +13,11 @@ from app.core.downloads import Download
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody
 from app.core.events import Event, Notice
+from app.core.translation import tr
 from app.gui.net.auto_remedy import undo_remedy
-from app.gui.net.remote_lists import DownloadStore, Stores
-from app.gui.phrases import download_ended
-from app.gui.shell.contract import Shell
+from app.gui.net.remote_lists import Stores
+from app.gui.phrases import download_ended, library_name
+from app.gui.shell.contract import Command, Shell
 from app.gui.shell.tray import Tray
 
 
@@ -54,14 +55,21 @@ class NoticeToaster(QObject):
 class DownloadNotifier(QObject):
     """Speaks when a download ends. Pressing what the system shows does `show`."""
 
-    def __init__(
-        self, downloads: DownloadStore, toast: Callable[[str], object], tray: Tray, show: Callable[[], object]
-    ) -> None:
-        super().__init__(downloads)
-        self._toast, self._tray, self._show = toast, tray, show
-        downloads.ended.connect(self._notify_end)
+    def __init__(self, stores: Stores, shell: Shell, tray: Tray, show: Callable[[], object]) -> None:
+        super().__init__(stores.downloads)
+        self._stores, self._shell, self._tray, self._show = stores, shell, tray, show
+        stores.downloads.ended.connect(self._notify_end)
 
     def _notify_end(self, download: Download) -> None:
         title, text = download_ended(download)
-        if QApplication.activeWindow() is not None or not self._tray.show_message(title, text, self._show):
-            self._toast(f"{title}.")
+        if QApplication.activeWindow() is None and self._tray.show_message(title, text, self._show):
+            return
+        if download.error is not None or download.is_companion:
+            self._shell.show_toast(f"{title}.")
+            return
+        # The list of models may not have it yet: its name is looked up when the button is pressed.
+        start_chat = Command(tr("Chat with it"), partial(self._start_chat, download), "message-square")
+        self._shell.show_offer(f"{title}.", start_chat)
+
+    def _start_chat(self, download: Download) -> None:
+        self._shell.new_chat(library_name(self._stores.library.items, download))

@@ -58,6 +58,10 @@ class WindowShell(Shell):
         """Say something at the foot of the window."""
         self._window.toast.show_message(sentence, undo)
 
+    def show_offer(self, sentence: str, command: Command) -> None:
+        """Say something at the foot of the window, with a button for what may be done next."""
+        self._window.toast.show_offer(sentence, command.title, command.run)
+
     def confirm(self, title: str, sentence: str, command: Command) -> None:
         """Ask over the window; the keyboard is on the answer that changes nothing."""
         replies = [
@@ -103,7 +107,7 @@ class MainWindow(QMainWindow):
         self.stores = stores = Stores(api, self.shell)
         self.tray = Tray(self.shell, stores)
         show = partial(self._come_forward, PageId.MODELS)
-        self._download_notifier = DownloadNotifier(stores.downloads, self.shell.show_toast, self.tray, show)
+        self._download_notifier = DownloadNotifier(stores, self.shell, self.tray, show)
         self._notice_toaster = NoticeToaster(self.shell, stores)
         self.appearance = Appearance(theme, stores.preferences, self.shell)
         self.appearance.restore_from(self._memory)

@@ -9,7 +9,7 @@ from PySide6.QtWidgets import QApplication, QWidget
 from app.core.translation import tr
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import Motion, Radius
-from app.gui.widgets.buttons import Button, IconButton
+from app.gui.widgets.buttons import Button, ButtonLook, IconButton
 from app.gui.widgets.layout import HBox, Surface
 from app.gui.widgets.text import Label
 
@@ -32,6 +32,8 @@ class Toast(Surface):
         self._undo = Button(theme, tr("Undo"), icon="undo-2", action=self.undo_last)
         self._undo.setToolTip("Ctrl+Z")
         line.addWidget(self._undo)
+        self._action = Button(theme, "", look=ButtonLook.PRIMARY)
+        line.addWidget(self._action)
         line.addWidget(IconButton(theme, "x", tr("Dismiss"), action=self.hide, size=28))
         self._timer = QTimer(self, singleShot=True, interval=_SHOWN_MS)
         self._timer.timeout.connect(self._time_is_up)
@@ -39,8 +41,22 @@ class Toast(Surface):
         self._rise.setEasingCurve(QEasingCurve.Type.OutCubic)
         self.hide()
 
+    def show_offer(self, sentence: str, words: str, action: Callable[[], object]) -> None:
+        """Show a sentence with a button for what may be done next."""
+        self.show_message(sentence)
+
+        def perform() -> None:
+            self.hide()
+            action()
+
+        self._action.set_text(words)
+        self._action.set_action(perform)
+        self._action.show()
+        self.place_at_foot()
+
     def show_message(self, sentence: str, undo: Callable[[], object] | None = None) -> None:
         """Show a sentence for six seconds."""
+        self._action.hide()
         self._words.setText(sentence)
         self._way_back = undo
         self._undo.setVisible(undo is not None)

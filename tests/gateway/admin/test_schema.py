@@ -334,6 +334,7 @@ def presets_answer_as_they_say(call: Checked) -> None:
     assert kept in call("GET", "/presets")
     assert call("POST", "/presets/import", {"presets": [kept]})["unchanged"] == 1
     call("DELETE", "/presets/{name}", name="a/b")
+    assert call("POST", "/tokens", {"model": "quick", "text": "Hm?"})["tokens"] > 0
 
 
 def folders_answer_as_they_say(call: Checked, chat: str) -> None:

@@ -161,7 +161,7 @@ class Composer(Surface):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Maximum)
         self._is_busy = False
         self._is_editing = False
-        self._warning = ""
+        self._warning = self._count = ""
         self._has_files, self._can_send = False, True
         self._box = box = VBox(theme, self, margins=(16, 12, 8, 8), gap=4)
         box.addWidget(self._make_banner())
@@ -223,6 +223,12 @@ class Composer(Surface):
             self._warning = words
             self._update_controls()
 
+    def show_count(self, words: str) -> None:
+        """Say how long what is typed is; nothing for nothing."""
+        if words != self._count:
+            self._count = words
+            self._update_hint()
+
     def limit_height(self, height: int) -> None:
         """Let the field grow up to this height."""
         if self.field.limit != height:
@@ -251,9 +257,12 @@ class Composer(Surface):
             self._button.set_icon("square", tr("Stop the answer"))
         else:
             self._button.set_icon("arrow-up", tr("Send"))
-        self._hint.setText(tr("Esc stops") if self._is_busy else self._warning)
-        self._hint.set_color("ink-3" if self._is_busy else "bad")
+        self._update_hint()
         self._button.setEnabled(self._is_busy or self._is_complete())
+
+    def _update_hint(self) -> None:
+        self._hint.setText(tr("Esc stops") if self._is_busy else self._warning or self._count)
+        self._hint.set_color("bad" if self._warning and not self._is_busy else "ink-3")
 
     def _is_complete(self) -> bool:
         return self._can_send and (self._has_files or bool(self.text.strip()))

@@ -365,6 +365,7 @@ class ConversationView(QWidget):
 
     def _warn_of_overflow(self) -> None:
         self.composer.show_warning(self._model.overflow_words())
+        self.composer.show_count(self._model.draft_words())
 
     def _keep_draft(self, text: str) -> None:
         if self._model.conversation.editing is None:

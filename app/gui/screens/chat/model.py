@@ -19,7 +19,7 @@ from app.core.engines import EngineState, EngineStatus
 from app.core.errors import ErrorBody, write_fault
 from app.core.events import ChatChanged, Event, SettingChanged
 from app.core.models import AnswerChoices, ModelChoices, ModelInfo, ModelSampling, RegisterModel
-from app.core.tokens import estimate_text_tokens
+from app.core.tokens import TextTokens
 from app.core.translation import tr
 from app.core.words import format_tokens
 from app.gui import phrases
@@ -31,6 +31,7 @@ from app.gui.screens.chat.answer_streams import TimeLeft
 from app.gui.screens.chat.chat_list import ChatList
 from app.gui.screens.chat.conversation import Conversation
 from app.gui.screens.chat.draft_files import DraftFiles
+from app.gui.screens.chat.draft_tokens import DraftTokens
 from app.gui.screens.chat.message_actions import MessageActions
 from app.gui.screens.chat.presets import PresetLibrary
 from app.gui.shell.contract import Shell
@@ -88,6 +89,7 @@ class ChatModel(QObject):
         self.presets = PresetLibrary(stores.api, shell, self.conversation)
         self.thumbnails = Thumbnails(stores.api, self)
         self.files = DraftFiles(stores.api, self, self._draft_key, self.largest_file_mib)
+        self.draft_tokens = DraftTokens(stores.api, self)
         self._drafts: dict[str, str] = {}
         self._estimate = TimeLeft()
         self._wanted = ""
@@ -98,6 +100,7 @@ class ChatModel(QObject):
         self.conversation.chat_created.connect(self._register_chat)
         self.conversation.files_returned.connect(self._put_files_back)
         self.files.changed.connect(self.draft_changed)
+        self.draft_tokens.changed.connect(self.draft_changed)
         self.chat_list.changed.connect(self._sync_with_list)
         for source in (self.chat_list, self.conversation):
             source.failed.connect(self.failed)
@@ -189,8 +192,20 @@ class ChatModel(QObject):
             context=format_tokens(context),
         )
 
+    def draft_words(self) -> str:
+        """Return how many tokens the next question is, files included; nothing for nothing."""
+        count = self._count_draft()
+        if not count.tokens:
+            return ""
+        tokens = format_tokens(count.tokens)
+        return tr("≈ {tokens} tokens", tokens=tokens) if count.is_estimate else tr("{tokens} tokens", tokens=tokens)
+
+    def _count_draft(self) -> TextTokens:
+        count, files = self.draft_tokens.count(self.current_draft()), self.files.tokens
+        return TextTokens(tokens=count.tokens + files, is_estimate=count.is_estimate or bool(files))
+
     def _draft_tokens(self) -> int:
-        return estimate_text_tokens(self.current_draft().strip()) + self.files.tokens
+        return self._count_draft().tokens
 
     def _path_tokens(self) -> int | None:
         last = next(
@@ -254,6 +269,9 @@ class ChatModel(QObject):
     def keep_draft(self, text: str) -> None:
         """Remember what is typed."""
         self._drafts[self.conversation.id] = text
+        status, info = self.running.of(self.model), self.info
+        is_loaded = status is not None and status.state is EngineState.READY
+        self.draft_tokens.note_draft(text, self.model, is_loaded=is_loaded and info is not None and not info.attached)
         self.draft_changed.emit()
 
     def new_chat(self, model: str = "", folder: str = "") -> None:

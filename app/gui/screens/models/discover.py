@@ -63,6 +63,7 @@ class DiscoverView(QWidget):
         self._note = Paragraph(theme, role="meta", color="warn")
         self._error, self._skeleton = ErrorPanel(theme), Skeleton(theme, is_card=True)
         self._recommendation = RecommendationCard(theme, self._card_models, shell)
+        self._is_best_wanted = False
         self._unknown = Paragraph(theme, color="ink-2")
         self._families = RowList(theme, tr("Models of the catalogue"))
         self._more_families = Button(
@@ -119,6 +120,10 @@ class DiscoverView(QWidget):
         line.addWidget(self._open)
         return line
 
+    def focus_best(self) -> None:
+        """Give the keyboard to the download of the model for this computer, now or once it is known."""
+        self._is_best_wanted = not self._recommendation.focus_download()
+
     def hideEvent(self, event: QHideEvent) -> None:  # noqa: N802 -- Qt's name
         """Remember, once somebody turns to something else, that what the catalogue has was seen."""
         super().hideEvent(event)
@@ -168,6 +173,8 @@ class DiscoverView(QWidget):
         best_quality = max((pick.quality for pick in model.picks), default=0)
         best = None if is_searching else model.best
         self._recommendation.show_picks(best, model.fast, best_quality)
+        if self._is_best_wanted:  # asked for before it was known
+            self.focus_best()
         reason = families[0].picks[0].reason if families and best is None else ""
         self._unknown.setText(reason)
         self._unknown.setVisible(bool(reason))

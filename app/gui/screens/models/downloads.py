@@ -1,15 +1,11 @@
 """Downloads as the models page has them: their state, what can be done with each, and the words for it."""
 
-from collections.abc import Iterable
-from pathlib import Path
-
 import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from app.core import words
 from app.core.downloads import Download, DownloadState, MoveDownload, Pull
 from app.core.errors import ErrorBody
-from app.core.models import ModelInfo
 from app.core.translation import LazyText, tr
 from app.gui.net.remote_lists import Stores
 from app.gui.shell.contract import Shell
@@ -176,14 +172,6 @@ def download_facts(download: Download) -> str:
 def download_note(download: Download) -> str:
     """Return what goes otherwise than usual, as long as it matters to somebody who looks."""
     return download.note if download.state in {_S.QUEUED, _S.RUNNING, _S.PAUSED} else ""
-
-
-def library_name(models: Iterable[ModelInfo], download: Download) -> str:
-    """Return what the library calls a model that was downloaded; where it is not listed, what was asked for."""
-    folder = Path(download.folder)
-    places = {folder, *(folder / file for file in download.files)}
-    names = (model.name for model in models if download.folder and Path(model.path) in places)
-    return next(names, download.title)
 
 
 def time_left(eta_s: float) -> str:

@@ -356,6 +356,21 @@ def pick_facts(pick: HubPick) -> str:
     return " · ".join(parts)
 
 
+_USUAL_BYTES_PER_S = 12.5e6
+"""100 Mbit/s, until a download shows what the connection gives."""
+
+
+def download_time(pick: HubPick, bytes_per_s: float | None) -> str:
+    """Return how long a download takes, by what another one comes with; empty where its size is unknown."""
+    size = pick.card.download_bytes
+    if not size or pick.is_here:
+        return ""
+    duration = words.format_duration(size / (bytes_per_s or _USUAL_BYTES_PER_S))
+    if bytes_per_s:
+        return tr("Downloads in about {duration}, as fast as the other download.", duration=duration)
+    return tr("Downloads in about {duration} at 100 Mbit/s; chat with the Guide meanwhile.", duration=duration)
+
+
 def pick_description(pick: HubPick) -> str:
     """Return what a screen reader says of a model of the catalogue: all that its row shows but for the bars."""
     parts = [words.format_purpose(pick.good_for), pick_sign(pick)[1], pick_facts(pick)]

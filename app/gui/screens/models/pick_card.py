@@ -305,7 +305,8 @@ class RecommendationCard(Surface):
         self._title = Paragraph(theme, role="section")
         self._purpose, self._reason = Paragraph(theme, color="ink-2"), Paragraph(theme)
         self._fit = FitLine(theme)
-        for label in (self._over, self._title, self._purpose, self._reason, self._fit):
+        self._time = Paragraph(theme, role="meta", color="ink-2")
+        for label in (self._over, self._title, self._purpose, self._reason, self._fit, self._time):
             texts.addWidget(label)
         pair.addLayout(texts)
         self._side = VBox(theme, gap=16)
@@ -334,6 +335,10 @@ class RecommendationCard(Surface):
         self._purpose.setText(words.format_purpose(best.good_for))
         self._reason.setText(best.reason)
         self._fit.show_pick(best)
+        rates = [item.bytes_per_s for item in self._models.downloads.queue.items if item.bytes_per_s]
+        time_words = hub_search.download_time(best, max(rates, default=None))
+        self._time.setText(time_words)
+        self._time.setVisible(bool(time_words))
         self.meters.show_pick(best, best_quality)
         if self.download_actions is not None:
             self.download_actions.show_pick(best)
@@ -344,6 +349,13 @@ class RecommendationCard(Surface):
             lambda pick: PickRow(self.theme, self._models, self._shell, pick),
             lambda row, pick: row.show_pick(pick, best_quality, reason=pick.reason),
         )
+
+    def focus_download(self) -> bool:
+        """Give the keyboard to the button that downloads it; return whether there is one."""
+        if self.isHidden() or self.download_actions is None or not self.download_actions.download.isEnabled():
+            return False
+        self.download_actions.download.setFocus(Qt.FocusReason.OtherFocusReason)
+        return True
 
     def _renew_actions(self, best: HubPick) -> None:
         if self.download_actions is not None:

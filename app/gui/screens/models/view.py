@@ -22,7 +22,7 @@ from app.gui.screens.models import memory_model
 from app.gui.screens.models.attach_card import AttachCard
 from app.gui.screens.models.discover import DiscoverView
 from app.gui.screens.models.disk_view import DiskView, JobView
-from app.gui.screens.models.downloads import DownloadsModel, library_name
+from app.gui.screens.models.downloads import DownloadsModel
 from app.gui.screens.models.downloads_panel import DownloadsPanel
 from app.gui.screens.models.hub_search import HubSearchModel
 from app.gui.screens.models.model import ModelsModel, ModelsSide
@@ -235,7 +235,7 @@ class ModelsScreen(PageFrame):
         )
 
     def _start_chat(self, download: Download) -> None:
-        self._shell.new_chat(library_name(self.model.library.items, download))
+        self._shell.new_chat(phrases.library_name(self.model.library.items, download))
 
     def _show_error(self, error: ErrorBody) -> None:
         if error.code == _ENGINE_TOO_OLD:
@@ -263,6 +263,7 @@ class ModelsScreen(PageFrame):
             self._ask_folder()
         elif task == Task.DISCOVER:
             self.show_discover()
+            self.discover.focus_best()
         elif task == Task.DISK:
             self._turn_to(ModelsSide.DISK)
         elif task == Task.UPDATES:
