@@ -78,7 +78,7 @@ async def refresh_catalogue(call: AdminCall[None, NoQuery]) -> CatalogueInfo:
 @routes.add("POST", "/hub/catalogue/look")
 async def look_at_catalogue(call: AdminCall[None, NoQuery]) -> None:
     """Remember that somebody looked at the catalogue: what it has now is no longer new."""
-    await catalogue_listing.note_look(call.services)
+    await catalogue_listing.note_look(call.services.hub, call.services.settings)
 
 
 @routes.add("GET", "/hub/token")

@@ -28,6 +28,7 @@ from app.advisor.plans.ranking import PlanInputs, build_advice
 from app.advisor.speed import calibration as speed_seen
 from app.advisor.speed import estimate as speed
 from app.advisor.speed.estimate import prefill_rate
+from app.config.store import SettingsStore
 from app.core.advice import (
     Advice,
     Amount,
@@ -58,6 +59,7 @@ from app.gateway.loading.launch import UNCHOSEN, choose_options, launch_options
 from app.gateway.services import Services
 from app.hardware.description import machine_from
 from app.hub.library.library import Library
+from app.hub.repositories.answers import HubMemory
 from engines.api import LaunchOptions
 
 log = logging.getLogger(__name__)
@@ -144,7 +146,7 @@ async def make_plan(
     if candidates_found is None:
         name = request.model.strip()
         by_name = await find_candidates(services.facts, name)
-        candidates_found = await asyncio.to_thread(_leave_unknown_out, services, name, by_name)
+        candidates_found = await asyncio.to_thread(_leave_unknown_out, services.hub, services.settings, name, by_name)
     own = await asyncio.to_thread(_preferences_for, services, request) if is_here else PlanPreferences()
     engines = await asyncio.to_thread(services.catalogue.list_engines) if is_here else []
     host = host_of(machine) if is_here else described_host(machine)
@@ -385,14 +387,16 @@ async def find_candidates(facts: FactsReader, model: str) -> CandidateModels:
     return CandidateModels(candidates=forms, model=forms[0].name)
 
 
-def _leave_unknown_out(services: Services, name: str, candidates: CandidateModels) -> CandidateModels:
+def _leave_unknown_out(
+    hub: HubMemory, settings: SettingsStore, name: str, candidates: CandidateModels
+) -> CandidateModels:
     """Return the candidates without formats that nobody makes any more, unless the catalogue lists some for the model.
 
     Of a model that the catalogue does not have nothing is known, and its architecture decides.
     """
     if not name or candidates.is_fixed:
         return candidates
-    match = services.hub.catalogue.find_match(name, key=services.settings.get_text("catalogue.key"))
+    match = hub.catalogue.find_match(name, key=settings.get_text("catalogue.key"))
     unknown = _MADE_NO_MORE - set(match.entry.repositories) if match is not None else frozenset()
     known = [facts for facts in candidates.candidates if facts.format not in unknown]
     return msgspec.structs.replace(candidates, candidates=known)

@@ -79,7 +79,7 @@ class IdleTrials:
         if model.is_builtin or model.attached or self._services.tuning.settings_of(model.runs_as).draft is not None:
             return None
         load = load_request_for(self._services, model)
-        if find_trial(self._services, Path(model.path), load.engine) is not None:
+        if find_trial(self._services.drafts, self._services.catalogue, Path(model.path), load.engine) is not None:
             return None
         return load if own_draft_of(self._services, model, load.engine) else None
 

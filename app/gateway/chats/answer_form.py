@@ -12,11 +12,11 @@ from app.gateway.services import Services
 async def check_answer_form(services: Services, target: ResolvedModel, chat: Chat, *, continues: bool = False) -> None:
     """Return if the engine can answer as the chat's sampling says, or continue an answer. Raises BadRequest."""
     chat.sampling.check_forms()
-    descriptor = running_descriptor(services, target.load)
+    descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     check_needs(chat_request(chat, (), continues=continues), descriptor.features, engine=descriptor.name)
     if not chat.sampling.grammar or continues:
         return
-    family = await family_for(services, target.model)
+    family = await family_for(services.facts, services.tuning, target.model)
     if family.opens and not family.can_switch:
         raise BadRequest(
             f"{target.model.title} always thinks before it answers, so a grammar would hold its thoughts.",

@@ -4,13 +4,16 @@ Every dialect that is translated asks here, so that all of them have the same on
 """
 
 import asyncio
+from collections.abc import Mapping
 from typing import TypeVar
 
 import msgspec
 
+from app.config.model_settings import ModelSettingsFile
 from app.core.errors import BadRequest, EngineFailed
 from app.core.model_facts import ModelFacts
 from app.core.models import ModelInfo, Preset
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.canonical.events import AnswerFinished, TokenUsage
 from app.gateway.canonical.families.family import ModelFamily, family_of
 from app.gateway.canonical.request import ConversationMessage, ConversationRequest, MessageRole, Request, Text
@@ -26,7 +29,8 @@ from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
 from app.supervisor.lease import Lease
 from app.supervisor.policy import LoadRequest
-from engines.api import Descriptor, Feature, ModelFormat, Route
+from app.supervisor.pool import Supervisor
+from engines.api import Descriptor, EngineAdapter, Feature, ModelFormat, Route
 from engines.parsers import with_parser_features
 
 T = TypeVar("T")
@@ -41,7 +45,7 @@ _OK = 200
 
 async def plan_fallbacks(services: Services, target: ResolvedModel, request: Request) -> UpstreamPlan:
     """Return what the engine is sent, and how its answer is read. Raises BadRequest (engine_cannot)."""
-    descriptor = running_descriptor(services, target.load)
+    descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.VISION in descriptor.features:
         _check_sight(request, target)
     if isinstance(request, ConversationRequest) and request.tools and not await renders_tools(services, target.model):
@@ -52,7 +56,7 @@ async def plan_fallbacks(services: Services, target: ResolvedModel, request: Req
         request = with_default_thinking(request, target.model.preset)
     family = _NO_FAMILY
     if isinstance(request, ConversationRequest) and not reads_itself(descriptor):
-        family = await family_for(services, target.model)
+        family = await family_for(services.facts, services.tuning, target.model)
     plan = plan_request(request, descriptor, family, model=target.model.name)
     if target.model.preset is None:
         return plan
@@ -61,12 +65,12 @@ async def plan_fallbacks(services: Services, target: ResolvedModel, request: Req
     return msgspec.structs.replace(plan, body=apply_preset(plan.body, target.model, route), again=again)
 
 
-def running_descriptor(services: Services, load: LoadRequest) -> Descriptor:
+def running_descriptor(adapters: Mapping[str, EngineAdapter], supervisor: Supervisor, load: LoadRequest) -> Descriptor:
     """Return what an engine can do with the parsers it was started with; if it was not yet, with those it will have."""
-    about, model = services.adapters[load.engine].descriptor, load.source.name
+    about, model = adapters[load.engine].descriptor, load.source.name
     if Feature.TOOL_PARSER not in about.features:
         return about
-    running = services.supervisor.request_of(model) if is_ready(services.supervisor, model) else None
+    running = supervisor.request_of(model) if is_ready(supervisor, model) else None
     return with_parser_features(about, (running or load).options)
 
 
@@ -112,7 +116,7 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
 
     An engine that reads tool calls alone is enough for a model that does not think.
     """
-    descriptor = running_descriptor(services, target.load)
+    descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if Feature.TOOLS not in descriptor.features:
         return False
     if has_tools and not await renders_tools(services, target.model):
@@ -126,19 +130,17 @@ async def can_pass_bytes(services: Services, target: ResolvedModel, *, has_tools
 async def renders_tools(services: Services, model: ModelInfo) -> bool:
     """Tell whether the model's chat template tells it of tools, as far as is known: engines leave out the others'."""
     facts = await services.facts.of_model(model)
-    return facts is None or _family_of(services, model, facts).renders_tools
+    return facts is None or _family_of(services.tuning, model, facts).renders_tools
 
 
-async def family_for(services: Services, model: ModelInfo) -> ModelFamily:
+async def family_for(facts: FactsReader, tuning: ModelSettingsFile, model: ModelInfo) -> ModelFamily:
     """Return how the model writes, by its chat template; by its architecture if its files cannot be read."""
-    return _family_of(services, model, await services.facts.of_model(model))
+    return _family_of(tuning, model, await facts.of_model(model))
 
 
-def _family_of(services: Services, model: ModelInfo, facts: ModelFacts | None) -> ModelFamily:
+def _family_of(tuning: ModelSettingsFile, model: ModelInfo, facts: ModelFacts | None) -> ModelFamily:
     architecture = facts.architecture if facts else model.architecture
-    set_for_it = (model.preset.chat_template if model.preset else "") or services.tuning.settings_of(
-        model.runs_as
-    ).chat_template
+    set_for_it = (model.preset.chat_template if model.preset else "") or tuning.settings_of(model.runs_as).chat_template
     template = set_for_it or (facts.chat_template + facts.tool_template if facts else "")
     family = _FAMILIES.get((template, architecture))
     if family is None:

@@ -1,6 +1,6 @@
 """What the handlers of all dialects have in common: a request understood, answered by an engine, and observed."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 import msgspec
 from aiohttp import hdrs, web
@@ -14,8 +14,9 @@ from app.gateway.exchange.upstream import CacheFieldDroppedError, EngineAccess, 
 from app.gateway.library.endpoint_routes import routes_of
 from app.gateway.loading.requested_model import ResolvedModel, is_able
 from app.gateway.services import Services
+from app.hub.library.library import Library
 from app.supervisor.policy import LeaseOptions, LoadRequest
-from engines.api import Route
+from engines.api import EngineAdapter, Route
 
 ENGINE_ACCESS = web.AppKey("engine_access", EngineAccess)
 
@@ -76,14 +77,16 @@ def client_header_lines(request: web.Request) -> bytes:
     return lines.encode("utf-8", "surrogateescape")
 
 
-def engine_path(services: Services, engine: str, model: ModelInfo, route: Route) -> str:
+def engine_path(
+    adapters: Mapping[str, EngineAdapter], library: Library, engine: str, model: ModelInfo, route: Route
+) -> str:
     """Return the path of `route` at the engine. Raises BadRequest (model_cannot) if the model or engine lacks it."""
-    routes = routes_of(services.adapters, services.library, engine, model)
+    routes = routes_of(adapters, library, engine, model)
     can = bool(model.attached) or is_able(model, route)
     if can and route in routes:
         return routes[route]
     is_engine = can and not model.attached
-    culprit = f"The engine {services.adapters[engine].descriptor.name}" if is_engine else model.title
+    culprit = f"The engine {adapters[engine].descriptor.name}" if is_engine else model.title
     hint = f"If it can after all, `roundhouse attach {model.runs_as} --can` says so." if model.attached else ""
     raise BadRequest(
         f"{culprit} does not {_DOES.get(route, 'write text')}.",

@@ -83,9 +83,11 @@ async def token_counter(
 
     Raises BadRequest if the model does not write, or what `plan_fallbacks` does.
     """
-    target = await with_probes(services, target, Route.TOKENIZE, Route.APPLY_TEMPLATE)
+    target = await with_probes(
+        services.library, services.shared, services.events, target, Route.TOKENIZE, Route.APPLY_TEMPLATE
+    )
     model, routes = target.model, routes_of(services.adapters, services.library, target.load.engine, target.model)
-    path = engine_path(services, target.load.engine, model, Route.CHAT)
+    path = engine_path(services.adapters, services.library, target.load.engine, model, Route.CHAT)
     blank = UpstreamRequest(load=target.load, path=path, body=b"", model=model.name, terms=terms)
     if not {Route.APPLY_TEMPLATE, Route.TOKENIZE} <= routes.keys():
         return PromptTokenCounter(upstream=blank, estimate=estimate_tokens(_with_preset(work, model.preset)))

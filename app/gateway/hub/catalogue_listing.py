@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec.structs import replace
 
+from app.config.paths import Paths
+from app.config.store import SettingsStore
 from app.core.advice import Advice, FitVerdict, Intent, PlanRequest
 from app.core.hub import CatalogueQuery, HubPick, HubUse, MachineAdvice
 from app.core.licences import commercial_use
@@ -18,6 +20,7 @@ from app.gateway.hub.repositories import FitContext, fit_context
 from app.gateway.hub.support_gaps import GapInputs, find_gap, name_facts, read_gap_inputs
 from app.gateway.services import Services
 from app.hub.download.cache import RepositoryCache
+from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.catalogue import CatalogueContent
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 
@@ -36,7 +39,7 @@ async def list_best(
     services: Services, use: HubUse, described: Mapping[str, msgspec.Raw] | None = None
 ) -> list[HubPick]:
     """Return the models whose quality for a use is known, the best first: here, or on the machine described."""
-    content = await asyncio.to_thread(_read_content, services)
+    content = await asyncio.to_thread(_read_content, services.hub, services.settings)
     ground = await fit_context(services, described)
     picks = await asyncio.to_thread(_pick_ranked, services, content, use, ground)
     return await _complete_picks(services, content, picks)
@@ -55,7 +58,7 @@ async def plan_machine(services: Services, request: PlanRequest) -> MachineAdvic
     advice.check_plan(request)
     picks = await list_best(services, _USES.get(request.intent, HubUse.CHAT), request.machine)
     recommended = [pick for pick in picks if pick.is_recommended]
-    forms = await asyncio.to_thread(_forms_of, services, recommended[:1])
+    forms = await asyncio.to_thread(_forms_of, services.hub, services.settings, recommended[:1])
     plans = await advice.make_plan(services, request, forms)
     return replace(_with_picks(plans, recommended), note=explain_absence(picks))
 
@@ -71,12 +74,12 @@ def _with_picks(plans: Advice, recommended: list[HubPick]) -> MachineAdvice:
     )
 
 
-def _forms_of(services: Services, first: list[HubPick]) -> "CandidateModels":
+def _forms_of(hub: HubMemory, settings: SettingsStore, first: list[HubPick]) -> "CandidateModels":
     """Return what the best model can be had in; nothing where none is recommended: then only engines are planned."""
     from app.gateway.advising.advice import CandidateModels  # noqa: PLC0415 -- the gateway starts without the advisor
     from app.gateway.hub.entry_forms import list_forms  # noqa: PLC0415 -- as above
 
-    content = _read_content(services)
+    content = _read_content(hub, settings)
     entry = next((entry for entry in content.models if first and entry.name == first[0].pull), None)
     forms = list_forms(entry) if entry is not None else ()
     return CandidateModels(candidates=forms, model=first[0].name if forms else "")
@@ -94,18 +97,18 @@ async def list_catalogue(services: Services, query: CatalogueQuery) -> list[HubP
     return await _complete_picks(services, content, picks)
 
 
-async def note_look(services: Services) -> None:
+async def note_look(hub: HubMemory, settings: SettingsStore) -> None:
     """Remember that somebody has seen all that the catalogue has now. Raises StorageFault."""
-    content = await asyncio.to_thread(_read_content, services)
-    await asyncio.to_thread(services.hub.looks.note_look, [entry.base for entry in content.models])
+    content = await asyncio.to_thread(_read_content, hub, settings)
+    await asyncio.to_thread(hub.looks.note_look, [entry.base for entry in content.models])
 
 
-def _read_content(services: Services) -> CatalogueContent:
-    return services.hub.catalogue.read_content(services.settings.get_text("catalogue.key"))
+def _read_content(hub: HubMemory, settings: SettingsStore) -> CatalogueContent:
+    return hub.catalogue.read_content(settings.get_text("catalogue.key"))
 
 
 async def _read_inputs(services: Services) -> tuple[CatalogueContent, FitContext]:
-    return await asyncio.to_thread(_read_content, services), await fit_context(services)
+    return await asyncio.to_thread(_read_content, services.hub, services.settings), await fit_context(services)
 
 
 def _has_words(entry: CatalogueEntry, text: str) -> bool:
@@ -152,17 +155,17 @@ def _judge_entries(entries: Sequence[CatalogueEntry], use: HubUse | None, ground
 
 
 async def _complete_picks(services: Services, content: CatalogueContent, picks: Sequence[HubPick]) -> list[HubPick]:
-    inputs = await read_gap_inputs(services)
+    inputs = await read_gap_inputs(services.catalogue, services.machine, services.support)
     entries = {entry.name: entry for entry in content.models}
-    return await asyncio.to_thread(lambda: list(_list_complete(services, entries, picks, inputs)))
+    return await asyncio.to_thread(lambda: list(_list_complete(services.paths, services.hub, entries, picks, inputs)))
 
 
 def _list_complete(
-    services: Services, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick], inputs: GapInputs
+    paths: Paths, hub: HubMemory, entries: dict[str, CatalogueEntry], picks: Sequence[HubPick], inputs: GapInputs
 ) -> Iterator[HubPick]:
     """Yield picks with what the catalogue says of them, and what is so here."""
-    cache = services.paths.hub_cache
-    seen = services.hub.looks.read_seen()
+    cache = paths.hub_cache
+    seen = hub.looks.read_seen()
     for pick in picks:
         entry = entries[pick.pull]
         places = [place.partition("@")[0] for listed in entry.repositories.values() for place in listed]

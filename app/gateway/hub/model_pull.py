@@ -69,7 +69,7 @@ async def pull(services: Services, downloads: DownloadQueue, request: Pull) -> D
     """Queue what was asked for, or go on with it. Raises what naming, the hub and the choice raise."""
     choice = await choose(services, request.model, quantization=request.quantization, model_format=request.format)
     if choice.facts is not None and not request.anyway:
-        await check_support(services, choice.facts)
+        await check_support(services.catalogue, services.machine, services.support, choice.facts)
     path = choice.variant.files[0].path
     token = await asyncio.to_thread(services.hub.token.read_token)
     await asyncio.to_thread(check_gate, hub_endpoint(), choice.repository, path, token=token)

@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from app.config.store import SettingsStore
 from app.core.advice import Plan
 from app.core.errors import BadRequest, NotFound, RoundhouseError, quote_value
 from app.core.model_facts import ModelFacts
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS, plans_for
 from app.gateway.services import Services
+from app.hub.repositories.answers import HubMemory
 from app.hub.repositories.model_reference import ModelReference
 from engines.api.formats import ModelFormat
 
@@ -43,7 +45,7 @@ def check_format(name: str) -> str:
 
 async def find_named(services: Services, reference: ModelReference, model_format: str = "") -> CatalogueSource:
     """Return what a short name means. Raises BadRequest (model_not_found), NotFound (format_not_found)."""
-    match = await asyncio.to_thread(_find_match, services, reference)
+    match = await asyncio.to_thread(_find_match, services.settings, services.hub, reference)
     asked_format = model_format or match.format
     if asked_format:
         return _in_format(match, reference, asked_format)
@@ -59,8 +61,8 @@ async def find_named(services: Services, reference: ModelReference, model_format
     return msgspec.structs.replace(_in_format(match, reference, chosen), reason=f"{reason} {doubt}".strip())
 
 
-def _find_match(services: Services, reference: ModelReference) -> "CatalogueMatch":
-    key, catalogue = services.settings.get_text("catalogue.key"), services.hub.catalogue
+def _find_match(settings: SettingsStore, hub: HubMemory, reference: ModelReference) -> "CatalogueMatch":
+    key, catalogue = settings.get_text("catalogue.key"), hub.catalogue
     match = catalogue.find_match(reference.text, key=key)
     if match is None:
         nearest = catalogue.list_nearest(reference.text, key=key)

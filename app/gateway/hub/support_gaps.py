@@ -11,8 +11,10 @@ from typing import NamedTuple
 from app.core.engines import EngineInfo
 from app.core.errors import Conflict
 from app.core.model_facts import ModelFacts
+from app.engine_store.catalogue import EngineCatalogue
 from app.engine_store.recipe import EngineVariant
-from app.gateway.services import Services
+from app.gateway.advising.machine import MachineReader
+from app.gateway.engines.support import SupportReader
 from engines.api.support import EngineSupport
 
 
@@ -35,23 +37,25 @@ class GapInputs(NamedTuple):
     """What an update of each engine would install on this machine."""
 
 
-async def check_support(services: Services, facts: ModelFacts) -> None:
+async def check_support(
+    catalogue: EngineCatalogue, machine: MachineReader, support: SupportReader, facts: ModelFacts
+) -> None:
     """Raise Conflict (engine_too_old) for a model that no engine which reads its format here loads."""
-    gap = find_gap(facts, await read_gap_inputs(services))
+    gap = find_gap(facts, await read_gap_inputs(catalogue, machine, support))
     if gap is not None:
         raise Conflict(gap.sentence, hint=gap.hint, code="engine_too_old")
 
 
-async def read_gap_inputs(services: Services) -> GapInputs:
+async def read_gap_inputs(catalogue: EngineCatalogue, machine: MachineReader, support: SupportReader) -> GapInputs:
     """Return what is installed here, and what it loads."""
     from app.engine_store.host import best_variant, host_of  # noqa: PLC0415 -- the gateway starts without it
 
-    engines = await asyncio.to_thread(services.catalogue.list_engines)
-    host = host_of(await services.machine.read_free())
-    best = {engine: best_variant(recipe, host) for engine, recipe in services.catalogue.recipes.items()}
+    engines = await asyncio.to_thread(catalogue.list_engines)
+    host = host_of(await machine.read_free())
+    best = {engine: best_variant(recipe, host) for engine, recipe in catalogue.recipes.items()}
     variants = {engine: variant for engine, variant in best.items() if variant is not None}
     installed = [engine for engine in engines if engine.installed]
-    return GapInputs(installed, await asyncio.to_thread(services.support.read_all), variants)
+    return GapInputs(installed, await asyncio.to_thread(support.read_all), variants)
 
 
 def name_facts(architecture: str, model_format: str, quantization: str) -> ModelFacts:

@@ -19,10 +19,10 @@ from app.core.capabilities import Capability
 from app.core.errors import RoundhouseError
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo
+from app.gateway.background import SharedWork
 from app.gateway.events import EventHub
 from app.gateway.library.endpoint_cards import root_of
 from app.gateway.loading.requested_model import ResolvedModel
-from app.gateway.services import Services
 from app.hub.library.attached import KEY_SUFFIX, Attachment, RouteProbe
 from app.hub.library.library import Library
 from app.supervisor.readiness import OK, EngineEndpoint, EngineReply
@@ -107,18 +107,18 @@ _ROUTE_PROBES: Mapping[Route, tuple[_RouteProbe, ...]] = {
 }
 
 
-async def with_probes(services: Services, target: ResolvedModel, *routes: Route) -> ResolvedModel:
+async def with_probes(
+    library: Library, shared: SharedWork, events: EventHub, target: ResolvedModel, *routes: Route
+) -> ResolvedModel:
     """Return the model with what its endpoint says of these routes, asked now where nobody knows."""
     if not target.model.attached:
         return target
-    open_routes = [route for route in routes if _is_open(services.library.find_attachment(target.model), route)]
+    open_routes = [route for route in routes if _is_open(library.find_attachment(target.model), route)]
     for route in open_routes:  # many requests at once ask once
-        await services.shared.run_once(
-            (target.model.path, route), partial(_learn, services.library, services.events, target.model, route)
-        )
+        await shared.run_once((target.model.path, route), partial(_learn, library, events, target.model, route))
     if not open_routes:
         return target
-    now = await asyncio.to_thread(services.library.find_model, target.model.name)
+    now = await asyncio.to_thread(library.find_model, target.model.name)
     changed = {name: getattr(now, name) for name in ("capabilities", "chats", "embeds")}
     return target._replace(model=msgspec.structs.replace(target.model, **changed))
 

@@ -231,7 +231,8 @@ def _draft_choice(services: Services, model: ModelInfo, own: ModelSettings) -> d
         "draft": name,
         "draft_reason": choice.reason,
         "draft_candidate": own_draft_of(services, model, engine),
-        "is_draft_tried": not model.attached and find_trial(services, Path(model.path), engine) is not None,
+        "is_draft_tried": not model.attached
+        and find_trial(services.drafts, services.catalogue, Path(model.path), engine) is not None,
     }
 
 

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import msgspec
 
+from app.config.model_settings import ModelSettingsFile
 from app.core.advice import DraftTrial
 from app.core.errors import BadRequest, EngineFailed, RoundhouseError
 from app.core.models import DRAFT_OFF, OWN_DRAFTS, ModelInfo, ModelSettings
+from app.engine_store.catalogue import EngineCatalogue
 from app.gateway.loading.draft_files import draft_path
+from app.gateway.loading.draft_verdicts import DraftTrialFile
 from app.gateway.services import Services
 from app.hub.library.companions import draft_kind
 from app.supervisor.policy import LoadRequest
@@ -39,26 +42,28 @@ def choose_draft(services: Services, model: ModelInfo, own: ModelSettings, engin
     if own.draft:
         path = draft_path(services.library, model, own.draft)
         return DraftChoice(draft=Draft(path=path, kind=draft_kind(path)), reason="It is set for this model.")
-    trial = None if model.attached else find_trial(services, Path(model.path), engine)
+    trial = None if model.attached else find_trial(services.drafts, services.catalogue, Path(model.path), engine)
     if trial is None:
         return DraftChoice(reason=f"No trial was made with {engine} on this machine yet.")
     return DraftChoice(draft=Draft(kind=trial.kind) if trial.is_faster else None, reason=describe_trial(trial))
 
 
-def find_trial(services: Services, path: Path, engine: str) -> DraftTrial | None:
+def find_trial(drafts: DraftTrialFile, catalogue: EngineCatalogue, path: Path, engine: str) -> DraftTrial | None:
     """Return the verdict for a model's file on the version of an engine that is in use."""
-    return services.drafts.find_trial(path, engine, *_build_of(services, engine))
+    return drafts.find_trial(path, engine, *_build_of(catalogue, engine))
 
 
-def keep_proven_draft(services: Services, load: LoadRequest) -> LoadRequest:
+def keep_proven_draft(
+    tuning: ModelSettingsFile, drafts: DraftTrialFile, catalogue: EngineCatalogue, load: LoadRequest
+) -> LoadRequest:
     """Return the planned load without a draft that nobody set, where experts lie in system memory and did not before.
 
     There a draft mostly has more experts read, and is slower.
     """
-    draft, own = load.options.draft, services.tuning.settings_of(load.source.name)
+    draft, own = load.options.draft, tuning.settings_of(load.source.name)
     if draft is None or own.draft is not None or not load.options.cpu_moe_layers:
         return load
-    trial = find_trial(services, load.source.path, load.engine)
+    trial = find_trial(drafts, catalogue, load.source.path, load.engine)
     if trial is not None and trial.has_experts_in_memory:
         return load
     return msgspec.structs.replace(load, options=msgspec.structs.replace(load.options, draft=None))
@@ -80,13 +85,13 @@ def own_draft_of(services: Services, model: ModelInfo, engine: str) -> str:
     if adapter is None or model.attached or not model.chats or Feature.DRAFT not in adapter.descriptor.features:
         return ""
     kinds = ("mtp", "ngram") if has_draft_head(services, model) else ("ngram",)
-    return next((kind for kind in kinds if _takes_draft(services, model, adapter, kind)), "")
+    return next((kind for kind in kinds if _takes_draft(services.catalogue, model, adapter, kind)), "")
 
 
-def _takes_draft(services: Services, model: ModelInfo, adapter: EngineAdapter, kind: str) -> bool:
+def _takes_draft(catalogue: EngineCatalogue, model: ModelInfo, adapter: EngineAdapter, kind: str) -> bool:
     source = ModelSource(name=model.runs_as, path=Path(model.path), format=ModelFormat(model.format))
     try:
-        installation = services.catalogue.find_installation(adapter.descriptor.id)
+        installation = catalogue.find_installation(adapter.descriptor.id)
         adapter.plan(source, LaunchOptions(context=1, draft=Draft(kind=kind)), _NOWHERE, installation)
     except (EngineFailed, ValueError):
         return False
@@ -108,9 +113,9 @@ def _require_head(services: Services, model: ModelInfo) -> None:
         )
 
 
-def _build_of(services: Services, engine: str) -> tuple[str, str]:
+def _build_of(catalogue: EngineCatalogue, engine: str) -> tuple[str, str]:
     try:
-        installation = services.catalogue.find_installation(engine)
+        installation = catalogue.find_installation(engine)
     except RoundhouseError:
         return "", ""
     return installation.version, installation.backend

@@ -94,7 +94,13 @@ async def size_load(services: Services, load: LoadRequest, options: LoadOptions)
     from app.gateway.loading.memory_fit import fit_load  # noqa: PLC0415 -- the advisor is brought in once it is needed
 
     is_fixed = options.context is not None or options.slots is not None
-    return await asyncio.to_thread(keep_proven_draft, services, await fit_load(services, load, is_fixed=is_fixed))
+    return await asyncio.to_thread(
+        keep_proven_draft,
+        services.tuning,
+        services.drafts,
+        services.catalogue,
+        await fit_load(services, load, is_fixed=is_fixed),
+    )
 
 
 def is_ready(supervisor: Supervisor, model: str) -> bool:
@@ -144,7 +150,7 @@ def _request_for_attached(model: ModelInfo) -> LoadRequest:
 def _resolve_now(services: Services, search: Callable[[], ModelInfo], options: LoadOptions) -> ResolvedModel:
     model = search()
     load = load_request_for(services, model, options)
-    return ResolvedModel(with_defaults(services, model, load.engine), load)
+    return ResolvedModel(with_defaults(services.tuning, services.adapters, services.hub, model, load.engine), load)
 
 
 def _usable(

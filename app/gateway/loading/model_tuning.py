@@ -121,19 +121,21 @@ def _tool_parser(
     return parser_for(parsers, own.chat_template or (known.chat_template if known is not None else ""))
 
 
-def with_defaults(services: Services, model: ModelInfo, engine: str) -> ModelInfo:
+def with_defaults(
+    tuning: ModelSettingsFile, adapters: Mapping[str, EngineAdapter], hub: HubMemory, model: ModelInfo, engine: str
+) -> ModelInfo:
     """Return the model with what its engine is not told at its start as parameters that requests are filled up with."""
     if not model.chats:
         return model
-    own = services.tuning.settings_of(model.runs_as)
+    own = tuning.settings_of(model.runs_as)
     values_by_name: dict[str, bool | int | float | str | list[str]] = {}
-    if not _takes_sampling(services.adapters, engine):
-        values = _sampling_at_start(services.hub, model, own).explicit_values
+    if not _takes_sampling(adapters, engine):
+        values = _sampling_at_start(hub, model, own).explicit_values
         values_by_name = {_OTHERS_NAMES.get(name, name): value for name, value in values.items()}
-    thinking = effective_thinking(services.hub, model, own)
+    thinking = effective_thinking(hub, model, own)
     if thinking.level not in {None, ThinkingLevel.DEFAULT}:
         values_by_name[THINK] = str(thinking.level)
-    if thinking.budget is not None and takes_budget(services.adapters, engine):
+    if thinking.budget is not None and takes_budget(adapters, engine):
         values_by_name[THINKING_BUDGET] = thinking.budget
     if not values_by_name:
         return model

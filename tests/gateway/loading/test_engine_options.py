@@ -132,7 +132,10 @@ async def test_a_template_s_parser_is_taken_unless_another_is_named_or_none(gate
 async def test_calls_are_read_by_the_engine_only_with_a_parser(gateway: Gateway, admin: Admin) -> None:
     async def can(model: str) -> frozenset[Feature]:
         found = await resolve_model(gateway.services, model)
-        return running_descriptor(gateway.services, found.load).features & {Feature.TOOLS, Feature.REASONING}
+        return running_descriptor(gateway.services.adapters, gateway.services.supervisor, found.load).features & {
+            Feature.TOOLS,
+            Feature.REASONING,
+        }
 
     assert await can("coder") == {Feature.TOOLS}
     assert await can("plain") == frozenset()

@@ -294,9 +294,9 @@ def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gate
         source=ModelSource(name="told", path=path, format=ModelFormat.GGUF),
         options=LaunchOptions(draft=Draft(kind="ngram"), cpu_moe_layers=4),
     )
-    assert keep_proven_draft(services, load).options.draft is None
+    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, load).options.draft is None
     whole = msgspec.structs.replace(load, options=LaunchOptions(draft=Draft(kind="ngram")))
-    assert keep_proven_draft(services, whole) is whole
+    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, whole) is whole
     trial = DraftTrial(
         model="told",
         engine="llama.cpp",
@@ -308,7 +308,7 @@ def test_experts_in_system_memory_are_drafted_for_only_where_that_was_tried(gate
         has_experts_in_memory=True,
     )
     services.drafts.keep_trial(path, trial)
-    assert keep_proven_draft(services, load) is load
+    assert keep_proven_draft(services.tuning, services.drafts, services.catalogue, load) is load
 
 
 async def test_files_of_other_models_are_refused(admin: Admin, models: Path) -> None:

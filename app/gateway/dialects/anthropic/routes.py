@@ -73,7 +73,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
     check_request(message_request, counts_only=route is Route.COUNT_TOKENS)
     target = await resolve_model(services, message_request.model)
     if route is Route.COUNT_TOKENS:
-        target = await with_probes(services, target, route)
+        target = await with_probes(services.library, services.shared, services.events, target, route)
     target = target._replace(load=await load_for_context(services, target, message_request.context))
     caches, key_name = request.app[ENGINE_ACCESS].prompt_caches, request.get(KEY_NAME, "")
     is_apart = route is Route.MESSAGES and caches.will_skip(target.load.source.name, key_name)
@@ -93,7 +93,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         body,
         UpstreamRequest,
         load=target.load,
-        path=engine_path(services, target.load.engine, target.model, route),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, route),
         body=await call_off_loop(body, apply_preset, engine_body, target.model, route),
         model=message_request.model or "",
         terms=lease_options(message_request, route),
@@ -115,7 +115,7 @@ def _to_conversation(body: bytes, message_request: AnthropicRequest) -> Conversa
 
 async def _can_pass(services: Services, message_request: AnthropicRequest, target: ResolvedModel, route: Route) -> bool:
     """Tell whether the engine's own route, for messages or their count, does what is asked."""
-    descriptor = running_descriptor(services, target.load)
+    descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if route not in routes_of(services.adapters, services.library, target.load.engine, target.model):
         return False
     if route is Route.MESSAGES and (wants_format(message_request) or not reads_itself(descriptor)):
@@ -129,7 +129,7 @@ async def _make_responder(
     """Return what asks the engine for a message, and answers with it. Raises BadRequest."""
     blank = UpstreamRequest(
         load=target.load,
-        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT),
         body=b"",
         model=target.model.name,
         terms=lease_options(message_request, Route.MESSAGES),

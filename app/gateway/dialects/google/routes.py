@@ -89,7 +89,7 @@ async def _prepare_answer(request: web.Request, *, streams: bool) -> RequestJob:
     target = await resolve_model(services, name)
     blank = UpstreamRequest(
         load=target.load,
-        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT),
         body=b"",
         model=target.model.name,
     )
@@ -162,13 +162,13 @@ async def _make_embedding_job(
 ) -> RequestJob:
     services, texts = request.app[SERVICES], list(map(text_to_embed, embeddings))
     resolved = await resolve_model(services, request.match_info["id"], route=Route.EMBEDDINGS)
-    target = await with_probes(services, resolved, Route.EMBEDDINGS)
+    target = await with_probes(services.library, services.shared, services.events, resolved, Route.EMBEDDINGS)
     body = encode_embeddings_request(texts, model=target.model.name)
     upstream = await call_off_loop(
         body,
         UpstreamRequest,
         load=target.load,
-        path=engine_path(services, target.load.engine, target.model, Route.EMBEDDINGS),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.EMBEDDINGS),
         body=body,
         model=target.model.name,
     )

@@ -21,9 +21,11 @@ from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.entry.event_stream import send_events
+from app.gateway.events import EventHub
 from app.gateway.loading.capabilities import capabilities_of
 from app.gateway.loading.launch import context_of, find_model, resolve_model
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
+from app.supervisor.pool import Supervisor
 
 _DONE = {"success": True}
 
@@ -111,7 +113,7 @@ async def show_props(request: web.Request) -> web.Response:
             RouterProps(default_generation_settings=defaults, total_slots=slots, build_info=_build_info())
         )
     model = await find_model(services, name)
-    status = _status_of(services, model.runs_as)
+    status = _status_of(services.supervisor, model.runs_as)
     capabilities, facts = await capabilities_of(services, model), await services.facts.of_model(model)
     context = context_of(services.settings, services.tuning, model, status)
     return json_reply(
@@ -144,7 +146,7 @@ async def unload_model(request: web.Request) -> web.Response:
     check_may_change(request)
     services = request.app[SERVICES]
     model = await find_model(services, _require_name(await read_json(request, RouterModelRequest)))
-    if _status_of(services, model.runs_as) is None:
+    if _status_of(services.supervisor, model.runs_as) is None:
         raise BadRequest(f"{model.title} is not loaded.", code="model_not_loaded")
     await services.supervisor.let_go(model.runs_as)
     return json_reply(_DONE)
@@ -152,7 +154,7 @@ async def unload_model(request: web.Request) -> web.Response:
 
 async def follow_models(request: web.Request) -> web.StreamResponse:
     """GET /models/sse: what becomes of the models, as it happens."""
-    return await send_events(request, _router_events(request.app[SERVICES]), encode_event)
+    return await send_events(request, _router_events(request.app[SERVICES].events), encode_event)
 
 
 def encode_event(event: RouterEvent) -> bytes:
@@ -160,9 +162,9 @@ def encode_event(event: RouterEvent) -> bytes:
     return b"data: " + msgspec.json.encode(event) + b"\n\n"
 
 
-async def _router_events(services: Services) -> AsyncGenerator[RouterEvent, None]:
+async def _router_events(events: EventHub) -> AsyncGenerator[RouterEvent, None]:
     last: dict[str, RouterModelState] = {}
-    with services.events.subscribe() as subscription:
+    with events.subscribe() as subscription:
         async for event in subscription:
             if not isinstance(event, EngineChanged):
                 continue
@@ -178,8 +180,8 @@ def _state_of(status: EngineStatus) -> RouterModelState:
     return RouterModelState(status=value, progress=progress if status.state is EngineState.LOADING else None)
 
 
-def _status_of(services: Services, model: str) -> EngineStatus | None:
-    return next((status for status in services.supervisor.list_statuses() if status.model == model), None)
+def _status_of(supervisor: Supervisor, model: str) -> EngineStatus | None:
+    return next((status for status in supervisor.list_statuses() if status.model == model), None)
 
 
 def _require_name(request: RouterModelRequest) -> str:

@@ -138,7 +138,11 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         await call_off_loop(body, decode_body, body, InfillContext)
     options = await call_off_loop(body, decode_body, body, LlamaServerRequest)
     model, load = await with_probes(
-        services, await resolve_model(services, options.model), _PROBE_ROUTES.get(route, route)
+        services.library,
+        services.shared,
+        services.events,
+        await resolve_model(services, options.model),
+        _PROBE_ROUTES.get(route, route),
     )
     field = text_field(services.adapters, services.library, load.engine, model)
     if route is Route.TOKENIZE and field != CONTENT:
@@ -147,7 +151,7 @@ async def _prepare_job(request: web.Request, route: Route) -> RequestJob:
         body,
         UpstreamRequest,
         load=load,
-        path=engine_path(services, load.engine, model, route),
+        path=engine_path(services.adapters, services.library, load.engine, model, route),
         body=await call_off_loop(body, apply_preset, body, model, route),
         model=options.model or "",
         terms=LeaseOptions(takes_slot=route not in BESIDE_SLOTS),

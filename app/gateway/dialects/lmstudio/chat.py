@@ -131,7 +131,7 @@ async def _prepare_job(request: web.Request) -> RequestJob:
     history = extend_history(chat_request, _find_earlier(request, chat_request.previous_response_id))
     work = to_canonical_request(chat_request, history)
     target = await resolve_model(services, chat_request.model)
-    path = engine_path(services, target.load.engine, target.model, Route.CHAT)
+    path = engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT)
     await _check_reasoning(services, target, work.thinking)
     context, plan = chat_request.context_tokens, await plan_fallbacks(services, target, work)
     upstream = await call_off_loop(

@@ -11,11 +11,13 @@ from typing import NamedTuple
 import msgspec
 from aiohttp import web
 
+from app.config.store import SettingsStore
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.errors import Conflict, NotFound, quote_value
 from app.core.model_facts import ModelFacts
 from app.core.models import LoadOptions, ModelInfo
+from app.gateway.advising.model_facts import FactsReader
 from app.gateway.dialects.form import json_reply
 from app.gateway.dialects.lmstudio import requests
 from app.gateway.entry.access import check_may_change
@@ -24,6 +26,7 @@ from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import UNCHOSEN, find_model, resolve_model
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
+from app.supervisor.pool import Supervisor
 
 _GGUF, _MLX = "gguf", "mlx"
 _EMBEDDING = "embedding"
@@ -364,29 +367,35 @@ async def unload_model(request: web.Request) -> web.Response:
     return json_reply(LmStudioUnloadReply(instance_id=name))
 
 
-def status_of(services: Services, model: ModelInfo) -> EngineStatus | None:
+def status_of(supervisor: Supervisor, model: ModelInfo) -> EngineStatus | None:
     """Return how a model runs; None if it does not."""
-    return next((status for status in services.supervisor.list_statuses() if status.model == model.runs_as), None)
+    return next((status for status in supervisor.list_statuses() if status.model == model.runs_as), None)
 
 
 async def read_model(services: Services, model: ModelInfo) -> LmStudioModel:
     """Return all there is to say of a model."""
     (able,) = await with_capabilities(services, [model])
-    return await _read_capable_model(services, able)
+    return await _read_capable_model(services.facts, services.supervisor, services.settings, able)
 
 
-async def _read_capable_model(services: Services, model: ModelInfo) -> LmStudioModel:
+async def _read_capable_model(
+    facts: FactsReader, supervisor: Supervisor, settings: SettingsStore, model: ModelInfo
+) -> LmStudioModel:
     return LmStudioModel(
         model=model,
-        facts=await services.facts.of_model(model),
-        status=status_of(services, model),
-        usual_context=services.settings.get_int("models.context"),
+        facts=await facts.of_model(model),
+        status=status_of(supervisor, model),
+        usual_context=settings.get_int("models.context"),
     )
 
 
 async def _read_all_models(services: Services) -> list[LmStudioModel]:
     models = await with_capabilities(services, await asyncio.to_thread(services.library.list_models))
-    return [await _read_capable_model(services, model) for model in models if not model.problem]
+    return [
+        await _read_capable_model(services.facts, services.supervisor, services.settings, model)
+        for model in models
+        if not model.problem
+    ]
 
 
 def _with_choices(load: LoadRequest, request: requests.LmStudioLoadRequest) -> LoadRequest:

@@ -23,7 +23,8 @@ from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.entry.responses import ARRIVAL_S
 from app.gateway.exchange.handling import answer_request
 from app.gateway.loading.requested_model import ResolvedModel
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
+from app.supervisor.pool import Supervisor
 from engines.api import Descriptor, Route
 
 _PASS_THROUGH_FORMS: Mapping[Route, OpenAIForm] = {Route.CHAT: OPENAI, Route.COMPLETIONS: RawCompletionForm()}
@@ -56,7 +57,7 @@ async def _answer_route(request: web.Request, route: Route) -> web.StreamRespons
 def _wrap_form(request: web.Request, form: OpenAIForm, route: Route, target: ResolvedModel) -> LmStudioV0Form:
     """Return the form of an answer with LM Studio's blocks at its end."""
     services, model = request.app[SERVICES], target.model
-    about = partial(_answer_info, services, model, services.adapters[target.load.engine].descriptor)
+    about = partial(_answer_info, services.supervisor, model, services.adapters[target.load.engine].descriptor)
     shared_fields = {field: getattr(form, field) for field in ("prefilled", "each")}
     openai = (
         msgspec.structs.replace(_PASS_THROUGH_FORMS[route], **shared_fields) if route in _PASS_THROUGH_FORMS else form
@@ -64,9 +65,9 @@ def _wrap_form(request: web.Request, form: OpenAIForm, route: Route, target: Res
     return LmStudioV0Form(about, started=request[ARRIVAL_S], openai=openai)
 
 
-def _answer_info(services: Services, model: ModelInfo, descriptor: Descriptor) -> LmStudioAnswerInfo:
+def _answer_info(supervisor: Supervisor, model: ModelInfo, descriptor: Descriptor) -> LmStudioAnswerInfo:
     """Return who answers, as it is loaded now."""
-    status = status_of(services, model)
+    status = status_of(supervisor, model)
     return LmStudioAnswerInfo(
         LmStudioModelInfo(
             arch=model.architecture,

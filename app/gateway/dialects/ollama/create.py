@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 from aiohttp import web
 
+from app.config.paths import Paths
 from app.core.errors import BadRequest, NotFound, quote_value
 from app.core.events import ModelsChanged
 from app.core.models import ModelInfo, Preset, PresetMessage
@@ -27,9 +28,10 @@ from app.gateway.dialects.ollama.wire import (
 )
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.faults import RequestTimeout
-from app.gateway.loading.template_trials import check_new_template
-from app.gateway.services import SERVICES, Services
+from app.gateway.loading.template_trials import TemplateTrials, check_new_template
+from app.gateway.services import SERVICES
 from app.hub.disk.blobs import BlobStore
+from app.hub.library.library import Library
 from app.hub.library.made import check_name
 
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
@@ -94,7 +96,7 @@ async def create_model(request: web.Request) -> web.StreamResponse:
     check_may_change(request)
     services = request.app[SERVICES]
     create_request = await read_document(request, OllamaCreateRequest)
-    notes = await asyncio.to_thread(_make_model, services, create_request)
+    notes = await asyncio.to_thread(_make_model, services.templates, services.library, services.paths, create_request)
     # Whoever is loaded under this name has the settings of before.
     await services.supervisor.expire_model(check_name(create_request.model_name))
     services.events.publish(ModelsChanged())
@@ -104,30 +106,32 @@ async def create_model(request: web.Request) -> web.StreamResponse:
     return web.Response(body=body, content_type="application/x-ndjson")
 
 
-def _make_model(services: Services, create_request: OllamaCreateRequest) -> list[str]:
+def _make_model(
+    templates: TemplateTrials, library: Library, paths: Paths, create_request: OllamaCreateRequest
+) -> list[str]:
     """Make the model, and return what to say of it. Raises UserError or StorageFault."""
     name = check_name(create_request.model_name)
     _check_request(create_request)
     if create_request.template:
-        check_new_template(services.templates, to_jinja(create_request.template))
+        check_new_template(templates, to_jinja(create_request.template))
     notes = [f"{option} has no effect here" for option in create_request.fields_without_effect]
     notes += [
         f"parameter {option} has no effect here"
         for option in read_options(create_request.parameters).names_without_effect
     ]
     if create_request.from_:
-        base = _find_usable(services, create_request.from_)
-        services.library.make_model(name, Path(base.path), _merge_preset(create_request, base.preset or Preset()))
+        base = _find_usable(library, create_request.from_)
+        library.make_model(name, Path(base.path), _merge_preset(create_request, base.preset or Preset()))
         return [f"using existing layer sha256:{digest_of(base)}", *notes]
-    preset, blobs = _merge_preset(create_request, Preset()), blobs_of(services)
+    preset, blobs = _merge_preset(create_request, Preset()), blobs_of(paths)
     files = check_files(create_request.files or {}, blobs.blob_path)
-    with services.library.making_lock:
+    with library.making_lock:
         try:
             first = min(blobs.link_blobs(files).values())
-            services.library.check_file(first)
-            services.library.make_model(name, first, preset)
+            library.check_file(first)
+            library.make_model(name, first, preset)
         finally:
-            _tidy_blobs(services)
+            _tidy_blobs(library, paths)
     return ["parsing GGUF", *(f"using existing layer {digest}" for digest in files.values()), *notes]
 
 
@@ -138,14 +142,14 @@ async def copy_model(request: web.Request) -> web.Response:
     copy_request = await read_document(request, OllamaCopyRequest)
     if not copy_request.source or not copy_request.destination:
         raise BadRequest("source and destination are required", code="model_required")
-    await asyncio.to_thread(_make_copy, services, copy_request)
+    await asyncio.to_thread(_make_copy, services.library, copy_request)
     services.events.publish(ModelsChanged())
     return web.Response()
 
 
-def _make_copy(services: Services, copy_request: OllamaCopyRequest) -> None:
-    source = _find_usable(services, copy_request.source)
-    services.library.make_model(copy_request.destination, Path(source.path), source.preset or Preset())
+def _make_copy(library: Library, copy_request: OllamaCopyRequest) -> None:
+    source = _find_usable(library, copy_request.source)
+    library.make_model(copy_request.destination, Path(source.path), source.preset or Preset())
 
 
 async def delete_model(request: web.Request) -> web.Response:
@@ -160,21 +164,21 @@ async def delete_model(request: web.Request) -> web.Response:
         raise not_found(name, error) from None
     await services.supervisor.expire_model(model.name)
     if model.preset is not None:
-        await asyncio.to_thread(_tidy_under_lock, services)
+        await asyncio.to_thread(_tidy_under_lock, services.library, services.paths)
     services.events.publish(ModelsChanged())
     return web.Response()
 
 
 async def has_blob(request: web.Request) -> web.Response:
     """HEAD /api/blobs/{digest}."""
-    is_here = await asyncio.to_thread(blobs_of(request.app[SERVICES]).has_blob, request.match_info["digest"])
+    is_here = await asyncio.to_thread(blobs_of(request.app[SERVICES].paths).has_blob, request.match_info["digest"])
     return web.Response(status=200 if is_here else 404)
 
 
 async def add_blob(request: web.Request) -> web.Response:
     """POST /api/blobs/{digest}: the body as it comes, written and checked piece by piece."""
     check_may_change(request)
-    blobs, digest = blobs_of(request.app[SERVICES]), request.match_info["digest"]
+    blobs, digest = blobs_of(request.app[SERVICES].paths), request.match_info["digest"]
     if await asyncio.to_thread(blobs.has_blob, digest):
         await _skip_body(request)
         return web.Response()
@@ -189,9 +193,9 @@ async def add_blob(request: web.Request) -> web.Response:
     return web.Response(status=_CREATED)
 
 
-def blobs_of(services: Services) -> BlobStore:
+def blobs_of(paths: Paths) -> BlobStore:
     """Return the uploaded files."""
-    return BlobStore(services.paths.data / "blobs", services.paths.data / "created")
+    return BlobStore(paths.data / "blobs", paths.data / "created")
 
 
 async def _in_thread(work: Callable[[], None]) -> None:
@@ -236,10 +240,10 @@ def _check_request(create_request: OllamaCreateRequest) -> None:
         raise OllamaUnsupported("LoRA adapters cannot be part of a model here.", code="cannot_adapt")
 
 
-def _find_usable(services: Services, name: str) -> ModelInfo:
+def _find_usable(library: Library, name: str) -> ModelInfo:
     """Return the model of exactly that name: an alias could mean another one tomorrow. Raises NotFound, BadRequest."""
     try:
-        model = services.library.find_model(name)
+        model = library.find_model(name)
     except NotFound as error:
         raise not_found(name, error) from None
     if model.problem:
@@ -271,10 +275,10 @@ def _preset_message(message: OllamaMessage) -> PresetMessage:
     return PresetMessage(role=role, content=message.content or "")
 
 
-def _tidy_under_lock(services: Services) -> None:
-    with services.library.making_lock:
-        _tidy_blobs(services)
+def _tidy_under_lock(library: Library, paths: Paths) -> None:
+    with library.making_lock:
+        _tidy_blobs(library, paths)
 
 
-def _tidy_blobs(services: Services) -> None:
-    blobs_of(services).remove_unused({model.path for model in services.library.list_models()})
+def _tidy_blobs(library: Library, paths: Paths) -> None:
+    blobs_of(paths).remove_unused({model.path for model in library.list_models()})

@@ -134,7 +134,11 @@ async def _make_upstream(
 ) -> tuple[UpstreamRequest, str]:
     """Return what asks the engine, and what the answer calls the model."""
     target = await with_probes(
-        services, await find_target(services, embed_request.model or "", Route.EMBEDDINGS), Route.EMBEDDINGS
+        services.library,
+        services.shared,
+        services.events,
+        await find_target(services, embed_request.model or "", Route.EMBEDDINGS),
+        Route.EMBEDDINGS,
     )
     name = name_in_answer(embed_request.model, target.model)
     options, keep_s = read_options(embed_request.options), keep_time_s(embed_request)

@@ -8,6 +8,8 @@ import asyncio
 import msgspec
 from aiohttp import web
 
+from app.config.model_settings import ModelSettingsFile
+from app.config.store import SettingsStore
 from app.core.capabilities import Capability
 from app.core.engines import EngineState, EngineStatus
 from app.core.models import ModelInfo
@@ -20,7 +22,7 @@ from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.dialects.registry import dialect_of
 from app.gateway.loading.capabilities import with_capabilities
 from app.gateway.loading.launch import context_of, find_model
-from app.gateway.services import SERVICES, Services
+from app.gateway.services import SERVICES
 
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING, EngineState.BACKING_OFF})
 
@@ -93,7 +95,7 @@ async def list_models(request: web.Request) -> web.Response:
         return json_reply(anthropic_models.model_page(usable, query))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     able = await with_capabilities(services, usable)
-    cards = [_model_card(services, model, statuses.get(model.runs_as)) for model in able]
+    cards = [_model_card(services.settings, services.tuning, model, statuses.get(model.runs_as)) for model in able]
     return json_reply(OpenAIModelList(data=cards))
 
 
@@ -107,7 +109,7 @@ async def show_model(request: web.Request) -> web.Response:
         return json_reply(anthropic_models.model_card(model))
     statuses = {status.model: status for status in services.supervisor.list_statuses()}
     (able,) = await with_capabilities(services, [model])
-    return json_reply(_model_card(services, able, statuses.get(model.runs_as)))
+    return json_reply(_model_card(services.settings, services.tuning, able, statuses.get(model.runs_as)))
 
 
 def router_status(status: EngineStatus | None) -> RouterStatus:
@@ -120,9 +122,11 @@ def router_status(status: EngineStatus | None) -> RouterStatus:
     return RouterStatus(value="loaded" if is_loaded else "unloaded", failed=status.state is EngineState.FAILED)
 
 
-def _model_card(services: Services, model: ModelInfo, status: EngineStatus | None) -> OpenAIModelCard:
+def _model_card(
+    settings: SettingsStore, tuning: ModelSettingsFile, model: ModelInfo, status: EngineStatus | None
+) -> OpenAIModelCard:
     is_loaded = status is not None and status.state is EngineState.READY
-    context = context_of(services.settings, services.tuning, model, status)
+    context = context_of(settings, tuning, model, status)
     takes = {Capability.VISION: "image", Capability.AUDIO: "audio"}
     inputs = ["text", *(word for capability, word in takes.items() if capability in model.capabilities)]
     return OpenAIModelCard(

@@ -171,7 +171,7 @@ _ALL_FEATURES = frozenset(
 
 async def _can_pass(services: Services, target: ResolvedModel, body: bytes, options: OpenAIChatOptions) -> bool:
     """Tell whether a request's bytes may go to the engine as they are. Raises BadRequest for what cannot be read."""
-    descriptor = running_descriptor(services, target.load)
+    descriptor = running_descriptor(services.adapters, services.supervisor, target.load)
     if options.thinking_budget_tokens is not None and Feature.THINKING_BUDGET not in descriptor.features:
         raise cannot_error(RequestNeed.THINKING_BUDGET, descriptor.name)
     if descriptor.features >= _ALL_FEATURES:
@@ -203,7 +203,7 @@ async def _make_translated_job(services: Services, target: ResolvedModel, chat: 
     conversation = await call_off_loop(chat.body, to_canonical_request, chat_request)
     blank = UpstreamRequest(
         load=target.load,
-        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT),
         body=b"",
         model=target.model.name,
         terms=chat.terms,
@@ -307,7 +307,11 @@ async def prepare_job(request: web.Request, route: Route, put: FormWrapper | Non
     services, body = request.app[SERVICES], await read_body(request)
     options, engine_request = await call_off_loop(body, read_request, body, route)
     target = await with_probes(
-        services, await resolve_model(services, options.model, route=route), engine_request.route
+        services.library,
+        services.shared,
+        services.events,
+        await resolve_model(services, options.model, route=route),
+        engine_request.route,
     )
     target = target._replace(load=await load_for_context(services, target, options.context))
     return RequestJob(await call_off_loop(body, _build_upstream, request, target, engine_request, options, put))
@@ -321,7 +325,7 @@ def _build_upstream(
     put: FormWrapper | None,
 ) -> UpstreamRequest:
     (model, load), services = target, request.app[SERVICES]
-    path = engine_path(services, load.engine, model, engine_request.route)
+    path = engine_path(services.adapters, services.library, load.engine, model, engine_request.route)
     name = name_in_answer(options.model, model)
     descriptor = services.adapters[load.engine].descriptor
     engine_request = fit_to_engine(engine_request, descriptor, options, name=name)

@@ -32,6 +32,7 @@ from app.gateway.exchange.upstream import UpstreamRequest
 from app.gateway.loading.launch import resolve_model
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import Services
+from app.store.database import ChatStore
 from app.store.responses import response_not_found
 from engines.api import Route
 
@@ -70,7 +71,7 @@ async def prepare_response(services: Services, body: bytes, owner: str) -> Respo
     """Return what a request of `owner` asks for. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     request = await call_off_loop(body, decode_body, body, ResponsesRequest)
     target = await resolve_model(services, request.model)
-    response_input = await read_input(services, request, owner)
+    response_input = await read_input(services.chats, request, owner)
     is_kept = request.store is not False and services.settings.get_int("responses.kept") > 0
     about = ResponseInfo(id=new_response_id(owner), model=target.model.name, at=time.time(), is_stored=is_kept)
     upstream = await upstream_for(services, request, target, response_input.work)
@@ -85,17 +86,17 @@ class ResponseInput(msgspec.Struct, frozen=True, kw_only=True):
     offer: ToolOffer
 
 
-async def read_input(services: Services, request: ResponsesRequest, owner: str) -> ResponseInput:
+async def read_input(chats: ChatStore, request: ResponsesRequest, owner: str) -> ResponseInput:
     """Return what a request says, with the conversation of `owner` it goes on with. Raises BadRequest."""
     check_request(request)
     items = items_of(request.input if request.input is not None else [])
     if item_ids := reference_ids(items):
-        kept = await services.chats.response_items(item_ids)
+        kept = await chats.response_items(item_ids)
         own = {item: value for item, (value, response) in kept.items() if is_owned(response, owner)}
         items = resolve_references(items, own)
     if unread_kinds := kinds_not_read(items):
         log.info("Items that are passed over: %s", ", ".join(unread_kinds), extra={"model": request.model})
-    earlier, offer = await _load_earlier(services, request.previous_response_id, owner), _make_offer(request)
+    earlier, offer = await _load_earlier(chats, request.previous_response_id, owner), _make_offer(request)
     turns = to_turns([*earlier, *items], earlier=len(earlier))
     return ResponseInput(new_items=tuple(items), work=to_canonical_request(request, turns, offer), offer=offer)
 
@@ -109,7 +110,7 @@ async def upstream_for(
         plan.body,
         UpstreamRequest,
         load=await load_for_context(services, target, request.context),
-        path=engine_path(services, target.load.engine, target.model, Route.CHAT),
+        path=engine_path(services.adapters, services.library, target.load.engine, target.model, Route.CHAT),
         body=plan.body,
         plan=plan,
         model=target.model.name,
@@ -122,13 +123,13 @@ def new_id(prefix: str) -> str:
     return f"{prefix}_{secrets.token_hex(_ID_BYTES)}"
 
 
-async def _load_earlier(services: Services, response_id: str | None, owner: str) -> tuple[ResponseItem, ...]:
+async def _load_earlier(chats: ChatStore, response_id: str | None, owner: str) -> tuple[ResponseItem, ...]:
     if response_id is None:
         return ()
     try:
         if not is_owned(response_id, owner):
             raise response_not_found(response_id)
-        items = await services.chats.response_conversation(response_id)
+        items = await chats.response_conversation(response_id)
     except NotFound as error:
         raise BadRequest(error.body.sentence, hint=error.hint, code="previous_response_not_found") from None
     return tuple(item_from_store(item.id, item.value) for item in items)

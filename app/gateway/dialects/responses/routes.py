@@ -120,7 +120,7 @@ async def _answer_whole(
 async def _prepare_count(request: web.Request) -> RequestJob:
     """Return what counts them. Raises BadRequest, NotFound, or what `resolve_model` raises."""
     services, response_request = request.app[SERVICES], await read_json(request, ResponsesRequest)
-    response_input = await read_input(services, response_request, owner_of(request))
+    response_input = await read_input(services.chats, response_request, owner_of(request))
     target = await resolve_model(services, response_request.model)
     target = target._replace(load=await load_for_context(services, target, response_request.context))
     counting = await token_counter(
