@@ -35,6 +35,7 @@ from app.gui.screens.settings.view import SettingsScreen
 from app.gui.shell.contract import PageId
 from app.gui.shell.quit_flow import QuitContext, QuitFlow, ServiceOwner
 from app.gui.shell.window import MainWindow
+from app.gui.widgets.buttons import Chip
 from app.gui.widgets.fields import Field
 from app.gui.widgets.panels import Fold
 from app.gui.widgets.panels import PageFrame as PageView
@@ -414,6 +415,47 @@ def show_in_folder(window: MainWindow, api: DemoApi, *, show: Callable[[ChatScre
         show(page)
 
 
+def message_scenes(replies: Replies) -> Iterator[Scene]:
+    """Yield a message with its actions, answers side by side, the models to choose from, what was left out."""
+    looks = (*USUAL_LOOKS, SceneLook(is_mirrored=True))
+    yield Scene("chat-actions", PageId.CHAT, with_chat(replies), choose_message, looks=looks)
+    yield Scene("chat-compare", PageId.CHAT, with_chat(replies), compare_answers, looks=looks)
+    yield Scene("chat-compare-models", PageId.CHAT, with_chat(replies), choose_models, looks=looks)
+    sample = long_chat.make_sample_chat()
+    last = long_chat.replace_fields(sample.messages[-1], left_out=2, finish_reason="length")
+    cut = msgspec.structs.replace(sample, messages=[*sample.messages[:-1], last])
+    yield Scene("chat-left-out", PageId.CHAT, with_chat(replies, cut), choose_message, looks=looks)
+
+
+def choose_message(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation, and choose its last message with the keys."""
+    open_chat(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.conversation_view.transcript.setFocus(Qt.FocusReason.TabFocusReason)
+
+
+def compare_answers(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation, and show the versions of its last answer side by side."""
+    open_chat(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.model.conversation.compare_versions("a2")
+
+
+def choose_models(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation, and the models to compare with the first two chosen."""
+    open_chat(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.conversation_view.toggle_models()
+        for chip in page.conversation_view.models_panel.findChildren(Chip)[:2]:
+            chip.click()
+
+
 def show_trash(window: MainWindow, _api: DemoApi) -> None:
     """Look into the trash."""
     page = window.pages.currentWidget()
@@ -434,6 +476,7 @@ def file_scenes(replies: Replies) -> Iterator[Scene]:
     yield from preset_scenes()
     formulas = with_chat(replies, long_chat.make_formula_chat())
     yield Scene("chat-formulas", PageId.CHAT, formulas, open_chat, looks=(*USUAL_LOOKS, SceneLook(is_mirrored=True)))
+    yield from message_scenes(replies)
     yield from shelf_scenes()
     yield from folder_scenes(replies)
     files = {**with_chat(replies, attachments.make_chat_with_files()), **attachments.file_replies()}

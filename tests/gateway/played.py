@@ -18,7 +18,7 @@ from aiohttp import web
 
 from app.config.paths import Paths, this_home
 from app.config.store import SettingsStore
-from app.core.engines import EngineInfo, EngineState, EngineStatus, Pause
+from app.core.engines import EngineInfo, EngineState, EngineStatus, MemoryState, Pause
 from app.core.errors import EngineFailed, NotFound, quote_value
 from app.core.models import ModelInfo
 from app.engine_store.recipe import InstallRecipe, read_recipes
@@ -108,6 +108,11 @@ class StandInSupervisor:
         self.probes = self.told = 0
         """How often that was asked, and answered."""
         self.stuck: list[str] = []
+        self.memory = MemoryState(pools=[])
+
+    async def read_memory(self) -> MemoryState:
+        """Tell of memory what the test says."""
+        return self.memory
 
     @asynccontextmanager
     async def lease(self, request: LoadRequest, terms: LeaseOptions = _NO_TERMS) -> AsyncIterator[Lease]:

@@ -70,6 +70,7 @@ COALESCE_S = 0.02
 """Text is sent to a reader at most this often: 200 tokens/s become 50 events/s, and the eye sees no difference."""
 _LOADING = frozenset({EngineState.STARTING, EngineState.LOADING})
 _ROLES = {Role.USER: canonical.MessageRole.USER, Role.ASSISTANT: canonical.MessageRole.ASSISTANT}
+_LOOK_AT_MEMORY_S = 0.5
 _ENGINES_WORDS = frozenset({"engine_refused", "engine_error", "engine_busy"})
 _LONGEST_TEXT = 500
 
@@ -362,11 +363,25 @@ async def _report_loading(
     supervisor: Supervisor, events: EventHub, load: LoadRequest, live: LiveAnswer
 ) -> AsyncIterator[None]:
     """Tell the answer's readers how loading goes."""
-    teller = asyncio.create_task(_follow_loading(supervisor, events, load.source.name, live))
+    tellers = [
+        asyncio.create_task(_follow_loading(supervisor, events, load.source.name, live)),
+        asyncio.create_task(_watch_memory(supervisor, load.source.name, live)),
+    ]
     try:
         yield
     finally:
-        teller.cancel()
+        for teller in tellers:
+            teller.cancel()
+
+
+async def _watch_memory(supervisor: Supervisor, model: str, live: LiveAnswer) -> None:
+    """Say which models hold the memory that this one waits for: they answer first, one after another."""
+    while not live.content:
+        await asyncio.sleep(_LOOK_AT_MEMORY_S)
+        waiting = (await supervisor.read_memory()).waiting
+        others = next((load.waits_for for load in waiting if load.model == model), [])
+        if others:
+            live.report_progress(f"Waiting until {', '.join(others)} is done: both do not fit into memory")
 
 
 async def _follow_loading(supervisor: Supervisor, events: EventHub, model: str, live: LiveAnswer) -> None:

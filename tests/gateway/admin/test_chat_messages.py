@@ -1,13 +1,14 @@
 """Single messages over the API and the command line, against a gateway of its own with fake engines."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 from click.testing import CliRunner, Result
 
 from app.cli import main
-from app.core.chats import Chat, MessageStatus, NewChat, NewTurn, Sampling, Turn
+from app.core.chats import AnswerProgress, Chat, MessageStatus, NewChat, NewTurn, Sampling, Turn
+from app.core.engines import MemoryState, WaitingLoad
 from tests.gateway.admin.conftest import LAST, Api, Pen, chunk, reasoning, text_until
 from tests.gateway.admin.real_gateway import RealGateway, running
 from tests.ports import free_port
@@ -150,6 +151,31 @@ def test_what_is_being_answered_is_not_changed(run: Run, service: RealGateway, c
     service.client.post(f"/chats/{chat.id}/answers/{turn.answer.id}/stop", None, object)
     assert run("delete-message", "2").exit_code == 0
     assert run.words() == ["Go on"]
+
+
+async def _until_named(stages: AsyncIterator[str], name: str) -> AsyncIterator[str]:
+    async for stage in stages:
+        yield stage
+        if name in stage:
+            return
+
+
+async def test_an_answer_says_which_model_holds_the_memory_it_waits_for(api: Api, pen: Pen) -> None:
+    supervisor = api.gateway.supervisor
+    supervisor.memory = MemoryState(
+        pools=[], waiting=[WaitingLoad(model="guide", seconds=1, needs=None, waits_for=["heavy"])]
+    )
+    supervisor.may_load.clear()
+    turn = await api.ask((await api.chat()).id)
+    async with api.follow(turn.answer) as events:
+        stages = (event.stage async for event in events if isinstance(event, AnswerProgress))
+        assert "Waiting until heavy is done: both do not fit into memory" in [
+            stage async for stage in _until_named(stages, "heavy")
+        ]
+    pen.write(chunk("Now."), LAST)
+    pen.end()
+    supervisor.may_load.set()
+    assert (await api.ended(turn.answer)).content == "Now."
 
 
 async def test_a_cut_answer_goes_on_where_it_ended(api: Api, pen: Pen) -> None:

@@ -78,6 +78,7 @@ def test_every_action_has_a_name(screen: ChatScreen) -> None:
     assert [spot.name for spot in spots(screen, 3).values()] == [
         "Regenerate answer",
         "Regenerate with another model…",
+        "Compare the answers side by side",
         "Edit answer",
         "Fork: new chat from here",
         "Copy answer",

@@ -401,6 +401,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Choose a model for this chat",
         "Attach files",
         "System prompt",
+        "Compare models",
         "Sampling",
         "Presets",
         "Show or hide the list of chats",

@@ -68,6 +68,9 @@ class Conversation(QObject):
         """Id of the folder that the chat is in, or a new one will be."""
         self.sampling = Sampling()
         self.overflow = OverflowRule.DEFAULT
+        self.comparing: str | None = None
+        """The question whose answers are shown side by side."""
+        self._other_models: list[str] = []
         self.editing: str | None = None
         self.is_loading = False
         self.error: ErrorBody | None = None
@@ -174,6 +177,36 @@ class Conversation(QObject):
             self._api.post("/chats", body, kind=Chat, then=self._adopt_chat, failed=self._refuse_question)
         else:
             self._post_turn(self._pending_turn(parent, text))
+
+    def ask_models(self, models: Sequence[str]) -> None:
+        """Have the question that is sent next answered by each of these models, side by side."""
+        self._other_models = list(models)
+
+    def compare_versions(self, answer: str) -> None:
+        """Show the answers to a question side by side."""
+        message = self._tree.get(answer)
+        self.comparing = message.parent if message is not None else None
+        self.changed.emit()
+
+    def stop_comparing(self) -> None:
+        """Show the conversation again."""
+        self.comparing = None
+        self.changed.emit()
+
+    def keep_answer(self, answer: str) -> None:
+        """Go on with one of the answers side by side, and with its model."""
+        message = self._tree.get(answer)
+        if message is not None and not self.is_busy:
+            self.comparing = None
+            self._tree.head = self._tree.newest_leaf(answer)
+            self.model = message.model
+            self.changed.emit()
+            self._patch_chat(ChatPatch(head=self._tree.head, model=message.model))
+
+    def list_compared(self) -> list[TurnView]:
+        """Return the answers that stand side by side."""
+        versions = self._tree.children_of(self.comparing) if self.comparing is not None else []
+        return [self._make_view(version, is_busy=self.is_busy) for version in versions]
 
     def regenerate(self, message: str, model: str = "") -> None:
         """Have a question answered once more, or the question of an answer; by the chat's model, or another."""
@@ -343,6 +376,7 @@ class Conversation(QObject):
             self._fetch_call.cancel()
         self.answer_streams.leave_all()
         self._pending_text, self.editing, self.error, self.is_loading = None, None, None, False
+        self.comparing, self._other_models = None, []
         self._pending_files = []
         self._troubles.clear()
 
@@ -369,7 +403,8 @@ class Conversation(QObject):
 
     def _pending_turn(self, parent: str | None, text: str) -> NewTurn:
         files = [file.id for file in self._pending_files]
-        return NewTurn(parent=parent, content=text, attachments=files, has_folder_files=bool(self.folder))
+        model = self._other_models.pop(0) if self._other_models else ""
+        return NewTurn(parent=parent, content=text, model=model, attachments=files, has_folder_files=bool(self.folder))
 
     def _post_turn(self, turn: NewTurn) -> None:
         chat = self.id
@@ -392,8 +427,18 @@ class Conversation(QObject):
         self._tree.head = turn.answer.id
         self.answer_streams.follow(turn.answer)
         self.changed.emit()
+        self._ask_other_models(turn.answer)
+
+    def _ask_other_models(self, answer: Message) -> None:
+        """Have the models that are left answer the same question, at once where memory allows that."""
+        models, self._other_models = self._other_models, []
+        if models and answer.parent is not None:
+            self.comparing = answer.parent
+            for model in models:
+                self._post_turn(NewTurn(parent=answer.parent, model=model))
 
     def _refuse_question(self, error: ErrorBody) -> None:
+        self._other_models = []
         text, self._pending_text = self._pending_text, None
         files, self._pending_files = self._pending_files, []
         if text is not None and files:
@@ -479,6 +524,10 @@ class MessageTree:
     def versions_of(self, message: str) -> list[str]:
         """Return a message and its siblings, oldest first."""
         return self._children[self._by_id[message].parent]
+
+    def children_of(self, message: str) -> list[Message]:
+        """Return what follows a message, oldest first."""
+        return [self._by_id[child] for child in self._children.get(message, [])]
 
     def newest_leaf(self, message: str) -> str:
         """Return the end of the newest path through a message."""

@@ -16,6 +16,7 @@ from app.core.translation import tr
 from app.gui import phrases
 from app.gui.markdown.formulas import draw_formula
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
+from app.gui.screens.chat.comparison import LEAST_MODELS, ComparisonView, ModelsPanel
 from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.draft_files import DraftFile
 from app.gui.screens.chat.empty_chat import EmptyChat
@@ -44,7 +45,7 @@ _OTHER_MODEL_HELPS = frozenset(
 )
 
 
-Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel
+Panel = SystemPromptPanel | SamplingPanel | FolderPanel | TagsPanel | PresetsPanel | ModelsPanel
 
 
 class ConversationView(QWidget):
@@ -70,7 +71,10 @@ class ConversationView(QWidget):
         self._engine_error = ErrorPanel(theme)
         self._offer = _FileOffer(theme)
         self.presets = PresetsPanel(theme, lambda: self._show_panel(self.presets, is_open=False))
-        self._panels = (self.presets, self._system, self._sampling, self.folder_panel, self.tags_panel)
+        self.models_panel = ModelsPanel(theme, lambda: self._show_panel(self.models_panel, is_open=False))
+        self.comparison = ComparisonView(theme, model.thumbnails.find)
+        order_panels = (self.folder_panel, self.tags_panel)
+        self._panels = (self.models_panel, self.presets, self._system, self._sampling, *order_panels)
         self._stack = QStackedWidget()
         self._cold = list(COMMON_LANGUAGES)
         self._warm = QTimer(self, singleShot=True, interval=_WARM_AFTER_MS)
@@ -150,6 +154,7 @@ class ConversationView(QWidget):
         self._sampling.limit_height(share)
         self.folder_panel.limit_height(share)
         self.presets.limit_height(share)
+        self.models_panel.limit_height(share)
 
     def _lay_out(self) -> None:
         theme = self._theme
@@ -157,6 +162,7 @@ class ConversationView(QWidget):
         self._stack.addWidget(self.transcript)
         self._empty_page = Scroller(self.empty, tr("New chat"))
         self._stack.addWidget(self._empty_page)
+        self._stack.addWidget(self.comparison)
         self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
         box.addWidget(self.folder_line)
         box.addWidget(self._stack, 1)
@@ -174,13 +180,18 @@ class ConversationView(QWidget):
         self.composer.add_tool("paperclip", tr("Attach files"), self.choose_files, is_switch=False)
         self._system_tool = self.composer.add_tool("scroll-text", tr("System prompt"), self.toggle_system_prompt)
         self._sampling_tool = self.composer.add_tool("sliders-horizontal", tr("Sampling"), self.toggle_sampling)
+        self._models_tool = self.composer.add_tool("columns-2", tr("Compare models"), self.toggle_models)
         self._presets_tool = self.composer.add_tool("bookmark", tr("Presets"), self.toggle_presets)
 
     def _connect_signals(self) -> None:
         conversation = self._model.conversation
         conversation.chat_opened.connect(self._take_chat)
         conversation.changed.connect(self._show_conversation)
-        conversation.text_appended.connect(self.transcript.pull_answer)
+        for shown in (self.transcript, self.comparison):
+            conversation.text_appended.connect(shown.pull_answer)
+        self.comparison.kept.connect(self._keep_answer)
+        self.comparison.closed.connect(conversation.stop_comparing)
+        self.models_panel.chosen.connect(self._mark_models)
         conversation.question_refused.connect(self._restore_question)
         conversation.answer_streams.answer_ended.connect(self._announce_answer)
         for signal in (self._model.models_changed, self._model.chat_list.changed):
@@ -228,6 +239,7 @@ class ConversationView(QWidget):
         conversation = self._model.conversation
         turns = conversation.list_turns()
         self._stack.setCurrentWidget(self.transcript if turns or not conversation.is_new else self._empty_page)
+        self._show_comparison()
         self.transcript.show_turns(turns, at_end=self._is_at_start)
         self._is_at_start = self._is_at_start and not turns
         self.composer.show_state(is_busy=conversation.is_busy, is_editing=conversation.editing is not None)
@@ -238,6 +250,26 @@ class ConversationView(QWidget):
         self._show_engine()
         if conversation.error is not None:
             self._error.show_error(conversation.error, tr("Try again"), conversation.fetch_chat)
+
+    def _show_comparison(self) -> None:
+        """Show the answers side by side, where that is wanted."""
+        conversation = self._model.conversation
+        compared = conversation.list_compared()
+        if conversation.comparing is not None and compared:
+            self.comparison.show_answers(conversation.text_of(conversation.comparing), compared)
+            self._stack.setCurrentWidget(self.comparison)
+
+    def toggle_models(self) -> None:
+        """Show or hide the models to compare."""
+        self.models_panel.show_models(self._model.models_for_another_answer())
+        self._toggle_panel(self.models_panel)
+
+    def _mark_models(self, models: list[str]) -> None:
+        self._models_tool.setChecked(len(models) >= LEAST_MODELS or not self.models_panel.isHidden())
+
+    def _keep_answer(self, answer: str) -> None:
+        self._model.conversation.keep_answer(answer)
+        self.composer.field.setFocus()
 
     def _show_engine(self) -> None:
         """Say why the model is not running, unless an answer in the transcript says so already."""
@@ -263,6 +295,7 @@ class ConversationView(QWidget):
         )
 
     def _mark_tools(self) -> None:
+        self._mark_models(self.models_panel.models)
         self._presets_tool.setChecked(not self.presets.isHidden())
         conversation = self._model.conversation
         self._system_tool.setChecked(bool(conversation.system_prompt) or not self._system.isHidden())
@@ -337,6 +370,9 @@ class ConversationView(QWidget):
             return
         self._error.hide()
         self._is_at_start = True
+        models = self.models_panel.models
+        if len(models) >= LEAST_MODELS and self._model.conversation.answer_in_edit() is None:
+            self._model.conversation.ask_models(models)
         self._model.send_question(text)
 
     def _take_typed(self, text: str) -> None:

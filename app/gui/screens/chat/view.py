@@ -92,8 +92,9 @@ class ChatScreen(QWidget):
         self.pane.list_view.folder_delete_requested.connect(self._ask_to_delete_folder)
         self.pane.menu_requested.connect(self._open_pane_menu)
         self.picker.chosen.connect(self._choose_model)
-        self.conversation_view.transcript.action_requested.connect(self._perform_action)
-        self.conversation_view.transcript.copy_requested.connect(shell.copy_text)
+        for shown in (self.conversation_view.transcript, self.conversation_view.comparison):
+            shown.action_requested.connect(self._perform_action)
+            shown.copy_requested.connect(shell.copy_text)
         self.conversation_view.empty.models_requested.connect(lambda: shell.request_task(PageId.MODELS, Task.DISCOVER))
         shell.chat_requested.connect(self._start_chat)
         shell.add_commands(self._list_commands)
@@ -260,6 +261,7 @@ class ChatScreen(QWidget):
             Command(tr("Choose a model for this chat"), self._toggle_picker, "boxes"),
             Command(tr("Attach files"), self.conversation_view.choose_files, "paperclip"),
             Command(tr("System prompt"), self.conversation_view.toggle_system_prompt, "scroll-text"),
+            Command(tr("Compare models"), self.conversation_view.toggle_models, "columns-2"),
             Command(tr("Sampling"), self.conversation_view.toggle_sampling, "sliders-horizontal"),
             Command(tr("Presets"), self.conversation_view.toggle_presets, "bookmark"),
             *self._preset_commands(),
@@ -417,6 +419,7 @@ class ChatScreen(QWidget):
             Verb.TRY_AGAIN: partial(conversation.regenerate, message),
             Verb.LOAD_AGAIN: partial(conversation.regenerate, message),
             Verb.REGENERATE_WITH: partial(self._open_model_menu, message),
+            Verb.COMPARE: partial(conversation.compare_versions, message),
             Verb.FORK: partial(model.actions.fork, message),
             Verb.DELETE: partial(model.actions.delete, message),
             Verb.PREVIOUS_BRANCH: partial(conversation.show_version, message, -1),

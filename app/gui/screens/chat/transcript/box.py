@@ -40,6 +40,7 @@ class Verb(StrEnum):
     REGENERATE = "regenerate"
     CONTINUE = "continue"
     REGENERATE_WITH = "regenerate_with"
+    COMPARE = "compare"
     FORK = "fork"
     DELETE = "delete"
     PREVIOUS_BRANCH = "previous_branch"

@@ -31,6 +31,7 @@ _ICONS = {
     Verb.REGENERATE: "rotate-ccw",
     Verb.CONTINUE: "step-forward",
     Verb.REGENERATE_WITH: "boxes",
+    Verb.COMPARE: "columns-2",
     Verb.FORK: "git-fork",
     Verb.DELETE: "trash-2",
     Verb.OPEN_LINK: "external-link",

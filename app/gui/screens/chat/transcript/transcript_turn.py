@@ -142,6 +142,7 @@ def _answer_actions(view: TurnView) -> tuple[Action, ...]:
         *(((Verb.CONTINUE, tr("Continue answer"), "step-forward"),) if view.can_continue else ()),
         (Verb.REGENERATE, tr("Regenerate answer"), "rotate-ccw"),
         (Verb.REGENERATE_WITH, tr("Regenerate with another model…"), "boxes"),
+        *(((Verb.COMPARE, tr("Compare the answers side by side"), "columns-2"),) if view.branches > 1 else ()),
         (Verb.EDIT, tr("Edit answer"), "pencil"),
         (Verb.FORK, tr("Fork: new chat from here"), "git-fork"),
         (Verb.COPY, tr("Copy answer"), "copy"),
