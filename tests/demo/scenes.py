@@ -382,6 +382,7 @@ def folder_scenes(replies: Replies) -> Iterator[Scene]:
     yield Scene(
         "chat-folders", PageId.CHAT, {**with_chat(replies), **folders.folder_replies()}, open_folder, looks=looks
     )
+    yield Scene("chat-find", PageId.CHAT, with_chat(replies), find_in_chat, looks=looks)
     for name, show in (
         ("card", lambda view: view.conversation_view.show_folder("f1")),
         ("tags", lambda view: view.conversation_view.show_tags("c2")),
@@ -391,6 +392,17 @@ def folder_scenes(replies: Replies) -> Iterator[Scene]:
         known = {**with_chat(replies), **folders.folder_replies()}
         prepare = partial(show_in_folder, show=show)
         yield Scene(f"chat-folder-{name}", PageId.CHAT, known, prepare, looks=looks)
+
+
+def find_in_chat(window: MainWindow, api: DemoApi) -> None:
+    """Open the conversation of the sample, and find a word in it."""
+    open_chat(window, api)
+    api.flush()
+    page = window.pages.currentWidget()
+    if isinstance(page, ChatScreen):
+        page.conversation_view.find_bar.open_bar()
+        page.conversation_view.find_bar.field.setText("borrow")
+        page.conversation_view.find_bar.step(1)
 
 
 def open_folder(window: MainWindow, api: DemoApi) -> None:

@@ -21,7 +21,7 @@ from app.gui.shell.contract import Command, PageId
 from app.gui.shell.rail import engines_sign
 from app.gui.shell.window import MainWindow
 from app.gui.theme.theme import Theme
-from tests.demo import data
+from tests.demo import data, long_chat
 from tests.demo.api import DemoApi
 
 Make = Callable[[PageId], MainWindow]
@@ -140,6 +140,24 @@ def test_the_palette_finds_and_runs(make_window: Make, qtbot: QtBot) -> None:
     QTest.keyClick(palette.field, Qt.Key.Key_Return)
     assert not palette.isVisible()
     assert window.pages.page is PageId.MACHINE
+
+
+def test_the_palette_offers_the_chats_that_are_found(make_window: Make, qtbot: QtBot, api: DemoApi) -> None:
+    window = make_window(PageId.CHAT)
+    api.flush()
+    window._open_palette()
+    api.replies["GET /chats"] = long_chat.make_search_results()
+    palette = window.palette_view
+    palette.field.setText("borrow ch")
+    qtbot.waitUntil(lambda: not palette._wait.isActive())
+    api.flush()
+    chat = palette.visible_commands()[-1]
+    assert (chat.title, chat.hint) == ("Rust borrow checker and temporaries", "Chat")
+    assert "/chats?limit=8&query=borrow%20ch" in {path for _, path, _ in api.calls}
+    palette.field.setText("borrow check")
+    assert "Chat" not in {command.hint for command in palette.visible_commands()}
+    palette.close_then(chat.run)
+    assert ("GET", "/chats/c1", None) in api.calls
 
 
 def test_the_palette_gives_the_focus_back(make_window: Make, qtbot: QtBot) -> None:

@@ -3,14 +3,14 @@
 How well typed letters fit a title: every letter in order; starts of words and runs of letters count more.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt
+from PySide6.QtCore import QEvent, QModelIndex, QObject, QPersistentModelIndex, QRect, QSize, Qt, QTimer
 from PySide6.QtGui import QKeyEvent, QPainter, QPaintEvent, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QFrame, QListView, QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from app.core.translation import tr
-from app.gui.shell.contract import Command
+from app.gui.shell.contract import Command, CommandSearch
 from app.gui.theme.theme import Theme
 from app.gui.theme.tokens import ICON_SIZE, Radius
 from app.gui.widgets.fields import Field
@@ -21,6 +21,8 @@ _WIDTH = 560
 _ROW = 40
 _ROWS = 9
 _TOP = 96
+_SEARCH_MS = 120
+"""A search waits for the next letter this long."""
 _COMMAND = Qt.ItemDataRole.UserRole + 1
 
 
@@ -79,17 +81,25 @@ class _CommandDelegate(QStyledItemDelegate):
 class CommandPalette(QWidget):
     """Lies over the window while open; Escape or a click beside it closes it and gives the focus back."""
 
-    def __init__(self, theme: Theme, window: QWidget, commands: Callable[[], list[Command]]) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        window: QWidget,
+        commands: Callable[[], list[Command]],
+        searches: Sequence[CommandSearch] = (),
+    ) -> None:
         super().__init__(window)
-        self._theme, self._window, self._commands = theme, window, commands
+        self._theme, self._window, self._commands, self._searches = theme, window, commands, searches
         self._all_offers: list[Command] = []
+        self._wait = QTimer(self, singleShot=True, interval=_SEARCH_MS)
+        self._wait.timeout.connect(self._search)
         self._before: QWidget | None = None
         self.setAccessibleName(tr("Command palette"))
         self._sheet = Surface(theme, outline="edge", radius=Radius.COMPOSER)
         self._sheet.setParent(self)
         box = VBox(theme, self._sheet, margins=(0, 8, 0, 8), gap=8)
         head = VBox(theme, margins=(16, 0, 16, 0), gap=0)
-        self.field = Field(theme, tr("Command"), placeholder=tr("Type a command, a page or a model"))
+        self.field = Field(theme, tr("Command"), placeholder=tr("Type a command, a page, a model or a chat"))
         self.field.setProperty("quiet", True)  # noqa: FBT003 -- Qt's signature
         self.field.setProperty("focusRing", False)  # noqa: FBT003 -- Qt's signature
         head.addWidget(self.field)
@@ -182,13 +192,33 @@ class CommandPalette(QWidget):
 
     def _filter_commands(self, text: str) -> None:
         self._model.clear()
-        for command in rank_commands(text, self._all_offers):
+        self._append(rank_commands(text, self._all_offers))
+        self.list.setCurrentIndex(self._model.index(0, 0))
+        if self._searches:
+            self._wait.start()
+
+    def _append(self, commands: Iterable[Command]) -> None:
+        for command in commands:
             item = QStandardItem(command.title)
             item.setData(command, _COMMAND)
             item.setAccessibleText(f"{command.title} {command.hint}".strip())
             self._model.appendRow(item)
-        self.list.setCurrentIndex(self._model.index(0, 0))
         self.fit_window()
+
+    def _search(self) -> None:
+        """Have looked for what is typed elsewhere; what comes of it stands below the commands."""
+        text = self.field.text()
+        if not text.strip() or self.isHidden():
+            return
+
+        def show(commands: list[Command]) -> None:
+            if text == self.field.text() and not self.isHidden():
+                self._append(commands)
+                if not self.list.currentIndex().isValid():
+                    self.list.setCurrentIndex(self._model.index(0, 0))
+
+        for search in self._searches:
+            search(text, show)
 
     def _handle_key(self, key: Qt.Key) -> bool:
         if key == Qt.Key.Key_Escape:

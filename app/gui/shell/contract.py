@@ -51,6 +51,10 @@ class Task(StrEnum):
     NEW_VERSION = "new_version"
 
 
+CommandSearch = Callable[[str, Callable[[list[Command]], object]], object]
+"""Looks for what was typed, and calls back with what can be done with it."""
+
+
 class Shell(QObject):
     """Signals the window sends and the services it offers. The window subclasses it; tests use it as it is."""
 
@@ -77,6 +81,7 @@ class Shell(QObject):
         super().__init__(parent)
         self.is_connected = False
         self.sources: list[Callable[[], list[Command]]] = []
+        self.searches: list[CommandSearch] = []
         self.feet: dict[PageId, Callable[[], QRect]] = {}
         """What nothing may cover at the foot of a page, in the window's coordinates."""
 
@@ -108,6 +113,10 @@ class Shell(QObject):
     def add_commands(self, source: Callable[[], list[Command]]) -> None:
         """Add lines to the command palette; `source` is asked each time it opens."""
         self.sources.append(source)
+
+    def add_search(self, search: CommandSearch) -> None:
+        """Have the palette offer what is found by what is typed; `search` hands its lines on once it has them."""
+        self.searches.append(search)
 
     def broadcast_event(self, event: Event) -> None:
         """Hand an event of the gateway to every screen."""

@@ -128,7 +128,7 @@ class MainWindow(QMainWindow):
         self._trouble_place = QWidget()
         self._middle = middle = self._lay_out()
         self.toast = Toast(theme, middle, self._foot_area)
-        self.palette_view = CommandPalette(theme, middle, self._all_commands)
+        self.palette_view = CommandPalette(theme, middle, self._all_commands, self.shell.searches)
         self.question = QuestionDialog(theme, middle)
         self._make_menu()
         self._focus_ring = FocusRing(theme, self)

@@ -385,6 +385,7 @@ def test_commands_are_offered_to_the_palette(opened: ChatScreen, shell: Quiet) -
         "Delete the last answer",
         "Fork: new chat from here",
         "Copy the last answer",
+        "Find in this chat",
         "Rename this chat",
         "Copy this chat",
         "When the context is full…",

@@ -61,6 +61,7 @@ class ChatList(QObject):
         self._api, self._shell = api, shell
         self._call: GatewayCall | None = None
         self._more: GatewayCall | None = None
+        self._search_call: GatewayCall | None = None
         self._wait = QTimer(self, singleShot=True)
         self._wait.timeout.connect(self.fetch_chats)
         self.folders.changed.connect(self._show_folders)
@@ -101,6 +102,13 @@ class ChatList(QObject):
         if text != self.query:
             self.query = text
             self._wait.start(_SEARCH_MS)
+
+    def search(self, text: str, limit: int, then: Callable[[list[ChatSummary]], object]) -> None:
+        """Look for chats elsewhere than in the list; one that is not the last asked for never answers."""
+        if self._search_call is not None:
+            self._search_call.cancel()
+        path = f"/chats?limit={limit}&query={quote(text.strip(), safe='')}"
+        self._search_call = self._api.get(path, list[ChatSummary], then, lambda _: None)
 
     def show_shelf(self, shelf: ChatShelf) -> None:
         """Show the chats of another shelf."""

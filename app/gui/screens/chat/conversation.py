@@ -48,6 +48,8 @@ class Conversation(QObject):
     changed = Signal()
     chat_opened = Signal()
     """Another chat is shown."""
+    message_requested = Signal(str)
+    """The message for which the chat was opened, now that it is read."""
     text_appended = Signal(str)
     chat_created = Signal(object)
     """The `Chat` that the first question made."""
@@ -86,6 +88,7 @@ class Conversation(QObject):
         self._pending_live = LiveText(progress=TurnProgress(words=tr("Waiting for the model…")))
         self._troubles: dict[str, AnswerTrouble] = {}
         self._fetch_call: GatewayCall | None = None
+        self._goal = ""
         self.answer_streams.text_appended.connect(self.text_appended)
         self.answer_streams.progress_changed.connect(self.text_appended)
         self.answer_streams.answer_ended.connect(self._store_answer)
@@ -146,13 +149,23 @@ class Conversation(QObject):
         )
         self.chat_opened.emit()
 
-    def open_chat(self, chat: str) -> None:
-        """Show a chat."""
+    def open_chat(self, chat: str, message: str = "") -> None:
+        """Show a chat, and a message of it on whichever branch that is."""
         self._leave_chat()
+        self._goal = message
         self.id, self.title, self.is_loading = chat, "", True
         self._tree = MessageTree([], None)
         self.chat_opened.emit()
         self.fetch_chat()
+
+    def show_message(self, message: str) -> None:
+        """Show the branch that a message is on, and that message."""
+        if self._tree.get(message) is None:
+            return
+        if message not in {item.id for item in self._tree.path_to_head()}:
+            self._tree.head = self._tree.newest_leaf(message)
+            self.changed.emit()
+        self.message_requested.emit(message)
 
     def fetch_chat(self) -> None:
         """Read the open chat anew."""
@@ -390,6 +403,9 @@ class Conversation(QObject):
             if message.status is MessageStatus.GENERATING:
                 self.answer_streams.follow(message)
         self.changed.emit()
+        if self._goal:
+            goal, self._goal = self._goal, ""
+            self.show_message(goal)
 
     def _store_error(self, error: ErrorBody) -> None:
         self._fetch_call, self.is_loading, self.error = None, False, error

@@ -21,6 +21,7 @@ from app.gui.screens.chat.composer import Composer
 from app.gui.screens.chat.draft_files import DraftFile
 from app.gui.screens.chat.empty_chat import EmptyChat
 from app.gui.screens.chat.file_cards import FileCards
+from app.gui.screens.chat.find_bar import FindBar
 from app.gui.screens.chat.folder_panels import FolderLine, FolderPanel, TagsPanel, folder_words
 from app.gui.screens.chat.model import ChatModel, SightProblem
 from app.gui.screens.chat.options import SamplingPanel, SystemPromptPanel
@@ -58,6 +59,7 @@ class ConversationView(QWidget):
         self._theme, self._model = theme, model
         self._is_at_start = True
         self.transcript = Transcript(theme, model.thumbnails.find)
+        self.find_bar = FindBar(theme, self.transcript)
         self.empty = EmptyChat(theme)
         self.composer = Composer(theme)
         self.file_cards = FileCards(theme, model.thumbnails.find, self._remove_file)
@@ -165,6 +167,7 @@ class ConversationView(QWidget):
         self._stack.addWidget(self.comparison)
         self._stack.setMinimumHeight(1)  # it gives way before the window has to grow
         box.addWidget(self.folder_line)
+        box.addWidget(self.find_bar)
         box.addWidget(self._stack, 1)
         self._foot = QWidget()
         column = VBox(theme, self._foot, margins=(0, 4, 0, 16), gap=8)
@@ -220,6 +223,8 @@ class ConversationView(QWidget):
             signal.connect(self._show_files)
         for signal in (self._model.draft_changed, self._model.chat_list.changed, conversation.changed):
             signal.connect(self._show_folder_line)
+        conversation.message_requested.connect(self._show_hit)
+        self.find_bar.closed.connect(self.composer.field.setFocus)
         self.folder_line.set_action(lambda: self.show_folder(conversation.folder))
         self._model.thumbnails.arrived.connect(self._show_pictures)
         self.sight_banner.model_chosen.connect(conversation.choose_model)
@@ -231,6 +236,9 @@ class ConversationView(QWidget):
         """Show another chat, from its end, with what was typed in it before."""
         self._error.hide()
         self._is_at_start = True
+        if not self.find_bar.isHidden():
+            self.find_bar.hide()
+            self.transcript.finder.find(())
         self.composer.set_text(self._model.current_draft())
         self._show_files()
         self._show_conversation()
@@ -388,6 +396,10 @@ class ConversationView(QWidget):
             self.composer.field.setFocus()  # the button that removed the last one is gone
         self.sight_banner.show_problem(problem)
         self.composer.show_files_state(has_files=bool(files.items), can_send=files.is_ready and problem is None)
+
+    def _show_hit(self, message: str) -> None:
+        self._is_at_start = False
+        self.find_bar.show_hit(self._model.chat_list.query, message)
 
     def _show_folder_line(self) -> None:
         self.folder_line.show_words(folder_words(self._model))

@@ -282,10 +282,12 @@ class ChatModel(QObject):
         if value is not None or any(file.is_sent for file in self.files.items):
             self.files.put_attachments(value.files if value else [], is_sent=True)
 
-    def open_chat(self, chat: str) -> None:
-        """Show a chat."""
+    def open_chat(self, chat: str, message: str = "") -> None:
+        """Show a chat, and a message of it."""
         if chat != self.conversation.id:
-            self.conversation.open_chat(chat)
+            self.conversation.open_chat(chat, message)
+        elif message:
+            self.conversation.show_message(message)
 
     def delete_chat(self, chat: str) -> None:
         """Delete a chat, with a way back; the open one makes room for an empty one."""

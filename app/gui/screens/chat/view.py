@@ -18,12 +18,12 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from app.core.chats import ChatShelf, OverflowRule, Role
+from app.core.chats import ChatShelf, ChatSummary, OverflowRule, Role
 from app.core.errors import ErrorBody
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane
+from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane, title_of
 from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, target_file
 from app.gui.screens.chat.composer import local_files
 from app.gui.screens.chat.conversation import was_cut
@@ -41,6 +41,8 @@ from app.gui.widgets.question import QuestionDialog, QuestionReply
 
 _NARROW = 600
 """Unscaled pixels; a list and a column beside it need more."""
+_PALETTE_CHATS = 8
+"""Of one search, that the palette offers."""
 
 
 class ChatScreen(QWidget):
@@ -98,8 +100,15 @@ class ChatScreen(QWidget):
         self.conversation_view.empty.models_requested.connect(lambda: shell.request_task(PageId.MODELS, Task.DISCOVER))
         shell.chat_requested.connect(self._start_chat)
         shell.add_commands(self._list_commands)
+        shell.add_search(self._search_chats)
         shell.feet[PageId.CHAT] = lambda: self.conversation_view.foot_area(self.window())
-        for keys, action in (("Ctrl+F", self._open_search), ("F2", self._rename_chat)):
+        for keys, action in (
+            ("Ctrl+F", self._find),
+            ("F3", partial(self.conversation_view.find_bar.step, 1)),
+            ("Shift+F3", partial(self.conversation_view.find_bar.step, -1)),
+            ("Ctrl+Shift+F", self._open_search),
+            ("F2", self._rename_chat),
+        ):
             shortcut = QShortcut(QKeySequence(keys), self)
             shortcut.setContext(Qt.ShortcutContext.WidgetWithChildrenShortcut)
             shortcut.activated.connect(action)
@@ -157,6 +166,13 @@ class ChatScreen(QWidget):
         self.pane.show()
         self.pane.focus_search()
 
+    def _find(self) -> None:
+        """Find in the chat that is open; where there is none, among all of them."""
+        if self.model.conversation.is_new:
+            self._open_search()
+        else:
+            self.conversation_view.find_bar.open_bar()
+
     def _toggle_pane(self) -> None:
         self.pane.setVisible(self.pane.isHidden())
 
@@ -205,7 +221,8 @@ class ChatScreen(QWidget):
             self._shell.show_toast(tr("Restore the chat to open it: its menu has that."))
             return
         self.conversation_view.composer.field.setFocus()  # first, as above
-        self.model.open_chat(chat)
+        summary = self.model.chat_list.find_chat(chat) if self.model.chat_list.query.strip() else None
+        self.model.open_chat(chat, summary.hit if summary else "")
 
     def _rename_chat(self) -> None:
         index = self.pane.list_view.currentIndex()
@@ -269,15 +286,30 @@ class ChatScreen(QWidget):
         ]
         return [replace(command, run=partial(self._run_here, command.run)) for command in commands]
 
+    def _search_chats(self, text: str, then: Callable[[list[Command]], object]) -> None:
+        """Offer the chats that have these words to the palette."""
+
+        def offer(chats: list[ChatSummary]) -> None:
+            lines = [(chat, partial(self.model.open_chat, chat.id, chat.hit)) for chat in chats]
+            then(
+                [
+                    Command(title_of(chat), partial(self._run_here, run), "message-square", tr("Chat"))
+                    for chat, run in lines
+                ]
+            )
+
+        self.model.chat_list.search(text, _PALETTE_CHATS, offer)
+
     def _run_here(self, action: Callable[[], object]) -> None:
         self._shell.show_page(PageId.CHAT)
         action()
 
     def _chat_commands(self) -> list[Command]:
-        search = Command(tr("Search chats"), self._open_search, "search", "Ctrl+F")
+        search = Command(tr("Search chats"), self._open_search, "search", "Ctrl+Shift+F")
         if self.model.conversation.is_new:
             return [search]
         return [
+            Command(tr("Find in this chat"), self._find, "search", "Ctrl+F"),
             Command(tr("Rename this chat"), self._rename_chat, "pencil", "F2"),
             Command(tr("Copy this chat"), self._copy_all, "copy"),
             Command(tr("When the context is full…"), self._open_overflow_menu, "gauge"),

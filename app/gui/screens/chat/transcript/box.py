@@ -12,9 +12,11 @@ where answers grow, costs nothing.
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
+from typing import NamedTuple
 
 from PySide6.QtCore import QPointF, QRectF, Qt
 from PySide6.QtGui import QPainter
@@ -69,6 +71,14 @@ class Spot:
         return Spot(self.area.translated(x, y), self.verb, self.name, self.value)
 
 
+class MatchMark(NamedTuple):
+    """A place in a box's text that is looked for, and whether the reader is at it."""
+
+    start: int
+    end: int
+    is_current: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PaintState:
     """How a box is painted this time: what is selected in it, what is lit, and whether its turn shows its actions."""
@@ -76,6 +86,7 @@ class PaintState:
     selection: Range | None = None
     lit_spot: Spot | None = None
     is_active: bool = False
+    marks: Sequence[MatchMark] = ()
 
 
 class Box:
@@ -123,6 +134,11 @@ class Box:
         """Return the position in `text` nearest to a place in the box."""
         del point
         return 0
+
+    def top_at(self, position: int) -> float:
+        """Return where the line of a position begins, once it is laid out."""
+        del position
+        return 0.0
 
     def copy_text(self, start: int, end: int) -> str:
         """Return what a part of `text` is on the clipboard."""

@@ -124,7 +124,7 @@ class CodeBox(Box):
             self._paint_head(painter, look, pose)
         painter.save()
         painter.setClipRect(area.adjusted(look.px(PAD) - 2, 0, -look.px(PAD) + 2, 0), Qt.ClipOperation.IntersectClip)
-        self._lines.draw_at(painter, self._text_origin(look), look, pose.selection)
+        self._lines.draw_at(painter, self._text_origin(look), look, pose.selection, pose.marks)
         painter.restore()
         self._paint_bar(painter, look, area)
 
@@ -134,6 +134,10 @@ class CodeBox(Box):
             return 0
         x = point.x() - self._text_left + self.card.scroll_x
         return self._lines.offset_at(x, point.y() - self._top)
+
+    def top_at(self, position: int) -> float:
+        """Ask the lines."""
+        return 0.0 if self._lines is None else self._top + self._lines.top_at(position)
 
     def list_spots(self) -> list[Spot]:
         """Return the buttons of the head."""

@@ -3,14 +3,14 @@
 Places are counted from the top left corner of the column. A `Spot` on the way out carries the turn it is in.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from PySide6.QtCore import QPointF
 from PySide6.QtGui import QPainter
 
 from app.gui.markdown.pieces import wide_length
-from app.gui.screens.chat.transcript.box import HeightStack, PaintState, Spot
+from app.gui.screens.chat.transcript.box import HeightStack, MatchMark, PaintState, Spot
 from app.gui.screens.chat.transcript.code_box import CodeBox, CodeCard
 from app.gui.screens.chat.transcript.look import TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range
@@ -42,6 +42,8 @@ class TranscriptDocument:
         self.turns: list[TranscriptTurn] = []
         self.start: Place | None = None
         self.end: Place | None = None
+        self.marks: Mapping[tuple[int, int], Sequence[MatchMark]] = {}
+        """What is looked for, by turn and box."""
         self._stack = HeightStack()
         self._width = 1.0
         self._recent: dict[int, None] = {}
@@ -180,7 +182,8 @@ class TranscriptDocument:
             turn = self.turns[index]
 
             def of_box(box: int, index: int = index) -> PaintState:
-                return pose(index, self.selection_in(index, box))
+                state, marks = pose(index, self.selection_in(index, box)), self.marks.get((index, box))
+                return replace(state, marks=marks) if marks else state
 
             painter.translate(0, offset)
             turn.paint(painter, top - offset, bottom - offset, of_box)

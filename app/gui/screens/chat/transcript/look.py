@@ -80,6 +80,10 @@ class TranscriptLook:
         self.inks = {ink: self._ink_format(color, is_italic=ink is Ink.COMMENT) for ink, color in _INK_COLORS.items()}
         self.selection_format = QTextCharFormat()
         self.selection_format.setBackground(self._with_opacity("accent", 0.30))
+        self.match_format, self.current_match_format = QTextCharFormat(), QTextCharFormat()
+        self.match_format.setBackground(self._with_opacity("warn", 0.28))
+        self.current_match_format.setBackground(self.color("accent-fill"))
+        self.current_match_format.setForeground(self.color("on-accent"))
 
     def color(self, name: str) -> QColor:
         """Return a colour of the table."""

@@ -14,7 +14,7 @@ from app.core.translation import tr
 from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, RichTable, RichText, TextStyle, table_of, wide_length
 from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb, is_lit, paint_spot
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
-from app.gui.screens.chat.transcript.text_box import clip_range, indent_of, paint_quote
+from app.gui.screens.chat.transcript.text_box import clip_marks, clip_range, indent_of, paint_quote
 from app.gui.screens.chat.transcript.text_lines import TextLines, plain_width, rich_formats
 from app.gui.theme.tokens import Radius
 
@@ -102,9 +102,9 @@ class TableBox(Box):
         for place, row in enumerate(self._cells):
             for cell in row:
                 if cell.lines is not None:
-                    cell.lines.draw_at(
-                        painter, cell.area.topLeft(), look, clip_range(pose.selection, cell.start, cell.end)
-                    )
+                    selection = clip_range(pose.selection, cell.start, cell.end)
+                    marks = clip_marks(pose.marks, cell.start, cell.end)
+                    cell.lines.draw_at(painter, cell.area.topLeft(), look, selection, marks)
             bottom = max((cell.area.bottom() for cell in row), default=0.0) + look.px(_PAD_Y)
             is_header = place == 0 and self.piece.is_first
             painter.setPen(look.hairline_pen("edge" if is_header else "line"))

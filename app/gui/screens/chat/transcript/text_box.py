@@ -1,5 +1,6 @@
 """Paragraphs, headings, list items and quotes, and the rule across the column."""
 
+from collections.abc import Sequence
 from math import ceil
 
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -7,7 +8,7 @@ from PySide6.QtGui import QPainter
 
 from app.core.translation import tr
 from app.gui.markdown.pieces import LINE_BREAK, MarkdownPiece, PieceKind, RichText, rich_of
-from app.gui.screens.chat.transcript.box import Box, PaintState, Spot, Verb
+from app.gui.screens.chat.transcript.box import Box, MatchMark, PaintState, Spot, Verb
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_lines import Range, TextLines, code_spans, rich_formats
 
@@ -103,11 +104,15 @@ class TextBox(Box):
         self._paint_pills(painter, look)
         if self.piece.marker:
             self._paint_marker(painter, look, lines)
-        lines.draw_at(painter, QPointF(self._x, 0), look, pose.selection)
+        lines.draw_at(painter, QPointF(self._x, 0), look, pose.selection, pose.marks)
 
     def offset_at(self, point: QPointF) -> int:
         """Ask the lines."""
         return 0 if self._lines is None else self._lines.offset_at(point.x() - self._x, point.y())
+
+    def top_at(self, position: int) -> float:
+        """Ask the lines."""
+        return 0.0 if self._lines is None else self._lines.top_at(position)
 
     def copy_text(self, start: int, end: int) -> str:
         """Return a part of the text with its formulas as they were written."""
@@ -179,3 +184,9 @@ def clip_range(selection: Range | None, start: int, end: int) -> Range | None:
     if selection is None or selection[1] <= start or selection[0] >= end:
         return None
     return max(0, selection[0] - start), min(end, selection[1]) - start
+
+
+def clip_marks(marks: Sequence[MatchMark], start: int, end: int) -> list[MatchMark]:
+    """Return the marks between two positions, counted from the first."""
+    parts = [(clip_range((mark.start, mark.end), start, end), mark) for mark in marks]
+    return [MatchMark(*part, mark.is_current) for part, mark in parts if part is not None]

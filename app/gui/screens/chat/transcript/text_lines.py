@@ -84,10 +84,21 @@ class TextLines:
         start, end = line.textStart(), line.textStart() + line.textLength()
         return [formula for formula in self._formulas if start <= formula.start < end]
 
-    def draw_at(self, painter: QPainter, at: QPointF, look: TranscriptLook, selection: Range | None) -> None:
-        """Paint at a place, with a range marked as selected."""
+    def draw_at(
+        self,
+        painter: QPainter,
+        at: QPointF,
+        look: TranscriptLook,
+        selection: Range | None,
+        marks: Sequence[tuple[int, int, bool]] = (),
+    ) -> None:
+        """Paint at a place, with marks (from, to, whether it is the one looked at) and a range as selected."""
         painter.setPen(self.tone.color)
-        self.layout.draw(painter, at, [] if selection is None else [format_range(*selection, look.selection_format)])
+        styles = (look.match_format, look.current_match_format)
+        ranges = [format_range(start, end, styles[is_current]) for start, end, is_current in marks]
+        if selection is not None:
+            ranges.append(format_range(*selection, look.selection_format))
+        self.layout.draw(painter, at, ranges)
         if self._formulas:
             self._draw_formulas(painter, at)
 
@@ -97,6 +108,11 @@ class TextLines:
             for start, picture in self._formulas_in(line):
                 left = min(_x_of(line, start), _x_of(line, start + 1))
                 picture.paint_at(painter, at.x() + left, at.y() + line.y() + line.ascent(), self.tone.color)
+
+    def top_at(self, position: int) -> float:
+        """Return where the line of a position begins."""
+        line = self.layout.lineForTextPosition(position)
+        return line.y() if line.isValid() else 0.0
 
     def offset_at(self, x: float, y: float) -> int:
         """Return the position in the text nearest to a place."""

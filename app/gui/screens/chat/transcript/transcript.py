@@ -25,6 +25,7 @@ from PySide6.QtWidgets import QFrame
 
 from app.core.translation import tr
 from app.gui.screens.chat.transcript.box import PaintState
+from app.gui.screens.chat.transcript.finder import TextMatch, TranscriptFinder
 from app.gui.screens.chat.transcript.keyboard import KeyboardHandler
 from app.gui.screens.chat.transcript.look import FindThumbnail, TranscriptLook, find_nothing
 from app.gui.screens.chat.transcript.mouse import MouseHandler
@@ -40,6 +41,8 @@ _FRAME_MS = 16
 _LOAD = 3
 """A frame that took long is followed by a pause this many times as long: typing comes first."""
 _NEAR_END = 8
+_MATCH_MARGIN = 24
+"""Unscaled pixels that stay between what was found and the edges of the view."""
 
 
 class Transcript(TranscriptScrollArea):
@@ -55,6 +58,8 @@ class Transcript(TranscriptScrollArea):
         self._frame = QTimer(self, singleShot=True, timerType=Qt.TimerType.PreciseTimer)
         self._frame.timeout.connect(self._take_frame)
         self._pause_ms = _FRAME_MS
+        self.finder = TranscriptFinder(self.document, self)
+        self.finder.changed.connect(self.viewport().update)
         self._set_up()
         theme.changed.connect(self._restyle)
 
@@ -73,9 +78,40 @@ class Transcript(TranscriptScrollArea):
         self.document.show_views(views)
         if self.current is not None and self.current >= len(views):
             self.current = None
+        self.finder.refresh()
         if at_end:
             self.sticks = True
         self.arrange(None if self.sticks else self.document.place_of(anchor))
+
+    def show_match(self) -> None:
+        """Scroll to the place of the finder where the reader is, unless it is in view."""
+        match = self.finder.match
+        if match is None:
+            return
+        view, place = self.viewport().height(), self._match_top(match)
+        margin = self.theme.px(_MATCH_MARGIN)
+        if not self.offset + margin <= place <= self.offset + view - 2 * margin:
+            self.scroll_to(place - view / 3)
+            self.scroll_to(self._match_top(match) - view / 3)  # now that what is around it is laid out
+
+    def show_message(self, message: str) -> None:
+        """Scroll to a message."""
+        place = self.turn_of(message)
+        if place is not None:
+            self.scroll_to(self.document.turn_top(place))
+            self.scroll_to(self.document.turn_top(place))  # now that what is above it is laid out
+
+    def turn_of(self, message: str) -> int | None:
+        """Return which turn a message is."""
+        turns = enumerate(self.document.turns)
+        return next((index for index, turn in turns if turn.view.message.id == message), None)
+
+    def _match_top(self, match: TextMatch) -> float:
+        turn = self.document.turns[match.turn]
+        turn.build_boxes()
+        self.document.update_height(match.turn)
+        top = self.document.turn_top(match.turn) + turn.box_corner(match.box).y()
+        return top + turn.boxes[match.box].top_at(match.start)
 
     def pull_answer(self, message: str) -> None:
         """Take what was appended to an answer, with the next frame."""

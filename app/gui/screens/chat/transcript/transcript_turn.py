@@ -209,6 +209,12 @@ class TranscriptTurn:
         return self.look.px(GAP if self.is_question else _ANSWER_GAP)
 
     @property
+    def text(self) -> str:
+        """What is written in it, as it was written."""
+        live = self.view.live
+        return "".join(live.content) if live else self.view.message.content
+
+    @property
     def body_box(self) -> int:
         """The index of the first box of the text."""
         return self._head_count()
