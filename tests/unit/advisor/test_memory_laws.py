@@ -384,6 +384,16 @@ def test_the_output_has_a_row_for_each_slot_or_for_each_token_of_a_batch(slots: 
     assert output_part(facts, setting).place == HOST
 
 
+def test_a_graph_has_logits_for_each_slot_of_a_chat_and_for_each_token_of_what_is_no_chat() -> None:
+    facts = SMALL.facts("Q8_0")
+    chat = setting_for(batch=512, context=1024)
+    embedding = msgspec.structs.replace(chat, task="embed")
+    every = msgspec.structs.replace(chat, limits_outputs=False)
+    assert graph_bytes(facts, embedding) == graph_bytes(facts, every) >= 32_000 * 512 * 4 > graph_bytes(facts, chat)
+    more = msgspec.structs.replace(chat, slots=4, context=256)
+    assert graph_bytes(facts, more) < 32_000 * 512 * 4
+
+
 @given(context=st.integers(1, 2000), slots=st.integers(1, 7), batch=st.integers(1, 1000))
 def test_a_step_has_as_many_tokens_for_each_cache(context: int, slots: int, batch: int) -> None:
     setting = setting_for(context=context, slots=slots, batch=batch)

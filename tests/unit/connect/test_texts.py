@@ -157,6 +157,7 @@ def test_toml_keeps_comments(paths: list[tuple[tuple[str, ...], str]], path: tup
         (JSON, '{"a": 1}', ("a",), True, '{"a": true}'),
         (JSON, "[]", (ListEntry("k", "a"),), {"k": "a"}, '[\n  {\n    "k": "a"\n  }\n]'),
         (JSON, '{"l": [{"k": "a"}]}', ("l", ListEntry("k", "b")), {"k": "b"}, '{"l": [{"k": "a"}, {"k": "b"}]}'),
+        (JSON, '[{"k": "a", "v": 1}]', (ListEntry("k", "a"), "v"), 2, '[{"k": "a", "v": 2}]'),
         (JSON, '{\r\n  "a": 1\r\n}', ("b",), 2, '{\r\n  "a": 1,\r\n  "b": 2\r\n}'),
         (JSON, '{"a": 1, }', ("b",), 2, '{"a": 1, "b": 2 }'),
         (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -16,6 +17,7 @@ from app.gateway.exchange.engine.error_document import error_from_refusal, overf
 from app.gateway.exchange.engine.request import in_order, nest_grammar, wire_messages
 from app.gateway.exchange.framing import MOST_HEAD_BYTES, ChunkedBody, CountedBody, read_head
 from app.gateway.exchange.grammar_chains import ChainReader, TooManyTokensError
+from app.gateway.exchange.infilling import _find_marks
 
 # ----- limits
 
@@ -264,6 +266,48 @@ def test_what_no_caller_can_read_is_a_sentence(message: str, sentence: str) -> N
 @pytest.mark.parametrize("body", [b"", b"null", b'{"error": null}', b"[1]", b'{"error": {"message": null}}'])
 def test_an_engine_that_says_nothing_refuses_without_a_reason(body: bytes) -> None:
     assert parse_refusal(body, 500).text in {"The engine refused the request and did not say why.", body.decode()}
+
+
+# ----- the middle of a text
+
+
+class PlayedInfillEngine:
+    """Sets marks around nothing, and has `tokens` for them."""
+
+    def __init__(self, tokens: list[int], evaluated: int) -> None:
+        self._tokens, self._evaluated = tokens, evaluated
+
+    async def ask(self, _route: object, _question: object, kind: type[Any]) -> Any:  # noqa: ANN401 -- as the real one
+        return kind(prompt="marks", tokens_evaluated=self._evaluated)
+
+    async def tokenize(self, written: list[str], *, reads_marks: bool = False, adds_first: bool = False) -> list[int]:
+        assert reads_marks != adds_first == (written == [""])
+        return [1] if adds_first else self._tokens
+
+    async def find_mark(self, _names: object, *, apart: int) -> int | None:
+        return apart + 10
+
+
+@pytest.mark.parametrize(
+    ("tokens", "evaluated", "marks"),
+    [
+        ([7, 8, 9], 3, ((), 7, 8, 9)),
+        ([1, 7, 8, 9], 4, ((1,), 7, 8, 9)),
+        ([2, 7, 8, 9], 4, ((), 7, 8, 9)),
+        ([1, 7, 8, 9], 5, None),
+        ([8, 9], 2, None),
+    ],
+)
+async def test_the_marks_of_a_gap_are_the_last_three_and_what_all_begins_with(
+    tokens: list[int], evaluated: int, marks: tuple[tuple[int, ...], int, int, int] | None
+) -> None:
+    found = await _find_marks(cast("Any", PlayedInfillEngine(tokens, evaluated)))
+    if marks is None:
+        assert found is None
+        return
+    assert found is not None
+    assert (tuple(found.first), found.before, found.after, found.gap) == marks
+    assert (found.repository, found.file) == (19, 19)
 
 
 # ----- conversations

@@ -1,6 +1,7 @@
 """Ports, private files, probes, and how often something is announced."""
 
 import asyncio
+import json
 import socket
 import sys
 from pathlib import Path
@@ -107,6 +108,33 @@ GENERATES = Readiness(when=ReadyWhen.COMPLETION, path="/v1/completions")
 )
 async def test_only_a_sensible_answer_means_ready(raw: bytes, readiness: Readiness, expected: bool) -> None:  # noqa: FBT001 -- a table
     assert await answer_with(raw, readiness) is expected
+
+
+@pytest.mark.parametrize(
+    ("path", "prompt"),
+    [
+        ("/v1/completions", {"prompt": "Hi"}),
+        ("/v1/chat/completions", {"messages": [{"role": "user", "content": "Hi"}]}),
+    ],
+)
+async def test_one_token_is_asked_for_to_see_whether_it_generates(path: str, prompt: dict[str, object]) -> None:
+    questions: list[bytes] = []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length:")[2].split()[0])
+        questions.extend([head.splitlines()[0], await reader.readexactly(length)])
+        writer.write(OK + b'\r\n{"choices": [{}]}')
+        writer.close()
+
+    server = await asyncio.start_server(answer, HOST, 0)
+    endpoint = EngineEndpoint(
+        base_url=f"http://{HOST}:{server.sockets[0].getsockname()[1]}", key="k", served_name="served"
+    )
+    async with server:
+        assert await is_ready(endpoint, Readiness(when=ReadyWhen.COMPLETION, path=path))
+    assert questions[0] == f"POST {path} HTTP/1.0".encode()
+    assert json.loads(questions[1]) == {"model": "served", "max_tokens": 1, **prompt}
 
 
 async def test_nobody_there_is_not_ready() -> None:
