@@ -62,6 +62,8 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     kv_heads: int = 0
     head_dim: int = 0
     attention: CatalogueAttention = CatalogueAttention.UNKNOWN
+    shape_of: str = ""
+    """The model that it was made from, where the figures of its layers are that one's: nobody states its own."""
     full_every: int = 0
     """Every so many layers keep all tokens; 0 where unknown, or where all do."""
     window: int = 0

@@ -1,0 +1,88 @@
+"""A downloaded model of each format is planned, and started, from its own files as a GGUF is."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from app.config.paths import Paths
+from app.gateway.hub.named_models import prefer_drafts
+from app.hub.facts import read_facts
+from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from engines.api import EngineInstallation, LaunchOptions, ListenOptions, ModelFormat, ModelSource
+from engines.registry import ADAPTERS
+from tests.fake_hub.hub import FakeHub
+from tests.fake_hub.published import publish_all
+from tests.fake_hub.server import serving
+from tests.gateway.hub.test_downloads import asked
+from tests.gateway.hub.test_formats import FOLDERS, FormatCase, list_library, pull
+from tests.gateway.played import Gateway
+
+CARD = {"os": "linux", "cpu": "AMD Ryzen 9 7950X", "ram_gb": 64, "gpus": ["RTX 5090"]}
+MAC = {"os": "macos", "cpu": "Apple M4 Max", "ram_gb": 64}
+
+
+@pytest.fixture(autouse=True)
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[FakeHub]:
+    with serving(FakeHub()) as served:
+        monkeypatch.setenv("HF_ENDPOINT", served.url)
+        monkeypatch.setenv("HF_TOKEN_PATH", str(tmp_path / "no-token"))
+        monkeypatch.delenv("HF_TOKEN", raising=False)
+        publish_all(served)
+        yield served
+
+
+@pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
+async def test_a_downloaded_model_is_planned_in_the_format_it_has(
+    gateway: Gateway, paths: Paths, case: FormatCase
+) -> None:
+    await pull(gateway, model=case.name, format=case.format)
+    (model,) = list_library(paths)
+    facts = read_facts(Path(model.path))
+    machine = MAC if case.format == "mlx" else CARD
+    status, advice = await asked(gateway, "POST", "/plan", {"model": model.name, "machine": machine})
+    assert status == 200, advice
+    plan = next(plan for plan in advice["plans"] if plan["format"] == case.format)
+    assert plan["estimate"]["fits"]
+    if case.format != "exl3":  # of which a branch with more bits may be offered in its place
+        assert plan["quantization"] == facts.quantization
+    request = {"model": model.name, "machine": machine, "engine": plan["engine"]}
+    status, estimate = await asked(gateway, "POST", "/estimate", request)
+    assert status == 200, estimate
+    assert estimate["fits"]
+    assert estimate["total"]["bytes"] > facts.file_bytes, "its own weights are in it"
+    assert case.format in {kind.value for kind in ADAPTERS[plan["engine"]].descriptor.formats}
+
+
+@pytest.mark.parametrize("case", FOLDERS, ids=lambda case: case.format)
+async def test_the_engine_gets_the_folder_that_was_downloaded(gateway: Gateway, paths: Paths, case: FormatCase) -> None:
+    await pull(gateway, model=case.name, format=case.format)
+    (model,) = list_library(paths)
+    source = ModelSource(name=model.name, path=Path(model.path), format=ModelFormat(model.format))
+    readers = [adapter for adapter in ADAPTERS.values() if source.format in adapter.descriptor.formats]
+    assert readers
+    for adapter in readers:
+        engine = adapter.descriptor.id
+        if not adapter.descriptor.features:
+            continue
+        installation = EngineInstallation(
+            engine=engine, version="1", backend="cuda", python=Path(sys.executable), executable=Path(sys.executable)
+        )
+        net = ListenOptions(host="127.0.0.1", port=1, key="k")
+        launch = adapter.plan(source, LaunchOptions(context=4096, slots=1), net, installation)
+        assert model.path in repr(launch), engine
+
+
+@pytest.mark.parametrize(
+    ("title", "kind", "first"),
+    [
+        ("Qwen3.5 9B", "gguf", "unsloth/Qwen3.5-9B-MTP-GGUF"),
+        ("Qwen3.5 35B-A3B", "gguf", "unsloth/Qwen3.5-35B-A3B-GGUF"),
+        ("Qwen3.8 27B", "mlx", "mlx-community/Qwen3.8-27B-4bit"),
+    ],
+)
+def test_a_repository_with_the_head_that_drafts_comes_first_where_it_pays(title: str, kind: str, first: str) -> None:
+    """Not for experts, whose drafts may cost speed, and not at the price of bits."""
+    entry = next(entry for entry in parse_catalogue(SHIPPED.read_bytes()).models if entry.title == title)
+    assert prefer_drafts(entry, entry.repositories[kind])[0] == first
