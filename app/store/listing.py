@@ -19,6 +19,7 @@ from app.core.chats import ChatShelf, ChatSummary
 MARK_START, MARK_END = "\x02", "\x03"
 _MAX_WORDS = 16  # more narrow nothing down, and each costs a lookup
 _MAX_WORD = 100
+MOST_HITS = 20_000  # messages that a search looks at, the newest: a letter typed first is in nearly all of them
 _CONTEXT = 40  # characters of a snippet on either side of a match
 _WILDCARD = re.compile(r"[\\%_]")
 _NO_SPACES = re.compile(
@@ -190,7 +191,8 @@ def _match_condition(search: SearchQuery, key: str, index: str, column: str) -> 
     conditions = [f"{column} LIKE ? ESCAPE '\\'"] * len(search.parts)
     values = search.patterns
     if search.match:
-        conditions.append(f"{key} IN (SELECT rowid FROM {index} WHERE {index} MATCH ?)")  # noqa: S608 -- constant names
+        newest = f"ORDER BY rowid DESC LIMIT {MOST_HITS}"
+        conditions.append(f"{key} IN (SELECT rowid FROM {index} WHERE {index} MATCH ? {newest})")  # noqa: S608 -- constant names
         values = [*values, search.match]
     return " AND ".join(conditions), values
 

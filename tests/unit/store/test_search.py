@@ -5,6 +5,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.core.chats import ChatPatch, NewChat, NewTurn
+from app.store import listing
 from app.store.database import ChatStore
 from app.store.listing import MARK_END, MARK_START, ListRequest, parse_query, snippet_around
 from tests.unit.store.conftest import Ask, unwritten
@@ -122,3 +123,17 @@ async def test_deleting_for_good_leaves_the_index_sound(path: Path) -> None:
     await store._run_job(lambda c: c.execute("INSERT INTO chat_text (chat_text) VALUES ('integrity-check')"))
     await store._run_job(lambda c: c.execute("INSERT INTO message_text (message_text) VALUES ('integrity-check')"))
     await store.close()
+
+
+async def test_of_very_many_messages_the_newest_are_looked_at(
+    store: ChatStore, chat: str, ask: Ask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(listing, "MOST_HITS", 2)
+    for number in range(3):
+        other = (await store.create_chat(NewChat(title=f"chat {number}"))).id
+        await ask(other, "steam", answer="water")
+    await ask(chat, "whistle", answer="water")
+    titles = [summary.title for summary in await store.list_summaries(ListRequest("steam"))]
+    assert titles == ["chat 2", "chat 1"]
+    (whistle,) = await store.list_summaries(ListRequest("whistle"))
+    assert whistle.hit == (await store.read_chat(chat)).messages[0].id
