@@ -3,6 +3,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from app.engine_store import toolkits
 from app.engine_store.host import InstallHost, best_variant, is_built_for, this_host, unfit_reason, version_numbers
 from app.engine_store.recipe import EngineVariant, InstallRecipe, SmokeModel, VariantKind
 from app.engine_store.toolkits import Toolkit, find_compiler
@@ -104,3 +105,9 @@ def test_a_toolkit_is_its_compiler_with_a_header_beside_it(tmp_path: Path, monke
     (tmp_path / "include" / "cublas_v2.h").write_text("")
     assert find_compiler(toolkit, includes=[]) == compiler
     assert find_compiler(msgspec.structs.replace(toolkit, folders=()), includes=[]) is None
+
+
+def test_the_toolkits_that_are_here_are_those_with_a_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    here = toolkits.TOOLKITS["cuda"]
+    monkeypatch.setattr(toolkits, "find_compiler", lambda toolkit: Path("/nvcc") if toolkit is here else None)
+    assert toolkits.find_toolkits() == {"cuda": str(Path("/nvcc"))}
