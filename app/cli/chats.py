@@ -73,7 +73,7 @@ def list_chats(*, limit: int, as_json: bool, **place: str | None) -> None:
 @_LIMIT
 @json_option
 def search_chats(words: tuple[str, ...], *, limit: int, as_json: bool, **place: str | None) -> None:
-    """Search titles, messages and attached files for all of WORDS."""
+    """Search titles and messages for all of WORDS."""
     _print_chats(" ".join(words), limit, place, as_json=as_json)
 
 

@@ -140,7 +140,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 class ChatSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A chat as a list shows it. `snippet` is the text a search matched, matches between U+0002 and U+0003.
 
-    `hit` is the message that a search matched, itself or by a file of it; empty where the title alone did.
+    `hit` is the message that a search matched; empty where the title alone did.
     """
 
     id: str
