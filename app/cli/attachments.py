@@ -75,8 +75,16 @@ def _check_kind(client: GatewayClient, model: str, attachment: Attachment, *, mu
 
 
 _CANNOT = {
-    Capability.VISION: ("cannot see pictures", "model_cannot_see"),
-    Capability.AUDIO: ("cannot hear sounds", "model_cannot_hear"),
+    Capability.VISION: (
+        "cannot see pictures",
+        "model_cannot_see",
+        "`roundhouse search --task vision` finds models that can.",
+    ),
+    Capability.AUDIO: (
+        "cannot hear sounds",
+        "model_cannot_hear",
+        "Add a model with a projector (mmproj) for sound, or attach what is said as text.",
+    ),
 }
 
 
@@ -86,13 +94,11 @@ def _check_sense(client: GatewayClient, model: str, sense: Capability) -> None:
     info = next((candidate for candidate in models if candidate.name == model), None)
     if info is None or info.attached or sense in info.capabilities:
         return
-    words, code = _CANNOT[sense]
+    words, code, hint = _CANNOT[sense]
     others = [item.name for item in models if sense in item.capabilities and not item.problem]
     raise BadRequest(
         f"{info.title} {words}.",
-        hint=f"`roundhouse run {others[0]}` can."
-        if others
-        else f"`roundhouse search --task {sense}` finds models that can.",
+        hint=f"`roundhouse run {others[0]}` can." if others else hint,
         code=code,
     )
 
