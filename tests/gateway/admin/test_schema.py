@@ -347,6 +347,17 @@ def folders_answer_as_they_say(call: Checked, chat: str) -> None:
     call("DELETE", "/chats/folders/{id}", id=folder)
 
 
+def messages_answer_as_they_say(call: Checked, chat: str) -> None:
+    question, answer = (message["id"] for message in call("GET", "/chats/{id}", id=chat)["messages"])
+    fork = call("POST", "/chats/{id}/fork", {"message": answer, "title": "Fork"}, id=chat)
+    version = call("POST", "/chats/{id}/messages/{message}/versions", {"content": "Ah."}, id=chat, message=answer)
+    assert version["content"] == "Ah."
+    call("DELETE", "/chats/{id}/messages/{message}", id=chat, message=version["id"])
+    back = call("POST", "/chats/{id}/messages/{message}/restore", id=chat, message=version["id"])
+    assert {message["id"] for message in back["messages"]} == {question, answer, version["id"]}
+    call("DELETE", "/chats/{id}", id=fork["id"])
+
+
 def chats_answer_as_they_say(call: Checked) -> None:
     chat = call("POST", "/chats", {"model": "quick", "sampling": {"seed": 1}})["id"]
     turn = call("POST", "/chats/{id}/turns", {"content": "Hm?"}, id=chat)
@@ -361,6 +372,7 @@ def chats_answer_as_they_say(call: Checked) -> None:
     whole = call("GET", "/chats/{id}", id=chat)
     assert len(whole["messages"]) == 2
     assert call("POST", "/chats/import", {"chats": [whole]})["unchanged"] == 1
+    messages_answer_as_they_say(call, chat)
     call("PATCH", "/chats/{id}", {"is_pinned": True, "is_archived": True}, id=chat)
     assert chat in {summary["id"] for summary in call("GET", "/chats", shelf="archived")}
     folders_answer_as_they_say(call, chat)
