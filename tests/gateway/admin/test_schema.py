@@ -366,6 +366,12 @@ def chats_answer_as_they_say(call: Checked) -> None:
     assert {event["type"] for event in events} >= {"delta", "done"}
     call("POST", "/chats/{id}/answers/{message}/stop", **names)
     call("PATCH", "/chats/{id}", {"title": "Renamed"}, id=chat)
+    version = call("POST", "/chats/{id}/messages/{message}/versions", {"content": "Mine"}, **names)
+    edited = {"id": chat, "message": version["id"]}
+    call("DELETE", "/chats/{id}/messages/{message}", **edited)
+    call("POST", "/chats/{id}/messages/{message}/restore", **edited)
+    call("POST", "/chats/{id}/fork", {"message": version["id"], "title": "Points"}, id=chat)
+    call("DELETE", "/chats/{id}/messages/{message}", **edited)
     assert [found["id"] for found in call("GET", "/chats", query="renamed", limit="5")] == [chat]
     call("DELETE", "/chats/{id}", id=chat)
     call("POST", "/chats/{id}/restore", id=chat)
