@@ -31,9 +31,9 @@ LONG_FILES: dict[str, float] = {}
 """Files that take much longer than others of their folder."""
 SHARE_S = 40.0
 """About how long a share takes: long beside the 1.5 s that a process takes to start, short beside the whole run."""
-MOST_PROCESSES = 4
+MOST_PROCESSES = 8
 _OTHER_FILE_S = 0.5
-_HANG_S = 60.0
+_HANG_S = 480.0
 """How long after a test's own limit, which pytest-timeout keeps where it can, a process counts as hanging."""
 _LOOK_S = 2.0
 _END_S = 10.0
@@ -94,8 +94,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def default_processes() -> int:
-    """Return one more than there are processors: tests often wait for the processes they started."""
-    return min(MOST_PROCESSES, (os.cpu_count() or 1) + 1)
+    """Return two for each processor: tests often wait for the processes they started, and for time to pass."""
+    return min(MOST_PROCESSES, 2 * (os.cpu_count() or 1))
 
 
 def find_files(root: Path, paths: Iterable[str]) -> list[str]:

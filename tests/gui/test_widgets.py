@@ -4,7 +4,7 @@ import gc
 import sys
 
 import pytest
-from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, Qt
+from PySide6.QtCore import QEvent, QPoint, QPointF, QRect, QSize, Qt
 from PySide6.QtGui import QColor, QEnterEvent
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication, QWidget
@@ -139,6 +139,77 @@ def test_a_flow_wraps_and_mirrors(theme: Theme, qtbot: QtBot) -> None:
     host.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     QApplication.processEvents()
     assert buttons[0].geometry().right() == host.width() - 1
+
+
+class CountedItem(Label):
+    """A label that counts how often it is asked for its size."""
+
+    questions = 0
+
+    def sizeHint(self) -> QSize:  # noqa: N802 -- Qt's name
+        self.questions += 1
+        return super().sizeHint()
+
+
+def test_a_height_is_worked_out_once_until_something_changes(theme: Theme, qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    pair, flow = PairLayout(theme), FlowLayout(theme)
+    label, button = CountedItem(theme, "First"), Button(theme, "Second")
+    flow.addWidget(label)
+    pair.addLayout(flow)
+    pair.addWidget(button)
+    host.setLayout(pair)
+    heights = {pair.heightForWidth(400)}
+    asked = label.questions
+    heights |= {pair.heightForWidth(400) for _ in range(9)}
+    assert len(heights) == 1
+    assert label.questions == asked
+
+
+def test_what_changes_inside_changes_the_height_at_once(theme: Theme, qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    flow = FlowLayout(theme, host)
+    buttons = [Button(theme, f"Button {number}") for number in range(3)]
+    for button in buttons:
+        flow.addWidget(button)
+    host.show()
+    width = buttons[0].sizeHint().width() + 1
+    line = flow.heightForWidth(2000)
+    three = flow.heightForWidth(width)
+    buttons[1].hide()
+    two = flow.heightForWidth(width)
+    assert line < two < three
+    buttons[1].show()
+    assert flow.heightForWidth(width) == three
+    flow.removeWidget(buttons[2])
+    assert flow.heightForWidth(width) == two
+    buttons[1].setMinimumHeight(300)
+    assert flow.heightForWidth(width) > 300
+    buttons[1].setText("A button of many more words than there were " * 4)
+    buttons[0].hide()
+    assert flow.heightForWidth(width) == 300
+
+
+def test_a_change_of_an_inner_layout_reaches_those_around_it(theme: Theme, qtbot: QtBot) -> None:
+    host = QWidget()
+    qtbot.addWidget(host)
+    pair, flow = PairLayout(theme), FlowLayout(theme)
+    buttons = [Button(theme, f"Button {number}") for number in range(3)]
+    for button in buttons:
+        flow.addWidget(button)
+    pair.addLayout(flow)
+    host.setLayout(pair)
+    host.show()
+    width = buttons[0].sizeHint().width() + 1
+    before = pair.heightForWidth(width)
+    buttons[2].hide()
+    QApplication.processEvents()
+    assert pair.heightForWidth(width) < before
+    flow.addWidget(Button(theme, "Button 3"))
+    QApplication.processEvents()
+    assert pair.heightForWidth(width) == before
 
 
 def test_rows_that_leave_are_taken_away(theme: Theme, qtbot: QtBot) -> None:

@@ -98,6 +98,8 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (root / "pyproject.toml").write_text(options, encoding="utf-8")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)  # noqa: S607 -- git is on PATH
     monkeypatch.setattr(trying, "ROOT", root)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # each of the many processes would load them all
+    monkeypatch.setenv("PYTEST_PLUGINS", "_hypothesis_pytestplugin")  # whose seed is set
     return root
 
 

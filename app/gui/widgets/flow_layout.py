@@ -8,16 +8,28 @@ from app.gui.theme.tokens import UNBOUNDED
 
 
 class _ItemLayout(QLayout):
-    """What Qt asks of every layout whose height depends on its width: the items, in the order they came."""
+    """What Qt asks of every layout whose height depends on its width: the items, in the order they came.
 
-    def __init__(self) -> None:
+    Sizes are kept until Qt invalidates them, as Qt's own layouts do: each layout around this one asks several times,
+    and with some inside each other that multiplies.
+    """
+
+    def __init__(self, theme: Theme, gap: int) -> None:
         super().__init__()
+        self._theme, self._gap = theme, gap
         self._items: list[QLayoutItem] = []
+        self._heights: dict[tuple[int, int], int] = {}
         self.setContentsMargins(QMargins())
+
+    def invalidate(self) -> None:
+        """Forget the sizes: an item has changed, came, went, is hidden or is shown."""
+        self._heights.clear()
+        super().invalidate()
 
     def addItem(self, item: QLayoutItem) -> None:  # noqa: N802 -- Qt's name
         """Take one more item."""
         self._items.append(item)
+        self.invalidate()
 
     def count(self) -> int:
         """Return how many items there are."""
@@ -29,11 +41,22 @@ class _ItemLayout(QLayout):
 
     def takeAt(self, index: int) -> QLayoutItem | None:  # noqa: N802 -- as itemAt
         """Take an item out."""
+        self._heights.clear()  # Qt itself goes on to the rest of what `invalidate` does
         return self._items.pop(index) if 0 <= index < len(self._items) else None
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 -- Qt's name
         """Tell that the height depends on the width."""
         return True
+
+    def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
+        """Return the height at `width`."""
+        at = width, self._theme.px(self._gap)  # the gap is another when the window is scaled
+        if at not in self._heights:
+            self._heights[at] = self._height_at(width)
+        return self._heights[at]
+
+    def _height_at(self, width: int) -> int:
+        raise NotImplementedError
 
     def visible_items(self) -> list[QLayoutItem]:
         """Return the items that take up room: a hidden widget takes none."""
@@ -46,14 +69,12 @@ class FlowLayout(_ItemLayout):
     def __init__(
         self, theme: Theme, parent: QWidget | None = None, *, gap: int = 8, line_gap: int | None = None
     ) -> None:
-        super().__init__()
-        self._theme, self._gap = theme, gap
+        super().__init__(theme, gap)
         self._line_gap = gap if line_gap is None else line_gap
         if parent is not None:
             parent.setLayout(self)
 
-    def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
-        """Return the height of the lines at `width`."""
+    def _height_at(self, width: int) -> int:
         return self._place_items(QRect(0, 0, width, 0), is_trial=True)
 
     def setGeometry(self, area: QRect) -> None:  # noqa: N802 -- Qt's name
@@ -95,16 +116,15 @@ class PairLayout(_ItemLayout):
     """
 
     def __init__(self, theme: Theme, *, room: int = 200, gap: int = 16) -> None:
-        super().__init__()
-        self._theme, self._room, self._gap = theme, room, gap
+        super().__init__(theme, gap)
+        self._room = room
 
     def addLayout(self, layout: QLayout) -> None:  # noqa: N802 -- as QBoxLayout has it
         """Take a layout as the first or the second."""
         self.addChildLayout(layout)
         self.addItem(layout)
 
-    def heightForWidth(self, width: int) -> int:  # noqa: N802 -- Qt's name
-        """Return the height at `width`."""
+    def _height_at(self, width: int) -> int:
         places = self._item_places(width)
         return max((place.bottom() + 1 for place in places), default=0)
 
