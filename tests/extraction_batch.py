@@ -15,15 +15,16 @@ from app.core.attachments import Extraction
 from app.extraction import packages, pdf, pictures, sheets  # noqa: F401 -- read once, for all forks
 from app.extraction.plain_text import read_page
 from app.extraction.program import extract, limit_process
+from tests.file_corpus import read_corpus
 
 assert sys.platform != "win32", "nothing forks there"  # the type checker stops reading here then
 
 
 def main(folder: Path) -> None:
-    """Read all files of the folder: numbered ones, with their names beside them."""
+    """Read all files of a folder that `tests.file_corpus` wrote."""
     read_page("<html>warm</html>")
-    for number, name in enumerate(json.loads((folder / "names.json").read_text("utf-8"))):
-        sys.stdout.write(json.dumps({"number": number, **read_in_fork(name, folder / str(number))}) + "\n")
+    for number, file in enumerate(read_corpus(folder)):
+        sys.stdout.write(json.dumps({"number": number, **read_in_fork(file.name, folder / str(number))}) + "\n")
         sys.stdout.flush()
 
 

@@ -1,6 +1,7 @@
 """Files as people and attackers send them, made here: whole ones of every kind that is read, and what is done to them.
 
 `whole_files` are read; `hostile_files` are cut, changed, mislabelled, encrypted, and made to take more than they give.
+`python -m tests.file_corpus FOLDER` writes them all: making some of them takes hundreds of megabytes for a moment.
 """
 
 import io
@@ -8,13 +9,16 @@ import json
 import math
 import random
 import struct
+import sys
 import wave
 import zipfile
 import zlib
 from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from PIL import Image
 
 WORDS = "The turntable was built in 1903"
@@ -248,6 +252,24 @@ def notebook_of(source: str = WORDS) -> bytes:
     return json.dumps({"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": [cell]}).encode()
 
 
+CORPUS = "corpus.json"
+"""Beside the numbered files: all of them in order, without their contents."""
+
+
+def write_corpus(folder: Path) -> None:
+    """Write every file under its number, and what is expected of each."""
+    written = []
+    for number, file in enumerate((*whole_files(), *hostile_files())):
+        (folder / str(number)).write_bytes(file.content)
+        written.append(file._replace(content=b""))
+    (folder / CORPUS).write_bytes(msgspec.json.encode(written))
+
+
+def read_corpus(folder: Path) -> list[CorpusFile]:
+    """Return all files of a folder in order, without their contents."""
+    return msgspec.json.decode((folder / CORPUS).read_bytes(), type=list[CorpusFile])
+
+
 @cache
 def whole_files() -> tuple[CorpusFile, ...]:
     """Return a file of every kind that is read."""
@@ -392,8 +414,7 @@ def _bombs() -> Iterator[CorpusFile]:
     deep = "<w:tbl><w:tr><w:tc>" * 3_000 + "</w:tc></w:tr></w:tbl>" * 3_000
     yield CorpusFile("letter.docx", zip_of(docx_parts(deep)), "deep XML", _EXCESS)
     yield CorpusFile("talk.pptx", zip_of(pptx_parts("<a:x>" * 50_000 + "</a:x>" * 50_000)), "deep XML")
-    far = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row><row r="1"><c r="A1"><v>1</v></c></row>'
-    yield CorpusFile("costs.xlsx", zip_of(xlsx_parts(far)), "cells far apart")
+    yield sheet_of_far_cells()
     yield CorpusFile("page.html", b"<html>" + b"<div>" * 200_000 + b"x", "deep page")
     yield CorpusFile("page.html", b"<html><p>" + b"<a href='x'>" * 50_000 + b"x", "links in links")
     yield CorpusFile("page.html", b"<html>" + b"<!--" * 200_000, "comments that are not closed")
@@ -457,6 +478,12 @@ def _open_document_bombs() -> Iterator[CorpusFile]:
     yield CorpusFile("letter.rtf", rb"{\rtf1}", "without text", ("file_no_text",))
 
 
+def sheet_of_far_cells() -> CorpusFile:
+    """Return a sheet that has its first cell and its last one."""
+    far = '<row r="1048576"><c r="XFD1048576"><v>1</v></c></row><row r="1"><c r="A1"><v>1</v></c></row>'
+    return CorpusFile("costs.xlsx", zip_of(xlsx_parts(far)), "cells far apart")
+
+
 def _with_size(archive: bytes, size: int) -> bytes:
     """Return an archive whose directory says that its last file has this size when unpacked."""
     content = bytearray(archive)
@@ -468,21 +495,22 @@ def _chunk(kind: bytes, content: bytes) -> bytes:
     return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
 
 
-def _png_of(width: int, height: int, *chunks: bytes) -> bytes:
+def png_of(width: int, height: int, *chunks: bytes) -> bytes:
+    """Return a picture that says to be of this size, and has the data of a small one."""
     head = _chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0))
     data = _chunk(b"IDAT", zlib.compress(bytes(1000)))
     return b"\x89PNG\r\n\x1a\n" + head + b"".join(chunks) + data + _chunk(b"IEND", b"")
 
 
 def _picture_bombs() -> Iterator[CorpusFile]:
-    yield CorpusFile("a.png", _png_of(60_000, 60_000), "of 3,600 megapixels", ("file_excessive",))
-    yield CorpusFile("a.png", _png_of(0xFFFFFFFF, 0xFFFFFFFF), "of a size that overflows", _EXCESS)
-    yield CorpusFile("a.png", _png_of(0, 0), "of no size", _EXCESS)
-    yield CorpusFile("a.png", _png_of(10_000, 10_000), "of 100 megapixels that are not there", _EXCESS)
+    yield CorpusFile("a.png", png_of(60_000, 60_000), "of 3,600 megapixels", ("file_excessive",))
+    yield CorpusFile("a.png", png_of(0xFFFFFFFF, 0xFFFFFFFF), "of a size that overflows", _EXCESS)
+    yield CorpusFile("a.png", png_of(0, 0), "of no size", _EXCESS)
+    yield CorpusFile("a.png", png_of(10_000, 10_000), "of 100 megapixels that are not there", _EXCESS)
     text = _chunk(b"zTXt", b"k\0\0" + zlib.compress(bytes(100 << 20), 9))
-    yield CorpusFile("a.png", _png_of(10, 10, text), "a note of 100 MiB")
+    yield CorpusFile("a.png", png_of(10, 10, text), "a note of 100 MiB")
     profile = _chunk(b"iCCP", b"k\0\0" + zlib.compress(bytes(200 << 20), 9))
-    yield CorpusFile("a.png", _png_of(10, 10, profile), "a colour profile of 200 MiB")
+    yield CorpusFile("a.png", png_of(10, 10, profile), "a colour profile of 200 MiB")
     jpeg = bytearray(picture_of("JPEG"))
     at = jpeg.find(b"\xff\xc0")
     jpeg[at + 5 : at + 9] = b"\xff\xff\xff\xff"
@@ -537,3 +565,7 @@ def _odd_files() -> Iterator[CorpusFile]:
 
 def _without(parts: dict[str, str | bytes], name: str) -> bytes:
     return zip_of({place: content for place, content in parts.items() if place != name})
+
+
+if __name__ == "__main__":
+    write_corpus(Path(sys.argv[1]))

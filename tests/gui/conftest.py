@@ -102,6 +102,14 @@ def remaining_windows() -> list[QWidget]:
 
 
 @pytest.fixture(autouse=True)
+def clipboard_cleared() -> Iterator[None]:
+    """Take off the clipboard what a test put there: Qt deletes that when Python has ended, and then crashes."""
+    yield
+    if isinstance(application := QApplication.instance(), QApplication):
+        application.clipboard().clear()
+
+
+@pytest.fixture(autouse=True)
 def windows_deleted() -> Iterator[None]:
     """Fail a test whose widgets outlive it: every later change of style would go over them too.
 

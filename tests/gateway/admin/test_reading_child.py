@@ -13,7 +13,7 @@ from app.confinement.support import read_kernel_offer
 from app.core.attachments import Extraction, ExtractionProblem, FileProblem
 from app.gateway.attachments import reading_child
 from app.gateway.attachments.reading_child import FileReader, child_order
-from tests.file_corpus import hostile_files
+from tests.file_corpus import sheet_of_far_cells
 
 PROGRAM = """
 import os, socket, sys
@@ -58,7 +58,7 @@ async def test_a_child_that_waits_or_writes_without_end_is_ended(monkeypatch: py
 
 
 async def test_what_ends_its_process_is_a_sentence() -> None:
-    bomb = next(file for file in hostile_files() if file.kind == "cells far apart")
+    bomb = sheet_of_far_cells()
     problem = await FileReader().read(bomb.name, bomb.content)
     assert isinstance(problem, ExtractionProblem)
     assert problem.code == FileProblem.EXCESSIVE

@@ -6,6 +6,7 @@ from PIL import Image
 
 from app.core.attachments import AttachmentKind, Extraction, ExtractionProblem, FileProblem
 from app.extraction.program import extract
+from tests.file_corpus import png_of
 
 ORIENTATION = 0x0112
 
@@ -75,8 +76,7 @@ def test_a_picture_is_no_larger_than_models_take(size: tuple[int, int]) -> None:
 
 
 def test_a_picture_of_too_many_pixels_is_refused_before_it_is_decoded() -> None:
-    content = encode(Image.new("1", (20_000, 20_000)), "PNG")
-    problem = extract("a.png", content)
+    problem = extract("a.png", png_of(20_000, 20_000))
     assert isinstance(problem, ExtractionProblem)
     assert problem.code == FileProblem.EXCESSIVE
 
