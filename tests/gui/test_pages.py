@@ -273,6 +273,7 @@ def test_settings_come_by_section_in_table_order(settings: SettingsModel) -> Non
     assert list(settings.group_by_section()) == [
         "Endpoint",
         "Models",
+        "Chats",
         "Engines",
         "Network",
         "Catalogue",
