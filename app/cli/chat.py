@@ -44,10 +44,12 @@ def run(  # noqa: PLR0913 -- click passes each option by itself
     **chosen: Any,  # noqa: ANN401 -- options of every type
 ) -> None:
     """Ask MODEL (a name or a .gguf file). Without PROMPT: standard input, or a conversation in a terminal."""
-    sampling = read_sampling(chosen)
+    sampling, typed = read_sampling(chosen), " ".join(prompt)
+    if not typed and preset_name is None:  # a preset may bring the question
+        typed = _question_from_stdin()
     client = connect_gateway()
     preset = read_preset(client, preset_name, assignments)
-    question = "\n\n".join(text for text in (preset.prompt, " ".join(prompt)) if text) or _question_from_stdin()
+    question = "\n\n".join(text for text in (preset.prompt, typed) if text) or _question_from_stdin()
     name = resolve_model_name(client, model if model != PRESET_MODEL else require_model(preset))
     system = system or preset.system_prompt
     opening = [EndpointMessage("system", system)] if system else []

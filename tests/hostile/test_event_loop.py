@@ -41,7 +41,7 @@ AT_ONCE = 50
 TRIES = 7
 """A machine that does something else at the same time makes single ones look slower."""
 TOKEN = (("Authorization", b"Bearer token"),)
-ENDLESS = frozenset({f"{PREFIX}/events"})
+ENDLESS = frozenset({f"{PREFIX}/events", "/models/sse"})
 """Streams that end when their client leaves."""
 ACTS = frozenset({"/plan", "/estimate", "/calibrate", "/hub/token"})
 """What asks the hardware or the system's store of secrets: not with the token."""

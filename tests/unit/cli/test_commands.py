@@ -7,7 +7,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from app.cli import keys, main, output, service
+from app.cli import chat, keys, main, output, service
 from app.core.errors import EngineFailed, NotFound
 from app.core.keys import KeyInfo, Scope
 
@@ -127,7 +127,10 @@ def test_in_a_terminal_a_table_wraps_its_last_column(monkeypatch: pytest.MonkeyP
 
 
 @pytest.mark.parametrize(("piped", "said"), [(b"\xff\xfe Hi", "byte 1 cannot be read"), (b" \n", "nothing to ask")])
-def test_what_cannot_be_asked_is_said_before_anything_starts(piped: bytes, said: str) -> None:
+def test_what_cannot_be_asked_is_said_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, piped: bytes, said: str
+) -> None:
+    monkeypatch.setattr(chat, "connect_gateway", lambda: pytest.fail("the service was started"))
     done = CliRunner().invoke(main.roundhouse, ["run", "guide"], input=piped)
     assert done.exit_code == 2
     assert said in done.stderr

@@ -20,6 +20,7 @@ from app.gateway.canonical.request import (
     ResponseFormat,
     ResponseShape,
     SamplingParams,
+    Sound,
     Text,
     ToolChoice,
     ToolMode,
@@ -48,6 +49,12 @@ REQUESTS: dict[RequestNeed, Request] = {
     RequestNeed.IMAGES: ConversationRequest(
         messages=(ConversationMessage(MessageRole.USER, (Image(media_type="image/png", data="AA=="),)),)
     ),
+    RequestNeed.SOUND: ConversationRequest(
+        messages=(ConversationMessage(MessageRole.USER, (Sound(format="wav", data="AA=="),)),)
+    ),
+    RequestNeed.PREFILL: ConversationRequest(
+        messages=(*HI, ConversationMessage(MessageRole.ASSISTANT, (Text("Once"),))), continues=True
+    ),
     RequestNeed.LOGPROBS: ConversationRequest(messages=HI, limits=GenerationLimits(logprobs=2)),
     RequestNeed.LOGIT_BIAS: ConversationRequest(messages=HI, sampling=SamplingParams(logit_bias={"5": 1.0})),
     RequestNeed.STOPS: ConversationRequest(messages=HI, limits=GenerationLimits(stops=("STOP",))),
@@ -63,6 +70,8 @@ SAID = {
     RequestNeed.GRAMMAR: "root ::= x",
     RequestNeed.FORMAT_OF_PROMPT: "json_schema",
     RequestNeed.IMAGES: "image_url",
+    RequestNeed.SOUND: "input_audio",
+    RequestNeed.PREFILL: '"content":"Once"',
     RequestNeed.LOGPROBS: "top_logprobs",
     RequestNeed.LOGIT_BIAS: "logit_bias",
     RequestNeed.STOPS: '"stop"',
