@@ -18,10 +18,11 @@ _NAME = re.compile(r"[A-Za-z0-9-]+")
 _BLANK = re.compile(r"(?:[ \t]|#[^\r\n]*)*+")
 _BLANK_LINES = re.compile(r"(?:\s|#[^\r\n]*)*+")
 _LITERAL = re.compile(r'"(?:[^"\\]|\\.)*+"', re.DOTALL)
-_CLASS = re.compile(r"\[(?:[^\]\\]|\\.)*+\]", re.DOTALL)
+_CLASS = re.compile(r"\[(?:[^\]\\]|\\.)*+(?P<end>\]?)", re.DOTALL)
+"""Also of a set that does not end, whose `end` is empty: so no search looks through the rest again and again."""
 _ESCAPE = re.compile(r"\\(?:x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|[trn\\\"\[\]])|\\")
 _TOKEN = re.compile(r"!?<(?:\[\d{1,9}\]|[^<>\s]{1,200})>")
-_COUNT = re.compile(r"\{[ \t]*(\d{1,9})[ \t]*(,)?[ \t]*(\d{1,9})?[ \t]*\}")
+_COUNT = re.compile(r"\{[ \t]*+(\d{1,9}+)[ \t]*+(?:(,)[ \t]*+(?:(\d{1,9}+)[ \t]*+)?)?\}")
 _DEFINE = "::="
 _TOKEN_BEGINS = frozenset("<!")
 _SIGNS = frozenset("*+?")
@@ -122,7 +123,7 @@ class _GrammarReader:
 
     def _read_marked(self, pattern: re.Pattern[str], otherwise: str) -> str:
         match = pattern.match(self._text, self._at)
-        if match is None:
+        if match is None or match.groupdict().get("end") == "":
             raise self._error(otherwise)
         for escape in _ESCAPE.finditer(match[0]) if pattern is not _TOKEN else ():
             if escape[0] == "\\":
