@@ -94,8 +94,8 @@ def _parse(argv: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def default_processes() -> int:
-    """Return two for each processor: tests often wait for the processes they started, and for time to pass."""
-    return min(MOST_PROCESSES, 2 * (os.cpu_count() or 1))
+    """Return one more than there are processors: tests often wait, but more at once made some of them late."""
+    return min(MOST_PROCESSES, 1 + (os.cpu_count() or 1))
 
 
 def find_files(root: Path, paths: Iterable[str]) -> list[str]:

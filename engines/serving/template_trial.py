@@ -59,7 +59,7 @@ def _try_template(text: str) -> dict[str, object]:
         return {**verdict, "cost": f"The chat template reaches for Python's own objects ({escape[:40]})."}
     for number, conversation in enumerate(usual_conversations()):
         try:
-            written = template.render(conversation, limit_s=2.0 * CPU_S)  # a busy machine is slow; its own time counts
+            written = template.render(conversation, limit_s=8.0 * CPU_S)  # a busy machine is slow; its own time counts
         except RequestRefused as error:
             if error.code == TOO_COSTLY:
                 return {**verdict, "cost": error.message}
