@@ -22,7 +22,6 @@ MEASUREMENTS = (
     Measurement("workers", "tests.bench.worker_cost:measure"),
     Measurement("window", "tests.bench.window:measure_start"),
     Measurement("chat", "tests.bench.window:measure_chat"),
-    Measurement("typing", "tests.bench.window:measure_typing"),
     Measurement("help", "tests.bench.guide:measure_help"),
     Measurement("guide", "tests.bench.guide:measure"),
     Measurement("advice", "tests.bench.advice:measure"),

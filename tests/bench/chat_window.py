@@ -1,4 +1,4 @@
-"""What the chat page costs: the longest stall while an answer streams, a word early and late, opening a chat.
+"""What the chat page costs: stalls and typing while an answer streams, opening a chat, the memory of 50 pictures.
 
     python -m tests.bench.chat_window [--json]
 
@@ -12,13 +12,15 @@ import json
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
+import psutil
 from PySide6.QtCore import QEventLoop, Qt, QTimer
 from PySide6.QtTest import QTest
 from PySide6.QtWidgets import QApplication
 
+from app.core.attachments import Attachment, AttachmentKind
 from app.core.chats import AnswerDelta, AnswerDone, AnswerEvent, Chat, Message, MessageStatus
 from app.core.tokens import TextTokens
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
@@ -28,7 +30,7 @@ from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell
 from app.gui.theme.stylesheet import make_stylesheet
 from app.gui.theme.theme import Theme
-from tests.demo import long_chat
+from tests.demo import attachments, long_chat
 from tests.demo.api import DemoApi
 from tests.demo.data import gateway_replies
 
@@ -41,7 +43,12 @@ OPEN_LIMIT_MS = 300.0
 TYPING_TOKENS = 6_000
 KEY_EVERY_MS = 50
 """Faster than anybody types: twenty keys a second."""
+PICTURES = 50
+MEMORY_LIMIT_MB = 300.0
 _SIZE = (1200, 780)
+_MB = 1e6
+_STEPS = 60
+"""In which a conversation is looked through from its end to its beginning."""
 _PERCENT = 100
 
 
@@ -136,7 +143,45 @@ def measure_all(tokens: int = TOKENS) -> list[ChatBenchFigure]:
     theme = Theme()
     if isinstance(application, QApplication):
         application.setStyleSheet(make_stylesheet(theme))
-    return [*measure_stream(theme, tokens), *measure_typing(theme), measure_opening(theme)]
+    # Pictures first: what else was shown would be counted as theirs.
+    return [
+        *measure_pictures(theme),
+        *measure_stream(theme, tokens),
+        *measure_typing(theme),
+        measure_opening(theme),
+    ]
+
+
+def measure_pictures(theme: Theme) -> list[ChatBenchFigure]:
+    """Measure the memory of a window whose conversation of 50 pictures was read from end to beginning."""
+    api, screen = make_screen(theme)
+    drawn = attachments.draw_picture("#e07a3a", "#5b4a63")
+    messages: list[Message] = []
+    for number in range(1, PICTURES + 1):
+        picture = attachments.make_attachment(number + 100, f"{number}.png", kind=AttachmentKind.PICTURE)
+        api.replies[f"GET /attachments/{picture.id}/content"] = drawn
+        messages += _turn(number, picture)
+    before = psutil.Process().memory_info().rss
+    api.replies["GET /chats/c1"] = long_chat.make_chat(messages)
+    screen.model.open_chat("c1")
+    settle_events(api)
+    bar = screen.conversation_view.transcript.verticalScrollBar()
+    for step in range(_STEPS, -1, -1):
+        bar.setValue(bar.maximum() * step // _STEPS)
+        screen.grab()
+        settle_events(api)
+    memory = psutil.Process().memory_info().rss
+    screen.deleteLater()
+    return [
+        ChatBenchFigure(name=f"memory with {PICTURES} pictures", value=memory / _MB, limit=MEMORY_LIMIT_MB, unit="MB"),
+        ChatBenchFigure(name="of it for the pictures", value=(memory - before) / _MB, unit="MB"),
+    ]
+
+
+def _turn(number: int, picture: Attachment) -> Sequence[Message]:
+    question = long_chat.make_question(number, "What is it?", f"a{number - 1}" if number > 1 else None)
+    question = long_chat.replace_fields(question, attachments=[picture])
+    return question, long_chat.make_answer(number, f"Picture {number}.\n\n{long_chat.ANSWER}")
 
 
 def measure_stream(theme: Theme, tokens: int) -> list[ChatBenchFigure]:

@@ -43,14 +43,8 @@ def measure_start(runs: int = RUNS) -> Sequence[BenchFigure]:
 
 
 def measure_chat() -> Sequence[BenchFigure]:
-    """Return what the chat page costs while an answer of 20,000 tokens streams, and to open 5,000 messages."""
+    """Return what the chat page costs: 20,000 tokens that stream, typing, 5,000 messages, 50 pictures."""
     rows = _run_module("tests.bench.chat_window", "--json")
-    return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
-
-
-def measure_typing() -> Sequence[BenchFigure]:
-    """Return how long a letter takes to the screen while an answer arrives, and the memory with 50 pictures."""
-    rows = _run_module("tests.bench.chat_typing", "--json")
     return [at_most(row["name"], row["value"], row["limit"], row["unit"]) for row in rows]
 
 

@@ -103,6 +103,11 @@ async def size_load(services: Services, load: LoadRequest, options: LoadOptions)
     )
 
 
+def status_of(supervisor: Supervisor, model: ModelInfo) -> EngineStatus | None:
+    """Return how a model runs; None if it does not."""
+    return next((status for status in supervisor.list_statuses() if status.model == model.runs_as), None)
+
+
 def is_ready(supervisor: Supervisor, model: str) -> bool:
     """Tell whether a model is loaded and answers."""
     return any(status.model == model and status.state is EngineState.READY for status in supervisor.list_statuses())

@@ -13,7 +13,7 @@ from app.gateway.dialects.form import utf8_json_reply
 from app.gateway.dialects.google.wire import ModelPageQuery
 from app.gateway.dialects.raw_fields import decode_query
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import find_model
+from app.gateway.loading.launch import context_of, find_model
 from app.gateway.services import SERVICES, Services
 
 NAME = "models/"
@@ -23,7 +23,7 @@ _LARGEST_PAGE = 1000
 
 
 class GoogleModelCard(msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True):
-    """One model. Limits in tokens: of what is loaded, or else of what the model was trained for."""
+    """One model. Limits in tokens: what it keeps as it is loaded, or would be by the settings."""
 
     name: str
     display_name: str
@@ -55,25 +55,26 @@ async def show_model(request: web.Request) -> web.Response:
 
 
 async def _cards(services: Services, models: Sequence[ModelInfo]) -> list[GoogleModelCard]:
-    contexts = {status.model: status.context for status in services.supervisor.list_statuses()}
-    able = await with_capabilities(services, models)
-    return [model_card(model, contexts.get(model.runs_as)) for model in able]
+    statuses = {status.model: status for status in services.supervisor.list_statuses()}
+    return [
+        model_card(model, context_of(services.settings, services.tuning, model, statuses.get(model.runs_as)))
+        for model in await with_capabilities(services, models)
+    ]
 
 
 def model_card(model: ModelInfo, context: int | None) -> GoogleModelCard:
-    """Return a model as Google's clients read it; `context` is what it keeps where it is loaded."""
+    """Return a model as Google's clients read it; `context` is what it keeps, in tokens."""
     writes, embeds = ["generateContent", "streamGenerateContent", "countTokens"], ["embedContent", "batchEmbedContents"]
     methods = (writes if Capability.CHAT in model.capabilities else []) + (
         embeds if Capability.EMBEDDING in model.capabilities else []
     )
-    limit = context or model.trained_context
     return GoogleModelCard(
         name=NAME + model.name,
         display_name=model.title,
         version="001",
         supported_generation_methods=methods,
-        input_token_limit=limit,
-        output_token_limit=limit,
+        input_token_limit=context,
+        output_token_limit=context,
         thinking=Capability.THINKING in model.capabilities,
     )
 

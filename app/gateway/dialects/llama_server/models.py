@@ -23,9 +23,8 @@ from app.gateway.entry.bodies import read_json
 from app.gateway.entry.event_stream import send_events
 from app.gateway.events import EventHub
 from app.gateway.loading.capabilities import capabilities_of
-from app.gateway.loading.launch import context_of, find_model, resolve_model
+from app.gateway.loading.launch import context_of, find_model, resolve_model, status_of
 from app.gateway.services import SERVICES
-from app.supervisor.pool import Supervisor
 
 _DONE = {"success": True}
 
@@ -113,7 +112,7 @@ async def show_props(request: web.Request) -> web.Response:
             RouterProps(default_generation_settings=defaults, total_slots=slots, build_info=_build_info())
         )
     model = await find_model(services, name)
-    status = _status_of(services.supervisor, model.runs_as)
+    status = status_of(services.supervisor, model)
     capabilities, facts = await capabilities_of(services, model), await services.facts.of_model(model)
     context = context_of(services.settings, services.tuning, model, status)
     return json_reply(
@@ -146,7 +145,7 @@ async def unload_model(request: web.Request) -> web.Response:
     check_may_change(request)
     services = request.app[SERVICES]
     model = await find_model(services, _require_name(await read_json(request, RouterModelRequest)))
-    if _status_of(services.supervisor, model.runs_as) is None:
+    if status_of(services.supervisor, model) is None:
         raise BadRequest(f"{model.title} is not loaded.", code="model_not_loaded")
     await services.supervisor.let_go(model.runs_as)
     return json_reply(_DONE)
@@ -178,10 +177,6 @@ def _state_of(status: EngineStatus) -> RouterModelState:
     value = router_status(status).value
     progress = RouterProgress(stages=["text_model"], current="text_model", value=status.progress)
     return RouterModelState(status=value, progress=progress if status.state is EngineState.LOADING else None)
-
-
-def _status_of(supervisor: Supervisor, model: str) -> EngineStatus | None:
-    return next((status for status in supervisor.list_statuses() if status.model == model), None)
 
 
 def _require_name(request: RouterModelRequest) -> str:

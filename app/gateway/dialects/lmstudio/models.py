@@ -23,7 +23,7 @@ from app.gateway.dialects.lmstudio import requests
 from app.gateway.entry.access import check_may_change
 from app.gateway.entry.bodies import read_json
 from app.gateway.loading.capabilities import with_capabilities
-from app.gateway.loading.launch import UNCHOSEN, find_model, resolve_model
+from app.gateway.loading.launch import UNCHOSEN, find_model, resolve_model, status_of
 from app.gateway.services import SERVICES, Services
 from app.supervisor.policy import LoadRequest
 from app.supervisor.pool import Supervisor
@@ -365,11 +365,6 @@ async def unload_model(request: web.Request) -> web.Response:
         )
     await services.supervisor.unload_model(name)
     return json_reply(LmStudioUnloadReply(instance_id=name))
-
-
-def status_of(supervisor: Supervisor, model: ModelInfo) -> EngineStatus | None:
-    """Return how a model runs; None if it does not."""
-    return next((status for status in supervisor.list_statuses() if status.model == model.runs_as), None)
 
 
 async def read_model(services: Services, model: ModelInfo) -> LmStudioModel:

@@ -16,12 +16,13 @@ from app.gateway.dialects.lmstudio import chat as lmstudio_chat
 from app.gateway.dialects.lmstudio import downloads as lmstudio_downloads
 from app.gateway.dialects.lmstudio import models as lmstudio_models
 from app.gateway.dialects.lmstudio.answers import LmStudioAnswerInfo, LmStudioModelInfo, LmStudioRuntime, LmStudioV0Form
-from app.gateway.dialects.lmstudio.models import format_v0, status_of
+from app.gateway.dialects.lmstudio.models import format_v0
 from app.gateway.dialects.openai.answers import RawCompletionForm
 from app.gateway.dialects.openai.form import OPENAI, OpenAIForm
 from app.gateway.dialects.openai.requests import prepare_chat_job, prepare_job
 from app.gateway.entry.responses import ARRIVAL_S
 from app.gateway.exchange.handling import answer_request
+from app.gateway.loading.launch import status_of
 from app.gateway.loading.requested_model import ResolvedModel
 from app.gateway.services import SERVICES
 from app.supervisor.pool import Supervisor
