@@ -11,7 +11,8 @@ from app.core.errors import ErrorBody
 from app.core.events import ChatChanged
 from app.gui.screens.chat.chat_folders import PAGE
 from app.gui.screens.chat.chat_list import ChatList, group_by_day
-from app.gui.screens.chat.chat_list_view import cut_before_match, split_marks, strip_marks
+from app.gui.screens.chat.chat_row_delegate import cut_before_match, split_marks
+from app.gui.screens.chat.chat_rows import strip_marks
 from app.gui.shell.contract import Shell
 from tests.demo import long_chat
 from tests.demo.api import DemoApi

@@ -9,7 +9,7 @@ from pytestqt.qtbot import QtBot
 from app.core.chats import Chat, ChatFolderPatch, ChatPatch, ChatShelf, NewChat, NewChatFolder, NewTurn
 from app.core.events import ChatFoldersChanged
 from app.gui.screens.chat.chat_folders import PAGE
-from app.gui.screens.chat.chat_list_view import CHAT_TYPE, FolderRow, MoreRow, id_of
+from app.gui.screens.chat.chat_rows import CHAT_TYPE, FolderRow, MoreRow, id_of
 from app.gui.screens.chat.folder_panels import folder_words
 from app.gui.screens.chat.view import ChatScreen
 from app.gui.shell.contract import Shell

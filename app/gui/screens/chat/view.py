@@ -23,7 +23,8 @@ from app.core.errors import ErrorBody
 from app.core.translation import LazyText, tr, tr_plural
 from app.gui import phrases
 from app.gui.net.remote_lists import Stores
-from app.gui.screens.chat.chat_list_view import WIDTH, ChatPane, title_of
+from app.gui.screens.chat.chat_pane import WIDTH, ChatPane
+from app.gui.screens.chat.chat_rows import title_of
 from app.gui.screens.chat.chat_transfer import ChatTransfer, export_formats, target_file
 from app.gui.screens.chat.composer import local_files
 from app.gui.screens.chat.conversation import was_cut
