@@ -46,6 +46,12 @@ def test_the_sums_are_of_all_shares(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+def test_what_a_process_compiles_is_kept_for_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    done = run_suite(tmp_path, kept="import sys\n\n\ndef test_kept(): assert not sys.dont_write_bytecode\n")
+    assert done.stdout.endswith("\n1 passed, 0 failed\n")
+
+
 def test_a_failure_is_shown_and_named_at_the_end(tmp_path: Path) -> None:
     error = "import pytest\n\n\n@pytest.fixture\ndef broken(): raise OSError\n\n\ndef test_error(broken): pass\n"
     done = run_suite(tmp_path, good="def test_good(): pass\n", bad="def test_bad(): assert 1 == 2\n", error=error)
