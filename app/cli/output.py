@@ -30,7 +30,12 @@ T = TypeVar("T")
 
 
 def json_option(command: Callable[P, T]) -> Callable[P, T]:
-    """Give a command `--json` and turn Roundhouse's errors into a sentence and an exit code."""
+    """Give a command `--json`, and errors as `report_errors` does."""
+    return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(report_errors(command))
+
+
+def report_errors(command: Callable[P, T]) -> Callable[P, T]:
+    """Turn Roundhouse's errors into a sentence and an exit code, for a command that writes no result of its own."""
 
     @wraps(command)
     def run_guarded(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -43,7 +48,7 @@ def json_option(command: Callable[P, T]) -> Callable[P, T]:
             click.echo(err=True)  # the prompt goes on a line of its own
             sys.exit(_INTERRUPTED)
 
-    return click.option("--json", "as_json", is_flag=True, help="Print versioned JSON.")(run_guarded)
+    return run_guarded
 
 
 def report_error(error: RoundhouseError, *, as_json: bool) -> None:

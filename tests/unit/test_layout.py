@@ -35,7 +35,8 @@ MAY_IMPORT = {
     "supervisor": LOW | {"config", "network", "confinement"},
     "updates": LOW | {"config", "hub", "engine_store"},
     "gateway": LOW | PARTS,
-    "cli": LOW | {"client", "config", "chat_files"},
+    "mcp_server": LOW | {"client"},
+    "cli": LOW | {"client", "config", "chat_files", "mcp_server"},
     "gui": LOW | {"client", "config", "chat_files"},
 }
 MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
@@ -50,6 +51,7 @@ ONLY_IN = {
     "hf_xet": "app/hub/download/xet.py",
     **dict.fromkeys(("PIL", "pi_heif", "pypdfium2", "mammoth", "bs4", "markdownify"), "app/extraction"),
     "python_calamine": "app/extraction",
+    **dict.fromkeys(("mcp", "mcp_types", "starlette", "uvicorn", "anyio"), "app/mcp_server"),
 }
 IN_ITS_ENVIRONMENT: dict[str, set[str]] = {
     "engines": set(),

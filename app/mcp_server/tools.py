@@ -1,0 +1,299 @@
+"""What an agent may do over MCP: a table of tools, each with its arguments and the calls of the gateway behind it.
+
+Nothing here knows the protocol. A tool's description is written for a model that has to decide whether to call it.
+"""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from app.client.endpoint import AnswerStream, EndpointMessage
+from app.client.http import GatewayClient
+from app.core.advice import Estimate, EstimateRequest, Intent, PlanRequest
+from app.core.api import Status
+from app.core.chats import Sampling
+from app.core.downloads import Download, Pull
+from app.core.engines import EngineStatus
+from app.core.errors import BadRequest
+from app.core.hub import HubPick, HubResults, HubUse, MachineAdvice
+from app.core.models import LoadModel, LoadOptions, ModelInfo, UnloadModel
+from app.mcp_server.results import (
+    AnswerText,
+    DownloadProgress,
+    EstimateAnswer,
+    InstalledModels,
+    LoadedModel,
+    PlanAnswer,
+    SearchAnswer,
+    ServiceStatus,
+    download_progress,
+    estimate_answer,
+    installed_model,
+    loaded_model,
+    picks_answer,
+    plan_answer,
+    search_answer,
+)
+
+_HUB_S = 120.0
+"""Reading a repository's description and a model's header, over a slow line."""
+_LOAD_S = 3600.0
+_Name = Annotated[str, msgspec.Meta(min_length=1, max_length=500)]
+_Tokens = Annotated[int, msgspec.Meta(ge=1, le=1 << 30)]
+
+
+class NoArguments(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A tool without arguments."""
+
+
+class PlanArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to plan."""
+
+    model: Annotated[str, msgspec.Meta(description="A name, file or repository; empty for the best model here.")] = ""
+    use: Intent = Intent.CHAT
+    users: Annotated[int, msgspec.Meta(ge=1, le=100_000, description="Users at once.")] = 1
+    context: Annotated[int, msgspec.Meta(ge=1, description="Tokens of context per conversation.")] | None = None
+
+
+class EstimateArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to estimate."""
+
+    model: Annotated[_Name, msgspec.Meta(description="A name of the catalogue or the library, or a repository.")]
+    context: Annotated[int, msgspec.Meta(ge=1, description="Tokens of context per conversation.")] | None = None
+    slots: Annotated[int, msgspec.Meta(ge=1, le=1024, description="Conversations at once.")] | None = None
+
+
+class SearchArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to look for: words, or a use."""
+
+    text: Annotated[str, msgspec.Meta(max_length=200, description="Words of a model's name, to search the hub.")] = ""
+    best: (
+        Annotated[HubUse, msgspec.Meta(description="The best of the catalogue for this use; works offline.")] | None
+    ) = None
+    format: Annotated[str, msgspec.Meta(max_length=32, description="gguf, mlx, exl3 ...")] = ""
+
+
+class PullArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to download."""
+
+    model: Annotated[_Name, msgspec.Meta(description="qwen3:8b, owner/name, or owner/name:Q4_K_M.")]
+    quantization: Annotated[
+        str, msgspec.Meta(max_length=64, description="Such as Q4_K_M; empty for the best here.")
+    ] = ""
+    format: Annotated[str, msgspec.Meta(max_length=32, description="Empty for the one planned for this machine.")] = ""
+
+
+class LoadArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to load."""
+
+    model: Annotated[_Name, msgspec.Meta(description="A name that list_models gives.")]
+    context: (
+        Annotated[_Tokens, msgspec.Meta(description="Tokens per conversation; empty for the best here.")] | None
+    ) = None
+
+
+class UnloadArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to unload."""
+
+    model: Annotated[_Name, msgspec.Meta(description="A name that status gives.")]
+
+
+class AskArguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What to ask a model."""
+
+    prompt: Annotated[str, msgspec.Meta(min_length=1)]
+    model: Annotated[_Name, msgspec.Meta(description="A name that list_models gives, or auto.")] = "auto"
+    system: Annotated[str, msgspec.Meta(description="Instructions that stand before the prompt.")] = ""
+    max_tokens: Annotated[_Tokens, msgspec.Meta(description="The longest answer.")] | None = None
+
+
+class ManagementTool(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool. `arguments` and `answer` are Structs; `run` takes a client of the gateway and the arguments.
+
+    A tool that is not `is_read_only` changes what is on this computer or in its memory. One that `reaches_hub` may
+    make requests to another computer.
+    """
+
+    name: str
+    title: str
+    description: str
+    arguments: type[msgspec.Struct]
+    answer: type[msgspec.Struct]
+    run: Callable[[GatewayClient, Any], msgspec.Struct]
+    is_read_only: bool = True
+    reaches_hub: bool = False
+
+
+def show_status(client: GatewayClient, arguments: NoArguments) -> ServiceStatus:
+    """Return what runs and what is on its way."""
+    del arguments
+    status = client.get("/status", Status)
+    return ServiceStatus(
+        version=status.version,
+        endpoint=status.url,
+        loaded=[loaded_model(engine) for engine in client.get("/running", list[EngineStatus])],
+        downloads=[download_progress(download) for download in client.get("/downloads", list[Download])],
+    )
+
+
+def list_models(client: GatewayClient, arguments: NoArguments) -> InstalledModels:
+    """Return the models of the library."""
+    del arguments
+    return InstalledModels(models=[installed_model(model) for model in client.get("/models", list[ModelInfo])])
+
+
+def make_plan(client: GatewayClient, arguments: PlanArguments) -> PlanAnswer:
+    """Return how a model is best run here."""
+    request = PlanRequest(model=arguments.model, intent=arguments.use, users=arguments.users, context=arguments.context)
+    return plan_answer(client.post("/plan", request, MachineAdvice, timeout_s=_HUB_S))
+
+
+def make_estimate(client: GatewayClient, arguments: EstimateArguments) -> EstimateAnswer:
+    """Return a model's memory and speed."""
+    request = EstimateRequest(model=arguments.model, context=arguments.context, slots=arguments.slots)
+    return estimate_answer(client.post("/estimate", request, Estimate, timeout_s=_HUB_S))
+
+
+def search_models(client: GatewayClient, arguments: SearchArguments) -> SearchAnswer:
+    """Return models of the hub by words, or those of the catalogue for a use."""
+    if arguments.best is not None:
+        return picks_answer(client.get(f"/hub/best?use={arguments.best.value}", list[HubPick]))
+    if not arguments.text.strip():
+        raise BadRequest("A search needs `text` or `best`.", code="search_empty")
+    words = {"text": arguments.text, "format": arguments.format.lower()}
+    query = urlencode({name: value for name, value in words.items() if value})
+    return search_answer(client.get(f"/hub/search?{query}", HubResults, timeout_s=_HUB_S))
+
+
+def pull_model(client: GatewayClient, arguments: PullArguments) -> DownloadProgress:
+    """Begin a download and return at once."""
+    request = Pull(model=arguments.model, quantization=arguments.quantization, format=arguments.format)
+    return download_progress(client.post("/downloads", request, Download, timeout_s=_HUB_S))
+
+
+def load_model(client: GatewayClient, arguments: LoadArguments) -> LoadedModel:
+    """Load a model and return once it is ready."""
+    request = LoadModel(model=arguments.model, options=LoadOptions(context=arguments.context))
+    return loaded_model(client.post("/load", request, EngineStatus, timeout_s=_LOAD_S))
+
+
+def unload_model(client: GatewayClient, arguments: UnloadArguments) -> LoadedModel:
+    """Stop a model's engine."""
+    return loaded_model(client.post("/unload", UnloadModel(model=arguments.model), EngineStatus, timeout_s=_HUB_S))
+
+
+def ask_model(client: GatewayClient, arguments: AskArguments) -> AnswerText:
+    """Return a model's whole answer; it is loaded first if need be."""
+    system = [EndpointMessage("system", arguments.system)] if arguments.system else []
+    messages = [*system, EndpointMessage("user", arguments.prompt)]
+    stream = AnswerStream(client.gateway, arguments.model, messages, Sampling(max_tokens=arguments.max_tokens))
+    text = "".join(stream)
+    return AnswerText(
+        text=text,
+        prompt_tokens=stream.timings.prompt_tokens,
+        completion_tokens=stream.timings.completion_tokens,
+        tokens_per_s=stream.timings.decode_tokens_per_s,
+    )
+
+
+TOOLS: tuple[ManagementTool, ...] = (
+    ManagementTool(
+        name="status",
+        title="Status of Roundhouse",
+        description="The local AI service on this computer: its endpoint, the models in memory, and the downloads.",
+        arguments=NoArguments,
+        answer=ServiceStatus,
+        run=show_status,
+    ),
+    ManagementTool(
+        name="list_models",
+        title="Installed models",
+        description="The models on this computer and on attached endpoints, by the names that load and ask take.",
+        arguments=NoArguments,
+        answer=InstalledModels,
+        run=list_models,
+    ),
+    ManagementTool(
+        name="plan",
+        title="Plan a model",
+        description=(
+            "The best engine, quantisation and context for a model on this computer, with predicted memory and speed, "
+            "reasons, and what is missing. Without a model: which models of the catalogue run best here."
+        ),
+        arguments=PlanArguments,
+        answer=PlanAnswer,
+        run=make_plan,
+        reaches_hub=True,
+    ),
+    ManagementTool(
+        name="estimate",
+        title="Estimate memory and speed",
+        description="How much memory a model takes at a context, whether it fits here, and how fast it will write.",
+        arguments=EstimateArguments,
+        answer=EstimateAnswer,
+        run=make_estimate,
+        reaches_hub=True,
+    ),
+    ManagementTool(
+        name="search",
+        title="Search models",
+        description=(
+            "Models to download: with `best`, the catalogue's for a use, judged for this computer; with `text`, "
+            "those of the hub whose names have these words."
+        ),
+        arguments=SearchArguments,
+        answer=SearchAnswer,
+        run=search_models,
+        reaches_hub=True,
+    ),
+    ManagementTool(
+        name="pull",
+        title="Download a model",
+        description=(
+            "Begin to download a model, often many gigabytes, in the quantisation that suits this computer. Returns "
+            "at once; status shows how far it is."
+        ),
+        arguments=PullArguments,
+        answer=DownloadProgress,
+        run=pull_model,
+        is_read_only=False,
+        reaches_hub=True,
+    ),
+    ManagementTool(
+        name="load",
+        title="Load a model",
+        description="Load a model into memory and wait until it is ready. Others may be unloaded to make room.",
+        arguments=LoadArguments,
+        answer=LoadedModel,
+        run=load_model,
+        is_read_only=False,
+    ),
+    ManagementTool(
+        name="unload",
+        title="Unload a model",
+        description="Free a model's memory. Answers that it is writing are finished first.",
+        arguments=UnloadArguments,
+        answer=LoadedModel,
+        run=unload_model,
+        is_read_only=False,
+    ),
+    ManagementTool(
+        name="ask",
+        title="Ask a local model",
+        description="Send a prompt to a model and return its whole answer. The model is loaded first if need be.",
+        arguments=AskArguments,
+        answer=AnswerText,
+        run=ask_model,
+        is_read_only=False,
+    ),
+)
+
+
+def object_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """Return the JSON schema of a Struct as an object at its root, as the protocol has it."""
+    (root,), definitions = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    name = root["$ref"].rpartition("/")[2]
+    schema = definitions.pop(name)
+    return {**schema, "$defs": definitions} if definitions else schema
