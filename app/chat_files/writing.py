@@ -4,7 +4,6 @@ import base64
 import html
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,9 +11,10 @@ import msgspec
 from app import __version__
 from app.core.attachments import Attachment, AttachmentKind
 from app.core.chats import Chat, Message, Role, Timings
+from app.markdown.formulas import SCALE
 
 if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
+    from app.markdown.rendering import PageRenderer
 
 FORMAT: Final = "roundhouse-chats"
 _VERSION = 1
@@ -121,6 +121,8 @@ h2 {{ font-size: 13px; color: #5a6068; margin: 2em 0 0.3em; font-weight: 600; }}
 .you {{ background: #f1f2f4; border-radius: 10px; padding: 0.1em 1em; }}
 pre {{ background: #f6f7f8; border: 1px solid #e3e5e8; border-radius: 8px; padding: 0.8em; overflow-x: auto; }}
 img {{ max-width: 100%; border-radius: 8px; }}
+svg {{ font-size: {formula_scale}em; overflow: visible; }}
+.formula {{ text-align: center; overflow-x: auto; margin: 0.8em 0; padding: 0.2em 0; }}
 pre, code {{ font: 0.9em/1.45 ui-monospace, monospace; }}
 table {{ border-collapse: collapse; }}
 th, td {{ border: 1px solid #d5d8dc; padding: 0.3em 0.7em; text-align: left; }}
@@ -148,25 +150,27 @@ def write_html(chat: Chat, pictures: Mapping[str, tuple[str, bytes]]) -> bytes:
 
     `pictures` have by an attachment's id the media type and the bytes of what is shown for it.
     """
-    body = "\n".join(_html_parts(chat, pictures))
-    return _PAGE.format(title=html.escape(title_of(chat)), body=body).encode("utf-8", "replace")
+    from app.markdown.rendering import PageRenderer  # noqa: PLC0415 -- only pages need a parser of Markdown
+
+    body = "\n".join(_html_parts(chat, pictures, PageRenderer()))
+    return _PAGE.format(title=html.escape(title_of(chat)), formula_scale=SCALE, body=body).encode("utf-8", "replace")
 
 
-def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]]) -> Iterator[str]:
+def _html_parts(chat: Chat, pictures: Mapping[str, tuple[str, bytes]], renderer: "PageRenderer") -> Iterator[str]:
     yield f"<h1>{html.escape(title_of(chat))}</h1>"
     yield f'<p class="about">{html.escape(_about(chat))}</p>'
     if chat.system_prompt.strip():
-        yield f"<h2>System prompt</h2>\n<div>{_render(chat.system_prompt)}</div>"
+        yield f"<h2>System prompt</h2>\n<div>{renderer.render_text(chat.system_prompt)}</div>"
     for message in visible_path(chat):
         yield f"<h2>{html.escape(_speaker(message))}</h2>"
         if notes := _notes(message):
             yield f'<p class="about">{html.escape(notes)}</p>'
         if message.reasoning.strip():
-            yield f"<details><summary>Thinking</summary>{_render(message.reasoning)}</details>"
+            yield f"<details><summary>Thinking</summary>{renderer.render_text(message.reasoning)}</details>"
         kind = ' class="you"' if message.role is Role.USER else ""
         shown = "".join(_show_attachment(attachment, pictures) for attachment in message.attachments)
         text = message.content or ("" if message.attachments else "*No text.*")
-        yield f"<div{kind}>{shown}{_render(text)}</div>"
+        yield f"<div{kind}>{shown}{renderer.render_text(text)}</div>"
         if message.error:
             yield f'<p class="about">{html.escape(message.error)}</p>'
 
@@ -178,14 +182,3 @@ def _show_attachment(attachment: Attachment, pictures: Mapping[str, tuple[str, b
     media_type, content = pictures[attachment.id]
     data = base64.b64encode(content).decode()
     return f'<p><img alt="{name}" src="data:{html.escape(media_type)};base64,{data}"></p>'
-
-
-def _render(text: str) -> str:
-    return str(_parser().render(text))
-
-
-@cache
-def _parser() -> "MarkdownIt":
-    from markdown_it import MarkdownIt  # noqa: PLC0415 -- only pages need it
-
-    return MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])

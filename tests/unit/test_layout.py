@@ -27,7 +27,8 @@ MAY_IMPORT = {
     "confinement": LOW | {"config"},
     "extraction": LOW,
     "store": LOW,
-    "chat_files": LOW,
+    "chat_files": LOW | {"markdown"},
+    "markdown": LOW,
     "network": LOW,
     "hub": LOW | {"config", "network"},
     "hardware": LOW | {"config"},
@@ -37,7 +38,7 @@ MAY_IMPORT = {
     "gateway": LOW | PARTS,
     "mcp_server": LOW | {"client"},
     "cli": LOW | {"client", "config", "chat_files", "mcp_server"},
-    "gui": LOW | {"client", "config", "chat_files"},
+    "gui": LOW | {"client", "config", "chat_files", "markdown"},
 }
 MAY_IMPORT_ENGINES = {"confinement", "supervisor", "engine_store", "gateway", "hub"}
 DESCRIPTIONS = {"engines.api.about", "engines.api.support", "engines.api.traits"}

@@ -10,14 +10,12 @@ HTML is not interpreted and images are not fetched: an image shows as a link wit
 
 import re
 from enum import IntFlag, StrEnum
-from functools import cache
 
 import msgspec
-from markdown_it import MarkdownIt
-from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from app.gui.markdown.formulas import FormulaDrawing, draw_formula, find_formulas, match_formula
+from app.markdown.formulas import FormulaDrawing, draw_formula, find_formulas
+from app.markdown.parser import markdown_parser
 
 
 class PieceKind(StrEnum):
@@ -133,7 +131,7 @@ def rich_of(piece: MarkdownPiece) -> RichText:
     half = piece.half_formula.replace("\n", " ")
     if not any(sign in source for sign in "*_`[<&\\~!\n:$"):
         return RichText(source + half)
-    (token,) = _markdown_parser().parseInline(source)
+    (token,) = markdown_parser().parseInline(source)
     rich = _render_tokens(token.children or [])
     blank = " " if half and source[-1:].isspace() else ""
     return msgspec.structs.replace(rich, text=f"{rich.text.rstrip() if blank else rich.text}{blank}{half}")
@@ -143,7 +141,7 @@ def table_of(piece: MarkdownPiece) -> RichTable:
     """Return the cells of a table piece, its header first."""
     rows: list[list[RichText]] = []
     aligns: list[str] = []
-    for token in _markdown_parser().parse(piece.source):
+    for token in markdown_parser().parse(piece.source):
         if token.type == "tr_open":
             rows.append([])
         elif token.type == "th_open":
@@ -163,28 +161,6 @@ def close_open_marks(source: str) -> str:
             rest = source.rpartition(mark)[2]
             source = source + mark if rest.strip() else source.rpartition(mark)[0]
     return source
-
-
-@cache
-def _markdown_parser() -> MarkdownIt:
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
-    parser.inline.ruler.before("escape", "formula", _read_formula)
-    return parser
-
-
-def _read_formula(state: StateInline, silent: bool) -> bool:  # noqa: FBT001 -- markdown-it's signature
-    """Take a formula at the present place, before its backslashes are taken for escapes."""
-    if state.src[state.pos] not in "\\$":
-        return False
-    formula = match_formula(state.src, state.pos, state.posMax)
-    if formula is None:
-        return False
-    if not silent:
-        token = state.push("formula", "", 0)
-        token.content, token.markup = formula.tex, state.src[formula.start : formula.end]
-        token.meta = {"is_display": formula.is_display}
-    state.pos = formula.end
-    return True
 
 
 def _render_tokens(tokens: list[Token]) -> RichText:

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from app.gui.markdown.formulas import LONGEST, block_closing, ends_block, find_formulas, half_formula_at
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind, close_open_marks
+from app.markdown.formulas import LONGEST, block_closing, ends_block, find_formulas, half_formula_at
 
 _ITEM = re.compile(r"( *)([-*+]|\d{1,9}[.)])( +|$)")
 _FENCE = re.compile(r"(`{3,}|~{3,}) *([^`]*)$")

@@ -10,7 +10,9 @@ import pytest
 from PySide6.QtCore import QByteArray
 from PySide6.QtSvg import QSvgRenderer
 
-from app.gui.markdown.formulas import (
+from app.gui.markdown.pieces import MarkdownPiece, PieceKind, TextStyle, rich_of
+from app.gui.markdown.splitter import MarkdownSplitter
+from app.markdown.formulas import (
     LONGEST,
     block_tex,
     draw_formula,
@@ -18,8 +20,6 @@ from app.gui.markdown.formulas import (
     half_formula_at,
     speak_formulas,
 )
-from app.gui.markdown.pieces import MarkdownPiece, PieceKind, TextStyle, rich_of
-from app.gui.markdown.splitter import MarkdownSplitter
 
 ROOT = Path(__file__).resolve().parents[3]
 CORPUS = [

@@ -14,7 +14,6 @@ from app.core.errors import ErrorBody
 from app.core.presets import ChatPreset
 from app.core.translation import tr
 from app.gui import phrases
-from app.gui.markdown.formulas import draw_formula
 from app.gui.markdown.highlight import COMMON_LANGUAGES, highlight_code
 from app.gui.screens.chat.comparison import LEAST_MODELS, ComparisonView, ModelsPanel
 from app.gui.screens.chat.composer import Composer
@@ -32,6 +31,7 @@ from app.gui.widgets.buttons import Button, ButtonLook
 from app.gui.widgets.layout import HBox, Scroller, Surface, VBox, WidthLimiter
 from app.gui.widgets.panels import ErrorPanel
 from app.gui.widgets.text import ElidedLabel
+from app.markdown.formulas import draw_formula
 
 _SHARE = 0.4
 """The composer grows to this share of the height."""

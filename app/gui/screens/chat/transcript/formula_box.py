@@ -3,12 +3,12 @@
 from PySide6.QtCore import QPointF, QRectF
 from PySide6.QtGui import QPainter
 
-from app.gui.markdown.formulas import FormulaDrawing
 from app.gui.markdown.pieces import PLACEHOLDER, MarkdownPiece
 from app.gui.screens.chat.transcript.box import Box, PaintState
 from app.gui.screens.chat.transcript.formula_picture import FormulaPicture
 from app.gui.screens.chat.transcript.look import Tone, TranscriptLook
 from app.gui.screens.chat.transcript.text_box import indent_of, paint_quote
+from app.markdown.formulas import FormulaDrawing
 
 _PAD = 4
 

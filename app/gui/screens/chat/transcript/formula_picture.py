@@ -3,13 +3,11 @@
 from functools import lru_cache
 
 from PySide6.QtCore import QByteArray, QPointF, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QPainter, QPixmap
+from PySide6.QtGui import QColor, QFont, QPaintEngine, QPainter, QPixmap
 from PySide6.QtSvg import QSvgRenderer
 
-from app.gui.markdown.formulas import FormulaDrawing
+from app.markdown.formulas import SCALE, FormulaDrawing
 
-_SCALE = 1.12
-"""Its letters are as high as those of the window's face then: mathematical faces are small on their body."""
 _LARGEST_PICTURE = 2_000_000
 """Device pixels of a picture that is kept; larger ones are drawn each time they are seen."""
 
@@ -18,7 +16,7 @@ class FormulaPicture:
     """A formula at the size of a font. Lengths are logical pixels."""
 
     def __init__(self, drawing: FormulaDrawing, font: QFont, room: float | None = None) -> None:
-        em = font.pixelSize() * _SCALE
+        em = font.pixelSize() * SCALE
         if room is not None and drawing.width * em > room > 0:
             em = room / drawing.width
         self.width, self.ascent, self.descent = drawing.width * em, drawing.ascent * em, drawing.descent * em
@@ -34,7 +32,8 @@ class FormulaPicture:
         ratio = painter.device().devicePixelRatioF()
         size = QSize(max(1, round(self.width * ratio)), max(1, round(self.height * ratio)))
         area = QRectF(x, baseline - self.ascent, self.width, self.height)
-        if size.width() * size.height() > _LARGEST_PICTURE:
+        is_paper = painter.paintEngine().type() is QPaintEngine.Type.Pdf  # where shapes stay sharp at any size
+        if is_paper or size.width() * size.height() > _LARGEST_PICTURE:
             _make_renderer(self._drawing.svg, color.name()).render(painter, area)
             return
         pixmap = _make_pixmap(self._drawing.svg, color.name(), size.width(), size.height())

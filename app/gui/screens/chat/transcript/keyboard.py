@@ -11,10 +11,10 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QAccessible, QAccessibleEvent, QContextMenuEvent, QKeyEvent, QKeySequence
 
 from app.core.translation import tr
-from app.gui.markdown.formulas import speak_formulas
 from app.gui.screens.chat.transcript.box import Spot, Verb
 from app.gui.screens.chat.transcript.scroll_area import TranscriptScrollArea
 from app.gui.widgets.menus import Menu
+from app.markdown.formulas import speak_formulas
 
 _ANNOUNCED_CHARACTERS = 2000
 """Characters of a message told to a screen reader at once."""

@@ -14,7 +14,6 @@ from PySide6.QtGui import QPainter
 
 from app.core.chats import MessageStatus, Role
 from app.core.translation import tr
-from app.gui.markdown.formulas import block_tex, draw_formula
 from app.gui.markdown.pieces import MarkdownPiece, PieceKind
 from app.gui.markdown.splitter import MarkdownSplitter
 from app.gui.phrases import quiet_line, thinking_title
@@ -28,6 +27,7 @@ from app.gui.screens.chat.transcript.table_box import TableBox
 from app.gui.screens.chat.transcript.text_box import RuleBox, TextBox
 from app.gui.screens.chat.turns import TurnView
 from app.gui.theme.tokens import Radius
+from app.markdown.formulas import block_tex, draw_formula
 
 
 class BoxFlow:

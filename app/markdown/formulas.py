@@ -15,6 +15,8 @@ import msgspec
 
 LONGEST = 4000
 """Characters of a formula that is drawn; mathra takes 40 ms for the worst of them."""
+SCALE = 1.12
+"""Of a drawing's em to that of the text around it: mathematical faces are small on their body, and look as high so."""
 _LONGEST_INLINE = 1000
 _LONGEST_HALF = 200
 """Characters after a dollar that may still become a formula while they arrive."""
@@ -78,15 +80,21 @@ def draw_formula(tex: str, *, is_display: bool) -> FormulaDrawing | None:
         result = mathra.render(tex, display=is_display)
     except ValueError:
         return None
-    box = _VIEW_BOX.search(result["svg"])
-    if result["warnings"] or box is None or len(result["svg"]) > _LARGEST_SVG:
+    if result["warnings"] or len(result["svg"]) > _LARGEST_SVG:
+        return None
+    svg = _SHAPE_REFERENCE.sub("xlink:href=", _without_undrawn(result["svg"]))
+    return read_drawing(_OWN_NAMESPACE.sub(_XLINK, svg), str(result["speech"]))
+
+
+def read_drawing(svg: str, speech: str = "") -> FormulaDrawing | None:
+    """Return a drawing with the measures that its SVG states; None for one that is too large to be shown."""
+    box = _VIEW_BOX.search(svg)
+    if box is None:
         return None
     _, top, width, height = (float(figure) / _UNITS_PER_EM for figure in box.groups())
     if not (0 < width <= _WIDEST_EM and 0 < height <= _HIGHEST_EM):
         return None
-    svg = _SHAPE_REFERENCE.sub("xlink:href=", _without_undrawn(result["svg"]))
-    svg = _OWN_NAMESPACE.sub(_XLINK, svg)
-    return FormulaDrawing(svg, width, -top, height + top, str(result["speech"]))
+    return FormulaDrawing(svg, width, -top, height + top, speech)
 
 
 def match_formula(text: str, at: int, end: int | None = None) -> Formula | None:
