@@ -1,4 +1,4 @@
-"""The table of the catalogue's models and names in the docs: `python -m tests.catalogue_docs --write`."""
+"""The tables of the catalogue's models and names in the docs: `python -m tests.catalogue_docs --write`."""
 
 import re
 import sys
@@ -6,20 +6,27 @@ from collections.abc import Iterator
 
 from app.core import words
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
+from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts
 from tests.engine_docs import DOCS, heading, line
 
 PAGE = DOCS / "reference" / "models.md"
-_SPAN = re.compile(r"(?P<begin><!-- catalogue -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
+_SPAN = re.compile(r"(?P<begin><!-- catalogue: (?P<table>\w+) -->\n).*?(?P<end><!-- end -->)", re.DOTALL)
 
 
 def as_generated(page: str) -> str:
-    """Return the page with its table as it would be written now."""
-    return _SPAN.sub(lambda found: "\n".join((found["begin"], *_list_models(), "", found["end"])), page)
+    """Return the page with its tables as they would be written now."""
+    tables = {"models": _list_models, "branches": _list_branches, "unshaped": _list_unshaped}
+    return _SPAN.sub(lambda found: "\n".join((found["begin"], *tables[found["table"]](), "", found["end"])), page)
+
+
+def _read_entries() -> list[CatalogueEntry]:
+    return parse_catalogue(SHIPPED.read_bytes()).models
 
 
 def _list_models() -> Iterator[str]:
     yield from heading("model", "names", "parameters", "good for", "formats", "licence", "released")
-    for entry in parse_catalogue(SHIPPED.read_bytes()).models:
+    for entry in _read_entries():
         active = f", {words.format_parameters(entry.active_parameters)} active" if entry.active_parameters else ""
         yield line(
             f"{entry.title}{' (unchecked)' if entry.unchecked else ''}",
@@ -30,6 +37,29 @@ def _list_models() -> Iterator[str]:
             entry.licence,
             entry.released,
         )
+
+
+def _list_branches() -> Iterator[str]:
+    yield from heading("model", "repository", "bit rate on branch")
+    for entry in _read_entries():
+        for place, branches in entry.branches.items():
+            named = ", ".join(f"{rate} on {f'`{name}`' if name else '(unchecked)'}" for rate, name in branches.items())
+            yield line(entry.title, place, named)
+
+
+def _list_unshaped() -> Iterator[str]:
+    """Yield the models of which nobody states what they are made of, so that they are sized by parameters alone."""
+    yield from heading("model", "good for", "stated", "not stated")
+    for entry in _read_entries():
+        if catalogue_facts(entry, "BF16", format="safetensors") is None:
+            stated = {"parameters": entry.parameters, "width": entry.hidden, "KV heads": entry.kv_heads}
+            lacks = {"parameters": entry.parameters, "layers": entry.layers, "width": entry.hidden}
+            yield line(
+                entry.title,
+                ", ".join(entry.good_for),
+                ", ".join(name for name, value in stated.items() if value),
+                ", ".join(name for name, value in lacks.items() if not value),
+            )
 
 
 def main() -> int:

@@ -135,3 +135,9 @@ class ModelFacts(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the file carries layers for multi-token prediction, with their weights."""
         has_weights = any(group.kind is WeightKind.DRAFT for group in self.weights)
         return has_weights and any(layer.is_draft for layer in self.layers)
+
+
+def bit_rate_name(bits: float) -> str:
+    """Return how an ExLlama quantisation of so many bits per weight is called everywhere: "4.0bpw", "2.05bpw"."""
+    rounded = round(bits, 2)
+    return f"{rounded:.1f}bpw" if rounded == round(bits, 1) else f"{rounded:.2f}bpw"

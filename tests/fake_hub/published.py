@@ -5,6 +5,7 @@ Small, with weights of zeros; what its configuration and headers say is as the t
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from tests.fake_hub.hub import FakeHub
@@ -60,15 +61,20 @@ def publish_all(hub: FakeHub) -> None:
         "nvidia/Qwen3-30B-A3B-NVFP4",
         {**folder(nvfp4_stated, nvfp4), "hf_quant_config.json": json.dumps(NVFP4_CONFIG).encode()},
     )
-    publish_exl3(hub, "turboderp/Qwen3-8B-exl3", (3, 4, 6))
+    publish_exl3(hub, "turboderp/Qwen3-8B-exl3", {"3.0bpw": 3.0, "4.0bpw": 4.0, "6.0bpw": 6.0})
+    publish_exl3(
+        hub,
+        "turboderp/Qwen3.8-27B-exl3",
+        {"SC_2.20bpw_H3": 2.2, "SC_2.20bpw_H3_V3": 2.2, "4.00bpw": 4.0, "SC_4.00bpw_H5_V6": 4.0, "6.00bpw": 6.0},
+    )
 
 
-def publish_exl3(hub: FakeHub, name: str, rates: tuple[int, ...]) -> None:
-    """Put a model on the hub as turboderp does: `main` holds no weights, every bit rate is a branch."""
+def publish_exl3(hub: FakeHub, name: str, rates: Mapping[str, float]) -> None:
+    """Put a model on the hub as turboderp does: `main` holds no weights, every bit rate is a branch or several."""
     stored = hub.add(name, {"README.md": b"# Branches", ".gitattributes": b"*"}, about={"tags": ["exl3"]})
-    for rate in rates:
-        stated = _quantization_config("exl3", version="0.0.6", bits=float(rate), head_bits=6, out_scales="auto")
-        stored.branches[f"{rate}.0bpw"] = folder(stated, lambda shape, bits=rate: exl3(shape, bits))
+    for branch, rate in rates.items():
+        stated = _quantization_config("exl3", version="0.0.6", bits=rate, head_bits=6, out_scales="auto")
+        stored.branches[branch] = folder(stated, partial(exl3, bits=round(rate)))
 
 
 def gguf_files() -> dict[str, bytes]:

@@ -78,8 +78,8 @@ _KEPT_FROM_FOUR_BITS = 0.99
 _WITHOUT_MODEL = {
     "gguf": BALANCED,
     "mlx": "4bit",
-    "exl2": "4bpw",
-    "exl3": "4bpw",
+    "exl2": "4.0bpw",
+    "exl3": "4.0bpw",
     "awq": "4bit",
     "fp8": "FP8",
     "nvfp4": "NVFP4",

@@ -7,7 +7,7 @@ from functools import lru_cache
 from app.advisor.plans.quantisations import FULL, nominal_rate
 from app.core.errors import RoundhouseError
 from app.core.identity import IdentityKey
-from app.core.model_facts import ModelFacts
+from app.core.model_facts import ModelFacts, bit_rate_name
 from app.gateway.advising.advice import DYNAMIC, FORMS, NATIVE_FORMS
 from app.gateway.advising.model_facts import find_well_known
 from app.gateway.hub.hub_plans import USUAL_QUANTIZATIONS
@@ -53,7 +53,7 @@ def _list_quantizations(entry: CatalogueEntry) -> Iterator[tuple[str, str]]:
     for kind, repositories in entry.repositories.items():
         if kind not in FORMATS:
             continue
-        named = entry.rates.get(kind) or _rates_in_names(kind, repositories)
+        named = entry.list_rates(kind) or _rates_in_names(kind, repositories)
         usual = native.get(kind, ()) if native else _usual_rates(kind, repositories)
         yield from ((kind, quantization) for quantization in named or usual)
     if "safetensors" not in entry.repositories and not native:
@@ -64,7 +64,7 @@ def _rates_in_names(kind: str, repositories: Sequence[str]) -> list[str]:
     """Return the rates that branches and names state, the best first."""
     if kind == "exl3":
         rates = {float(match[1]) for name in repositories for match in _RATE.finditer(name)}
-        return [f"{rate}bpw" for rate in sorted(rates, reverse=True)]
+        return [bit_rate_name(rate) for rate in sorted(rates, reverse=True)]
     if kind == "mlx":
         bits = {int(match[1]) for name in repositories for match in _BITS.finditer(name)}
         return [f"{count}bit" for count in sorted(bits, reverse=True)]

@@ -40,11 +40,10 @@ def pick_best(
     plans: Iterable[Plan], offered: Iterable[ModelVariant], facts: Mapping[str, ModelFacts]
 ) -> BestVariant | None:
     """Return the first plan's variant that is offered and fits."""
-    known = {
-        (variant_facts.format, variant_facts.quantization): variant
-        for variant in offered
-        if (variant_facts := facts.get(variant_label(variant))) is not None
-    }
+    known: dict[tuple[str, str], ModelVariant] = {}
+    for variant in offered:
+        if (variant_facts := facts.get(variant_label(variant))) is not None:
+            known.setdefault((variant_facts.format, variant_facts.quantization), variant)
     for plan in plans:
         chosen = known.get((plan.format, plan.quantization))
         if chosen is not None and (plan.estimate is None or plan.estimate.fits):

@@ -234,7 +234,11 @@ def _question(reference: ModelReference) -> str:
 def _fetch_offer(hub: HubMemory, reference: ModelReference) -> HubAnswer[RepositoryOffer]:
     try:
         offer = read_offer(
-            hub_endpoint(), reference.repository, revision=reference.revision, token=hub.token.read_token()
+            hub_endpoint(),
+            reference.repository,
+            revision=reference.revision,
+            token=hub.token.read_token(),
+            preferred=hub.catalogue.list_branches(reference.repository),
         )
     except Unauthorized as error:  # of the hub, which does not answer who asks us
         raise NotFound(str(error), hint=error.hint, code=error.code) from None

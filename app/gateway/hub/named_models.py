@@ -87,7 +87,12 @@ def _in_format(match: "CatalogueMatch", reference: ModelReference, model_format:
             hint=f"It knows {', '.join(match.entry.repositories)}." if match.entry.repositories else "",
             code="format_not_found",
         )
-    places = [repository.partition("@") for repository in prefer_drafts(match.entry, repositories)]
+    known = match.entry.branches
+    ordered = sorted(  # those last that are known to have other bit rates than the one named
+        prefer_drafts(match.entry, repositories),
+        key=lambda place: bool(match.quantization and known.get(place)) and match.quantization not in known[place],
+    )
+    places = [repository.partition("@") for repository in ordered]
     references = [
         ModelReference(repository=name, revision=branch or reference.revision, quantization=match.quantization)
         for name, _, branch in places

@@ -5,7 +5,7 @@ The bits serve where there is only a configuration: a 4-bit scheme keeps scales,
 
 import msgspec
 
-from app.core.model_facts import WeightKind
+from app.core.model_facts import WeightKind, bit_rate_name
 from app.hub.facts.hf_config import read_count, text_part
 from app.hub.facts.json_text import Object
 from app.hub.facts.packed import WeightPacking
@@ -15,9 +15,11 @@ SCALE_BITS = 16
 EXL_DEFAULT_HEAD_BITS = 6
 """What both ExLlama converters use unless told otherwise."""
 
-EXL3_DRAFT_BITS, EXL3_TABLE_BITS = 6.0, 4.0
-"""What heads that draft and tables take at least: 13.84 GB of Qwen3.8-27B at 3 bits, 62.8 GB of Qwen3.8-Flash-Next at
-2.05 (0xSero's registry, October 2026)."""
+EXL3_DRAFT_BITS = 6.0
+"""What heads that draft take at least: 13.84 GB of Qwen3.8-27B at 3 bits (0xSero's registry, October 2026)."""
+EXL3_MOST_TABLE_BITS = 6
+EXL3_ROW_SCALE_BITS = 0.12
+"""A row of Flash-Next's table holds 160 elements and a scale: 32.64 GB in five bits are 5.12 for each."""
 MAX_BITS = 32
 
 _BLOCK_KINDS = frozenset(
@@ -117,10 +119,22 @@ def _exllama_storage(method: str, stated: Object) -> WeightStorage:
     bits, head = _parse_float(stated, "bits", 4.0), _parse_float(stated, "head_bits", EXL_DEFAULT_HEAD_BITS)
     kinds = {**dict.fromkeys(_BLOCK_KINDS, bits), WeightKind.OUTPUT: head}
     if method == "exl3":
-        kinds |= {WeightKind.LOOKUP_TABLE: EXL3_TABLE_BITS, WeightKind.DRAFT: max(bits, EXL3_DRAFT_BITS)}
+        kinds |= {WeightKind.LOOKUP_TABLE: _exl3_table_bits(bits), WeightKind.DRAFT: max(bits, EXL3_DRAFT_BITS)}
     return WeightStorage(
-        format=method, quantization=f"{bits:g}bpw", packing=WeightPacking(max(1, round(bits))), dtype="F16", bits=kinds
+        format=method,
+        quantization=bit_rate_name(bits),
+        packing=WeightPacking(max(1, round(bits))),
+        dtype="F16",
+        bits=kinds,
     )
+
+
+def _exl3_table_bits(bits: float) -> float:
+    """Return the bits of an n-gram table's element, its row's scale included.
+
+    Those of Qwen3.8-Flash-Next-exl3 are in its branches' names: "2.05bpw_h4_ng4", "3.05bpw_h5_ng5", "4.05bpw_h6_ng6".
+    """
+    return min(EXL3_MOST_TABLE_BITS, int(bits) + 2) + EXL3_ROW_SCALE_BITS
 
 
 def _integer_storage(method: str, stated: Object, dtype: str) -> WeightStorage:

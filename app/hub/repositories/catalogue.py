@@ -97,6 +97,11 @@ class ModelCatalogue:
             self._repositories = (content, _index_repositories(content.models))
         return self._repositories[1].get(repository.casefold())
 
+    def list_branches(self, repository: str) -> list[str]:
+        """Return the branches of a repository that the list in force names, one for each bit rate."""
+        entry = self.find_repository(repository)
+        return entry.list_branches(repository) if entry is not None else []
+
     def list_nearest(self, typed: str, *, key: str = "") -> list[str]:
         """Return the three names that are written most like one that is unknown."""
         return self._read_names(key).list_nearest(typed)

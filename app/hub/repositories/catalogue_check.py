@@ -1,9 +1,9 @@
 """Ask the hub about every repository of the catalogue: `python -m app.hub.repositories.catalogue_check [REPORT]`.
 
 What differs from what the catalogue says goes to the report, one line each: a repository that is gone, gated or cannot
-be asked about, one without files of its format, and weights of a size that is no quantisation of that model. It is run
-by whoever issues a new catalogue (`make catalogue-check`), with HF_ENDPOINT and HF_TOKEN as everywhere; nothing is
-changed by itself.
+be asked about, one without files of its format, weights of a size that is no quantisation of that model, and a branch
+that is not there, is named otherwise, or weighs what its bit rate does not. It is run by whoever issues a new catalogue
+(`make catalogue-check`), with HF_ENDPOINT and HF_TOKEN as everywhere; nothing is changed by itself.
 """
 
 import sys
@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from app.config.environment import environment_hub_token, hub_endpoint, hugging_face_token
+from app.core import words
 from app.core.connections import ConnectionReason
 from app.core.errors import NotFound, RoundhouseError, Unauthorized
 from app.hub.repositories.catalogue import SHIPPED, parse_catalogue
 from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts, download_bytes
 from app.hub.repositories.offers import read_offer
 from app.hub.repositories.repository import read_repository
 from app.hub.repositories.variants import ModelVariant, variants_of
@@ -28,6 +30,8 @@ _FEWEST_PARAMETERS = 100_000_000
 """Tiny models have more in tables than in weights, so that their sizes say nothing."""
 _OWN_FILES = frozenset({"gguf", "openvino", "onnx-genai"})
 """Formats that files tell by their names; all others are safetensors."""
+_SIZE_TOLERANCE = 0.15
+"""How far a branch may be from what the catalogue takes it to weigh: heads and towers differ, rates by more."""
 _BROWSER_FORMAT = "onnx"
 """Made for browsers: listed as a fact, and never loaded here."""
 
@@ -46,39 +50,74 @@ class CatalogueDifference(NamedTuple):
         return f"{self.title} | {self.format} | {self.place} | {self.sentence}"
 
 
+class _HubPlace(NamedTuple):
+    """Where the hub is asked, and with what."""
+
+    endpoint: str
+    token: str
+
+
 def check_entries(entries: Iterable[CatalogueEntry], endpoint: str, token: str = "") -> Iterator[CatalogueDifference]:
     """Yield what differs, in the order of the list. Blocks: it asks about hundreds of repositories, a few at once."""
+    hub = _HubPlace(endpoint, token)
     listed = [
         (entry, kind, place) for entry in entries for kind, places in entry.repositories.items() for place in places
     ]
 
-    def compare_place(item: tuple[CatalogueEntry, str, str]) -> CatalogueDifference | None:
-        entry, kind, place = item
-        sentence = _find_difference(entry, kind, place, endpoint, token)
-        return CatalogueDifference(entry.title, kind, place, sentence) if sentence else None
+    def compare_place(item: tuple[CatalogueEntry, str, str]) -> list[CatalogueDifference]:
+        return list(_list_differences(*item, hub))
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        yield from (difference for difference in pool.map(compare_place, listed) if difference is not None)
+        for differences in pool.map(compare_place, listed):
+            yield from differences
 
 
-def _find_difference(entry: CatalogueEntry, kind: str, place: str, endpoint: str, token: str) -> str:
-    """Return a sentence; empty where the hub agrees."""
+def _list_differences(entry: CatalogueEntry, kind: str, place: str, hub: _HubPlace) -> Iterator[CatalogueDifference]:
     name, _, branch = place.partition("@")
     try:
-        repository = read_repository(endpoint, name, revision=branch, token=token, why=ConnectionReason.CATALOGUE)
-        if kind == _BROWSER_FORMAT:
-            return "is gated" if repository.gated else ""
+        repository = read_repository(
+            hub.endpoint, name, revision=branch, token=hub.token, why=ConnectionReason.CATALOGUE
+        )
         if kind.startswith("exl") and not branch:
-            variants = read_offer(endpoint, name, token=token).list_variants()
+            variants = read_offer(
+                hub.endpoint, name, token=hub.token, preferred=entry.list_branches(name)
+            ).list_variants()
         else:
-            variants = variants_of(repository)
+            variants = [] if kind == _BROWSER_FORMAT else variants_of(repository)
     except (NotFound, Unauthorized) as error:
-        return f"is not there: {error}"
+        yield CatalogueDifference(entry.title, kind, place, f"is not there: {error}")
+        return
     except RoundhouseError as error:
-        return f"could not be checked: {error}"
+        yield CatalogueDifference(entry.title, kind, place, f"could not be checked: {error}")
+        return
     if repository.gated:
-        return "is gated: its terms must be accepted first"
-    return _compare_files(entry, kind, variants)
+        yield CatalogueDifference(entry.title, kind, place, "is gated: its terms must be accepted first")
+        return
+    if kind != _BROWSER_FORMAT and (sentence := _compare_files(entry, kind, variants)):
+        yield CatalogueDifference(entry.title, kind, place, sentence)
+    for rate, known in entry.branches.get(place, {}).items():
+        if sentence := _compare_branch(entry, kind, rate, known, variants):
+            yield CatalogueDifference(entry.title, kind, f"{name}@{known or rate}", sentence)
+
+
+def _compare_branch(entry: CatalogueEntry, kind: str, rate: str, branch: str, variants: Sequence[ModelVariant]) -> str:
+    """Return what is otherwise of one bit rate: its branch, or what it weighs."""
+    there = [variant for variant in variants if (variant.revision or "main") == branch]
+    if not branch:
+        there = [variant for variant in variants if variant.quantization == rate]
+        if there:
+            return f"is the branch {there[0].revision}, which the catalogue does not name"
+    if not there:
+        known = ", ".join(variant.revision for variant in variants if variant.revision)
+        return f"is not there; the branches with weights are {known}" if known else "is not there, nor any other branch"
+    facts = catalogue_facts(entry, rate, format=kind)
+    if facts is None:
+        return ""
+    expected = download_bytes(entry, facts, has_vision=True, has_draft=True)
+    weight = there[0].size_bytes
+    if abs(weight - expected) <= _SIZE_TOLERANCE * expected:
+        return ""
+    return f"weighs {words.format_bytes(weight)}, where {words.format_bytes(expected)} are expected of {rate}"
 
 
 def _compare_files(entry: CatalogueEntry, kind: str, variants: Sequence[ModelVariant]) -> str:

@@ -12,6 +12,8 @@ from app.hub.repositories.repository import REPOSITORY
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}(?::[a-z0-9][a-z0-9._-]{0,63})?")
 _BRANCH = re.compile(r"[A-Za-z0-9][\w.-]{0,95}")
+_RATE_UNIT = "bpw"
+_RATE = re.compile(rf"\d\.\d{{1,2}}{_RATE_UNIT}")
 
 
 class CatalogueAttention(StrEnum):
@@ -53,8 +55,11 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
     """Of the head for multi-token prediction."""
     draft_repositories: list[str] = []
     """Those of `repositories` that carry this head, as far as somebody said so."""
-    rates: dict[str, list[str]] = {}
-    """By format, the quantisations that somebody found published: EXL3 keeps each on a branch. Without, the usual."""
+    branches: dict[str, dict[str, str]] = {}
+    """By repository in ExLlama's formats, the branch of each bit rate: "4.0bpw" on "4.00bpw".
+
+    An empty name is that of a branch that somebody measured and nobody named: the hub is asked which it is. Where there
+    are no branches, the usual rates are taken to exist."""
     build_bytes: dict[str, int] = {}
     """Download sizes that somebody measured where they do not follow from the bits: "gguf Q4_K_M"."""
     layers: int = 0
@@ -98,6 +103,16 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
         """Return what it can be recommended for."""
         return [use for use in HubUse if use.value in self.good_for]
 
+    def list_rates(self, kind: str) -> list[str]:
+        """Return the bit rates that its repositories of a format are known to have, the best first."""
+        rates = {rate for place in self.repositories.get(kind, []) for rate in self.branches.get(place, {})}
+        return sorted(rates, key=lambda rate: -float(rate.removesuffix(_RATE_UNIT)))
+
+    def list_branches(self, repository: str) -> list[str]:
+        """Return the branches of a repository that are known by name."""
+        named = (known for place, known in self.branches.items() if place.casefold() == repository.casefold())
+        return [branch for known in named for branch in known.values() if branch]
+
     @property
     def problem(self) -> str:
         """Why it makes no sense; empty where it does."""
@@ -106,7 +121,13 @@ class CatalogueEntry(msgspec.Struct, frozen=True, kw_only=True):
         listed = [name for names in self.repositories.values() for name in names]
         if not all(map(_is_place, [self.base, *listed])):
             return "has no repository"
+        if not self.branches.keys() <= set(listed) or not all(map(_are_branches, self.branches.values())):
+            return "has branches that are none"
         return ""
+
+
+def _are_branches(branches: dict[str, str]) -> bool:
+    return all(_RATE.fullmatch(rate) and (not name or _BRANCH.fullmatch(name)) for rate, name in branches.items())
 
 
 def _is_place(text: str) -> bool:

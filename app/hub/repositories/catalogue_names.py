@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from app.core.model_facts import bit_rate_name
 from app.hub.repositories.catalogue_entry import CatalogueEntry
 from app.hub.shapes.shape import name_words, split_name
 
@@ -167,7 +168,7 @@ def _weights_of(name: str, label: str) -> _WeightWords:
     if _INTEGER.fullmatch(label):
         return _WeightWords(name, "compressed-tensors")
     if rate := _RATE.fullmatch(label):
-        return _WeightWords(name, "exl3", f"{float(rate[1]):.1f}bpw")
+        return _WeightWords(name, "exl3", bit_rate_name(float(rate[1])))
     if bits := _BITS.fullmatch(label):
         return _WeightWords(name, "mlx", bits=f"{bits[1]}bit")
     return _WeightWords(name, "gguf", label)

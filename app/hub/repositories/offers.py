@@ -5,21 +5,27 @@ description. Blocks; call it from a thread.
 """
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import msgspec
 
 from app.core.errors import NotFound, RoundhouseError
-from app.core.model_facts import ModelFacts
+from app.core.model_facts import ModelFacts, bit_rate_name
 from app.hub.repositories.repository import Repository, read_branches, read_repository
 from app.hub.repositories.variants import ModelVariant, variants_of
 
 USUAL = "Q4_K_M"
 """The balance of size and quality that most people take."""
-_BIT_RATE = re.compile(r"(?:^|[-_])(\d{1,2}(?:[._]\d{1,2})?)(?:[-_ ]?bpw)?(?:[-_]?h\d{1,2})?$", re.IGNORECASE)
+_BIT_RATE = re.compile(
+    r"(?:^|[-_])(\d{1,2}(?:[._]\d{1,2})?)(?:[-_ ]?bpw(?:[-_]?[a-z]+\d{1,2})*|(?:[-_]?h\d{1,2})?)$", re.IGNORECASE
+)
+"""A rate, and after it what else is quantised and how: "4.65bpw-h6", "SC_4.00bpw_H5_V6", "3.05bpw_h5_ng5",
+"3.00bpw_mul1", "6hb-4.0bpw"; also a bare "6_5"."""
 _EXL = re.compile(r"(?:^|[-_])(exl[23])(?:$|[-_])", re.IGNORECASE)
-_MOST_BRANCHES = 16
+_MOST_BRANCHES = 40
+"""Qwen3.8-27B has 25 in turboderp's repository."""
 _AT_ONCE = 4
 
 
@@ -34,7 +40,7 @@ class RepositoryOffer(msgspec.Struct, frozen=True, kw_only=True):
 
     def list_variants(self) -> list[ModelVariant]:
         """Return what can be run. Raises BadRequest (pickle_only) or NotFound (no_model_files)."""
-        rates = [variant for branch in self.branches for variant in _branch_variants(branch)]
+        rates = list(_list_rates(self.branches))
         try:
             return [*variants_of(self.repository), *rates]
         except NotFound:
@@ -47,15 +53,22 @@ class RepositoryOffer(msgspec.Struct, frozen=True, kw_only=True):
         return next((branch for branch in self.branches if branch.revision == variant.revision), self.repository)
 
 
-def read_offer(endpoint: str, name: str, *, revision: str = "", token: str = "") -> RepositoryOffer:
-    """Return what a repository offers; of a revision that was named, that alone. Raises as `read_repository` does."""
+def read_offer(
+    endpoint: str, name: str, *, revision: str = "", token: str = "", preferred: Collection[str] = ()
+) -> RepositoryOffer:
+    """Return what a repository offers; of a revision that was named, that alone. Raises as `read_repository` does.
+
+    Of several branches of one bit rate a `preferred` one comes first, else the one with the shortest name: what is
+    named after more than its rate, such as self-calibrated weights or a quantised vision tower, is a speciality.
+    """
     repository = read_repository(endpoint, name, revision=revision, token=token)
     if revision or not _exl_format(repository):
         return RepositoryOffer(repository=repository)
     try:
-        names = [branch for branch in read_branches(endpoint, name, token=token) if _BIT_RATE.search(branch)]
+        names = [branch for branch in read_branches(endpoint, name, token=token) if _rate_name(branch)]
     except RoundhouseError:  # what is known already can still be shown
         names = []
+    names.sort(key=lambda branch: (branch not in preferred, len(branch)))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         read = pool.map(lambda branch: _read_branch(endpoint, name, branch, token), names[:_MOST_BRANCHES])
         return RepositoryOffer(repository=repository, branches=[answer for answer in read if answer is not None])
@@ -101,7 +114,7 @@ def _derive_facts(known: ModelFacts, read: ModelVariant, offered: list[ModelVari
         if other is read or not other.quantization or other.format != read.format:
             continue
         try:
-            changed = requantize(known, other.quantization.removeprefix("UD-"))
+            changed = requantize(known, _plain_quantization(other))
         except RoundhouseError:  # a mixture nobody wrote down: it can still be named
             continue
         by_label[variant_label(other)] = msgspec.structs.replace(
@@ -128,14 +141,33 @@ def _read_branch(endpoint: str, name: str, branch: str, token: str) -> Repositor
         return None
 
 
+def _list_rates(branches: Iterable[Repository]) -> Iterator[ModelVariant]:
+    """Yield what branches hold, the most bits first; of one rate the first is called by it, others by their branch."""
+    by_rate: dict[str, list[ModelVariant]] = defaultdict(list)
+    for branch in branches:
+        for variant in _branch_variants(branch):
+            by_rate[_rate_name(branch.revision)].append(variant)
+    for rate in sorted(by_rate, key=lambda name: -float(name.removesuffix("bpw"))):
+        first, *others = by_rate[rate]
+        yield msgspec.structs.replace(first, quantization=rate)
+        yield from (msgspec.structs.replace(other, quantization=other.revision) for other in others)
+
+
 def _branch_variants(branch: Repository) -> Iterator[ModelVariant]:
-    rate = _BIT_RATE.search(branch.revision)
     try:
         variants = variants_of(branch)
     except RoundhouseError:
         return
-    for variant in variants if rate else ():
-        bits = float(rate[1].replace("_", ".")) if rate else 0.0
-        yield msgspec.structs.replace(
-            variant, format=_exl_format(branch) or "exl2", quantization=f"{bits:.1f}bpw", revision=branch.revision
-        )
+    for variant in variants:
+        yield msgspec.structs.replace(variant, format=_exl_format(branch) or "exl2", revision=branch.revision)
+
+
+def _rate_name(branch: str) -> str:
+    """Return the bit rate that a branch is named after, "4.0bpw"; empty where it is named after none."""
+    match = _BIT_RATE.search(branch)
+    return bit_rate_name(float(match[1].replace("_", "."))) if match else ""
+
+
+def _plain_quantization(variant: ModelVariant) -> str:
+    """Return what its weights are stored in where the publisher's name for it says more."""
+    return _rate_name(variant.revision) or variant.quantization.removeprefix("UD-")

@@ -38,7 +38,7 @@ class FormatCase(NamedTuple):
 
 FOLDERS = [
     FormatCase("qwen3:8b", "mlx", "lmstudio-community/Qwen3-8B-MLX-4bit", "4bit"),
-    FormatCase("qwen3:8b", "exl3", "turboderp/Qwen3-8B-exl3", "4bpw"),
+    FormatCase("qwen3:8b", "exl3", "turboderp/Qwen3-8B-exl3", "4.0bpw"),
     FormatCase("qwen3:8b", "awq", "Qwen/Qwen3-8B-AWQ", "4bit"),
     FormatCase("qwen3:30b", "gptq", "Qwen/Qwen3-30B-A3B-GPTQ-Int4", "4bit"),
     FormatCase("qwen3:30b", "nvfp4", "nvidia/Qwen3-30B-A3B-NVFP4", "NVFP4"),
@@ -76,7 +76,7 @@ async def test_a_model_comes_in_the_format_that_is_asked_for(
     assert model.size_bytes == pytest.approx(weights, rel=0.05)
     facts = read_facts(Path(model.path))
     assert (facts.format, facts.class_names) == (case.format, ["Qwen3ForCausalLM"])
-    assert facts.quantization == (f"{ended['revision'][0]}bpw" if case.format == "exl3" else case.quantization)
+    assert facts.quantization == (ended["revision"] if case.format == "exl3" else case.quantization)
     assert facts.parameters == pytest.approx(PARAMETERS, rel=0.02)
 
 
@@ -85,12 +85,11 @@ async def test_what_is_offered_is_told_apart_and_counted(gateway: Gateway, case:
     status, found = await asked(gateway, "GET", f"/hub/model?name={case.repository}")
     assert status == 200
     variants = {variant["quantization"]: variant for variant in found["variants"]}
-    label = f"{case.quantization[:-3]}.0bpw" if case.format == "exl3" else case.quantization
-    assert label in variants, variants.keys()
+    assert case.quantization in variants, variants.keys()
     assert {variant["format"] for variant in variants.values()} == {case.format}
     assert found["parameters"] == pytest.approx(PARAMETERS, rel=0.02)
     assert found["architecture"] == "qwen3"
-    assert variants[label]["memory_bytes"], "it can be planned before a byte of it is here"
+    assert variants[case.quantization]["memory_bytes"], "it can be planned before a byte of it is here"
 
 
 async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
@@ -107,6 +106,24 @@ async def test_of_several_bit_rates_one_branch_comes_and_nothing_of_the_others(
     ]
     assert all(of_others), "of another branch at most a header was read, to judge by"
     assert ended["total_bytes"] == sum(len(stored.branches["6.0bpw"][name]) for name in ended["files"])
+
+
+@pytest.mark.parametrize(
+    ("name", "branch"),
+    [
+        ("qwen3.8:27b-4.0bpw", "4.00bpw"),
+        ("qwen3.8:27b-2.2bpw", "SC_2.20bpw_H3_V3"),
+        ("turboderp/Qwen3.8-27B-exl3:SC_4.00bpw_H5_V6", "SC_4.00bpw_H5_V6"),
+        ("turboderp/Qwen3.8-27B-exl3@SC_2.20bpw_H3", "SC_2.20bpw_H3"),
+    ],
+)
+async def test_of_several_branches_of_a_bit_rate_that_of_the_catalogue_comes(
+    gateway: Gateway, paths: Paths, name: str, branch: str
+) -> None:
+    ended = await pull(gateway, model=name)
+    assert ended["revision"] == branch
+    (model,) = list_library(paths)
+    assert model.quantization == f"{float(branch.removeprefix('SC_')[:4])}bpw"
 
 
 async def test_a_bit_rate_is_chosen_where_none_is_named(gateway: Gateway, hub: FakeHub) -> None:

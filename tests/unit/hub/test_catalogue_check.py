@@ -10,6 +10,7 @@ import pytest
 
 from app.hub.repositories.catalogue_check import check_entries
 from app.hub.repositories.catalogue_entry import CatalogueEntry
+from app.hub.repositories.catalogue_facts import catalogue_facts
 from tests.fake_hub.hub import FakeHub
 from tests.fake_hub.server import serving
 
@@ -60,6 +61,42 @@ def test_what_differs_is_said_of_each_repository_and_nothing_else(hub: FakeHub) 
     assert found["org/Plain-GGUF"] == "has nothing in gguf, but safetensors"
     assert "bits for each parameter" in found["org/Small-GGUF"]
     assert found["org/Tiny-exl3@9.0bpw"].startswith("is not there")
+
+
+def test_branches_are_compared_by_name_and_weight(hub: FakeHub) -> None:
+    place, plain = "org/Rates-exl3", {"config.json": b"{}"}
+    entry = CatalogueEntry(
+        title="Rates 8M",
+        family="Rates",
+        names=["rates"],
+        base="org/Rates",
+        parameters=8_000_000,
+        layers=2,
+        hidden=256,
+        kv_heads=2,
+        head_dim=64,
+        repositories={"exl3": [place]},
+        branches={
+            place: {
+                "6.0bpw": "SC_6.00bpw_H6_V6",
+                "5.0bpw": "5.00bpw",
+                "4.0bpw": "4.00bpw",
+                "3.0bpw": "",
+                "2.05bpw": "2.05bpw_h4_ng4",
+            }
+        },
+    )
+    stored = hub.add(place, {"README.md": b"#"}, about={"tags": ["exl3"]})
+    rates = {"SC_6.00bpw_H6_V6": "6.0bpw", "5.00bpw": "3.0bpw", "3.00bpw_mul1": "3.0bpw", "2.05bpw_h4_ng4": "2.05bpw"}
+    for branch, rate in rates.items():
+        facts = catalogue_facts(entry, rate, format="exl3")
+        assert facts is not None
+        stored.branches[branch] = {**plain, "model.safetensors": b"w" * facts.file_bytes}
+    found = {difference.place: difference.sentence for difference in check_entries([entry], hub.url)}
+    assert found.keys() == {f"{place}@5.00bpw", f"{place}@4.00bpw", f"{place}@3.0bpw"}
+    assert "where" in found[f"{place}@5.00bpw"], "it has the weights of three bits"
+    assert found[f"{place}@4.00bpw"].startswith("is not there; the branches with weights are SC_6.00bpw_H6_V6,")
+    assert found[f"{place}@3.0bpw"] == "is the branch 3.00bpw_mul1, which the catalogue does not name"
 
 
 def test_a_hub_that_does_not_answer_is_no_proof_that_something_is_gone() -> None:

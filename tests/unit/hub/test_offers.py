@@ -1,7 +1,7 @@
 """What a repository offers besides its main branch, and that one header is enough for all of it."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 
@@ -24,10 +24,15 @@ def hub() -> Iterator[FakeHub]:
 
 RATES = [
     ("4.0bpw", "4.0bpw"),
-    ("4.65bpw-h6", "4.7bpw"),
+    ("4.65bpw-h6", "4.65bpw"),
     ("3.50bpw_H6", "3.5bpw"),
     ("6_5", "6.5bpw"),
     ("8", "8.0bpw"),
+    ("6hb-4.0bpw", "4.0bpw"),
+    ("SC_4.00bpw_H5_V6", "4.0bpw"),
+    ("3.05bpw_h5_ng5", "3.05bpw"),
+    ("3.00bpw_mul1", "3.0bpw"),
+    ("3.00bpw-H5", "3.0bpw"),
     ("main", ""),
     ("v2", ""),
     ("fix-readme", ""),
@@ -46,6 +51,18 @@ def test_branches_named_after_a_bit_rate_are_variants(hub: FakeHub, branch: str,
         one = found[branch]
         assert (one.quantization, one.format) == (quantization, "exl2")
         assert offer.home_of(one).commit == stored.commit(branch)
+
+
+@pytest.mark.parametrize(("preferred", "first"), [((), "4.00bpw"), (("SC_4.00bpw_H5",), "SC_4.00bpw_H5")])
+def test_of_several_branches_of_a_rate_one_is_called_by_it(hub: FakeHub, preferred: Sequence[str], first: str) -> None:
+    stored = hub.add("org/Model-exl3", README)
+    stored.branches |= dict.fromkeys(("SC_4.00bpw_H5_V6", "SC_4.00bpw_H5", "3.50bpw", "4.00bpw", "6.00bpw"), MODEL)
+    variants = read_offer(hub.url, "org/Model-exl3", preferred=preferred).list_variants()
+    by_rate = {one.quantization: one.revision for one in variants}
+    assert (by_rate["4.0bpw"], by_rate["3.5bpw"], by_rate["6.0bpw"]) == (first, "3.50bpw", "6.00bpw")
+    others = {"4.00bpw", "SC_4.00bpw_H5", "SC_4.00bpw_H5_V6"} - {first}
+    assert others < by_rate.keys(), "the others are called by their branch"
+    assert len(by_rate) == len(variants) == 5
 
 
 def test_only_repositories_of_such_a_format_are_asked_for_branches(hub: FakeHub) -> None:

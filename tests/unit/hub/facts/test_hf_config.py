@@ -37,7 +37,7 @@ def test_both_forms_give_the_same_layers(name: str) -> None:
         ({"quantization": {"bits": 4, "group_size": 64}}, "mlx", "4bit", 4.5),
         ({"quantization_config": {"bits": 4, "group_size": 32}}, "mlx", "4bit", 5.0),
         ({"quantization_config": {"quant_method": "exl2", "bits": 4.65, "head_bits": 6}}, "exl2", "4.65bpw", 4.65),
-        ({"quantization_config": {"quant_method": "exl3", "bits": 3.0, "head_bits": 6}}, "exl3", "3bpw", 3.0),
+        ({"quantization_config": {"quant_method": "exl3", "bits": 3.0, "head_bits": 6}}, "exl3", "3.0bpw", 3.0),
         ({"quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}}, "awq", "4bit", 4 + 20 / 128),
         ({"quantization_config": {"quant_method": "gptq", "bits": 8, "group_size": 32}}, "gptq", "8bit", 8.75),
         ({"quantization_config": {"quant_method": "fp8"}}, "fp8", "FP8", 8 + 32 / 16384),
