@@ -1,10 +1,10 @@
 """Write small GGUF files: headers to be read, and one model with random weights that llama.cpp really runs."""
 
+import itertools
 import random
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
 from pathlib import Path
 
 ALIGNMENT = 32
@@ -30,7 +30,7 @@ def gguf_bytes(values: Mapping[str, Value], tensors: Sequence[tuple[str, Sequenc
     """Return a whole file; a tensor is its name, its shape and its data, of 32 bits each or of 16."""
     header = b"GGUF" + struct.pack("<IQQ", 3, len(tensors), len(values))
     header += b"".join(packed_text(key) + packed_value(value) for key, value in values.items())
-    offsets = [0, *accumulate(padded(len(data)) for _, _, data in tensors)]
+    offsets = [0, *itertools.accumulate(padded(len(data)) for _, _, data in tensors)]
     for (name, shape, data), offset in zip(tensors, offsets, strict=False):
         header += packed_text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *shape)
         header += struct.pack("<IQ", F16 if len(data) == 2 * size_of(shape) else F32, offset)
@@ -80,6 +80,9 @@ TEMPLATE = (
 SPECIAL = ["<|im_start|>", "<|im_end|>", "<|endoftext|>"]
 MERGES = ["t h", "h e"]
 NORMAL, CONTROL = 1, 3
+STRETCH = 4093
+_NOISE: dict[int, tuple[random.Random, list[bytes]]] = {}
+"""For each seed, where its noise comes from, and what came so far."""
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,7 @@ class TinyLlama:
         }
 
     def tensors(self) -> list[tuple[str, list[int], bytes]]:
-        noise = random.Random(0)  # noqa: S311 -- weights, not secrets
+        noise = noise_stretches(0)
         words = len(vocabulary())
         return [
             (name, shape, ones(shape) if name.endswith("norm.weight") else weights(shape, noise))
@@ -159,7 +162,7 @@ class TinyLlama:
 
 def lora_for(model: TinyLlama, path: Path, *, rank: int = 4, wide: int = 0) -> Path:
     """Write a LoRA adapter for a tiny Llama that changes its attention for good; `wide` makes it fit another width."""
-    noise = random.Random(1)  # noqa: S311 -- weights, not secrets
+    noise = noise_stretches(1)
     width, heads = wide or model.width, model.heads * model.head_width
     values: dict[str, Value] = {
         "general.type": "adapter",
@@ -179,7 +182,7 @@ def lora_for(model: TinyLlama, path: Path, *, rank: int = 4, wide: int = 0) -> P
 
 def projector_for(model: TinyLlama, path: Path) -> Path:
     """Write an image encoder of made-up weights for a tiny Llama: 32 pixels square become 16 tokens."""
-    noise = random.Random(2)  # noqa: S311 -- weights, not secrets
+    noise = noise_stretches(2)
     wide, inner, patch, layers = 32, 64, 8, 2
     values: dict[str, Value] = {
         "general.architecture": "clip",
@@ -213,7 +216,7 @@ def projector_for(model: TinyLlama, path: Path) -> Path:
 
 def sound_projector_for(model: TinyLlama, path: Path) -> Path:
     """Write a sound encoder of made-up weights, of Ultravox's form, for a tiny Llama: 30 s become 375 tokens."""
-    noise = random.Random(3)  # noqa: S311 -- weights, not secrets
+    noise = noise_stretches(3)
     wide, inner, bands, layers, stack = 32, 64, 80, 1, 4
     values: dict[str, Value] = {
         "general.architecture": "clip",
@@ -254,7 +257,7 @@ def sound_projector_for(model: TinyLlama, path: Path) -> Path:
     return path
 
 
-def _sound_weights(name: str, shape: Sequence[int], noise: random.Random) -> bytes:
+def _sound_weights(name: str, shape: Sequence[int], noise: Iterator[bytes]) -> bytes:
     """Return noise that lets a sound through: norms that change nothing, and sums as large as words' vectors.
 
     llama.cpp wants weights of convolutions with 16 bits each.
@@ -285,8 +288,16 @@ def ones(shape: Sequence[int]) -> bytes:
     return struct.pack(f"<{size_of(shape)}f", *[1.0] * size_of(shape))
 
 
-def weights(shape: Sequence[int], noise: random.Random) -> bytes:
+def weights(shape: Sequence[int], noise: Iterator[bytes]) -> bytes:
     """Return noise; a long tensor repeats a short stretch of it, which is quicker than drawing millions."""
     count = size_of(shape)
-    stretch = struct.pack("<4093f", *(noise.gauss(0, 0.05) for _ in range(4093)))
-    return (stretch * -(-count // 4093))[: 4 * count]
+    return (next(noise) * -(-count // STRETCH))[: 4 * count]
+
+
+def noise_stretches(seed: int) -> Iterator[bytes]:
+    """Yield stretches of noise, the same for a seed each time: they are drawn once, as a hundred files write models."""
+    source, drawn = _NOISE.setdefault(seed, (random.Random(seed), []))  # noqa: S311 -- weights, not secrets
+    for number in itertools.count():
+        if number == len(drawn):
+            drawn.append(struct.pack(f"<{STRETCH}f", *(source.gauss(0, 0.05) for _ in range(STRETCH))))
+        yield drawn[number]

@@ -82,6 +82,7 @@ def loading(gateway: RealGateway) -> int:
         if found and found[0].pid is not None:
             assert found[0].state in {EngineState.STARTING, EngineState.LOADING}
             return found[0].pid
+        time.sleep(0.02)
     raise AssertionError("no engine came")
 
 
